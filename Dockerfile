@@ -1,0 +1,23 @@
+# Two stages: what installs does not run, what runs is slim and has no root.
+FROM python:3.11-slim AS build
+WORKDIR /app
+COPY requirements.txt requirements-uv.txt ./
+RUN python -m venv /venv \
+    && /venv/bin/pip install --quiet --no-cache-dir --require-hashes -r requirements-uv.txt \
+    && VIRTUAL_ENV=/venv /venv/bin/uv pip install --quiet --no-cache --require-hashes -r requirements.txt
+COPY . .
+RUN /venv/bin/pybabel --quiet compile --domain django --directory mhb_site/locale \
+    && MHB_DATA_DIR=/data MHB_DATABASE_URL=postgresql://build/build MHB_SECRET_KEY=only-while-the-image-is-being-built \
+       /venv/bin/python manage.py collectstatic --noinput --verbosity 0 \
+    && rm -rf tests bench
+
+FROM python:3.11-slim
+ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 MHB_DATA_DIR=/data
+RUN useradd --uid 10001 --create-home mhb && install -d -o mhb -g mhb /data
+COPY --from=build /venv /venv
+COPY --from=build /app /app
+WORKDIR /app
+USER mhb
+VOLUME /data
+EXPOSE 8000
+CMD ["gunicorn", "mhb_site.wsgi", "--bind", "0.0.0.0:8000", "--workers", "2", "--threads", "8"]

@@ -1,0 +1,22 @@
+# The two commands are `make demo` and `make test`; both set up what they need.
+.PHONY: demo test setup setup-dev lock messages
+export PYTHON
+
+demo: setup  ## web, worker, sweeper and simulated models on an embedded database, with demo accounts
+	@exec .venv/bin/python manage.py demo
+
+test: setup-dev  ## everything that guards the project
+	@exec .venv/bin/python .ci/test.py
+
+setup:  ## .venv with what the site needs
+	@.ci/setup requirements.txt
+
+setup-dev:  ## .venv with what working on the site needs
+	@.ci/setup requirements-dev.txt
+
+lock: setup-dev  ## pin the newest allowed versions, with hashes and without addresses
+	.venv/bin/uv pip compile -q --upgrade pyproject.toml --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements.txt
+	.venv/bin/uv pip compile -q --upgrade pyproject.toml --group dev -c requirements.txt --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-dev.txt
+
+messages: setup-dev  ## collect the strings to translate (needs GNU gettext)
+	.venv/bin/python manage.py makemessages -l zh_Hans --no-location --no-obsolete -e html,py,md,txt -i "tests/*"

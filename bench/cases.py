@@ -1,0 +1,85 @@
+"""Made-up MHB cases of the usual length, and complete answers to them as a browser posts them. No text is anybody's."""
+
+import random
+from typing import Any
+
+from generation.recipe import NewRubric, NewSample
+from mhb_site.benchmarks.mhb import review as mhb
+from review.spec import CaseSpec
+
+_SUBJECTS = "the dose|the reading|your doctor|this tablet|the pain|a blood test|the swelling|the first week|her mother"
+_VERBS = "may rise after|should be checked with|often settles without|was higher than|needs rest before|can follow"
+_OBJECTS = "breakfast|the second visit|a long walk|the new medicine|a warm bath|the scan|two litres of water|sleep"
+_TAILS = (
+    "as a rule|for most people|if nothing else has changed|within ten days|and that is worth writing down|by itself"
+)
+_PARTS = tuple(part.split("|") for part in (_SUBJECTS, _VERBS, _OBJECTS, _TAILS))
+
+RUBRICS = ("R1", "R2", "R3")
+
+
+def sample(number: int) -> NewSample:
+    """A conversation of 6 to 10 turns, two of them altered, with its traps and three rubrics; the same for the same number."""
+    chance = random.Random(number)
+    source = [
+        {"role": role, "content": _text(chance, words)}
+        for _ in range(chance.randint(3, 5))
+        for role, words in (("user", chance.randint(20, 60)), ("assistant", chance.randint(80, 160)))
+    ]
+    altered = [dict(turn) for turn in source]
+    for turn in chance.sample(altered[1::2], 2):
+        words = turn["content"].split()
+        at = chance.randrange(len(words) - 4)
+        words[at : at + 3] = ["which", "Neurostatin", "doubles", "overnight"]
+        turn["content"] = " ".join(words)
+    altered.append({"role": "user", "content": _text(chance, 25)})
+    traps = [
+        {
+            "code": code,
+            "name": name,
+            "where": f"turn {2 + number % 3}",
+            "false": _text(chance, 18),
+            "why": _text(chance, 30),
+        }
+        for code, name in (("A1", "invented entity"), ("C2", "wrong dose"))
+    ]
+    return NewSample(
+        task="dialogue",
+        title=f"Made-up conversation {number}",
+        language="en",
+        content={"source_turns": source, "turns": altered, "traps": traps},
+        rubrics=tuple(NewRubric(key, _text(chance, 22), ("A1",)) for key in RUBRICS),
+    )
+
+
+def _text(chance: random.Random, words: int) -> str:
+    sentences: list[str] = []
+    while sum(sentence.count(" ") + 1 for sentence in sentences) < words:
+        sentence = " ".join(chance.choice(part) for part in _PARTS)
+        sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
+    return " ".join(sentences)
+
+
+def spec(number: int) -> CaseSpec:
+    """The case of sample `number`, as the benchmark itself makes it."""
+    return mhb.case(sample(number), f"bench-{number:07}", 1)
+
+
+def answers() -> dict[str, Any]:
+    """The fields of a review that approves, as `review.sheet` names them. They fit every case of this module."""
+    fields = {
+        "question.naturalness": "3",
+        "question.noticed": "no",
+        "question.factual": "met",
+        "question.coherence": "met",
+        "question.alignment": "met",
+        "citation.1.kind": "guideline",
+        "citation.1.reference": "Invented guideline",
+        "citation.1.section": "2.1",
+        "citation.1.passage": "There is no such drug.",
+        "citation.1.read_on": "2020-01-15",
+        "verdict": "approve",
+    }
+    for key in RUBRICS:
+        fields |= {f"rubric.{key}": "adequate", f"rubric.{key}.severity": "mild"}
+    return fields

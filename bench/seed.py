@@ -1,0 +1,109 @@
+"""Fills a migrated, empty database: `python -m bench.seed CASES PEOPLE`, within its settings.
+
+A few hundred different cases are opened as the site opens them. The others are copies of their rows, made by the database, with
+a lineage, a first assignment and an event in the chain of their own. Prints what the load needs to know, as JSON.
+"""
+
+import json
+import sys
+
+import django
+
+SHAPES = 200  # different texts; more would only take longer to make
+BATCH = 1_000  # events written in one transaction
+
+
+def fill(cases: int) -> None:
+    """`cases` open cases, each of its own lineage."""
+    from bench.cases import spec
+    from review import services
+
+    shapes = min(SHAPES, cases)
+    for number in range(shapes):
+        services.open_case(spec(number))
+    for start in range(shapes, cases, shapes):
+        _copy_cases(start, min(shapes, cases - start))
+    _assign_copies()
+    _record_copies()
+
+
+def _copy_cases(start: int, count: int) -> None:
+    from django.db import connection
+
+    from review.models import Case
+
+    own = {"lineage": f"'copy-{start}-' || lineage", "title": f"title || ' ({start})'"}
+    columns = [str(field.column) for field in Case._meta.concrete_fields if not field.primary_key]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO review_case ({', '.join(columns)}) SELECT {', '.join(own.get(c, c) for c in columns)}"
+            " FROM review_case WHERE lineage LIKE %s ORDER BY id LIMIT %s",
+            ["bench-%", count],
+        )
+
+
+def _assign_copies() -> None:
+    from django.db import connection
+
+    from review.models import Assignment
+
+    columns = [str(field.column) for field in Assignment._meta.concrete_fields if not field.primary_key]
+    values = ", ".join("c.id" if column == "case_id" else f"a.{column}" for column in columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO review_assignment ({', '.join(columns)}) SELECT {values} FROM review_case c, review_assignment a"
+            " WHERE c.lineage LIKE %s AND a.id = (SELECT MIN(id) FROM review_assignment) ORDER BY c.id",
+            ["copy-%"],
+        )
+
+
+def _record_copies() -> None:
+    from itertools import islice
+
+    from review.models import Case, Event
+    from review.trail import record, recorded
+
+    copies = iter(list(Case.objects.filter(lineage__startswith="copy-").only("lineage", "version").order_by("pk")))
+    while batch := list(islice(copies, BATCH)):
+        with recorded():
+            for case in batch:
+                record(case, Event.Kind.OPENED, None)
+
+
+def sign_in(username: str, role: str) -> str:
+    """A new account that is signed in; returns the key of its session. (Hashing a password is not what is measured.)"""
+    from importlib import import_module
+
+    from django.conf import settings
+    from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+
+    from review.models import User
+
+    user = User(username=username, role=role)
+    user.set_unusable_password()
+    user.save()
+    session = import_module(settings.SESSION_ENGINE).SessionStore()
+    session[SESSION_KEY] = str(user.pk)
+    session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    session.save()
+    return str(session.session_key)
+
+
+def main() -> None:
+    django.setup()
+    from django.db import connection
+
+    from bench.cases import answers
+
+    cases, people = map(int, sys.argv[1:])
+    fill(cases)
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("VACUUM ANALYZE")  # what autovacuum does within a minute
+    sessions = [sign_in(f"physician-{number}", "physician") for number in range(people)]
+    print(json.dumps({"sessions": sessions, "admin": sign_in("admin", "admin"), "answers": answers()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Sites to measure: a database with its open cases, and gunicorn before it as it runs in the demo and in production."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mhb_site import children
+from tests import servers
+
+ROOT = Path(__file__).resolve().parent.parent
+HOST = "127.0.0.1"
+PEOPLE = 60
+
+
+@dataclass(slots=True)
+class Site:
+    """A running site with `cases` open cases and PEOPLE physicians signed in."""
+
+    cases: int
+    port: int
+    database: str  # a URL, or SQLite's file
+    known: dict[str, Any] = field(default_factory=dict)  # sessions, admin, answers: what `bench.seed` tells
+
+    def load(self, what: str, users: int, **plan: object) -> dict[str, Any]:
+        """Run one of `bench.load`'s plans with the first `users` physicians, in a process of its own."""
+        sessions = self.known["sessions"][:users]
+        whole = {**self.known, "host": HOST, "port": self.port, "database": self.database, "what": what, **plan}
+        return dict(_said(["-m", "bench.load"], {}, json.dumps({**whole, "sessions": sessions})))
+
+
+@contextmanager
+def sqlite_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
+    """Embedded sites, one a size, each as the demo starts it: one worker with threads."""
+    _manage({"MHB_DATA_DIR": str(folder / "empty"), **EMBEDDED}, "migrate", "-v0")
+    sites, environments = [], []
+    for size in sizes:
+        home = folder / f"sqlite-{size}"
+        shutil.copytree(folder / "empty", home)
+        sites.append(Site(size, servers.free_port(), str(home / "mhb.sqlite3")))
+        environments.append({"MHB_DATA_DIR": str(home), **EMBEDDED})
+    with _running(sites, environments, ["--workers", "1"]):
+        yield sites
+
+
+@contextmanager
+def postgres_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
+    """Sites in production's shape (docker-compose.yml), one a size, on one PostgreSQL. Raises servers.Missing."""
+    with servers.postgres() as url:
+        whole = {
+            "MHB_DATA_DIR": str(folder),
+            "MHB_STATIC_ROOT": str(folder / "static"),
+            "MHB_SECRET_KEY": "only-for-this-bench-" * 2,
+            "MHB_REDIS_URL": "",
+            "MHB_DEBUG": "false",
+        }
+        _manage({**whole, "MHB_DATABASE_URL": url}, "migrate", "-v0")
+        _manage({**whole, "MHB_DATABASE_URL": url}, "collectstatic", "--noinput", "-v0")
+        sites, environments = [], []
+        for size in sizes:
+            sites.append(Site(size, servers.free_port(), f"{url}_{size}"))
+            environments.append({**whole, "MHB_DATABASE_URL": sites[-1].database})
+            _copy_database(url, f"mhb_{size}")
+        with _running(sites, environments, ["--workers", "2"]):
+            yield sites
+
+
+EMBEDDED = {"MHB_DATABASE_URL": "", "MHB_REDIS_URL": "", "MHB_DEBUG": "false"}
+
+
+def _copy_database(url: str, name: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url.rpartition("/")[0] + "/postgres", autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE mhb'.encode())
+
+
+@contextmanager
+def _running(sites: Sequence[Site], environments: Sequence[dict[str, str]], workers: Sequence[str]) -> Iterator[None]:
+    families = [children.Children(cwd=str(ROOT), environment=environment) for environment in environments]
+    for site, environment in zip(sites, environments, strict=True):
+        site.known = dict(_said(["-m", "bench.seed", str(site.cases), str(PEOPLE)], environment))
+    try:
+        for site, family in zip(sites, families, strict=True):
+            family.start("web", [*children.web(HOST, site.port), *workers])
+        for site in sites:
+            if not children.wait_for_port(HOST, site.port):
+                raise RuntimeError("the site does not start")
+            site.load(
+                "day", 2, cycles=8
+            )  # each worker and thread has compiled its templates and opened its connections
+        yield
+    finally:
+        for family in families:
+            family.stop()
+
+
+def _manage(environment: dict[str, str], *arguments: str) -> None:
+    done = subprocess.run(
+        children.django(*arguments), cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} failed")
+
+
+def _said(arguments: Sequence[str], environment: dict[str, str], told: str = "") -> Any:
+    """The JSON that a module prints; what it says beside goes to stderr."""
+    settings = {"DJANGO_SETTINGS_MODULE": "mhb_site.settings"}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **settings, **environment},
+        input=told,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(arguments)} failed")
+    return json.loads(done.stdout)

@@ -1,0 +1,325 @@
+"""The API of evaluation: runs, their reports, and what stands behind every number. Thin edges over services and queries."""
+
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response as Answer
+from rest_framework.views import APIView
+
+from evaluation import queries, reports, services, tasks
+from evaluation.models import Judgment, Response, Run
+from generation import queries as generation_queries
+from generation.models import Endpoint
+from generation.tasks import wake
+from generation.work import Work
+from review.access import person
+from review.permissions import Can
+from review.rest import ByName, NewestFirst, OldestFirst, asked, sent
+
+
+class WorkCountsSerializer(serializers.Serializer[Any]):
+    """Rows of work by status. What failed among judgments is unjudged."""
+
+    queued = serializers.IntegerField()
+    running = serializers.IntegerField()
+    done = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    total = serializers.IntegerField()
+
+
+class RunProgressSerializer(serializers.Serializer[Any]):
+    """How far a run is. Judgments appear as responses arrive; there will be `rubrics_total`."""
+
+    percent = serializers.IntegerField()
+    responses = WorkCountsSerializer()
+    judgments = WorkCountsSerializer()
+    rubrics_total = serializers.IntegerField()
+    calls = serializers.IntegerField(source="responses.calls")
+    cost = serializers.DecimalField(
+        source="responses.cost", max_digits=14, decimal_places=8, help_text="In the currency of the prices."
+    )
+
+
+class RunSerializer(serializers.ModelSerializer[Any]):
+    """One evaluation of endpoints on a release, decided by one judge."""
+
+    release = serializers.CharField(source="release.name")
+    release_version = serializers.IntegerField(source="release.version")
+    judge = serializers.CharField(source="judge.name")
+    endpoints = serializers.SlugRelatedField[Endpoint](slug_field="name", many=True, read_only=True)
+    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Run
+        fields = [
+            "id",
+            "release",
+            "release_version",
+            "endpoints",
+            "judge",
+            "judge_temperature",
+            "status",
+            "created_by",
+            "created_at",
+            "finished_at",
+        ]
+
+
+class WholeRunSerializer(RunSerializer):
+    """A run with its progress. `simulated`: a simulated model had a part in its numbers."""
+
+    simulated = serializers.BooleanField()
+    progress = RunProgressSerializer()
+
+    class Meta(RunSerializer.Meta):
+        fields = [*RunSerializer.Meta.fields, "simulated", "progress"]
+
+
+class EvaluateSerializer(serializers.Serializer[Any]):
+    """A run to be launched."""
+
+    release = serializers.RegexField(
+        r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for its latest version, or NAME@VERSION."
+    )
+    endpoints = serializers.ListField(child=ByName(queryset=Endpoint.objects.all()), allow_empty=False, max_length=100)
+    judge = ByName(queryset=Endpoint.objects.all())
+    judge_temperature = serializers.FloatField(
+        min_value=0, max_value=2, allow_null=True, default=None, help_text="Default: the published setting."
+    )
+
+
+class RowSerializer(serializers.Serializer[Any]):
+    """A rate with its numerator, its denominator, what it leaves out, and its 95 % Wilson interval."""
+
+    endpoint = serializers.CharField()
+    dataset = serializers.CharField()
+    value = serializers.CharField(required=False, help_text="Of the facet; absent overall.")
+    label = serializers.CharField(required=False)  # type: ignore[assignment]
+    rate = serializers.FloatField(allow_null=True)
+    numerator = serializers.IntegerField()
+    denominator = serializers.IntegerField()
+    unjudged = serializers.IntegerField()
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+
+
+class RateSerializer(serializers.Serializer[Any]):
+    """How the rate is counted."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    rule = serializers.CharField()
+
+
+class DatasetSerializer(serializers.Serializer[Any]):
+    """A data set of the release, or their pool."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+
+
+class ReportSerializer(serializers.Serializer[Any]):
+    """All rates of a run, as far as it is. `notice` is there where simulated models had a part."""
+
+    run = serializers.IntegerField()
+    release = serializers.CharField()
+    release_version = serializers.IntegerField()
+    release_sha256 = serializers.CharField()
+    benchmark = serializers.CharField()
+    judge = serializers.CharField()
+    judge_model = serializers.CharField()
+    judge_temperature = serializers.FloatField(allow_null=True)
+    finished = serializers.BooleanField()
+    simulated = serializers.BooleanField()
+    notice = serializers.CharField(required=False)
+    rate = RateSerializer()
+    datasets = DatasetSerializer(many=True)
+    endpoints = serializers.ListField(child=serializers.CharField())
+    responses_failed = serializers.DictField(child=serializers.IntegerField())
+    overall = RowSerializer(many=True)
+    facets = serializers.DictField(child=RowSerializer(many=True))
+    cost = serializers.DecimalField(max_digits=14, decimal_places=8)
+
+
+class ResponseSerializer(serializers.ModelSerializer[Response]):
+    """What a model said to one sample."""
+
+    endpoint = serializers.CharField(source="endpoint.name")
+    sample = serializers.CharField(source="sample.key")
+
+    class Meta:
+        model = Response
+        fields = ["id", "endpoint", "sample", "variant", "status", "text", "reasoning", "error", "detail"]
+
+
+class ResponseQuery(serializers.Serializer[Any]):
+    """Which responses."""
+
+    endpoint = serializers.SlugField(required=False)
+    status = serializers.ChoiceField(choices=Work.Status.choices, required=False)
+
+
+class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
+    """What the judge decided on one rubric for one response; an empty verdict is unjudged, and `error` says why."""
+
+    endpoint = serializers.CharField(source="response.endpoint.name")
+    sample = serializers.CharField(source="rubric.sample.key")
+    dataset = serializers.CharField(source="rubric.sample.task")
+    rubric = serializers.CharField(source="rubric.key")
+    criterion = serializers.CharField(source="rubric.criterion")
+    traps = serializers.ListField(source="rubric.traps", child=serializers.CharField())
+
+    class Meta:
+        model = Judgment
+        fields = [
+            "id",
+            "response",
+            "endpoint",
+            "sample",
+            "dataset",
+            "rubric",
+            "criterion",
+            "traps",
+            "status",
+            "verdict",
+            "explanation",
+            "error",
+            "detail",
+        ]
+
+
+class JudgmentQuery(serializers.Serializer[Any]):
+    """Which judgments: those behind one number of the report."""
+
+    endpoint = serializers.SlugField(required=False)
+    dataset = serializers.CharField(required=False, max_length=40)
+    facet = serializers.CharField(required=False, max_length=40, help_text="With `value`: cluster, subtype, ...")
+    value = serializers.CharField(required=False, max_length=100)
+    verdict = serializers.CharField(required=False, max_length=100, help_text="Several by commas; or 'unjudged'.")
+
+
+def _run_answer(run: Run, status: int = 200) -> Answer:
+    fields = ["id", "release", "judge", "endpoints", "judge_temperature", "status", "created_by", "created_at"]
+    whole = {
+        **{name: getattr(run, name) for name in [*fields, "finished_at"]},
+        "simulated": queries.is_simulated(run),
+        "progress": queries.progress(run),
+    }
+    return Answer(WholeRunSerializer(whole).data, status=status)
+
+
+class Runs(ListAPIView[Run]):
+    """Runs, newest first."""
+
+    can = {"GET": Can.READ_RESULTS, "POST": Can.MEASURE}
+    serializer_class = RunSerializer
+    pagination_class = NewestFirst
+    queryset = queries.runs()
+
+    @extend_schema(request=EvaluateSerializer, responses={202: WholeRunSerializer})
+    def post(self, request: Request) -> Answer:
+        """Put models to a release and let a judge decide each rubric; workers take it."""
+        body = sent(EvaluateSerializer, request)
+        run = services.launch_run(
+            generation_queries.release(body["release"]),
+            body["endpoints"],
+            body["judge"],
+            judge_temperature=body["judge_temperature"],
+            actor=person(request),
+        )
+        transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))
+        return _run_answer(run, 202)
+
+
+class RunDetail(APIView):
+    """One run with its progress."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses=WholeRunSerializer)
+    def get(self, request: Request, pk: int) -> Answer:
+        return _run_answer(queries.run(pk))
+
+
+class CancelRun(APIView):
+    """Take nothing further of it; what was said and judged stays. One that is over: 409."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=None, responses=WholeRunSerializer)
+    def post(self, request: Request, pk: int) -> Answer:
+        return _run_answer(services.cancel_run(queries.run(pk).pk))
+
+
+class RetryRun(APIView):
+    """Queue again what failed and what stayed unjudged. A cancelled run: 409."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=None, responses={202: WholeRunSerializer})
+    def post(self, request: Request, pk: int) -> Answer:
+        services.retry_failed(queries.run(pk).pk)
+        transaction.on_commit(partial(wake, tasks.work_on_run, pk))
+        return _run_answer(queries.run(pk), 202)
+
+
+class Report(APIView):
+    """The rates of a run."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses=ReportSerializer)
+    def get(self, request: Request, pk: int) -> Answer:
+        return Answer(ReportSerializer(reports.as_dict(queries.report(queries.run(pk)))).data)
+
+
+class MarkdownReport(APIView):
+    """The same as tables in Markdown."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
+    def get(self, request: Request, pk: int) -> HttpResponse:
+        report = reports.as_markdown(queries.report(queries.run(pk)))
+        return HttpResponse(report, content_type="text/markdown; charset=utf-8")
+
+
+@extend_schema_view(get=extend_schema(parameters=[ResponseQuery]))
+class Responses(ListAPIView[Response]):
+    """What the models said."""
+
+    can = Can.READ_RESULTS
+    serializer_class = ResponseSerializer
+    pagination_class = OldestFirst
+    queryset = Response.objects.select_related("endpoint", "sample").defer("sample__exported")
+
+    def get_queryset(self) -> QuerySet[Response]:
+        wanted = asked(ResponseQuery, self.request)
+        found = super().get_queryset().filter(run=queries.run(self.kwargs["pk"]))
+        if "endpoint" in wanted:
+            found = found.filter(endpoint__name=wanted["endpoint"])
+        return found.filter(status=wanted["status"]) if "status" in wanted else found
+
+
+@extend_schema_view(get=extend_schema(parameters=[JudgmentQuery]))
+class Judgments(ListAPIView[Judgment]):
+    """What the judge decided, rubric by rubric, and why."""
+
+    can = Can.READ_RESULTS
+    serializer_class = JudgmentSerializer
+    pagination_class = OldestFirst
+    queryset = Judgment.objects.none()
+
+    def get_queryset(self) -> QuerySet[Judgment]:
+        found = queries.judgments(queries.run(self.kwargs["pk"]), **asked(JudgmentQuery, self.request))
+        return found.defer(
+            "response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported"
+        )

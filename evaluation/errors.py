@@ -1,0 +1,39 @@
+"""What can go wrong in evaluation. The docstring is the message; `status` is the HTTP status for pages and API alike."""
+
+from typing import ClassVar
+
+from django.utils.translation import gettext as _
+
+
+class EvaluationError(Exception):
+    """The work could not go on."""
+
+    status: ClassVar[int] = 400
+    permanent: ClassVar[bool] = True
+
+    def __init__(self, detail: str = "") -> None:
+        self.detail = detail
+        super().__init__(f"{self.message} {detail}".strip())
+
+    @property
+    def message(self) -> str:
+        """The docstring, in the reader's language."""
+        return _((type(self).__doc__ or "").strip())
+
+
+class UnknownRun(EvaluationError):
+    """There is no run of this number."""
+
+    status = 404
+
+
+class NoEndpoints(EvaluationError):
+    """A run needs at least one endpoint to put to the test."""
+
+    status = 422
+
+
+class RunOver(EvaluationError):
+    """This run is over."""
+
+    status = 409

@@ -1,0 +1,104 @@
+"""What people type on the pages of evaluation, checked."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from evaluation import benchmarks
+from evaluation.labels import verdict_label
+from evaluation.metrics import UNJUDGED
+from evaluation.models import Run
+from evaluation.protocol import FacetView
+from generation import queries as generation
+from generation.models import Endpoint, Release
+
+
+class ReleaseField(forms.ModelChoiceField[Release]):
+    """A release, named with its size: that is what a run costs."""
+
+    def label_from_instance(self, obj: Release) -> str:
+        samples = ngettext("%(n)d sample", "%(n)d samples", obj.samples_count) % {"n": obj.samples_count}
+        rubrics = ngettext("%(n)d rubric", "%(n)d rubrics", obj.rubrics_count) % {"n": obj.rubrics_count}
+        return f"{obj} ({samples}, {rubrics})"
+
+
+class LaunchForm(forms.Form):
+    """A run: which models are put to which release, and who judges."""
+
+    release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
+    endpoints = forms.ModelMultipleChoiceField(
+        label=_("Models under test"),
+        queryset=Endpoint.objects.order_by("name"),
+        to_field_name="name",
+        widget=forms.CheckboxSelectMultiple,
+    )
+    judge = forms.ModelChoiceField(label=_("Judge"), queryset=Endpoint.objects.order_by("name"), to_field_name="name")
+    judge_temperature = forms.FloatField(label=_("Temperature of the judge"), required=False, min_value=0, max_value=2)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["judge_temperature"].help_text = _temperature_help()
+
+
+def _temperature_help() -> str:
+    """The published setting of every benchmark that has a release."""
+    names = Release.objects.order_by("benchmark").values_list("benchmark", flat=True).distinct()
+    protocols = [benchmarks.protocol(name) for name in names]
+    published = [
+        f"{gettext(protocol.label)}: {protocol.judge_temperature}"
+        for protocol in protocols
+        if protocol.judge_temperature is not None
+    ]
+    said = gettext("Empty: the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}
+    kept = gettext("A judge whose endpoint has a temperature of its own keeps that.")  # xgettext reads no f-strings
+    return f"{said} {kept}"
+
+
+def _values(view: FacetView, present: Collection[str], terms: Mapping[str, str]) -> list[tuple[str, str]]:
+    if view.values:
+        return [(value, gettext(label)) for value, label in view.values if value in present]
+    return [(value, f"{value} {terms.get(value, '')}") for value in present]
+
+
+class JudgmentFilters(forms.Form):
+    """Which judgments of a run to list; what is not understood is left out. An address may name a `facet` beside `value`."""
+
+    endpoint = forms.ChoiceField(label=_("Model"), required=False)
+    dataset = forms.ChoiceField(label=_("Data set"), required=False)
+    value = forms.ChoiceField(label=_("Counted under"), required=False)
+    verdict = forms.ChoiceField(label=_("Verdict"), required=False)
+
+    def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._counts = run.release.counts
+        protocol = benchmarks.protocol(run.release.benchmark)
+        terms = {term.code: gettext(term.label) for term in generation.terms(run.release.benchmark)}
+        names = [endpoint.name for endpoint in run.endpoints.all()]
+        groups = [
+            (gettext(view.label), _values(view, self._counts.get(view.name, {}), terms)) for view in protocol.facets
+        ]
+        counted = sorted(protocol.rate.counted)
+        verdicts = [(",".join(counted), gettext("judged")), *((v, verdict_label(v)) for v in counted)]
+        if len(protocol.rate.hits) > 1:
+            verdicts.append((",".join(sorted(protocol.rate.hits)), gettext(protocol.rate.label)))
+        choices: dict[str, list[Any]] = {
+            "endpoint": [(name, name) for name in names],
+            "dataset": [(n, gettext(label)) for n, label in protocol.datasets if n in self._counts.get("task", {})],
+            "value": groups,
+            "verdict": [*verdicts, (UNJUDGED, verdict_label(UNJUDGED))],
+        }
+        for field, offered in choices.items():
+            self.fields[field].choices = [("", _("all")), *offered]  # type: ignore[attr-defined]
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The arguments of `evaluation.queries.judgments`."""
+        self.is_valid()
+        value = self.cleaned_data.get("value", "")
+        asked = self.data.get("facet", "")
+        facets = [name for name, values in self._counts.items() if value in values]
+        facet = asked if asked in facets else next(iter(facets), "")
+        return {**self.cleaned_data, "facet": facet if value else ""}

@@ -1,0 +1,58 @@
+"""evaluate --release NAME --endpoint A --endpoint B --judge J [--wait]"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from evaluation import queries, services, tasks
+from evaluation.errors import EvaluationError
+from evaluation.models import Run
+from generation import queries as generation_queries
+from generation.cli import Step, wait
+from generation.tasks import wake
+from review.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = "Put models to a release and let a judge decide each rubric."
+    expected = (*Step.expected, EvaluationError)
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--release", required=True, help="NAME, or NAME@VERSION")
+        parser.add_argument("--endpoint", action="append", required=True, help="a model under test; may be given again")
+        parser.add_argument("--judge", required=True)
+        parser.add_argument(
+            "--judge-temperature", type=float, help="default: the judge's own, else the published setting"
+        )
+        parser.add_argument("--wait", action="store_true", help="follow it to its end")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.MEASURE)
+        run = services.launch_run(
+            generation_queries.release(options["release"]),
+            [generation_queries.endpoint(name) for name in options["endpoint"]],
+            generation_queries.endpoint(options["judge"]),
+            judge_temperature=options["judge_temperature"],
+        )
+        wake(tasks.work_on_run, run.pk)
+        if options["wait"]:
+            wait(
+                self,
+                is_over=lambda: not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists(),
+                work=lambda: (services.sweep(), services.work_on_run(run.pk)),
+                percent=lambda: queries.progress(run).percent,
+            )
+        progress = queries.progress(run)
+        return {
+            "run": run.pk,
+            "release": str(run.release),
+            "responses": progress.responses.total,
+            "responses_done": progress.responses.done,
+            "responses_failed": progress.responses.failed,
+            "judgments": progress.judgments.total,
+            "judged": progress.judgments.done,
+            "unjudged": progress.judgments.failed,
+            "calls": progress.responses.calls,
+            "cost": progress.responses.cost,
+            "simulated": queries.is_simulated(run),
+            "failed": int(bool(options["wait"]) and progress.judgments.done == 0),
+        }

@@ -1,0 +1,29 @@
+"""report RUN --format json|md"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from evaluation import queries, reports
+from evaluation.errors import EvaluationError
+from review.permissions import OPERATOR, Can, require
+
+
+class Command(BaseCommand):
+    help = "Print the rates of a run with their numerators, denominators and unjudged counts."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("run", type=int)
+        parser.add_argument("--format", choices=["json", "md"], default="md")
+        parser.add_argument(
+            "--json", action="store_const", const="json", dest="format", help="the same as --format json"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        require(OPERATOR, Can.READ_RESULTS)
+        try:
+            report = queries.report(queries.run(options["run"]))
+        except EvaluationError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(reports.as_json(report) if options["format"] == "json" else reports.as_markdown(report))

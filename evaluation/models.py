@@ -1,0 +1,93 @@
+"""Runs, what models said, and what judges decided. Raw answers and verdicts are stored; numbers are derived."""
+
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+from generation.models import Call, Endpoint, Release, ReleasedRubric, ReleasedSample
+from generation.work import Work, work_constraints
+from review.models import User
+
+
+class Run(models.Model):
+    """One evaluation of endpoints on a release, decided by one judge."""
+
+    class Status(models.TextChoices):
+        RUNNING = "running", _("running")
+        FINISHED = "finished", _("finished")
+        CANCELLED = "cancelled", _("cancelled")
+
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="runs")
+    judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="judged_runs")
+    endpoints = models.ManyToManyField(Endpoint, through="RunEndpoint", related_name="runs")
+    judge_temperature = models.FloatField(null=True, blank=True)
+    status = models.CharField(max_length=10, choices=Status, default=Status.RUNNING)
+    lane_until = models.DateTimeField(null=True, blank=True)  # a worker is on it until then
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status__in=["running", "finished", "cancelled"]), name="run_status_known"
+            )
+        ]
+        ordering = [F("id").desc()]
+
+    @property
+    def job(self) -> str:
+        return f"run:{self.pk}"
+
+    def __str__(self) -> str:
+        return f"Run {self.pk}"
+
+
+class RunEndpoint(models.Model):
+    """A model under test in a run, in the order it was named."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tested")
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "endpoint"], name="run_endpoint_once")]
+
+
+class Response(Work):
+    """What a model said to one sample. `call` is the ledger line the text came from."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="responses")
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+    sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="responses")
+    variant = models.CharField(max_length=40, blank=True)
+    text = models.TextField(blank=True)
+    reasoning = models.TextField(blank=True)
+    call = models.ForeignKey(Call, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+
+    class Meta:
+        constraints = [
+            *work_constraints("response"),
+            models.UniqueConstraint(fields=["run", "endpoint", "sample", "variant"], name="response_once"),
+        ]
+        indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+
+
+class Judgment(Work):
+    """What the judge decided on one rubric for one response. FAILED is unjudged: shown and counted, never guessed."""
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="judgments")
+    response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="judgments")
+    rubric = models.ForeignKey(ReleasedRubric, on_delete=models.PROTECT, related_name="judgments")
+    verdict = models.CharField(max_length=20, blank=True)
+    explanation = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            *work_constraints("judgment"),
+            models.UniqueConstraint(fields=["response", "rubric"], name="judgment_once"),
+            models.CheckConstraint(
+                condition=Q(status="done") & ~Q(verdict="") | ~Q(status="done") & Q(verdict=""),
+                name="judgment_verdict_iff_done",
+            ),
+        ]
+        indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]

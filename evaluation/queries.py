@@ -1,0 +1,273 @@
+"""Everything that is read of runs: progress, rates, and the answers behind every number."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
+
+from evaluation import benchmarks, errors
+from evaluation.metrics import NOTHING, UNJUDGED, Measured, measure, pool
+from evaluation.models import Judgment, Response, Run
+from evaluation.protocol import FacetView, Protocol, Rate, Rubric, Sample
+from generation import queries as generation_queries
+from generation.llm.types import Request
+from generation.models import Call, Endpoint, Release, ReleasedSample
+from generation.work import Work
+
+Status = Work.Status
+COMBINED = "combined"
+
+
+def run(run_id: int | str) -> Run:
+    """Raises UnknownRun."""
+    found = Run.objects.select_related("release", "judge", "created_by").filter(pk=run_id).first()
+    if found is None:
+        raise errors.UnknownRun(str(run_id))
+    return found
+
+
+def runs() -> QuerySet[Run]:
+    """All runs, newest first."""
+    return Run.objects.select_related("release", "judge", "created_by").prefetch_related("endpoints")
+
+
+def sample_value(row: ReleasedSample) -> Sample:
+    """A released sample as the protocol sees it."""
+    return Sample(row.key, row.task, row.exported["content"])
+
+
+def language_of(row: ReleasedSample) -> str:
+    """The language of a released sample (ISO 639-1), '' where it is unknown: models are expected to answer in it."""
+    return row.version.case.language
+
+
+def to_be_judged(row: Judgment) -> tuple[Sample, Rubric, Response]:
+    """What a judgment is about."""
+    full = Judgment.objects.select_related("rubric__sample", "response").get(pk=row.pk)
+    rubric = full.rubric
+    return (
+        sample_value(rubric.sample),
+        Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)),
+        full.response,
+    )
+
+
+def at_temperature(request: Request, temperature: float | None) -> Request:
+    """The same request at another temperature."""
+    return replace(request, temperature=temperature)
+
+
+def is_open(run: Run) -> bool:
+    """Whether anything of the run is still to be done."""
+    waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
+    return any(model.objects.filter(waiting, run=run).exists() for model in (Response, Judgment))
+
+
+def runs_to_settle() -> list[int]:
+    """Running runs of which nothing is open any more."""
+    waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
+    open_rows = [Exists(model.objects.filter(waiting, run=OuterRef("pk"))) for model in (Response, Judgment)]
+    return list(
+        Run.objects.filter(~(open_rows[0] | open_rows[1]), status=Run.Status.RUNNING).values_list("pk", flat=True)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is; `judgments.total` grows while responses arrive, so the whole is `rubrics_total`."""
+
+    responses: generation_queries.Progress
+    judgments: generation_queries.Progress
+    rubrics_total: int
+
+    @property
+    def percent(self) -> int:
+        """Whole per cent of responses and judgments ended, rounded down."""
+        total = self.responses.total + self.rubrics_total
+        return 100 * (self.responses.ended + self.judgments.ended) // total if total else 0
+
+
+def progress(run: Run) -> RunProgress:
+    """Counts of responses and judgments by status."""
+    return RunProgress(
+        responses=generation_queries.progress(Response.objects.filter(run=run), run.job),
+        judgments=generation_queries.progress(Judgment.objects.filter(run=run), run.job),
+        rubrics_total=Response.objects.filter(run=run).aggregate(n=Count("sample__rubrics"))["n"],
+    )
+
+
+def percents(runs: Iterable[Run]) -> dict[int, int]:
+    """Run -> `RunProgress.percent` for several runs at once: three queries however many there are."""
+    ids = [run.pk for run in runs]
+    whole: dict[int, int] = defaultdict(int)
+    ended: dict[int, int] = defaultdict(int)
+    over = Q(status__in=[Status.DONE, Status.DROPPED, Status.FAILED])
+    responses = Response.objects.filter(run__in=ids).order_by().values_list("run")
+    for run_id, n, n_over in responses.annotate(n=Count("pk"), over=Count("pk", filter=over)):
+        whole[run_id] += n
+        ended[run_id] += n_over
+    for run_id, n in responses.annotate(n=Count("sample__rubrics")):
+        whole[run_id] += n
+    judgments = Judgment.objects.filter(over, run__in=ids).order_by().values_list("run")
+    for run_id, n in judgments.annotate(n=Count("pk")):
+        ended[run_id] += n
+    return {pk: 100 * ended[pk] // whole[pk] if whole[pk] else 0 for pk in ids}
+
+
+def is_simulated(run: Run) -> bool:
+    """Whether any simulated model had a part in this run's numbers: as generator, under test or as judge."""
+    return run.release.simulated or run.judge.simulated or Endpoint.objects.filter(runs=run, simulated=True).exists()
+
+
+# ------------------------------------------------------------------------------------------------------------ rates
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A rate of one endpoint on one data set ('combined': all of them pooled), for one value of a facet or overall."""
+
+    endpoint: str
+    dataset: str
+    value: str  # of the facet; empty overall
+    label: str
+    measured: Measured
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All rates of a run. `facets` maps a facet's name to its rows; `responses_failed` counts by endpoint."""
+
+    run: Run
+    rate: Rate
+    datasets: tuple[tuple[str, str], ...]
+    endpoints: tuple[str, ...]
+    overall: tuple[Row, ...]
+    facets: Mapping[str, tuple[Row, ...]]
+    views: tuple[FacetView, ...]
+    responses_failed: Mapping[str, int]
+    simulated: bool
+    finished: bool
+    cost: Decimal
+
+
+def report(run: Run) -> Report:
+    """The numbers of a run, counted by the database: two queries, and one for each facet."""
+    protocol = benchmarks.protocol(run.release.benchmark)
+    endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
+    datasets = _datasets(run, protocol)
+    labels = {term.code: term.label for term in generation_queries.terms(run.release.benchmark)}
+    failed = Response.objects.filter(run=run, status=Status.FAILED).order_by()
+    return Report(
+        run=run,
+        rate=protocol.rate,
+        datasets=datasets,
+        endpoints=endpoints,
+        overall=_rows(run, protocol, endpoints, datasets, None, labels),
+        facets={view.name: _rows(run, protocol, endpoints, datasets, view, labels) for view in protocol.facets},
+        views=protocol.facets,
+        responses_failed=dict(failed.values_list("endpoint__name").annotate(n=Count("pk"))),
+        simulated=is_simulated(run),
+        finished=run.status == Run.Status.FINISHED,
+        cost=Call.objects.filter(job=run.job).aggregate(cost=Sum("cost"))["cost"] or Decimal(0),
+    )
+
+
+def _datasets(run: Run, protocol: Protocol) -> tuple[tuple[str, str], ...]:
+    """The protocol's data sets that this release has, and their pool where there is more than one."""
+    present = set(run.release.counts.get("task", {}))
+    found = tuple((task, label) for task, label in protocol.datasets if task in present)
+    return (*found, (COMBINED, protocol.label)) if len(found) > 1 else found
+
+
+def _rows(
+    run: Run,
+    protocol: Protocol,
+    endpoints: Iterable[str],
+    datasets: Iterable[tuple[str, str]],
+    view: FacetView | None,
+    labels: Mapping[str, str],
+) -> tuple[Row, ...]:
+    verdicts = _verdicts(run, view.name if view else None)
+    values = sorted({value for _endpoint, _task, value in verdicts})
+    if view and view.values:
+        labels = dict(view.values)
+        values.sort(key=lambda value: list(labels).index(value) if value in labels else len(labels))
+    rows = []
+    for value in values if view else [""]:
+        for endpoint in endpoints:
+            for dataset, _label in datasets:
+                tasks = [task for task, _ in protocol.datasets] if dataset == COMBINED else [dataset]
+                parts = [measure(protocol.rate, verdicts[endpoint, task, value]) for task in tasks]
+                rows.append(Row(endpoint, dataset, value, labels.get(value, value), pool([NOTHING, *parts])))
+    return tuple(rows)
+
+
+def _verdicts(run: Run, facet: str | None) -> dict[tuple[str, str, str], dict[str, int]]:
+    """(endpoint, task, facet value) -> verdict -> how often; judgments without a verdict count as unjudged."""
+    judged = Judgment.objects.filter(run=run).order_by()
+    keys = ["response__endpoint__name", "rubric__sample__task"]
+    if facet:
+        judged = judged.filter(rubric__facets__name=facet).annotate(facet=F("rubric__facets__value"))
+        keys.append("facet")
+    found: dict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for *key, verdict, n in judged.values_list(*keys, "verdict").annotate(n=Count("pk")):
+        endpoint, task, value = (*key, "")[:3]
+        found[endpoint, task, value][verdict or UNJUDGED] += n
+    return found
+
+
+def judgments(
+    run: Run,
+    *,
+    endpoint: str = "",
+    dataset: str = "",
+    facet: str = "",
+    value: str = "",
+    verdict: str = "",
+) -> QuerySet[Judgment]:
+    """The judgments behind a number, in release order.
+
+    `verdict` may be several, joined by commas, or 'unjudged': all that the benchmark's rate leaves out.
+    """
+    found = (
+        Judgment.objects.filter(run=run)
+        .select_related("response__endpoint", "rubric__sample", "response__sample")
+        .order_by("rubric__sample__position", "response__endpoint__name", "rubric__pk")
+    )
+    if endpoint:
+        found = found.filter(response__endpoint__name=endpoint)
+    if dataset and dataset != COMBINED:
+        found = found.filter(rubric__sample__task=dataset)
+    if facet and value:
+        found = found.filter(rubric__facets__name=facet, rubric__facets__value=value)
+    if verdict == UNJUDGED:
+        found = found.exclude(verdict__in=benchmarks.protocol(run.release.benchmark).rate.counted)
+    elif verdict:
+        found = found.filter(verdict__in=verdict.split(","))
+    return found
+
+
+def judgment(run: Run, judgment_id: int) -> Judgment | None:
+    """One judgment with everything it is about: the sample as released, the response, the rubric."""
+    about = ("response__endpoint", "rubric__sample__release")
+    return Judgment.objects.filter(run=run, pk=judgment_id).select_related(*about).first()
+
+
+def judgments_of(response: Response) -> QuerySet[Judgment]:
+    """All judgments of one response, in the order of its rubrics."""
+    return Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
+
+
+def calls_behind(judgment: Judgment) -> tuple[list[Call], list[Call]]:
+    """The ledger of the response, and that of the judgment."""
+    response, judged = f"response:{judgment.response_id}", f"judgment:{judgment.pk}"
+    calls = Call.objects.filter(subject__in=[response, judged]).select_related("endpoint").order_by("pk")
+    found = list(calls)
+    return [c for c in found if c.subject == response], [c for c in found if c.subject == judged]
+
+
+def runs_on(release: Release) -> QuerySet[Run]:
+    """The runs on a release, newest first."""
+    return runs().filter(release=release)

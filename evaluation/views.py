@@ -1,0 +1,235 @@
+"""Pages of evaluation: runs, their reports, and the answers behind every number."""
+
+from functools import partial
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import HttpResponseClientRefresh
+
+from evaluation import benchmarks, forms, queries, reports, services, tasks
+from evaluation.figures import Link, figures
+from evaluation.labels import verdict_label, verdict_state
+from evaluation.metrics import UNJUDGED
+from evaluation.models import Judgment, Run
+from evaluation.queries import Report
+from generation.models import Endpoint, Release
+from generation.paging import keyset
+from generation.queries import worker_lives
+from generation.tasks import wake
+from review.access import person, requires
+from review.permissions import Can
+
+RUNNING = Run.Status.RUNNING
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def runs(request: HttpRequest) -> HttpResponse:
+    """All runs with how far each is."""
+    page = keyset(queries.runs(), request, size=25, newest_first=True)
+    percents = queries.percents(run for run in page.rows if run.status == RUNNING)
+    rows = [(run, percents.get(run.pk), _simulated(run)) for run in page.rows]
+    context = {"rows": rows, "page": page, "has_releases": Release.objects.exists()}
+    return render(request, "evaluation/runs.html", context)
+
+
+def _simulated(run: Run) -> bool:
+    """As `queries.is_simulated`, from what a list has loaded already."""
+    return run.release.simulated or run.judge.simulated or any(one.simulated for one in run.endpoints.all())
+
+
+@requires(Can.MEASURE)
+def run_new(request: HttpRequest) -> HttpResponse:
+    """Launch a run."""
+    if request.method == "POST":
+        form = forms.LaunchForm(request.POST)
+    else:
+        form = forms.LaunchForm(initial={"release": request.GET.get("release") or Release.objects.first()})
+    if form.is_valid():
+        data = form.cleaned_data
+        made = services.launch_run(
+            data["release"],
+            list(data["endpoints"]),
+            data["judge"],
+            judge_temperature=data["judge_temperature"],
+            actor=person(request),
+        )
+        transaction.on_commit(partial(wake, tasks.work_on_run, made.pk))
+        return redirect("evaluation:run", made.pk)
+    context = {
+        "form": form,
+        "has_releases": Release.objects.exists(),
+        "has_endpoints": Endpoint.objects.exists(),
+    }
+    return render(request, "evaluation/run_new.html", context, status=422 if form.errors else 200)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def run(request: HttpRequest, pk: int) -> HttpResponse:
+    """The report of a run; while it works, of what is there."""
+    found = queries.run(pk)
+    report = queries.report(found)
+    sort = request.GET.get("sort", "")
+    context = {
+        **_progress(found),
+        "report": report,
+        "rule": _(report.rate.rule),
+        "rate": _(report.rate.label),
+        "figures": figures(report, _link(found), sort=sort),
+        "sort": sort,
+        "simulated": report.simulated,
+        "failed": [
+            (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
+            for endpoint, count in sorted(report.responses_failed.items())
+        ],
+    }
+    return render(request, "evaluation/run.html", context)
+
+
+def _link(run: Run) -> Link:
+    """Addresses of the answers behind a number of this run."""
+    page = reverse("evaluation:judgments", args=[run.pk])
+
+    def link(endpoint: str, dataset: str, facet: str, value: str, verdict: str) -> str:
+        asked = {"endpoint": endpoint, "dataset": dataset, "facet": facet, "value": value, "verdict": verdict}
+        return f"{page}?{urlencode({name: given for name, given in asked.items() if given})}"
+
+    return link
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def run_progress(request: HttpRequest, pk: int) -> HttpResponse:
+    """How far a run is; once it has ended, the page is loaded afresh."""
+    found = queries.run(pk)
+    if found.status != RUNNING:
+        return HttpResponseClientRefresh()
+    return render(request, "evaluation/_run_progress.html", _progress(found))
+
+
+def _progress(run: Run) -> dict[str, object]:
+    running = run.status == RUNNING
+    return {
+        "run": run,
+        "progress": queries.progress(run),
+        "running": running,
+        "idle": running and not worker_lives(),
+    }
+
+
+@require_POST
+@requires(Can.MEASURE)
+def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take nothing further of it."""
+    services.cancel_run(queries.run(pk).pk)
+    messages.success(request, _("The run was cancelled. What was said and judged stays."))
+    return redirect("evaluation:run", pk)
+
+
+@require_POST
+@requires(Can.MEASURE)
+def run_retry(request: HttpRequest, pk: int) -> HttpResponse:
+    """Try again what failed."""
+    count = services.retry_failed(queries.run(pk).pk)
+    transaction.on_commit(partial(wake, tasks.work_on_run, pk))
+    said = ngettext("%(count)d piece of work is tried again.", "%(count)d pieces of work are tried again.", count)
+    messages.success(request, said % {"count": count})
+    return redirect("evaluation:run", pk)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def report_json(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
+    """The report as JSON."""
+    report = queries.report(queries.run(pk))
+    return _download(report, reports.as_json(report), "application/json", "json")
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def report_markdown(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
+    """The report as Markdown."""
+    report = queries.report(queries.run(pk))
+    return _download(report, reports.as_markdown(report), "text/markdown; charset=utf-8", "md")
+
+
+def _download(report: Report, text: str, content_type: str, ending: str) -> HttpResponse:
+    name = f"{report.run.release.name}-v{report.run.release.version}-run-{report.run.pk}.{ending}"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(text, content_type=content_type, headers=headers)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def judgments(request: HttpRequest, pk: int) -> HttpResponse:
+    """The answers behind a number: a list, and the one that is read."""
+    found = queries.run(pk)
+    filters = forms.JudgmentFilters(request.GET, run=found)
+    hits = benchmarks.protocol(found.release.benchmark).rate.hits
+    heavy = ("response__text", "response__reasoning", "rubric__sample__exported")
+    rows = queries.judgments(found, **filters.chosen).select_related(None)
+    rows = rows.select_related("response__endpoint", "rubric__sample").defer(*heavy)
+    page = keyset(rows, request, size=30)
+    wanted = request.GET.get("selected", "")
+    selected = queries.judgment(found, int(wanted)) if wanted.isdecimal() and len(wanted) < 19 else None
+    if selected is None and page.rows:
+        selected = queries.judgment(found, page.rows[0].pk)
+    place = next((i for i, row in enumerate(page.rows) if selected and row.pk == selected.pk), None)
+    context = {
+        "run": found,
+        "filters": filters,
+        "page": page,
+        "items": [_item(row, hits, request) for row in page.rows],
+        "place": place,
+        "selected": selected,
+        "simulated": queries.is_simulated(found),
+        **(_reading(selected, hits, request) if selected else {}),
+    }
+    return render(request, "evaluation/judgments.html", context)
+
+
+def _item(row: Judgment, hits: frozenset[str], request: HttpRequest) -> dict[str, object]:
+    address = request.GET.copy()
+    address["selected"] = str(row.pk)
+    return {
+        "judgment": row,
+        "href": f"?{address.urlencode()}",
+        "label": verdict_label(row.verdict),
+        "state": verdict_state(row.verdict, hits),
+    }
+
+
+def _reading(judgment: Judgment, hits: frozenset[str], request: HttpRequest) -> dict[str, object]:
+    """What was asked, exactly as it was put to the model, and every judgment of the response."""
+    response, sample = judgment.response, judgment.rubric.sample
+    asks = benchmarks.protocol(sample.release.benchmark).ask(queries.sample_value(sample))
+    return {
+        "asked": next((ask.messages for ask in asks if ask.variant == response.variant), ()),
+        "response": response,
+        "sample": sample,
+        "language": queries.language_of(sample),
+        "verdict": verdict_label(judgment.verdict),
+        "state": verdict_state(judgment.verdict, hits),
+        "others": [_item(row, hits, request) for row in queries.judgments_of(response)],
+    }
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def calls(request: HttpRequest, pk: int, judgment_id: int) -> HttpResponse:
+    """The ledger behind a judgment: the response's calls and the judge's, exactly as sent and answered."""
+    found = queries.run(pk)
+    judgment = queries.judgment(found, judgment_id)
+    if judgment is None:
+        raise Http404
+    said, judged = queries.calls_behind(judgment)
+    context = {"run": found, "judgment": judgment, "response_calls": said, "judge_calls": judged}
+    return render(request, "evaluation/calls.html", {**context, "simulated": queries.is_simulated(found)})

@@ -1,0 +1,65 @@
+"""The back office: rows to look at, and the taxonomy to extend. Records and the ledger have their own pages."""
+
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+
+from generation.models import Batch, Endpoint, Import, Release, Sample, Source, TaxonomyTerm
+
+
+class ReadOnly(admin.ModelAdmin[Model]):
+    """Looked at here, changed by services only."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+@admin.register(Source)
+class SourceAdmin(ReadOnly):
+    list_display = ["name", "format", "licence", "created_at"]
+
+
+@admin.register(Import)
+class ImportAdmin(ReadOnly):
+    list_display = ["pk", "source", "file_name", "status", "rows", "refused", "created_at"]
+    list_select_related = ["source"]
+    list_filter = ["status"]
+
+
+@admin.register(Endpoint)
+class EndpointAdmin(ReadOnly):
+    list_display = ["name", "url", "model", "key_env", "simulated"]
+
+
+@admin.register(Batch)
+class BatchAdmin(ReadOnly):
+    list_display = ["pk", "benchmark", "source", "status", "created_at"]
+    list_select_related = ["source"]
+    list_filter = ["status", "benchmark"]
+
+
+@admin.register(Sample)
+class SampleAdmin(ReadOnly):
+    list_display = ["key", "batch", "status", "created_at"]
+    list_select_related = ["batch"]
+    list_filter = ["status", "benchmark", "task"]
+
+
+@admin.register(Release)
+class ReleaseAdmin(ReadOnly):
+    list_display = ["name", "version", "benchmark", "samples_count", "rubrics_count", "sha256", "created_at"]
+
+
+@admin.register(TaxonomyTerm)
+class TaxonomyTermAdmin(admin.ModelAdmin[TaxonomyTerm]):
+    list_display = ["benchmark", "code", "parent", "label"]
+    list_filter = ["benchmark"]
+
+    def has_delete_permission(self, request: HttpRequest, obj: TaxonomyTerm | None = None) -> bool:
+        return False  # samples are counted under it

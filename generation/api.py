@@ -1,0 +1,733 @@
+"""The API of generation: sources in, batches and samples, releases out. Thin edges over services and queries."""
+
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Prefetch, QuerySet
+from django.http import FileResponse, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from django.utils.translation import gettext as _
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView, RetrieveAPIView
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from generation import archive, benchmarks, exporters, importers, queries, releases, services, tasks, uploads
+from generation.models import (
+    VARIABLE,
+    Batch,
+    BatchRole,
+    Call,
+    Draft,
+    Endpoint,
+    Import,
+    ImportRefusal,
+    Release,
+    ReleasedRubric,
+    ReleasedSample,
+    Rubric,
+    Sample,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
+from generation.work import Work
+from review.access import person
+from review.permissions import Can
+from review.rest import MAX_ID, ByName, NewestFirst, OldestFirst, asked, sent
+
+# ---------------------------------------------------------------------------------------------------------- sources
+
+
+class SourceSerializer(serializers.ModelSerializer[Source]):
+    """An imported data set, with its licence and citation."""
+
+    records_count = serializers.IntegerField()
+
+    class Meta:
+        model = Source
+        fields = ["name", "format", "label", "licence", "citation", "restrictions", "created_at", "records_count"]
+
+
+class RecordSerializer(serializers.ModelSerializer[SourceRecord]):
+    """One record as it may be shown; what is private is not even read."""
+
+    content = serializers.DictField()
+
+    class Meta:
+        model = SourceRecord
+        fields = ["id", "external_id", "title", "language", "content"]
+
+
+class ImportSerializer(serializers.ModelSerializer[Import]):
+    """The reading of one file into a source: how far it is, and what it came to."""
+
+    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
+
+    class Meta:
+        model = Import
+        fields = [
+            "id",
+            "source",
+            "file_name",
+            "layout",
+            "status",
+            "rows",
+            "added",
+            "known",
+            "refused",
+            "error",
+            "detail",
+            "created_at",
+            "finished_at",
+        ]
+
+
+class RefusalSerializer(serializers.ModelSerializer[ImportRefusal]):
+    """One bad row: where it stands in the file and why it was refused."""
+
+    class Meta:
+        model = ImportRefusal
+        fields = ["where", "reason"]
+
+
+class UploadSerializer(serializers.Serializer[Any]):
+    """A file to be read into a source. A name that exists adds the file to that source; nothing is added twice."""
+
+    file = serializers.FileField(max_length=300)
+    format = serializers.ChoiceField(choices=importers.available())
+    name = serializers.SlugField(max_length=100)
+
+
+class Sources(ListAPIView[Source]):
+    """All sources, in the order they came."""
+
+    can = Can.PRODUCE
+    serializer_class = SourceSerializer
+    pagination_class = OldestFirst
+    queryset = queries.sources()
+
+
+class SourceDetail(RetrieveAPIView[Source]):
+    """One source."""
+
+    can = Can.PRODUCE
+    serializer_class = SourceSerializer
+    queryset = queries.sources()
+    lookup_field = "name"
+
+
+class Records(ListAPIView[SourceRecord]):
+    """The records of a source."""
+
+    can = Can.PRODUCE
+    serializer_class = RecordSerializer
+    pagination_class = OldestFirst
+    queryset = SourceRecord.objects.none()
+
+    def get_queryset(self) -> QuerySet[SourceRecord]:
+        return queries.records(queries.source(self.kwargs["name"]))
+
+
+class Imports(ListAPIView[Import]):
+    """Imports, newest first."""
+
+    can = Can.PRODUCE
+    serializer_class = ImportSerializer
+    pagination_class = NewestFirst
+    parser_classes = [MultiPartParser]
+    queryset = queries.imports()
+
+    @extend_schema(request={"multipart/form-data": UploadSerializer}, responses={202: ImportSerializer})
+    def post(self, request: Request) -> Response:
+        """Send a file, as its authors publish it; a worker reads it."""
+        body = sent(UploadSerializer, request)
+        run = uploads.start_import(body["file"], format_name=body["format"], name=body["name"], actor=person(request))
+        transaction.on_commit(partial(tasks.wake, tasks.run_import, run.pk))
+        return Response(ImportSerializer(run).data, status=202)
+
+
+class ImportDetail(RetrieveAPIView[Import]):
+    """One import and how far it is."""
+
+    can = Can.PRODUCE
+    serializer_class = ImportSerializer
+    queryset = queries.imports()
+
+
+class Refusals(ListAPIView[ImportRefusal]):
+    """The bad rows of an import, in file order (the first thousand; `refused` counts all)."""
+
+    can = Can.PRODUCE
+    serializer_class = RefusalSerializer
+    pagination_class = OldestFirst
+    queryset = ImportRefusal.objects.all()
+
+    def get_queryset(self) -> QuerySet[ImportRefusal]:
+        run = get_object_or_404(queries.imports(), pk=self.kwargs["pk"])
+        return super().get_queryset().filter(run=run)
+
+
+# -------------------------------------------------------------------------------------------------------- endpoints
+
+
+class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
+    """A model at an OpenAI-compatible address. `key_env` is the NAME of a variable of the server; the key is never seen."""
+
+    key_env = serializers.RegexField(VARIABLE, max_length=100, allow_blank=True, default="")
+
+    class Meta:
+        model = Endpoint
+        fields = [
+            "name",
+            "url",
+            "model",
+            "key_env",
+            "temperature",
+            "max_tokens",
+            "price_in",
+            "price_out",
+            "concurrency",
+            "timeout",
+            "simulated",
+            "created_at",
+        ]
+        read_only_fields = ["simulated", "created_at"]
+
+
+class EndpointChangeSerializer(EndpointSerializer):
+    """What may be changed of an endpoint: all but its name, and once it has answered not its address and model either."""
+
+    class Meta(EndpointSerializer.Meta):
+        read_only_fields = ["name", "simulated", "created_at"]
+
+
+class Endpoints(ListAPIView[Endpoint]):
+    """All endpoints, in the order they were made."""
+
+    can = Can.CONNECT
+    serializer_class = EndpointSerializer
+    pagination_class = OldestFirst
+    queryset = Endpoint.objects.all()
+
+    @extend_schema(request=EndpointSerializer, responses={201: EndpointSerializer})
+    def post(self, request: Request) -> Response:
+        """Make an endpoint."""
+        endpoint = services.add_endpoint(actor=person(request), **sent(EndpointSerializer, request))
+        return Response(EndpointSerializer(endpoint).data, status=201)
+
+
+class EndpointDetail(RetrieveAPIView[Endpoint]):
+    """One endpoint."""
+
+    can = Can.CONNECT
+    serializer_class = EndpointSerializer
+    queryset = Endpoint.objects.all()
+    lookup_field = "name"
+
+    @extend_schema(request=EndpointChangeSerializer(partial=True), responses=EndpointSerializer)
+    def patch(self, request: Request, name: str) -> Response:
+        """Change an endpoint: all but its name, and once it has answered not its address and model either."""
+        endpoint = self.get_object()
+        change = EndpointChangeSerializer(endpoint, data=request.data, partial=True)
+        change.is_valid(raise_exception=True)
+        with transaction.atomic():  # all of it or nothing: the service leaves out what it must not change
+            changed = services.change_endpoint(endpoint, **change.validated_data)
+            for field in ("url", "model"):
+                if change.validated_data.get(field, getattr(changed, field)) != getattr(changed, field):
+                    raise serializers.ValidationError(
+                        {field: _("An endpoint that was called keeps it: results name it.")}
+                    )
+        return Response(EndpointSerializer(changed).data)
+
+
+# ---------------------------------------------------------------------------------------------------------- batches
+
+
+class ProgressSerializer(serializers.Serializer[Any]):
+    """How far a piece of work is: its rows by status, and what its calls came to."""
+
+    queued = serializers.IntegerField()
+    running = serializers.IntegerField()
+    done = serializers.IntegerField()
+    dropped = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    total = serializers.IntegerField()
+    percent = serializers.IntegerField()
+    calls = serializers.IntegerField()
+    cost = serializers.DecimalField(max_digits=14, decimal_places=8, help_text="In the currency of the prices.")
+
+
+class BatchSerializer(serializers.ModelSerializer[Any]):
+    """One launch of a recipe over the records of a source."""
+
+    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
+    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Batch
+        fields = ["id", "benchmark", "source", "status", "created_by", "created_at", "finished_at"]
+
+
+class CountedBatchSerializer(BatchSerializer):
+    """A batch in the list, with counts of its drafts."""
+
+    drafts_count = serializers.IntegerField()
+    ended_count = serializers.IntegerField()
+    failed_count = serializers.IntegerField()
+
+    class Meta(BatchSerializer.Meta):
+        fields = [*BatchSerializer.Meta.fields, "drafts_count", "ended_count", "failed_count"]
+
+
+class WholeBatchSerializer(BatchSerializer):
+    """A batch with its models and its progress."""
+
+    roles = serializers.DictField(child=serializers.CharField(), help_text="Role of the recipe: endpoint.")
+    progress = ProgressSerializer()
+
+    class Meta(BatchSerializer.Meta):
+        fields = [*BatchSerializer.Meta.fields, "roles", "progress"]
+
+
+def _known_benchmark(name: str) -> None:
+    if name not in benchmarks.names():
+        raise serializers.ValidationError(
+            _("There is no benchmark of this name; known: %(names)s") % {"names": ", ".join(benchmarks.names())}
+        )
+
+
+class LaunchSerializer(serializers.Serializer[Any]):
+    """A batch to be launched. Every role of the recipe needs an endpoint."""
+
+    benchmark = serializers.CharField(max_length=64, validators=[_known_benchmark])
+    source = ByName(queryset=Source.objects.all())  # type: ignore[assignment]
+    roles = serializers.DictField(child=ByName(queryset=Endpoint.objects.all()))
+    limit = serializers.IntegerField(
+        min_value=1, max_value=MAX_ID, allow_null=True, default=None, help_text="At most so many records."
+    )
+
+
+class DraftSerializer(serializers.ModelSerializer[Draft]):
+    """A sample in the making. `step` is the step of the recipe that it waits at."""
+
+    record = serializers.CharField(source="record.external_id")
+
+    class Meta:
+        model = Draft
+        fields = ["id", "record", "parent", "sample", "version", "step", "status", "tries", "error", "detail"]
+
+
+class DraftQuery(serializers.Serializer[Any]):
+    """Which drafts."""
+
+    status = serializers.ChoiceField(choices=Work.Status.choices, required=False)
+
+
+class CallSerializer(serializers.ModelSerializer[Call]):
+    """One HTTP attempt at a model, exactly as it was sent and answered. Keys are not part of it."""
+
+    endpoint = serializers.CharField(source="endpoint.name")
+    sent = serializers.DictField()
+
+    class Meta:
+        model = Call
+        fields = [
+            "id",
+            "endpoint",
+            "model",
+            "prompt",
+            "sent",
+            "text",
+            "reasoning",
+            "finish_reason",
+            "tokens_in",
+            "tokens_out",
+            "tokens_cached",
+            "tokens_reasoning",
+            "cost",
+            "seconds",
+            "attempt",
+            "error",
+            "detail",
+            "http_status",
+            "simulated",
+            "started_at",
+        ]
+
+
+def _whole_batch(batch: Batch) -> dict[str, Any]:
+    bound = BatchRole.objects.filter(batch=batch).order_by("pk").values_list("role", "endpoint__name")
+    return {
+        **{name: getattr(batch, name) for name in BatchSerializer.Meta.fields},
+        "roles": dict(bound),
+        "progress": queries.batch_progress(batch),
+    }
+
+
+def _batch_answer(pk: int, status: int = 200) -> Response:
+    batch = Batch.objects.select_related("source", "created_by").get(pk=pk)
+    return Response(WholeBatchSerializer(_whole_batch(batch)).data, status=status)
+
+
+class Batches(ListAPIView[Batch]):
+    """Batches, newest first."""
+
+    can = Can.PRODUCE
+    serializer_class = CountedBatchSerializer
+    pagination_class = NewestFirst
+    queryset = queries.batches()
+
+    @extend_schema(request=LaunchSerializer, responses={202: WholeBatchSerializer})
+    def post(self, request: Request) -> Response:
+        """Launch a recipe over records that have no draft of this benchmark yet; workers take it."""
+        batch = services.launch_batch(**sent(LaunchSerializer, request), actor=person(request))
+        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, batch.pk))
+        return _batch_answer(batch.pk, 202)
+
+
+class BatchDetail(GenericAPIView[Batch]):
+    """One batch with its progress."""
+
+    can = Can.PRODUCE
+    queryset = Batch.objects.all()
+
+    @extend_schema(responses=WholeBatchSerializer)
+    def get(self, request: Request, pk: int) -> Response:
+        return _batch_answer(self.get_object().pk)
+
+
+class CancelBatch(GenericAPIView[Batch]):
+    """Take no further draft of it; what it made stays. One that is over: 409."""
+
+    can = Can.PRODUCE
+    queryset = Batch.objects.all()
+
+    @extend_schema(request=None, responses=WholeBatchSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        return _batch_answer(services.cancel_batch(self.get_object().pk).pk)
+
+
+class RetryBatch(GenericAPIView[Batch]):
+    """Queue again what failed. A cancelled batch: 409."""
+
+    can = Can.PRODUCE
+    queryset = Batch.objects.all()
+
+    @extend_schema(request=None, responses={202: WholeBatchSerializer})
+    def post(self, request: Request, pk: int) -> Response:
+        services.retry_failed(self.get_object().pk)
+        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+        return _batch_answer(pk, 202)
+
+
+@extend_schema_view(get=extend_schema(parameters=[DraftQuery]))
+class Drafts(ListAPIView[Draft]):
+    """The drafts of a batch."""
+
+    can = Can.PRODUCE
+    serializer_class = DraftSerializer
+    pagination_class = OldestFirst
+    queryset = Draft.objects.select_related("record").defer("data", "record__content", "record__private")
+
+    def get_queryset(self) -> QuerySet[Draft]:
+        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
+        return super().get_queryset().filter(batch=batch, **asked(DraftQuery, self.request))
+
+
+class Calls(ListAPIView[Call]):
+    """What models were asked for a draft and what they said, call by call."""
+
+    can = Can.PRODUCE
+    serializer_class = CallSerializer
+    pagination_class = OldestFirst
+    queryset = Call.objects.none()
+
+    def get_queryset(self) -> QuerySet[Call]:
+        draft = get_object_or_404(Draft, pk=self.kwargs["pk"])
+        return queries.calls_of(f"draft:{draft.pk}")
+
+
+# ---------------------------------------------------------------------------------------------------------- samples
+
+
+class SampleSerializer(serializers.ModelSerializer[Sample]):
+    """One test case, whatever its version. `key` is its name in releases."""
+
+    key = serializers.CharField()
+    record = serializers.CharField(source="record.external_id")
+    title = serializers.CharField(source="record.title")
+    versions_count = serializers.IntegerField()
+
+    class Meta:
+        model = Sample
+        fields = [
+            "id",
+            "key",
+            "benchmark",
+            "task",
+            "status",
+            "batch",
+            "record",
+            "title",
+            "created_at",
+            "versions_count",
+        ]
+
+
+class RubricSerializer(serializers.ModelSerializer[Rubric]):
+    """One criterion, as generated, and as physicians approved it (empty until then), with the harm they expect.
+
+    `removed`: they took it away. `added`: it is theirs.
+    """
+
+    traps = serializers.ListField(child=serializers.CharField())
+
+    class Meta:
+        model = Rubric
+        fields = ["key", "criterion", "approved", "traps", "severity", "removed", "added"]
+
+
+class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
+    """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of those who approved it."""
+
+    content = serializers.DictField()
+    citations = serializers.ListField(child=serializers.DictField())
+    reasons = serializers.ListField(child=serializers.CharField())
+    rubrics = RubricSerializer(many=True)
+
+    class Meta:
+        model = SampleVersion
+        fields = [
+            "number",
+            "status",
+            "case",
+            "title",
+            "content",
+            "rubrics",
+            "reasons",
+            "citations",
+            "simulated",
+            "created_at",
+        ]
+
+
+class WholeSampleSerializer(SampleSerializer):
+    """A sample with all its versions."""
+
+    versions = VersionSerializer(many=True)
+
+    class Meta(SampleSerializer.Meta):
+        fields = [*SampleSerializer.Meta.fields, "versions"]
+
+
+class SampleQuery(serializers.Serializer[Any]):
+    """Which samples."""
+
+    benchmark = serializers.CharField(required=False, max_length=64)
+    task = serializers.CharField(required=False, max_length=40)
+    status = serializers.ChoiceField(choices=Sample.Status.choices, required=False)
+    text = serializers.CharField(required=False, max_length=200, help_text="In the title, the record's id or the key.")
+    batch = serializers.IntegerField(required=False, min_value=1, max_value=MAX_ID)
+
+
+@extend_schema_view(get=extend_schema(parameters=[SampleQuery]))
+class Samples(ListAPIView[Sample]):
+    """Samples, newest first."""
+
+    can = Can.PRODUCE
+    serializer_class = SampleSerializer
+    pagination_class = NewestFirst
+
+    def get_queryset(self) -> QuerySet[Sample]:
+        wanted = asked(SampleQuery, self.request)
+        batch = wanted.pop("batch", None)
+        found = queries.samples(**wanted).defer("record__content", "record__private")
+        return found.filter(batch=batch) if batch else found
+
+
+class SampleDetail(RetrieveAPIView[Sample]):
+    """One sample with its versions and their rubrics."""
+
+    can = Can.PRODUCE
+    serializer_class = WholeSampleSerializer
+
+    def get_queryset(self) -> QuerySet[Sample]:
+        rubrics = Prefetch("rubrics", Rubric.objects.order_by("pk"))
+        versions = Prefetch("versions", SampleVersion.objects.order_by("number").prefetch_related(rubrics))
+        return queries.samples().defer("record__content", "record__private").prefetch_related(versions)
+
+
+# --------------------------------------------------------------------------------------------------------- releases
+
+
+class CountSerializer(serializers.Serializer[Any]):
+    """How much of a release falls under one value of a facet."""
+
+    samples = serializers.IntegerField()
+    rubrics = serializers.IntegerField()
+
+
+class ReleasedSourceSerializer(serializers.Serializer[Any]):
+    """A source that a release drew on."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    licence = serializers.CharField()
+    citation = serializers.CharField()
+    restrictions = serializers.CharField()
+    samples = serializers.IntegerField()
+
+
+class ReleaseSerializer(serializers.ModelSerializer[Release]):
+    """A frozen, versioned, checksummed set of approved samples. `sha256` is that of its JSON Lines export."""
+
+    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Release
+        fields = [
+            "name",
+            "version",
+            "benchmark",
+            "samples_count",
+            "rubrics_count",
+            "simulated",
+            "sha256",
+            "created_by",
+            "created_at",
+        ]
+
+
+class WholeReleaseSerializer(ReleaseSerializer):
+    """A release with what it is made of. `counts`: facet, value, samples and rubrics."""
+
+    counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
+    sources = ReleasedSourceSerializer(many=True)
+    generators = serializers.ListField(child=serializers.CharField())
+
+    class Meta(ReleaseSerializer.Meta):
+        fields = [*ReleaseSerializer.Meta.fields, "counts", "sources", "generators"]
+
+
+class FreezeSerializer(serializers.Serializer[Any]):
+    """A release to be frozen; a name that exists gets its next version."""
+
+    name = serializers.SlugField(max_length=100)
+    benchmark = serializers.CharField(max_length=64, validators=[_known_benchmark])
+
+
+class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
+    """A rubric in the wording that physicians approved, with the harm they expect."""
+
+    traps = serializers.ListField(child=serializers.CharField())
+
+    class Meta:
+        model = ReleasedRubric
+        fields = ["key", "criterion", "traps", "severity"]
+
+
+class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
+    """A sample as released: `exported` is its object in the export, `rubrics` stand beside it."""
+
+    exported = serializers.DictField()
+    rubrics = ReleasedRubricSerializer(many=True)
+
+    class Meta:
+        model = ReleasedSample
+        fields = ["position", "key", "task", "exported", "rubrics"]
+
+
+class ExportQuery(serializers.Serializer[Any]):
+    """In which format. JSON Lines is the file itself; the others are a zip with data card and checksums."""
+
+    format = serializers.ChoiceField(choices=exporters.available(), default="jsonl")
+
+
+def _release(name: str, version: int) -> Release:
+    return get_object_or_404(queries.releases(), name=name, version=version)
+
+
+class Releases(ListAPIView[Release]):
+    """Releases, newest first."""
+
+    can = {"GET": Can.READ_RESULTS, "POST": Can.PRODUCE}
+    serializer_class = ReleaseSerializer
+    pagination_class = NewestFirst
+    queryset = queries.releases()
+
+    @extend_schema(request=FreezeSerializer, responses={201: WholeReleaseSerializer})
+    def post(self, request: Request) -> Response:
+        """Freeze what is approved as the next version of a name. Nothing approved, or nothing new: 409."""
+        body = sent(FreezeSerializer, request)
+        services.handle_outcomes()  # what physicians decided a moment ago belongs to it
+        release = releases.freeze_release(body["name"], benchmark=body["benchmark"], actor=person(request))
+        return Response(WholeReleaseSerializer(release).data, status=201)
+
+
+class ReleaseDetail(APIView):
+    """One release with what it is made of."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses=WholeReleaseSerializer)
+    def get(self, request: Request, name: str, version: int) -> Response:
+        return Response(WholeReleaseSerializer(_release(name, version)).data)
+
+
+class ReleasedSamples(ListAPIView[ReleasedSample]):
+    """The samples of a release, in its order."""
+
+    can = Can.READ_RESULTS
+    serializer_class = ReleasedSampleSerializer
+    pagination_class = OldestFirst
+    queryset = ReleasedSample.objects.none()
+
+    def get_queryset(self) -> QuerySet[ReleasedSample]:
+        release = _release(self.kwargs["name"], self.kwargs["version"])
+        rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
+        return queries.released_samples(release).prefetch_related(rubrics)
+
+
+class Export(APIView):
+    """The whole release as a file: the same release and format give the same bytes."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(
+        parameters=[ExportQuery],
+        responses={(200, "application/jsonl"): OpenApiTypes.STR, (200, "application/zip"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request, name: str, version: int) -> HttpResponseBase:
+        format_name = asked(ExportQuery, request)["format"]
+        release = _release(name, version)
+        if format_name == "jsonl":
+            return FileResponse(
+                releases.open_samples(release),
+                as_attachment=True,
+                filename=f"{name}-v{version}.jsonl",
+                content_type="application/jsonl",
+            )
+        return FileResponse(
+            archive.zipped_release(release, format_name),
+            as_attachment=True,
+            filename=f"{name}-v{version}-{format_name}.zip",
+            content_type="application/zip",
+        )
+
+
+class DataCard(APIView):
+    """The release in words, as Markdown."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
+    def get(self, request: Request, name: str, version: int) -> HttpResponse:
+        card = releases.data_card(_release(name, version))
+        return HttpResponse(card, content_type="text/markdown; charset=utf-8")

@@ -1,0 +1,50 @@
+"""Finds benchmarks by name: every folder of the package `settings.MHB_BENCHMARKS` is one. No registry, no central edit."""
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+
+from django.conf import settings
+
+from generation.errors import UnknownBenchmark
+from generation.recipe import NewSample, Recipe, Term
+from review.spec import CaseSpec
+
+
+def names() -> list[str]:
+    """The benchmarks there are."""
+    package = import_module(settings.MHB_BENCHMARKS)
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.ispkg)
+
+
+@cache
+def module(benchmark: str, part: str) -> ModuleType:
+    """`mhb_site.benchmarks.<benchmark>.<part>`. Raises UnknownBenchmark naming those there are."""
+    if benchmark not in names():
+        raise UnknownBenchmark(f"{benchmark!r}; known: {', '.join(names())}")
+    return import_module(f"{settings.MHB_BENCHMARKS}.{benchmark}.{part}")
+
+
+def recipe(benchmark: str) -> Recipe:
+    """The benchmark's `recipe.RECIPE`."""
+    found: Recipe = module(benchmark, "recipe").RECIPE
+    return found
+
+
+def case_spec(benchmark: str, sample: NewSample, lineage: str, version: int) -> CaseSpec:
+    """The case for one sample version, from the benchmark's `review.case(sample, lineage, version)`."""
+    made: CaseSpec = module(benchmark, "review").case(sample, lineage, version)
+    return made
+
+
+def built_in_terms(benchmark: str) -> tuple[Term, ...]:
+    """The benchmark's own `taxonomy.TERMS`."""
+    found: tuple[Term, ...] = module(benchmark, "taxonomy").TERMS
+    return found
+
+
+def facets(benchmark: str, task: str, traps: list[str], terms: tuple[Term, ...]) -> dict[str, list[str]]:
+    """The values under which one rubric is counted, from the benchmark's `taxonomy.facets(task, traps, terms)`."""
+    found: dict[str, list[str]] = module(benchmark, "taxonomy").facets(task, traps, terms)
+    return found

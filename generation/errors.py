@@ -1,0 +1,93 @@
+"""What can go wrong in generation. The docstring is the message; `status` is the HTTP status for pages and API alike."""
+
+from typing import ClassVar
+
+from django.utils.translation import gettext as _
+
+
+class GenerationError(Exception):
+    """The work could not go on."""
+
+    status: ClassVar[int] = 400
+    permanent: ClassVar[bool] = True
+
+    def __init__(self, detail: str = "") -> None:
+        self.detail = detail
+        super().__init__(f"{self.message} {detail}".strip())
+
+    @property
+    def message(self) -> str:
+        """The docstring, in the reader's language."""
+        return _((type(self).__doc__ or "").strip())
+
+
+class UnknownBenchmark(GenerationError):
+    """There is no benchmark of this name."""
+
+    status = 404
+
+
+class UnknownSource(GenerationError):
+    """There is no source of this name."""
+
+    status = 404
+
+
+class UnknownEndpoint(GenerationError):
+    """There is no endpoint of this name."""
+
+    status = 404
+
+
+class UnknownRelease(GenerationError):
+    """There is no release of this name."""
+
+    status = 404
+
+
+class WrongFile(GenerationError):
+    """This file is not what it was said to be; nothing was stored."""
+
+    status = 422
+
+
+class SourceExists(GenerationError):
+    """A source of this name exists with another format."""
+
+    status = 409
+
+
+class RolesUnbound(GenerationError):
+    """Every role of the recipe needs an endpoint."""
+
+    status = 422
+
+
+class NothingToDo(GenerationError):
+    """There is no record left that this recipe takes."""
+
+    status = 409
+
+
+class NothingApproved(GenerationError):
+    """No sample of this benchmark is approved yet."""
+
+    status = 409
+
+
+class NothingNew(GenerationError):
+    """The approved samples are those of the latest release of this name; there is nothing new to freeze."""
+
+    status = 409
+
+
+class BatchOver(GenerationError):
+    """This batch is over."""
+
+    status = 409
+
+
+class OtherBenchmark(GenerationError):
+    """This release name belongs to another benchmark."""
+
+    status = 409

@@ -1,0 +1,78 @@
+"""What every exporter shares: the shape of a sample, one way to write JSON, and files that appear whole or not at all.
+
+The same samples in the same order give the same bytes: columns have one order, the keys of nested objects are sorted (a
+database may give them back in another order than they were stored in), and nothing in a file tells when it was written.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+# {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool, "source": {...},
+#  "content": {...}, "facets": {name: [str]}, "citations": [{"kind", "reference", "section", "passage", "read_on": str}],
+#  "review": {...}, "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str}]}
+PLAIN = ("sample_id", "version", "benchmark", "task", "simulated")
+NESTED = ("source", "content", "facets", "citations", "review")
+COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics"))
+RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity"})
+
+
+class WrongSample(Exception):
+    """A sample does not have the columns of an export."""
+
+    permanent = True
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}")
+
+
+class Exporter(Protocol):
+    """What a module in this package offers."""
+
+    name: str
+    label: str
+
+    def write(self, samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
+        """Write `samples` into the existing `folder`, streamed, and return the files made. Raises WrongSample, OSError;
+        then no file of this export is left or replaced."""
+        ...
+
+
+def checked(samples: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The samples, each with exactly the known columns: one too many would be lost in some formats and kept in others.
+
+    Raises WrongSample that names the columns.
+    """
+    for sample in samples:
+        _check(sample, COLUMNS, f"Sample {sample.get('sample_id')!r}")
+        for rubric in sample["rubrics"]:
+            _check(rubric, RUBRIC_COLUMNS, f"A rubric of sample {sample['sample_id']!r}")
+        yield sample
+
+
+def _check(mapping: Mapping[str, Any], columns: frozenset[str], what: str) -> None:
+    if mapping.keys() != columns:
+        raise WrongSample(
+            f"{what} lacks {sorted(columns - mapping.keys())} and has {sorted(mapping.keys() - columns)} too many."
+        )
+
+
+def canonical(value: Any) -> str:
+    """`value` as JSON on one line: keys sorted, no spaces, characters as they are. Raises ValueError for NaN."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@contextmanager
+def replacing(*paths: Path) -> Iterator[list[Path]]:
+    """Temporary paths beside `paths`. They take their places at the end, or vanish where an error is raised."""
+    unfinished = [path.with_name(f".{path.name}.unfinished") for path in paths]
+    try:
+        yield unfinished
+        for temporary, path in zip(unfinished, paths, strict=True):
+            os.replace(temporary, path)
+    finally:
+        for temporary in unfinished:
+            temporary.unlink(missing_ok=True)

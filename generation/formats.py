@@ -1,0 +1,33 @@
+"""Formats found by name: a module in a package is a format, and nothing else lists it."""
+
+import importlib
+import pkgutil
+from collections.abc import Collection
+from types import ModuleType
+
+
+class UnknownFormat(Exception):
+    """There is no format of this name."""
+
+    permanent = True
+
+    def __init__(self, name: str, known: Collection[str]) -> None:
+        super().__init__(f"{(type(self).__doc__ or '').strip()} {name!r} is not one of: {', '.join(known)}.")
+
+
+def modules(package: str, *, helpers: Collection[str]) -> dict[str, str]:
+    """The formats of `package`: name -> dotted module. `helpers` are the modules in it that are not formats.
+
+    A module is called as its format, with '_' for '-'; a trailing '_' keeps it apart from a standard one (`csv_`).
+    """
+    path = importlib.import_module(package).__path__
+    names = sorted(module.name for module in pkgutil.iter_modules(path) if module.name not in helpers)
+    return {name.rstrip("_").replace("_", "-"): f"{package}.{name}" for name in names}
+
+
+def load(package: str, name: str, *, helpers: Collection[str]) -> ModuleType:
+    """The module of the format `name`. Raises UnknownFormat, which names the known ones."""
+    known = modules(package, helpers=helpers)
+    if name not in known:
+        raise UnknownFormat(name, known)
+    return importlib.import_module(known[name])

@@ -1,0 +1,20 @@
+"""Published data sets in, good rows and refusals out. One module is one format; see `base` for what it must offer."""
+
+from typing import cast
+
+from generation import formats
+from generation.importers.base import Importer, Layout, Refusal, Row, WrongFormat
+
+__all__ = ["Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "load"]
+
+_HELPERS = frozenset({"base"})
+
+
+def available() -> list[str]:
+    """The names of all formats that can be imported, sorted."""
+    return list(formats.modules(__name__, helpers=_HELPERS))
+
+
+def load(name: str) -> Importer:
+    """The importer called `name`. Raises `generation.formats.UnknownFormat`."""
+    return cast(Importer, formats.load(__name__, name, helpers=_HELPERS))

@@ -1,0 +1,85 @@
+"""What can go wrong between us and a model. `permanent` says that asking again cannot help."""
+
+from generation.llm.types import Reply
+
+
+class LLMError(Exception):
+    """The model could not be asked."""
+
+    permanent = False
+    reply: Reply | None = None  # the one that was refused (BrokenReply) or stopped (ContentFiltered)
+
+    def __init__(self, detail: str = "", *, http_status: int | None = None, retry_after: float | None = None) -> None:
+        self.detail = detail
+        self.http_status = http_status
+        self.retry_after = retry_after  # seconds, as the endpoint asked for
+        super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}".strip())
+
+    @property
+    def kind(self) -> str:
+        """The name under which the ledger counts this error."""
+        return type(self).__name__
+
+
+class RateLimited(LLMError):
+    """The endpoint is limiting our rate (429)."""
+
+
+class ServerError(LLMError):
+    """The endpoint failed (5xx)."""
+
+
+class TimedOut(LLMError):
+    """The endpoint did not answer in time."""
+
+
+class ConnectionCut(LLMError):
+    """The connection to the endpoint failed or was cut."""
+
+
+class BadRequest(LLMError):
+    """The endpoint refused the request (4xx)."""
+
+    permanent = True
+
+
+class AuthFailed(LLMError):
+    """The endpoint refused our key (401, 403)."""
+
+    permanent = True
+
+
+class KeyMissing(LLMError):
+    """The environment variable that should hold the endpoint's key is not set."""
+
+    permanent = True
+
+
+class ContextTooLong(LLMError):
+    """The request is longer than the model's context."""
+
+    permanent = True
+
+
+class ContentFiltered(LLMError):
+    """The endpoint's content filter stopped the reply."""
+
+    permanent = True
+
+
+class BrokenReply(LLMError):
+    """The model's reply is not what was asked for."""
+
+    permanent = True
+
+
+class GivenUp(LLMError):
+    """The worker died with this again and again; the log says of what."""
+
+    permanent = True
+
+
+class BudgetExhausted(LLMError):
+    """The budget of this batch or run is used up."""
+
+    permanent = True

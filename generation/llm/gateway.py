@@ -1,0 +1,417 @@
+"""The gateway: asks models, owns all retries, limits concurrency, and tells the ledger about every HTTP attempt."""
+
+import asyncio
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import IntEnum
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ValidationError
+
+from generation.llm.errors import (
+    AuthFailed,
+    BadRequest,
+    BrokenReply,
+    ConnectionCut,
+    ContentFiltered,
+    ContextTooLong,
+    KeyMissing,
+    LLMError,
+    RateLimited,
+    ServerError,
+    TimedOut,
+)
+from generation.llm.parsing import extract_json, split_reasoning, storable
+from generation.llm.types import SIMULATOR_FINGERPRINT, Attempt, Message, ModelSettings, Reply, Request, Usage
+
+if TYPE_CHECKING:
+    from openai import APIConnectionError, APIStatusError, AsyncOpenAI
+
+NO_KEY = "none"  # sent where an endpoint wants no key: the client insists on one
+BACKOFF_BASE = 1.0  # seconds
+BACKOFF_CAP = 60.0
+MAX_RETRY_AFTER = 120.0  # a longer wait is not slept through: the row goes back and somebody comes again later
+MAX_DETAIL = 2_000  # characters
+MAX_TOKENS = 2**31 - 1  # what a database integer holds
+
+OnAttempt = Callable[[Attempt], Awaitable[None]]
+Shape = TypeVar("Shape", bound=BaseModel)
+
+
+class _Format(IntEnum):
+    """How firmly a schema is asked for. An endpoint that refuses one gets the next."""
+
+    JSON_SCHEMA = 0
+    JSON_OBJECT = 1
+    TEXT = 2
+
+
+class Gateway:
+    """The door to models. One per event loop: ``async with Gateway(on_attempt=write_to_ledger) as gateway``.
+
+    `on_attempt` is awaited with every HTTP attempt, good or bad, before anything is made of it; what it raises stops
+    the call (so a budget can). `ask` and `ask_structured` take another for one call, to tie the attempts to a row.
+    """
+
+    def __init__(
+        self,
+        on_attempt: OnAttempt,
+        *,
+        attempts: int = 5,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Random | None = None,
+    ) -> None:
+        self._on_attempt = on_attempt
+        self._attempts = attempts
+        self._sleep = sleep
+        self._random = random or Random()
+        self._stack = AsyncExitStack()
+        self._clients: dict[tuple[str, str], AsyncOpenAI] = {}
+        self._slots: dict[tuple[str, str, int], asyncio.Semaphore] = {}
+        self._formats: dict[tuple[str, str], _Format] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def ask(self, settings: ModelSettings, request: Request, *, on_attempt: OnAttempt | None = None) -> Reply:
+        """What the model says to this request, its text as it came (it may be empty, it may miss the schema).
+
+        Raises:
+            LLMError: what the last attempt met; KeyMissing or BadRequest (no such address) before any attempt.
+        """
+        _check_address(settings.url)
+        api_key = _key(settings)
+        record = self._on_attempt if on_attempt is None else on_attempt
+        endpoint = settings.url, settings.model
+        number = failures = 0
+        while True:
+            number += 1
+            form = self._formats.get(endpoint, _Format.JSON_SCHEMA)
+            sent = _body(settings, request, form)
+            outcome = await self._attempt(settings, request, api_key, sent, number, record)
+            if isinstance(outcome, Reply):
+                return outcome
+            if _refuses_format(outcome, sent):
+                # The larger of the two: a slower request of the same time may already have been refused further.
+                self._formats[endpoint] = max(_Format(form + 1), self._formats.get(endpoint, form))
+                continue
+            failures += 1
+            if outcome.permanent or failures >= self._attempts or (outcome.retry_after or 0.0) > MAX_RETRY_AFTER:
+                raise outcome
+            await self._sleep(self._delay(outcome, failures))
+
+    async def ask_structured(
+        self,
+        settings: ModelSettings,
+        request: Request,
+        shape: type[Shape],
+        *,
+        check: Callable[[Shape], None] | None = None,
+        tries: int = 3,
+        on_attempt: OnAttempt | None = None,
+    ) -> tuple[Reply, Shape]:
+        """The model's reply and the value of `shape` in it.
+
+        A reply that is not JSON, not the shape (strictly: ``"true"`` is no boolean) or refused by `check` (which raises
+        BrokenReply with a reason) is put back to the model with that reason, up to `tries` replies in all.
+
+        Raises:
+            BrokenReply: with the reason and the text of the last reply.
+            LLMError: as `ask` does.
+        """
+        from openai import pydantic_function_tool
+
+        # The client's own way to the schema that strict mode wants: all properties required, no others allowed.
+        schema = pydantic_function_tool(shape)["function"].get("parameters", {})
+        request = replace(request, schema=schema)
+        for left in reversed(range(tries)):
+            reply = await self.ask(settings, request, on_attempt=on_attempt)
+            try:
+                value = _read_shape(reply, shape)
+                if check is not None:
+                    check(value)
+                return reply, value
+            except BrokenReply as error:
+                if not left:
+                    error.reply = reply
+                    raise
+                refused = (
+                    Message("assistant", reply.text or "(empty)"),
+                    Message(
+                        "user",
+                        f"Your last reply cannot be used. {error.detail} "
+                        "Answer again with one JSON object as asked for, and nothing else.",
+                    ),
+                )
+                request = replace(request, messages=request.messages + refused)
+        raise ValueError("tries must be at least 1")
+
+    async def _attempt(
+        self,
+        settings: ModelSettings,
+        request: Request,
+        api_key: str,
+        sent: Mapping[str, Any],
+        number: int,
+        record: OnAttempt,
+    ) -> Reply | LLMError:
+        """One HTTP attempt and its line in the ledger.
+
+        The error is returned and raised by the caller: raised where it is met, its context would carry the HTTP
+        request, and so the key, to whatever prints or collects tracebacks.
+        """
+        async with self._slot(settings):
+            started_at, clock = datetime.now(UTC), time.monotonic()
+            attempt = Attempt(settings, request, sent, number, started_at, seconds=0.0)
+            try:
+                outcome, status = await self._send(settings, api_key, sent)
+            except asyncio.CancelledError:
+                # The endpoint may well finish the answer and bill it.
+                await record(replace(attempt, seconds=time.monotonic() - clock, error="Cancelled"))
+                raise
+            attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status)
+        if isinstance(outcome, Reply):
+            await record(replace(attempt, reply=outcome))
+        else:
+            await record(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
+        return outcome
+
+    async def _send(
+        self, settings: ModelSettings, api_key: str, sent: Mapping[str, Any]
+    ) -> tuple[Reply | LLMError, int | None]:
+        """What came of one POST, and its HTTP status where there was an answer."""
+        import aiohttp
+        from openai import APIConnectionError, APIStatusError
+
+        try:
+            # The client's own timeout is between two bytes; this one is for the whole answer.
+            async with asyncio.timeout(settings.timeout):
+                completions = self._client(settings, api_key).chat.completions
+                # Raw, because the client's own models take any body for a completion.
+                response = await completions.with_raw_response.create(**sent, timeout=settings.timeout)
+        except TimeoutError:
+            return TimedOut(f"No answer within {settings.timeout:g} s."), None
+        except APIStatusError as failure:
+            return _status_error(failure, api_key), failure.status_code
+        except APIConnectionError as failure:
+            return _connection_error(failure, api_key), None
+        except (aiohttp.ClientError, OSError) as failure:  # what the client's transport leaves unmapped
+            return ConnectionCut(_clean(f"{type(failure).__name__}: {failure}", api_key)), None
+        status, text = response.status_code, response.http_response.text
+        try:
+            reply = _reply(json.loads(text))
+        except (ValueError, RecursionError):
+            return ServerError(f"No chat completion: {_clean(text, api_key)}", http_status=status), status
+        if reply.finish_reason == "content_filter":
+            filtered = ContentFiltered(http_status=status)
+            filtered.reply = reply  # its tokens are billed
+            return filtered, status
+        return reply, status
+
+    def _client(self, settings: ModelSettings, api_key: str) -> "AsyncOpenAI":
+        client = self._clients.get((settings.url, api_key))
+        if client is None:
+            from openai import AsyncOpenAI, DefaultAioHttpClient
+
+            client = AsyncOpenAI(
+                base_url=settings.url, api_key=api_key, max_retries=0, http_client=DefaultAioHttpClient()
+            )
+            # Taken from OPENAI_ORG_ID and OPENAI_PROJECT_ID otherwise, and sent to whatever endpoint this is.
+            client.organization = client.project = None
+            self._clients[settings.url, api_key] = client
+            self._stack.push_async_callback(client.close)
+        return client
+
+    def _slot(self, settings: ModelSettings) -> asyncio.Semaphore:
+        # The size is part of the name: an endpoint whose concurrency was changed gets a semaphore of the new size.
+        name = (settings.name, settings.url, settings.concurrency)
+        return self._slots.setdefault(name, asyncio.Semaphore(max(1, settings.concurrency)))
+
+    def _delay(self, error: LLMError, failures: int) -> float:
+        """Seconds to the next attempt: what the endpoint asked for, plus exponential back-off with full jitter."""
+        backoff = min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** (failures - 1))
+        return (error.retry_after or 0.0) + self._random.uniform(0.0, backoff)
+
+
+def _check_address(url: str) -> None:
+    """Refuse what the HTTP client would fail on with errors of its own. Not quoted: an address may hold a secret."""
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname and parts.hostname.encode("idna")) and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        usable = False
+    if not (usable and parts.scheme in ("http", "https") and url.isascii() and url.isprintable()):
+        raise BadRequest("The endpoint's address is not of the form http(s)://host[:port]/path.")
+
+
+def _key(settings: ModelSettings) -> str:
+    if not settings.key_env:
+        return NO_KEY
+    key = os.environ.get(settings.key_env, "").strip()
+    if not key:
+        raise KeyMissing(f"Variable: {settings.key_env}.")
+    if not (key.isascii() and key.isprintable()):  # the HTTP client would fail with an error that quotes the key
+        raise KeyMissing(f"Variable: {settings.key_env} (it holds characters that no key can have).")
+    return key
+
+
+def _body(settings: ModelSettings, request: Request, form: _Format) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "model": settings.model,
+        "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+    }
+    temperature = settings.temperature if request.temperature is None else request.temperature
+    if temperature is not None:
+        body["temperature"] = temperature
+    max_tokens = settings.max_tokens if request.max_tokens is None else request.max_tokens
+    if max_tokens is not None:
+        body["max_tokens"] = max_tokens
+    if request.schema is not None and form is _Format.JSON_SCHEMA:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", str(request.schema.get("title", "reply")))[:64]
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": name, "schema": dict(request.schema), "strict": True},
+        }
+    elif request.schema is not None and form is _Format.JSON_OBJECT:
+        body["response_format"] = {"type": "json_object"}
+    return body
+
+
+_ABOUT_CONTEXT = re.compile(r"context_length_exceeded|maximum context length|context (window|size)", re.IGNORECASE)
+_ABOUT_FORMAT = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)
+
+
+def _status_error(failure: "APIStatusError", api_key: str) -> LLMError:
+    status = failure.status_code
+    said = failure.body if isinstance(failure.body, str) else json.dumps(failure.body, ensure_ascii=False)
+    detail = _clean(said, api_key)
+    if status in (401, 403):
+        return AuthFailed(detail, http_status=status)
+    if status == 429 or status >= 500:
+        kind = RateLimited if status == 429 else ServerError
+        return kind(detail, http_status=status, retry_after=_retry_after(failure.response.headers.get("retry-after")))
+    if status == 408:
+        return TimedOut(detail, http_status=status)
+    if failure.code == "content_filter":
+        return ContentFiltered(detail, http_status=status)
+    if status in (400, 413, 422) and (failure.code == "context_length_exceeded" or _ABOUT_CONTEXT.search(said)):
+        return ContextTooLong(detail, http_status=status)
+    return BadRequest(detail, http_status=status)
+
+
+def _refuses_format(error: LLMError, sent: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(error, BadRequest)
+        and error.http_status in (400, 422)
+        and "response_format" in sent
+        and _ABOUT_FORMAT.search(error.detail) is not None
+    )
+
+
+def _connection_error(failure: "APIConnectionError", api_key: str) -> LLMError:
+    """The transport calls every lost connection a timeout; what really happened is further down the chain of causes."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = failure.__cause__
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__
+    detail = _clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else failure.message, api_key)
+    if any(isinstance(cause, TimeoutError) for cause in causes):
+        return TimedOut(detail)
+    return ConnectionCut(detail)
+
+
+def _retry_after(header: str | None) -> float | None:
+    """Seconds from a Retry-After header (RFC 9110: seconds or a date); None where it says nothing usable."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(header)
+        except ValueError:
+            return None
+        seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
+
+
+def _clean(text: str, api_key: str) -> str:
+    """Error text fit for the ledger: without the key (cut only after it is gone), storable, not too long."""
+    if api_key != NO_KEY:
+        text = text.replace(api_key, "***")
+    return storable(text)[:MAX_DETAIL]
+
+
+def _reply(body: Any) -> Reply:
+    """The reply in a chat completion; ValueError where the body is none."""
+    match body:
+        case {"choices": [{"message": {**message}, **choice}, *_]}:
+            pass
+        case _:
+            raise ValueError("no choices")
+    content = message.get("content")
+    if content is None:
+        content = message.get("refusal") or ""
+    if not isinstance(content, str):
+        raise ValueError("the content is no text")
+    text, thought = split_reasoning(storable(content))
+    said = message.get("reasoning_content") or message.get("reasoning")
+    spoken = storable(said) if isinstance(said, str) else ""
+    return Reply(
+        text=text,
+        reasoning="\n\n".join(part for part in (spoken, thought) if part),
+        finish_reason=_text(choice.get("finish_reason")),
+        model=_text(body.get("model")),
+        simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
+        usage=Usage(
+            tokens_in=_count(body, "usage", "prompt_tokens"),
+            tokens_out=_count(body, "usage", "completion_tokens"),
+            tokens_cached=_count(body, "usage", "prompt_tokens_details", "cached_tokens"),
+            tokens_reasoning=_count(body, "usage", "completion_tokens_details", "reasoning_tokens"),
+        ),
+    )
+
+
+def _text(value: Any) -> str:
+    return storable(value)[:200] if isinstance(value, str) else ""
+
+
+def _count(value: Any, *path: str) -> int:
+    """The token count at this path; 0 where the endpoint reports none or nonsense."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
+
+
+def _read_shape(reply: Reply, shape: type[Shape]) -> Shape:
+    try:
+        value = extract_json(reply.text)
+        # By way of JSON, where strict still lets a string be an enum member and a list a tuple.
+        return shape.model_validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(str(part) for part in problem['loc']) or 'the object'}: {problem['msg']}"
+            for problem in error.errors(include_url=False, include_input=False)[:5]
+        ]
+        raise BrokenReply("The JSON has another shape than asked for: " + "; ".join(problems) + ".") from None
+    except BrokenReply as error:
+        if reply.finish_reason == "length":
+            raise BrokenReply(f"{error.detail} It was cut off at the token limit: be shorter.") from None
+        raise

@@ -1,0 +1,92 @@
+"""Reading a model's reply: JSON out of text, reasoning apart from the answer. The text is untrusted."""
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+from generation.llm.errors import BrokenReply
+
+MAX_CHARS = 200_000
+MAX_DEPTH = 32
+
+# NUL and lone surrogates are legal in a JSON string, but neither PostgreSQL nor UTF-8 can hold them.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def extract_json(text: str) -> dict[str, Any]:
+    """The one JSON object in a reply: bare, in a code fence, or with prose around it.
+
+    Everything before the first and after the last brace counts as prose. So two objects, a list of objects or an object
+    that was cut off are refused rather than guessed at.
+
+    Raises:
+        BrokenReply: with a reason that can be shown to the model.
+    """
+    if len(text) > MAX_CHARS:
+        raise BrokenReply(f"The reply is longer than {MAX_CHARS} characters.")
+    start, end = text.find("{"), text.rfind("}")
+    if start < 0 or end < start:
+        raise BrokenReply("The reply holds no complete JSON object.")
+    try:
+        value = json.loads(
+            text[start : end + 1], object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+        )
+    except json.JSONDecodeError as error:
+        raise BrokenReply(f"The reply is not one valid JSON object: {error.msg} (character {error.pos}).") from None
+    except RecursionError:
+        raise BrokenReply("The JSON is nested too deeply.") from None
+    except ValueError:  # an integer of thousands of digits
+        raise BrokenReply("The JSON holds a number that is too large.") from None
+    before, after = text[:start].rstrip(), text[end + 1 :].lstrip()
+    if before.endswith(("[", ",", '"')) or after.startswith(("]", ",", '"')):
+        raise BrokenReply("The JSON object is part of a list or a string; it must stand alone.")
+    _check(value, depth=1)
+    return value  # type: ignore[no-any-return]  # it starts with a brace
+
+
+def split_reasoning(text: str) -> tuple[str, str]:
+    """(answer, reasoning) of a reply that may begin with a ``<think>`` block; an unclosed block is all reasoning."""
+    stripped = text.lstrip()
+    if not stripped.startswith("<think>"):
+        return text, ""
+    reasoning, _, answer = stripped.removeprefix("<think>").partition("</think>")
+    return answer.lstrip(), reasoning.strip()
+
+
+def storable(text: str) -> str:
+    """The text with the characters that no database or file can hold replaced by U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise BrokenReply("The JSON object names a key twice.")
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise BrokenReply(f"{name} is not a JSON value.")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise BrokenReply("The JSON holds a number that is too large.")
+    return value
+
+
+def _check(value: Any, *, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise BrokenReply("The JSON is nested too deeply.")
+    if isinstance(value, str):
+        if _UNSTORABLE.search(value):
+            raise BrokenReply("The JSON holds a character that cannot be stored (NUL or half of a surrogate pair).")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check(key, depth=depth)
+            _check(item, depth=depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            _check(item, depth=depth + 1)

@@ -1,0 +1,61 @@
+"""Faults on demand: what endpoints do to their clients, as a suffix of the model's name or for a whole server."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from generation.llm.simulator.script import chance
+
+
+class FaultKind(StrEnum):
+    """What goes wrong. The first four spoil the HTTP exchange, the others only what the model says."""
+
+    RATE_LIMITED = "429"  # with Retry-After
+    SERVER_ERROR = "500"
+    TIMEOUT = "timeout"  # no answer until the client gives up
+    CUT = "cut"  # the connection closes in the middle of the answer
+    BROKEN_JSON = "broken-json"  # the text ends half way
+    WRONG_SCHEMA = "wrong-schema"  # valid JSON of another shape
+    REFUSAL = "refusal"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault and the share of requests, in [0, 1], that it strikes."""
+
+    kind: FaultKind
+    share: float = 1.0
+
+
+def parse_fault(text: str) -> Fault:
+    """The fault that ``kind`` or ``kind@share`` names; ValueError with a sentence where it names none."""
+    name, at, share_text = text.partition("@")
+    try:
+        kind = FaultKind(name)
+    except ValueError:
+        raise ValueError(f"There is no fault '{name}'; known are {', '.join(FaultKind)}.") from None
+    try:
+        share = float(share_text) if at else 1.0
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ValueError(f"The share of a fault is a number from 0 to 1, not '{share_text}'.")
+    return Fault(kind, share)
+
+
+def parse_model(name: str) -> tuple[str, tuple[Fault, ...]]:
+    """``sim-judge+500@0.2+cut@0.1`` as the model and its faults; ValueError as `parse_fault`."""
+    model, *suffixes = name.split("+")
+    return model, tuple(parse_fault(suffix) for suffix in suffixes)
+
+
+def strike(faults: Sequence[Fault], *, seed: int, body_hash: str, seen: int) -> FaultKind | None:
+    """The first fault that strikes this request.
+
+    A function of its arguments, `seen` (how often this very body came before) among them: so a retry can succeed, and
+    two servers with the same seed fail alike.
+    """
+    for fault in faults:
+        if chance(seed, fault.kind, body_hash, str(seen)) < fault.share:
+            return fault.kind
+    return None

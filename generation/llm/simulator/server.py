@@ -1,0 +1,340 @@
+"""The simulated models' HTTP server: chat completions, models, statistics, errors in the protocol's own shape."""
+
+import asyncio
+import errno
+import hashlib
+import json
+import logging
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Literal
+
+from aiohttp import web
+from pydantic import BaseModel, Field, ValidationError
+
+from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse_model, strike
+from generation.llm.simulator.script import DEFAULT_ANSWER, Script
+from generation.llm.types import SIMULATOR_FINGERPRINT, Message
+
+MODELS = ("sim-generator", "sim-careful", "sim-average", "sim-reckless", "sim-judge")
+REFUSAL = "I'm sorry, but I can't help with that."
+OTHER_SHAPE = '{"result": {"status": "ok", "items": []}}'
+MAX_BODY = 16 * 2**20  # bytes
+CHARS_PER_TOKEN = 4
+
+logger = logging.getLogger(__name__)
+
+
+class CannotListen(Exception):
+    """The simulated models cannot listen on this address."""
+
+
+class _Message(BaseModel):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class _Question(BaseModel):
+    """The part of a chat completions request that the simulated models understand; the rest is ignored."""
+
+    model: str = Field(min_length=1)
+    messages: list[_Message] = Field(min_length=1)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1)
+    n: Literal[1] | None = None
+    stream: Literal[False] | None = None
+
+
+class _Simulator:
+    def __init__(
+        self,
+        scripts: Sequence[Script],
+        *,
+        seed: int,
+        faults: Sequence[Fault],
+        latency: float,
+        retry_after: float,
+        hang: float,
+    ) -> None:
+        self._scripts = tuple(scripts)
+        self._seed = seed
+        self._faults = tuple(faults)
+        self._latency = latency
+        self._retry_after = retry_after
+        self._hang = hang
+        self._seen: Counter[str] = Counter()
+        self._by_model: Counter[str] = Counter()
+        self._by_status: Counter[str] = Counter()
+        self._in_flight = self._peak = 0
+
+    async def models(self, _: web.Request) -> web.Response:
+        """GET /v1/models."""
+        listed = [{"id": name, "object": "model", "created": 0, "owned_by": SIMULATOR_FINGERPRINT} for name in MODELS]
+        return web.json_response({"object": "list", "data": listed})
+
+    async def stats(self, _: web.Request) -> web.Response:
+        """GET /stats: completions asked for, by model and by outcome (a status, ``cut`` or ``timeout``)."""
+        return web.json_response(
+            {
+                "requests": sum(self._by_model.values()),
+                "by_model": dict(self._by_model),
+                "by_status": dict(self._by_status),
+                "peak_in_flight": self._peak,
+            }
+        )
+
+    async def completions(self, request: web.Request) -> web.StreamResponse:
+        """POST /v1/chat/completions."""
+        self._in_flight += 1
+        self._peak = max(self._peak, self._in_flight)
+        try:
+            outcome, response = await self._answer(request)
+            self._by_status[outcome] += 1
+            if outcome == FaultKind.TIMEOUT:
+                await asyncio.sleep(self._hang)
+            elif outcome == FaultKind.CUT:
+                return await _cut(request, response)
+            return response
+        finally:
+            self._in_flight -= 1
+
+    async def _answer(self, request: web.Request) -> tuple[str, web.Response]:
+        """How the request is counted, and what is answered to it."""
+        raw = await request.read()
+        try:
+            body = json.loads(raw)
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            self._by_model["?"] += 1
+            return "400", _error(400, "The body must be a JSON object.")
+        self._by_model[str(body.get("model")).partition("+")[0]] += 1
+        try:
+            question = _Question.model_validate(body, strict=True)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+            param = ".".join(str(part) for part in problem["loc"])
+            return "400", _error(400, f"{param}: {problem['msg']}", param=param)
+        try:
+            model, faults = parse_model(question.model)
+        except ValueError as error:
+            return "404", _error(404, str(error), param="model", code="model_not_found")
+        if model not in MODELS:
+            return "404", _error(
+                404,
+                f"The model '{model}' does not exist; known are {', '.join(MODELS)}.",
+                param="model",
+                code="model_not_found",
+            )
+        body_hash = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        seen = self._seen[body_hash]
+        self._seen[body_hash] += 1
+        fault = strike((*faults, *self._faults), seed=self._seed, body_hash=body_hash, seen=seen)
+        if self._latency:
+            await asyncio.sleep(self._latency)
+        match fault:
+            case FaultKind.RATE_LIMITED:
+                return "429", _error(
+                    429,
+                    "Simulated: too many requests.",
+                    code="rate_limit_exceeded",
+                    headers={"Retry-After": f"{self._retry_after:g}"},
+                )
+            case FaultKind.SERVER_ERROR:
+                return "500", _error(500, "Simulated: the server failed.")
+            case FaultKind.TIMEOUT:
+                return fault, _error(504, "Simulated: the model did not answer in time.")
+            case FaultKind.REFUSAL:
+                text = REFUSAL
+            case FaultKind.WRONG_SCHEMA:
+                text = OTHER_SHAPE
+            case _:
+                text = self._say(model, question)
+                if fault is FaultKind.BROKEN_JSON:
+                    text = text[: len(text) // 2]
+        completion = _completion(question, text, f"chatcmpl-sim-{self._seed}-{body_hash[:16]}-{seen}")
+        return fault if fault is FaultKind.CUT else "200", web.json_response(completion)
+
+    def _say(self, model: str, question: _Question) -> str:
+        messages = [Message(message.role, message.content) for message in question.messages]
+        for script in self._scripts:
+            text = script.reply(model, messages, self._seed)
+            if text is not None:
+                return text
+        return DEFAULT_ANSWER
+
+
+def make_app(
+    scripts: Sequence[Script],
+    *,
+    seed: int = 0,
+    faults: Sequence[str] = (),
+    latency: float = 0.0,
+    retry_after: float = 1.0,
+    hang: float = 600.0,
+) -> web.Application:
+    """The server as an application; it runs once.
+
+    Args:
+        scripts: asked in turn; the first that knows the request answers.
+        seed: same seed and same requests, same answers and same faults.
+        faults: for all models, as ``kind@share`` (see `faults.FaultKind`), in addition to those in a model's name.
+        latency: seconds before every answer.
+        retry_after: seconds that a 429 asks its client to wait.
+        hang: seconds after which a simulated time-out is answered with 504.
+
+    Raises:
+        ValueError: a fault is not known.
+    """
+    simulator = _Simulator(
+        scripts,
+        seed=seed,
+        faults=[parse_fault(fault) for fault in faults],
+        latency=latency,
+        retry_after=retry_after,
+        hang=hang,
+    )
+    app = web.Application(client_max_size=MAX_BODY, middlewares=[_speak_the_protocol])
+    app.router.add_post("/v1/chat/completions", simulator.completions)
+    app.router.add_get("/v1/models", simulator.models)
+    app.router.add_get("/stats", simulator.stats)
+    return app
+
+
+def serve(app: web.Application, host: str, port: int, on_ready: Callable[[str], None]) -> None:
+    """Run until SIGINT or SIGTERM, in the main thread; `on_ready` gets the base URL once requests are answered.
+
+    Raises:
+        CannotListen: with one sentence, where the port is taken or the address is not ours.
+    """
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        async with _listening(app, host, port) as url:
+            on_ready(url)
+            await stop.wait()
+
+    asyncio.run(main())
+
+
+@contextmanager
+def running(app: web.Application) -> Iterator[str]:
+    """Run on a free loopback port in a background thread; yields the base URL (``http://127.0.0.1:PORT/v1``)."""
+    ready = threading.Event()
+    loop: asyncio.AbstractEventLoop
+    stop: asyncio.Event
+    url = ""
+
+    async def main() -> None:
+        nonlocal loop, stop, url
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        async with _listening(app, "127.0.0.1", 0) as url:
+            ready.set()
+            await stop.wait()
+
+    def run() -> None:
+        try:
+            asyncio.run(main())
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=run, name="simulated-models", daemon=True)
+    thread.start()
+    ready.wait()
+    if not url:
+        raise CannotListen("The simulated models did not start; the log says why.")
+    try:
+        yield url
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+
+
+@asynccontextmanager
+async def _listening(app: web.Application, host: str, port: int) -> AsyncIterator[str]:
+    # Handlers are cancelled when their client goes away: a simulated time-out would otherwise sleep on.
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise CannotListen(f"Port {port} on {host} is already in use; choose another port.") from None
+            raise CannotListen(f"Cannot listen on {host}, port {port}: {error.strerror or error}.") from None
+        bound = runner.addresses[0][1]
+        yield f"http://{f'[{host}]' if ':' in host else host}:{bound}/v1"
+    finally:
+        await runner.cleanup()
+
+
+@web.middleware
+async def _speak_the_protocol(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Errors of the server itself (no such path, a script that fails) in the protocol's shape."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return _error(error.status, error.reason)
+    except Exception as error:  # the boundary: a broken script must reach the client as 500 and the log as a traceback
+        logger.exception("A simulated model failed")
+        return _error(500, f"The script of the simulated model failed ({type(error).__name__}).")
+
+
+def _error(
+    status: int,
+    message: str,
+    *,
+    param: str | None = None,
+    code: str | None = None,
+    headers: dict[str, str] | None = None,
+) -> web.Response:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+    return web.json_response(body, status=status, headers=headers)
+
+
+def _completion(question: _Question, text: str, name: str) -> dict[str, Any]:
+    finish_reason = "stop"
+    if question.max_tokens is not None and _tokens(text) > question.max_tokens:
+        text, finish_reason = text[: question.max_tokens * CHARS_PER_TOKEN], "length"
+    tokens_in = sum(_tokens(message.content) for message in question.messages)
+    return {
+        "id": name,
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": question.model,
+        "system_fingerprint": SIMULATOR_FINGERPRINT,
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish_reason},
+        ],
+        "usage": {
+            "prompt_tokens": tokens_in,
+            "completion_tokens": _tokens(text),
+            "total_tokens": tokens_in + _tokens(text),
+        },
+    }
+
+
+def _tokens(text: str) -> int:
+    """An estimate, the same every time: four characters a token."""
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+async def _cut(request: web.Request, response: web.Response) -> web.StreamResponse:
+    """Promise the whole answer, send half of it, close the connection."""
+    body = (response.text or "").encode()
+    partial = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(body))})
+    await partial.prepare(request)
+    await partial.write(body[: len(body) // 2])
+    if request.transport is not None:
+        request.transport.close()
+    return partial

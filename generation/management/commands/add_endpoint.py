@@ -1,0 +1,44 @@
+"""add_endpoint NAME --url URL --model MODEL [--key-env VAR] ..."""
+
+from argparse import ArgumentParser, ArgumentTypeError
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from generation import services
+from generation.cli import Step
+from review.permissions import OPERATOR, Can, require
+
+
+def _price(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ArgumentTypeError(f"{text!r} is no number") from None
+
+
+class Command(Step):
+    help = "Make an endpoint: a model at an OpenAI-compatible address."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name")
+        parser.add_argument("--url", required=True, help="the base URL, up to and including /v1")
+        parser.add_argument("--model", required=True)
+        parser.add_argument("--key-env", default="", help="NAME of the environment variable that holds the key")
+        parser.add_argument("--temperature", type=float)
+        parser.add_argument("--max-tokens", type=int)
+        parser.add_argument("--price-in", type=_price, default=Decimal(0), help="per million prompt tokens")
+        parser.add_argument("--price-out", type=_price, default=Decimal(0), help="per million completion tokens")
+        parser.add_argument("--concurrency", type=int, default=8)
+        parser.add_argument("--timeout", type=float, default=120, help="seconds")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.CONNECT)
+        names = ("name", "url", "model", "key_env", "temperature", "max_tokens")
+        more = ("price_in", "price_out", "concurrency", "timeout")
+        endpoint = services.add_endpoint(**{name: options[name] for name in (*names, *more)})
+        return {
+            "endpoint": endpoint.name,
+            "url": endpoint.url,
+            "model": endpoint.model,
+            "simulated": endpoint.simulated,
+        }

@@ -1,0 +1,42 @@
+"""import_source --format healthbench|pmc-patients --name NAME FILE"""
+
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from generation import importers, services
+from generation.cli import POLL, Step
+from generation.models import ImportRefusal
+from generation.work import Work
+from review.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = "Import a published data set into a source. Importing again adds nothing twice."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--format", required=True, choices=importers.available())
+        parser.add_argument(
+            "--name", required=True, help="the source's name, as in addresses: letters, digits, hyphens"
+        )
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.PRODUCE)
+        run = services.start_import(options["file"], format_name=options["format"], name=options["name"])
+        while (run := services.run_import(run.pk)).status in (Work.Status.QUEUED, Work.Status.RUNNING):
+            time.sleep(POLL)  # a worker was woken by the sweeper and was faster
+        refusals = ImportRefusal.objects.filter(run=run).order_by("pk")
+        return {
+            "source": run.source.name,
+            "file": run.file_name,
+            "layout": run.layout,
+            "rows": run.rows,
+            "added": run.added,
+            "known": run.known,
+            "refused": run.refused,
+            "refusals": [{"where": refusal.where, "reason": refusal.reason} for refusal in refusals],
+            "failed": int(run.status != Work.Status.DONE),
+            **({"error": run.detail} if run.detail else {}),
+        }

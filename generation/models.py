@@ -1,0 +1,420 @@
+"""Sources, endpoints and their ledger, batches, samples with their versions, releases. Services write, queries read."""
+
+import math
+import re
+
+from django.core.exceptions import ValidationError
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+from generation.llm.types import ModelSettings
+from generation.work import Work, work_constraints
+from review.models import Case, User
+
+# An environment variable's name. Capitals only: a key that was pasted in its place by mistake is refused, not stored.
+VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
+
+
+class Source(models.Model):
+    """An imported data set, with its licence and citation."""
+
+    name = models.SlugField(max_length=100, unique=True)
+    format = models.CharField(max_length=40)
+    label = models.CharField(max_length=200)
+    licence = models.CharField(max_length=200)
+    citation = models.TextField()
+    restrictions = models.TextField(blank=True)
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SourceRecord(models.Model):
+    """One record of a source under its own id. `private` is kept and never shown, exported or sent to a model."""
+
+    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="records")
+    external_id = models.CharField(max_length=200)
+    title = models.CharField(max_length=300)
+    language = models.CharField(max_length=16, blank=True)
+    content = models.JSONField()
+    private = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["source", "external_id"], name="record_once_per_source")]
+
+    def __str__(self) -> str:
+        return self.external_id
+
+
+class Import(Work):
+    """The reading of one file into a source. Reading it again adds nothing twice, so a killed import simply starts over."""
+
+    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="imports")
+    file_name = models.CharField(max_length=300)
+    path = models.CharField(max_length=1000)
+    uploaded = models.BooleanField(default=False)  # ours to delete when it has been read
+    layout = models.CharField(max_length=40, blank=True)
+    rows = models.PositiveIntegerField(default=0)
+    added = models.PositiveIntegerField(default=0)
+    known = models.PositiveIntegerField(default=0)
+    refused = models.PositiveIntegerField(default=0)
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = work_constraints("import")
+
+
+class ImportRefusal(models.Model):
+    """One bad row: where it stands in the file and why it was refused."""
+
+    run = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="refusals")
+    where = models.CharField(max_length=100)
+    reason = models.TextField()
+
+
+class Endpoint(models.Model):
+    """A model at an OpenAI-compatible address. `key_env` names the environment variable; the key is never stored."""
+
+    name = models.SlugField(max_length=100, unique=True)
+    # No URLField: it wants a dot in the host, and a model's host may be a service's name (``http://models:8010/v1``).
+    url = models.CharField(max_length=500, validators=[RegexValidator(r"^https?://[^\s/@]+(/\S*)?$")])
+    model = models.CharField(max_length=200)
+    key_env = models.CharField(max_length=100, blank=True)
+    temperature = models.FloatField(null=True, blank=True)
+    max_tokens = models.PositiveIntegerField(null=True, blank=True)
+    price_in = models.DecimalField(max_digits=12, decimal_places=6, default=0)
+    price_out = models.DecimalField(max_digits=12, decimal_places=6, default=0)
+    concurrency = models.PositiveSmallIntegerField(default=8)
+    timeout = models.FloatField(default=120)
+    simulated = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(concurrency__gte=1), name="endpoint_concurrency_positive"),
+            models.CheckConstraint(condition=Q(price_in__gte=0, price_out__gte=0), name="endpoint_prices_not_negative"),
+            models.CheckConstraint(condition=Q(timeout__gt=0), name="endpoint_timeout_positive"),
+        ]
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        """What no page, route or command may store.
+
+        A key in place of its variable's name; the site's own secrets, which an endpoint must not be a way to read out;
+        numbers that JSON does not have.
+        """
+        if self.key_env and not re.fullmatch(VARIABLE, self.key_env):
+            raise ValidationError(
+                {"key_env": _("This is no name of a variable: capitals, digits and underscores. Not the key itself.")}
+            )
+        for name in ("temperature", "timeout"):
+            value = getattr(self, name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValidationError({name: _("Enter a number.")})
+        if self.key_env.upper().startswith(("MHB_", "DJANGO_", "POSTGRES_", "PG")):
+            raise ValidationError({"key_env": _("This variable belongs to the site itself.")})
+
+    @property
+    def settings(self) -> ModelSettings:
+        """What the gateway needs to know."""
+        return ModelSettings(
+            name=self.name,
+            url=self.url,
+            model=self.model,
+            key_env=self.key_env,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            price_in=self.price_in,
+            price_out=self.price_out,
+            concurrency=self.concurrency,
+            timeout=self.timeout,
+        )
+
+
+class Call(models.Model):
+    """One HTTP attempt at a model: the ledger. `job` (``batch:7``, ``run:3``) and `subject` (``draft:12``) say what for."""
+
+    job = models.CharField(max_length=40)
+    subject = models.CharField(max_length=40)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="calls")
+    model = models.CharField(max_length=200)
+    prompt = models.CharField(max_length=100, blank=True)
+    sent = models.JSONField()
+    text = models.TextField(blank=True)
+    reasoning = models.TextField(blank=True)
+    finish_reason = models.CharField(max_length=40, blank=True)
+    tokens_in = models.PositiveIntegerField(default=0)
+    tokens_out = models.PositiveIntegerField(default=0)
+    tokens_cached = models.PositiveIntegerField(default=0)
+    tokens_reasoning = models.PositiveIntegerField(default=0)
+    cost = models.DecimalField(max_digits=14, decimal_places=8, default=0)
+    seconds = models.FloatField()
+    attempt = models.PositiveSmallIntegerField()
+    error = models.CharField(max_length=64, blank=True)
+    detail = models.TextField(blank=True)
+    http_status = models.PositiveSmallIntegerField(null=True, blank=True)
+    simulated = models.BooleanField(default=False)
+    started_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["job", "id"]), models.Index(fields=["subject", "id"])]
+
+
+class Batch(models.Model):
+    """One launch of a recipe over records, with endpoints bound to its roles."""
+
+    class Status(models.TextChoices):
+        RUNNING = "running", _("running")
+        FINISHED = "finished", _("finished")
+        CANCELLED = "cancelled", _("cancelled")
+
+    benchmark = models.CharField(max_length=64)
+    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="batches")
+    status = models.CharField(max_length=10, choices=Status, default=Status.RUNNING)
+    lane_until = models.DateTimeField(null=True, blank=True)  # a worker is on it until then
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status__in=["running", "finished", "cancelled"]), name="batch_status_known"
+            )
+        ]
+        ordering = [F("id").desc()]
+
+    @property
+    def job(self) -> str:
+        return f"batch:{self.pk}"
+
+
+class BatchRole(models.Model):
+    """Which endpoint plays a role of the recipe in a batch."""
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="roles")
+    role = models.CharField(max_length=40)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["batch", "role"], name="batch_role_bound_once")]
+
+
+class Sample(models.Model):
+    """One test case of a benchmark, whatever its version."""
+
+    class Status(models.TextChoices):
+        IN_REVIEW = "in-review", _("in review")
+        REGENERATING = "regenerating", _("being regenerated")
+        APPROVED = "approved", _("approved")
+        DISCARDED = "discarded", _("discarded")
+        WITHDRAWN = "withdrawn", _("withdrawn")
+
+    benchmark = models.CharField(max_length=64)
+    task = models.CharField(max_length=40)
+    batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="samples")
+    record = models.ForeignKey(SourceRecord, on_delete=models.PROTECT, related_name="samples")
+    status = models.CharField(max_length=12, choices=Status, default=Status.IN_REVIEW)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status__in=["in-review", "regenerating", "approved", "discarded", "withdrawn"]),
+                name="sample_status_known",
+            )
+        ]
+        indexes = [models.Index(fields=["benchmark", "status"])]
+
+    @property
+    def key(self) -> str:
+        """The sample's name in releases and pages, the same for all its versions."""
+        return f"{self.benchmark}-{self.task}-{self.pk:06d}"
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Draft(Work):
+    """A sample in the making: `data` after each step. The row waits at step number `step` of the recipe."""
+
+    batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="drafts")
+    record = models.ForeignKey(SourceRecord, on_delete=models.PROTECT, related_name="drafts")
+    parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")
+    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, null=True, blank=True, related_name="drafts")
+    version = models.PositiveSmallIntegerField(default=1)
+    step = models.PositiveSmallIntegerField(default=0)
+    data = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [
+            *work_constraints("draft"),
+            # The first draft of a record in a batch, and the one regeneration of a version, exist once.
+            models.UniqueConstraint(
+                fields=["batch", "record"],
+                condition=Q(parent__isnull=True, sample__isnull=True),
+                name="draft_one_per_record",
+            ),
+            models.UniqueConstraint(
+                fields=["sample", "version"],
+                condition=Q(parent__isnull=True, sample__isnull=False),
+                name="draft_one_per_version",
+            ),
+        ]
+        indexes = [models.Index(fields=["batch", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+
+
+class SampleVersion(models.Model):
+    """One version of a sample, put before physicians as `case`.
+
+    `content` is as generated, its rubrics stand beside it as rows. `reasons`: why this version was rejected; `citations`:
+    the evidence of those who approved it (kind, reference, section, passage, read_on).
+    """
+
+    class Status(models.TextChoices):
+        IN_REVIEW = "in-review", _("in review")
+        APPROVED = "approved", _("approved")
+        REJECTED = "rejected", _("rejected")
+        WITHDRAWN = "withdrawn", _("withdrawn")
+
+    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="versions")
+    number = models.PositiveSmallIntegerField()
+    draft = models.OneToOneField(Draft, on_delete=models.PROTECT, related_name="version_made")
+    case = models.OneToOneField(Case, on_delete=models.PROTECT, related_name="+")
+    title = models.CharField(max_length=300)
+    content = models.JSONField()
+    status = models.CharField(max_length=10, choices=Status, default=Status.IN_REVIEW)
+    reasons = models.JSONField(default=list)
+    citations = models.JSONField(default=list)
+    simulated = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["sample", "number"], name="version_numbered_once"),
+            models.UniqueConstraint(
+                fields=["sample"], condition=Q(status__in=["in-review", "approved"]), name="version_one_alive"
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=["in-review", "approved", "rejected", "withdrawn"]), name="version_status_known"
+            ),
+        ]
+        indexes = [models.Index(fields=["status", "id"])]
+
+
+class Rubric(models.Model):
+    """One criterion of a sample version. `approved` is the wording that physicians settled on, empty until then.
+
+    `severity`: the harm they expect where a clinician follows the hallucination, if they were asked. `removed`: they took the
+    rubric away, and it is kept to say so. `added`: a rubric of theirs.
+    """
+
+    version = models.ForeignKey(SampleVersion, on_delete=models.PROTECT, related_name="rubrics")
+    key = models.CharField(max_length=16)
+    criterion = models.TextField()
+    traps = models.JSONField(default=list)
+    approved = models.TextField(blank=True)
+    severity = models.CharField(max_length=40, blank=True)
+    removed = models.BooleanField(default=False)
+    added = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["version", "key"], name="rubric_keyed_once")]
+
+
+class Release(models.Model):
+    """A frozen, versioned, checksummed set of approved samples: never changed, by database trigger."""
+
+    name = models.SlugField(max_length=100)
+    version = models.PositiveIntegerField()
+    benchmark = models.CharField(max_length=64)
+    samples_count = models.PositiveIntegerField()
+    rubrics_count = models.PositiveIntegerField()
+    counts = models.JSONField()  # facet -> value -> {"samples": n, "rubrics": n}
+    generators = models.JSONField()  # "model (endpoint)"
+    sources = models.JSONField()  # name, label, licence, citation, restrictions, samples
+    simulated = models.BooleanField()
+    sha256 = models.CharField(max_length=64)  # of the JSON Lines export
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+    trail_end = models.PositiveBigIntegerField(default=0)  # the last event in review's chain by then
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["name", "version"], name="release_versioned_once")]
+        ordering = [F("id").desc()]
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.version}"
+
+
+class ReleasedSample(models.Model):
+    """A sample as released. `exported` is the JSON object of the export, without its rubrics."""
+
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="samples")
+    position = models.PositiveIntegerField()
+    version = models.ForeignKey(SampleVersion, on_delete=models.PROTECT, related_name="released")
+    key = models.CharField(max_length=100)
+    task = models.CharField(max_length=40)
+    exported = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["release", "position"], name="released_sample_positioned_once"),
+            models.UniqueConstraint(fields=["release", "key"], name="released_sample_once"),
+        ]
+
+
+class ReleasedRubric(models.Model):
+    """A rubric as released, in the wording physicians approved, with the severity they gave it."""
+
+    sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="rubrics")
+    key = models.CharField(max_length=16)
+    criterion = models.TextField()
+    traps = models.JSONField(default=list)
+    severity = models.CharField(max_length=40, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["sample", "key"], name="released_rubric_keyed_once")]
+
+
+class Facet(models.Model):
+    """A value under which a released rubric is counted (``subtype`` = ``A1``); a rubric can have several of one name."""
+
+    rubric = models.ForeignKey(ReleasedRubric, on_delete=models.PROTECT, related_name="facets")
+    name = models.CharField(max_length=40)
+    value = models.CharField(max_length=100)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["rubric", "name", "value"], name="facet_once_per_rubric")]
+        indexes = [models.Index(fields=["name", "value"])]
+
+
+class TaxonomyTerm(models.Model):
+    """A taxonomy entry that an admin added to those a benchmark ships."""
+
+    benchmark = models.CharField(max_length=64)
+    code = models.CharField(max_length=16)
+    parent = models.CharField(max_length=16, blank=True)
+    label = models.CharField(max_length=100)
+    definition = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["benchmark", "code"], name="term_once_per_benchmark")]
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.label}"
+
+
+class WorkerBeat(models.Model):
+    """A worker process that lives, as it says itself every few seconds."""
+
+    name = models.CharField(max_length=200, unique=True)
+    seen_at = models.DateTimeField()

@@ -1,0 +1,3 @@
+"""Long tables, a page at a time by key."""
+
+from review.paging import keyset as keyset

@@ -1,0 +1,342 @@
+"""Everything that is read of sources, batches, samples and releases."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, Sum
+from django.utils import timezone
+from django.utils.translation import gettext
+
+from generation import benchmarks, errors
+from generation.models import (
+    Batch,
+    Call,
+    Draft,
+    Endpoint,
+    Import,
+    Release,
+    ReleasedSample,
+    Rubric,
+    Sample,
+    SampleVersion,
+    Source,
+    SourceRecord,
+    TaxonomyTerm,
+    WorkerBeat,
+)
+from generation.recipe import Draft as DraftValue
+from generation.recipe import NewRubric, NewSample, Record, Term
+from generation.work import Work
+
+Status = Work.Status
+
+
+def source(name: str) -> Source:
+    """Raises UnknownSource."""
+    found = Source.objects.filter(name=name).first()
+    if found is None:
+        raise errors.UnknownSource(name)
+    return found
+
+
+def endpoint(name: str) -> Endpoint:
+    """Raises UnknownEndpoint."""
+    found = Endpoint.objects.filter(name=name).first()
+    if found is None:
+        raise errors.UnknownEndpoint(name)
+    return found
+
+
+def endpoints() -> QuerySet[Endpoint]:
+    """All endpoints by name."""
+    return Endpoint.objects.order_by("name")
+
+
+def has_answered(endpoint: Endpoint) -> bool:
+    """Whether a call of this endpoint ever succeeded: only then does a result name its address and model."""
+    return Call.objects.filter(endpoint=endpoint, error="").exists()
+
+
+def sources() -> QuerySet[Source]:
+    """All sources with `records_count`."""
+    return Source.objects.annotate(records_count=Count("records")).order_by("name")
+
+
+def imports() -> QuerySet[Import]:
+    """All imports, newest first."""
+    return Import.objects.select_related("source", "created_by").order_by("-pk")
+
+
+def records(source: Source) -> QuerySet[SourceRecord]:
+    """The records of a source without what is private."""
+    return SourceRecord.objects.filter(source=source).defer("private").order_by("pk")
+
+
+def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
+    """Records of the kinds given that no batch of this benchmark has used, oldest first.
+
+    What a cancelled batch did not come to, or failed at and cannot try again, is not used.
+    """
+    never = Q(batch__status=Batch.Status.CANCELLED, status__in=[Status.QUEUED, Status.FAILED])
+    used = Draft.objects.filter(record=OuterRef("pk"), batch__benchmark=benchmark).exclude(never)
+    return SourceRecord.objects.filter(~Exists(used), source=source, content__kind__in=list(kinds)).order_by("pk")
+
+
+def terms(benchmark: str) -> tuple[Term, ...]:
+    """The taxonomy in force: what the benchmark ships and what admins added."""
+    added = TaxonomyTerm.objects.filter(benchmark=benchmark).order_by("code")
+    return (
+        *benchmarks.built_in_terms(benchmark),
+        *(Term(term.code, term.label, term.parent, term.definition) for term in added),
+    )
+
+
+def draft_value(row: Draft) -> DraftValue:
+    """A stored draft as the recipe sees it; a record's private part stays behind."""
+    record = SourceRecord.objects.defer("private").get(pk=row.record_id)
+    previous = None
+    if row.sample_id:
+        previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
+    return DraftValue(
+        record=Record(record.external_id, record.title, record.language, record.content),
+        terms=terms(Batch.objects.values_list("benchmark", flat=True).get(pk=row.batch_id)),
+        version=row.version,
+        reasons=tuple(previous.reasons) if previous else (),
+        previous=_with_rubrics(previous) if previous else None,
+        data=row.data,
+    )
+
+
+def _with_rubrics(version: SampleVersion) -> dict[str, Any]:
+    """A version's content with its rubrics: physicians' reasons name them by key."""
+    rubrics = version.rubrics.order_by("pk").values("key", "criterion", "traps")
+    return {**version.content, "rubrics": list(rubrics)}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a piece of work is. `total` counts every row of it."""
+
+    queued: int
+    running: int
+    done: int
+    dropped: int
+    failed: int
+    cost: Decimal
+    calls: int
+
+    @property
+    def total(self) -> int:
+        return self.queued + self.running + self.done + self.dropped + self.failed
+
+    @property
+    def open(self) -> int:
+        return self.queued + self.running
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.dropped + self.failed
+
+    @property
+    def percent(self) -> int:
+        """Whole per cent, rounded down: 100 only when everything has ended."""
+        return 100 * self.ended // self.total if self.total else 0
+
+
+def progress(rows: QuerySet[Any], job: str) -> Progress:
+    """Counts of work rows by status, and what the job's calls came to: two queries however many rows there are."""
+    counts = dict(rows.order_by().values_list("status").annotate(n=Count("pk")))
+    spent = Call.objects.filter(job=job).aggregate(cost=Sum("cost"), calls=Count("pk"))
+    return Progress(
+        queued=counts.get(Status.QUEUED, 0),
+        running=counts.get(Status.RUNNING, 0),
+        done=counts.get(Status.DONE, 0),
+        dropped=counts.get(Status.DROPPED, 0),
+        failed=counts.get(Status.FAILED, 0),
+        cost=spent["cost"] or Decimal(0),
+        calls=spent["calls"],
+    )
+
+
+def batch_progress(batch: Batch) -> Progress:
+    """The progress of a batch over its drafts."""
+    return progress(Draft.objects.filter(batch=batch), batch.job)
+
+
+def batches() -> QuerySet[Batch]:
+    """All batches, newest first, with counts of drafts."""
+    return Batch.objects.select_related("source", "created_by").annotate(
+        drafts_count=Count("drafts"),
+        ended_count=Count("drafts", filter=Q(drafts__status__in=[Status.DONE, Status.DROPPED, Status.FAILED])),
+        failed_count=Count("drafts", filter=Q(drafts__status=Status.FAILED)),
+    )
+
+
+def batches_to_settle() -> list[int]:
+    """Running batches in which no draft is open any more."""
+    is_open = Draft.objects.filter(batch=OuterRef("pk"), status__in=[Status.QUEUED, Status.RUNNING])
+    return list(Batch.objects.filter(~Exists(is_open), status=Batch.Status.RUNNING).values_list("pk", flat=True))
+
+
+def calls_of(subject: str) -> QuerySet[Call]:
+    """The ledger of one row of work, in order."""
+    return Call.objects.filter(subject=subject).select_related("endpoint").order_by("pk")
+
+
+def samples(
+    *, benchmark: str = "", status: str = "", task: str = "", text: str = "", batch: Batch | None = None
+) -> QuerySet[Sample]:
+    """Samples, newest first, with the number of their versions. `text` is looked for in the record's title, its id and the
+    number at the end of the sample's key."""
+    found = Sample.objects.select_related("record").defer("record__private", "record__content").order_by("-pk")
+    found = found.annotate(versions_count=Count("versions"))
+    if benchmark:
+        found = found.filter(benchmark=benchmark)
+    if status:
+        found = found.filter(status=status)
+    if task:
+        found = found.filter(task=task)
+    if text:
+        number = text.rpartition("-")[2]
+        numbered = Q(pk=int(number)) if number.isdecimal() and len(number) < 19 else Q()
+        found = found.filter(Q(record__title__icontains=text) | Q(record__external_id__icontains=text) | numbered)
+    if batch:
+        found = found.filter(batch=batch)
+    return found
+
+
+def sample_tasks() -> list[str]:
+    """The tasks that samples are of."""
+    return list(Sample.objects.order_by("task").values_list("task", flat=True).distinct())
+
+
+def versions(sample: Sample) -> list[SampleVersion]:
+    """All versions of a sample in order, each with its case, draft and rubrics: two queries."""
+    rubrics = Prefetch("rubrics", Rubric.objects.order_by("pk"))
+    found = SampleVersion.objects.filter(sample=sample).select_related("case", "draft").prefetch_related(rubrics)
+    return list(found.order_by("number"))
+
+
+def drafts(batch: Batch, *statuses: Work.Status) -> QuerySet[Draft]:
+    """The drafts of a batch in the given states."""
+    return Draft.objects.filter(batch=batch, status__in=statuses).select_related("record").defer("record__private")
+
+
+def calls_by_subject(subjects: Iterable[str]) -> dict[str, list[Call]]:
+    """What models said to each of `subjects`, in order, without what was sent: one query."""
+    found: dict[str, list[Call]] = {subject: [] for subject in subjects}
+    calls = Call.objects.filter(subject__in=found).select_related("endpoint").defer("sent", "reasoning")
+    for call in calls.order_by("pk"):
+        found[call.subject].append(call)
+    return found
+
+
+def calls_of_draft(draft: Draft) -> list[Call]:
+    """The ledger of a draft, with that of the drafts it was made from."""
+    subjects = []
+    row: Draft | None = draft
+    while row is not None:
+        subjects.append(f"draft:{row.pk}")
+        row = row.parent
+    return list(Call.objects.filter(subject__in=subjects).select_related("endpoint").order_by("pk"))
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """How many samples and rubrics a taxonomy term has; `cluster` is the label of its parent."""
+
+    label: str
+    cluster: str
+    samples: int
+    rubrics: int
+
+
+def planted(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[Planted]:
+    """The taxonomy's terms that have a parent, with their `counts` (facet -> value -> {"samples", "rubrics"}).
+
+    Terms without any sample are there, with 0: what is missing is what a maker looks for.
+    """
+    by_code = {code: cell for values in counts.values() for code, cell in values.items()}
+    labels = {term.code: gettext(term.label) for term in terms(benchmark)}
+    nothing = {"samples": 0, "rubrics": 0}
+    return [
+        Planted(
+            label=f"{term.code} {labels[term.code]}",
+            cluster=f"{term.parent} {labels.get(term.parent, '')}".strip(),
+            **by_code.get(term.code, nothing),
+        )
+        for term in terms(benchmark)
+        if term.parent
+    ]
+
+
+def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
+    """What a batch has come to so far, counted as a release counts: facet -> value -> {"samples", "rubrics"}.
+
+    Of each sample its living version counts (in review or approved). One query besides the taxonomy's, streamed.
+    """
+    alive = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
+    rubrics = Rubric.objects.filter(version__sample__batch=batch, version__status__in=alive).order_by("version_id")
+    in_force = terms(batch.benchmark)
+    counts: dict[str, dict[str, dict[str, int]]] = {}
+    seen: set[tuple[int, str, str]] = set()
+    for version, task, traps in rubrics.values_list("version_id", "version__sample__task", "traps").iterator():
+        for facet, values in {"task": [task], **benchmarks.facets(batch.benchmark, task, traps, in_force)}.items():
+            for value in values:
+                cell = counts.setdefault(facet, {}).setdefault(value, {"samples": 0, "rubrics": 0})
+                cell["rubrics"] += 1
+                cell["samples"] += (version, facet, value) not in seen
+                seen.add((version, facet, value))
+    return counts
+
+
+def releases() -> QuerySet[Release]:
+    """All releases, newest first."""
+    return Release.objects.select_related("created_by").order_by("-pk")
+
+
+def approved_counts() -> dict[str, int]:
+    """Benchmark -> how many samples are approved now."""
+    approved = Sample.objects.filter(status=Sample.Status.APPROVED).order_by("benchmark")
+    return dict(approved.values_list("benchmark").annotate(n=Count("pk")))
+
+
+def released_samples(release: Release) -> QuerySet[ReleasedSample]:
+    """The samples of a release in its order, with the title of each."""
+    return ReleasedSample.objects.filter(release=release).annotate(title=F("version__title")).order_by("pk")
+
+
+def new_sample(version: SampleVersion) -> NewSample:
+    """A stored version as the recipe made it, with the rubrics that stand, in the wording physicians settled on if they did."""
+    return NewSample(
+        task=version.sample.task,
+        title=version.title,
+        language=version.case.language,
+        content=version.content,
+        rubrics=tuple(
+            NewRubric(rubric.key, rubric.approved or rubric.criterion, tuple(rubric.traps))
+            for rubric in sorted(version.rubrics.all(), key=lambda rubric: rubric.pk)
+            if not rubric.removed
+        ),
+    )
+
+
+def release(name: str, version: int | None = None) -> Release:
+    """A release by name, the latest version unless one is given (also as ``name@3``). Raises UnknownRelease."""
+    name, _, number = name.partition("@")
+    if number and not number.isdecimal():
+        raise errors.UnknownRelease(f"{name}@{number}")
+    version = int(number) if number else version
+    found = Release.objects.filter(name=name).order_by("-version")
+    chosen = found.first() if version is None else found.filter(version=version).first()
+    if chosen is None:
+        raise errors.UnknownRelease(name if version is None else f"{name} v{version}")
+    return chosen
+
+
+def worker_lives() -> bool:
+    """Whether some worker has given a sign of life lately."""
+    return WorkerBeat.objects.filter(seen_at__gte=timezone.now() - timedelta(seconds=20)).exists()

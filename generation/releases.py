@@ -1,0 +1,266 @@
+"""Freezing approved samples into releases, and writing releases out. Part of the services: writes rows and files."""
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from hashlib import file_digest
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from django.db import transaction
+from django.db.models import Count, Prefetch, Q
+from django.template.loader import render_to_string
+from django.utils import timezone
+
+from generation import benchmarks, errors, exporters, formats, queries, trails
+from generation.exporters import jsonl
+from generation.exporters.manifest import manifest, write_checksums
+from generation.models import BatchRole, Facet, Release, ReleasedRubric, ReleasedSample, Rubric, SampleVersion, Source
+from generation.recipe import Term
+from review import audit
+from review.models import User
+
+CHUNK = 200
+_COUNTED = Q(case__reviews__retraction__isnull=True)
+
+
+@transaction.atomic
+def freeze_release(name: str, *, benchmark: str, actor: User | None = None) -> Release:
+    """Freeze all approved samples of a benchmark as the next version of the release `name`.
+
+    Raises:
+        NothingApproved: there is none. NothingNew: they are exactly those of the latest version. OtherBenchmark: the name
+        is taken by a release of another benchmark. ValidationError: `name` is no name for a release.
+    """
+    benchmarks.recipe(benchmark)
+    Release._meta.get_field("name").clean(name, None)
+    latest = Release.objects.filter(name=name).order_by("-version").first()
+    if latest is not None and latest.benchmark != benchmark:
+        raise errors.OtherBenchmark(latest.benchmark)
+    ids = list(  # chosen once: an approval that arrives while we write belongs to the next version
+        SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED, sample__benchmark=benchmark)
+        .order_by("sample_id")
+        .values_list("pk", flat=True)
+    )
+    if not ids:
+        raise errors.NothingApproved(benchmark)
+    terms = queries.terms(benchmark)
+    tally = _Tally(benchmark, terms)
+    with tempfile.TemporaryDirectory() as folder:
+        [path] = jsonl.write(tally.over(sample for _, sample in _approved(ids, terms)), Path(folder))
+        with path.open("rb") as file:
+            digest = file_digest(file, "sha256").hexdigest()
+    if latest is not None and latest.sha256 == digest:
+        raise errors.NothingNew(str(latest))
+    release = Release.objects.create(
+        name=name,
+        version=latest.version + 1 if latest else 1,
+        benchmark=benchmark,
+        samples_count=tally.samples,
+        rubrics_count=tally.rubrics,
+        counts=tally.counts(),
+        sources=_sources(ids),
+        generators=_generators(ids),
+        simulated=tally.simulated,
+        sha256=digest,
+        created_by=actor,
+        created_at=timezone.now(),
+        trail_end=audit.end(),
+    )
+    entries = enumerate(_approved(ids, terms))
+    while chunk := list(islice(entries, CHUNK)):
+        _store(release, chunk, terms)
+    return release
+
+
+def _approved(ids: list[int], terms: tuple[Term, ...]) -> Iterator[tuple[SampleVersion, dict[str, Any]]]:
+    """Each version with its export object, in the order of `ids`; rows are read `CHUNK` at a time."""
+    for start in range(0, len(ids), CHUNK):
+        rows = (
+            SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK])
+            .select_related("sample__record__source", "case")
+            .prefetch_related(Prefetch("rubrics", Rubric.objects.order_by("pk")))
+            .annotate(reviews_count=Count("case__reviews__physician", filter=_COUNTED, distinct=True))
+            .order_by("sample_id")
+        )
+        for version in rows:
+            yield version, _exported(version, terms)
+
+
+def _exported(version: SampleVersion, terms: tuple[Term, ...]) -> dict[str, Any]:
+    sample, source = version.sample, version.sample.record.source
+    rubrics = [
+        {"key": r.key, "criterion": r.approved, "traps": r.traps, "severity": r.severity}
+        for r in version.rubrics.all()
+        if not r.removed
+    ]
+    facets: dict[str, list[str]] = {}
+    for rubric in rubrics:
+        for name, values in _facets(sample.benchmark, sample.task, rubric["traps"], rubric["severity"], terms).items():
+            facets[name] = sorted({*facets.get(name, []), *values})
+    return {
+        "sample_id": sample.key,
+        "version": version.number,
+        "benchmark": sample.benchmark,
+        "task": sample.task,
+        "simulated": version.simulated,
+        "source": {
+            "dataset": source.name,
+            "format": source.format,
+            "id": sample.record.external_id,
+            "licence": source.licence,
+        },
+        "content": version.content,
+        "facets": facets,
+        "citations": version.citations,
+        "review": {"ground": version.case.ground, "physicians": getattr(version, "reviews_count", 0)},
+        "rubrics": rubrics,
+    }
+
+
+def _facets(
+    benchmark: str, task: str, traps: list[str], severity: str, terms: tuple[Term, ...]
+) -> dict[str, list[str]]:
+    """Under which values one rubric is counted: the benchmark's own facets, and the severity where physicians gave one."""
+    harm = {"severity": [severity]} if severity else {}
+    return {**benchmarks.facets(benchmark, task, traps, terms), **harm}
+
+
+class _Tally:
+    """Counts what passes by: samples and rubrics per task and per value of each facet."""
+
+    def __init__(self, benchmark: str, terms: tuple[Term, ...]) -> None:
+        self._benchmark, self._terms = benchmark, terms
+        self.samples = self.rubrics = 0
+        self.simulated = False
+        self._counts: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
+
+    def over(self, exported: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        for sample in exported:
+            self.samples += 1
+            self.rubrics += len(sample["rubrics"])
+            self.simulated |= sample["simulated"]
+            self._add("task", sample["task"], 1, len(sample["rubrics"]))
+            for name, values in sample["facets"].items():
+                for value in values:
+                    self._add(name, value, 1, 0)
+            for rubric in sample["rubrics"]:
+                facets = _facets(self._benchmark, sample["task"], rubric["traps"], rubric["severity"], self._terms)
+                for name, values in facets.items():
+                    for value in values:
+                        self._add(name, value, 0, 1)
+            yield sample
+
+    def _add(self, facet: str, value: str, samples: int, rubrics: int) -> None:
+        cell = self._counts[facet].setdefault(value, {"samples": 0, "rubrics": 0})
+        cell["samples"] += samples
+        cell["rubrics"] += rubrics
+
+    def counts(self) -> dict[str, dict[str, dict[str, int]]]:
+        return {name: dict(sorted(values.items())) for name, values in sorted(self._counts.items())}
+
+
+def _sources(ids: list[int]) -> list[dict[str, Any]]:
+    found: dict[int, int] = defaultdict(int)
+    for start in range(0, len(ids), CHUNK):
+        part = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK]).order_by()
+        for source_id, n in part.values_list("sample__record__source").annotate(n=Count("pk")):
+            found[source_id] += n
+    return [
+        {
+            "name": source.name,
+            "label": source.label,
+            "licence": source.licence,
+            "citation": source.citation,
+            "restrictions": source.restrictions,
+            "samples": found[source.pk],
+        }
+        for source in Source.objects.filter(pk__in=found).order_by("name")
+    ]
+
+
+def _generators(ids: list[int]) -> list[str]:
+    """The models that made these samples, as `model (endpoint)`: named with the release, so that the card cannot drift."""
+    bound: set[str] = set()
+    for start in range(0, len(ids), CHUNK):
+        part = BatchRole.objects.filter(batch__samples__versions__in=ids[start : start + CHUNK])
+        bound.update(f"{model} ({name})" for model, name in part.values_list("endpoint__model", "endpoint__name"))
+    return sorted(bound)
+
+
+def _store(
+    release: Release, chunk: list[tuple[int, tuple[SampleVersion, dict[str, Any]]]], terms: tuple[Term, ...]
+) -> None:
+    samples = ReleasedSample.objects.bulk_create(
+        ReleasedSample(
+            release=release,
+            position=position,
+            version=version,
+            key=exported["sample_id"],
+            task=exported["task"],
+            exported={name: value for name, value in exported.items() if name != "rubrics"},
+        )
+        for position, (version, exported) in chunk
+    )
+    rubrics = ReleasedRubric.objects.bulk_create(
+        ReleasedRubric(sample=sample, **rubric)
+        for sample, (_position, (_version, exported)) in zip(samples, chunk, strict=True)
+        for rubric in exported["rubrics"]
+    )
+    Facet.objects.bulk_create(
+        Facet(rubric=rubric, name=name, value=value)
+        for rubric in rubrics
+        for name, values in _facets(release.benchmark, rubric.sample.task, rubric.traps, rubric.severity, terms).items()
+        for value in values
+    )
+
+
+def exported_samples(release: Release) -> Iterator[dict[str, Any]]:
+    """The export objects of a release, in order, streamed."""
+    rows = (
+        ReleasedSample.objects.filter(release=release)
+        .prefetch_related(Prefetch("rubrics", ReleasedRubric.objects.order_by("pk")))
+        .order_by("position")
+    )
+    for sample in rows.iterator(chunk_size=CHUNK):
+        rubrics = [
+            {"key": r.key, "criterion": r.criterion, "traps": r.traps, "severity": r.severity}
+            for r in sample.rubrics.all()
+        ]
+        yield {
+            "citations": [],
+            **sample.exported,
+            "rubrics": rubrics,
+        }  # frozen before there were citations: it has none
+
+
+def export_release(release: Release, format_name: str, folder: Path) -> dict[str, Any]:
+    """Write a release into `folder` (made if absent): data, `DATACARD.md`, the trail of its samples,
+    `manifest.json`, `SHA256SUMS`.
+
+    The same release gives the same bytes. Returns the manifest. Raises WrongFile for an unknown format.
+    """
+    try:
+        exporter = exporters.load(format_name)
+    except formats.UnknownFormat as error:
+        raise errors.WrongFile(str(error)) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    files = exporter.write(exported_samples(release), folder)
+    card = folder / "DATACARD.md"
+    card.write_text(data_card(release), encoding="utf-8", newline="\n")
+    files += [card, *trails.write(release, folder)]
+    write_checksums(folder, files)
+    return {"release": release.name, "version": release.version, "format": format_name, **manifest(folder, files)}
+
+
+def open_samples(release: Release) -> IO[bytes]:
+    """The JSON Lines of a release, open at their beginning; the file vanishes when it is closed."""
+    with tempfile.TemporaryDirectory() as folder:
+        [path] = jsonl.write(exported_samples(release), Path(folder))
+        return path.open("rb")
+
+
+def data_card(release: Release) -> str:
+    """The release in words: composition, sources with their licences and restrictions, how it was reviewed, checksum."""
+    return render_to_string("generation/datacard.md", {"release": release})

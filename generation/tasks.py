@@ -1,0 +1,29 @@
+"""Celery tasks: each is one call of a service. The rows say what there is to do; a lost message costs a sweep, not work."""
+
+import logging
+from typing import Any
+
+from celery import Task, shared_task
+from kombu.exceptions import OperationalError
+
+from generation import services
+
+log = logging.getLogger(__name__)
+
+
+def wake(task: "Task[..., Any]", *args: int) -> None:
+    """Send a task. A broker that is away is no error: the sweeper finds the row and sends it again."""
+    try:
+        task.delay(*args)
+    except (OperationalError, OSError) as error:
+        log.warning("broker away, %s%s is left to the sweeper: %s", task.name, args, error)
+
+
+@shared_task
+def run_import(import_id: int) -> None:
+    services.run_import(import_id)
+
+
+@shared_task
+def work_on_batch(batch_id: int) -> None:
+    services.work_on_batch(batch_id)

@@ -1,0 +1,46 @@
+"""The signs for states of work and of samples, facets in words, and amounts of money."""
+
+from decimal import Decimal
+
+from django import template
+from django.utils.formats import number_format
+from django.utils.translation import gettext
+
+from generation.benchmarks import module
+
+register = template.Library()
+
+_SIGNS = {
+    "done": "finished",
+    "dropped": "cancelled",
+    "in-review": "primary",
+    "regenerating": "running",
+    "discarded": "rejected",
+}
+
+
+@register.filter
+def sign(status: str) -> str:
+    """The state whose badge stands for `status`."""
+    return _SIGNS.get(status, status)
+
+
+@register.filter
+def money(amount: Decimal) -> str:
+    """An amount in the currency of the endpoints' prices: two decimals, four where it is below 1."""
+    return number_format(amount, 2 if amount >= 1 or not amount else 4)
+
+
+@register.simple_tag
+def facet_label(benchmark: str, name: str) -> str:
+    """A facet in words, as the benchmark's reports call it: `cluster` is the trap cluster."""
+    view = next((view for view in module(benchmark, "protocol").PROTOCOL.facets if view.name == name), None)
+    return gettext(view.label) if view else name
+
+
+@register.simple_tag
+def facet_value(benchmark: str, name: str, value: str) -> str:
+    """A value of a facet in words, where its benchmark has words for it; else as it stands."""
+    view = next((view for view in module(benchmark, "protocol").PROTOCOL.facets if view.name == name), None)
+    label = dict(view.values).get(value) if view else None
+    return gettext(label) if label else value

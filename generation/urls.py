@@ -1,0 +1,29 @@
+"""Addresses of the pages of generation."""
+
+from django.urls import path
+
+from generation import views
+
+app_name = "generation"
+
+urlpatterns = [
+    path("sources/", views.sources, name="sources"),
+    path("sources/<slug:name>/", views.source, name="source"),
+    path("sources/<slug:name>/imports/", views.source_imports, name="source-imports"),
+    path("sources/<slug:name>/records/<int:pk>/", views.record, name="record"),
+    path("endpoints/", views.endpoints, name="endpoints"),
+    path("endpoints/<slug:name>/", views.endpoint, name="endpoint"),
+    path("batches/", views.batches, name="batches"),
+    path("batches/new/", views.batch_new, name="batch-new"),
+    path("batches/<int:pk>/", views.batch, name="batch"),
+    path("batches/<int:pk>/progress/", views.batch_progress, name="batch-progress"),
+    path("batches/<int:pk>/cancel/", views.batch_cancel, name="batch-cancel"),
+    path("batches/<int:pk>/retry/", views.batch_retry, name="batch-retry"),
+    path("samples/", views.samples, name="samples"),
+    path("samples/<int:pk>/", views.sample, name="sample"),
+    path("drafts/<int:pk>/calls/", views.calls, name="calls"),
+    path("releases/", views.releases, name="releases"),
+    path("releases/<slug:name>/<int:version>/", views.release, name="release"),
+    path("releases/<slug:name>/<int:version>/samples/", views.release_samples, name="release-samples"),
+    path("releases/<slug:name>/<int:version>/export/<slug:format_name>/", views.release_export, name="release-export"),
+]

@@ -1,0 +1,194 @@
+"""Check the trail of a release: python verify_trail.py [FOLDER]
+
+FOLDER (by default the one this file lies in) is an unpacked export of MHB. Needs Python 3.9 or newer and nothing else. Says
+what is wrong, one line each, and exits with 1 if anything is; with 2 if there is no trail to read.
+
+What it shows: the files are those that SHA256SUMS names; no event was altered since it was written, for each carries the
+hash of its content; of each sample no event is missing from the first to the last that is here, for they are numbered; where
+two events that follow one another in the site's chain are both here, the later one was written on top of the earlier one;
+every sample was approved, and no two roles in its review were held by one person.
+
+What it cannot show: that the site did not make the whole chain up, or write it anew before this export (compare the end of
+the chain, which this prints, with other exports of the site and with what was noted elsewhere); what the events between
+those that are here say; who the people are, for they are pseudonyms that hold within one sample; and what the reviews say,
+of which the trail has only digests.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+GENESIS = "0" * 64
+ROLES = {"primary", "secondary", "adjudicator-1", "adjudicator-2"}
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of JSON with sorted keys, without spaces, in UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+class Checker:
+    """Reads one export; `faults` are sentences."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.faults: list[str] = []
+        self.samples: dict[str, int] = {}  # sample -> version
+        self.hashes: dict[int, tuple[str, str]] = {}  # sequence -> (hash, hash before it)
+        self.events = 0
+        self.end: dict[str, Any] = {}
+
+    def fault(self, sentence: str) -> None:
+        self.faults.append(sentence)
+
+    def checksums(self) -> None:
+        """Every file that SHA256SUMS names is here and is what it was."""
+        listed = self.folder / "SHA256SUMS"
+        if not listed.exists():
+            self.fault("SHA256SUMS is missing")
+            return
+        for line in listed.read_text(encoding="utf-8").splitlines():
+            expected, _, name = line.partition("  ")
+            path = self.folder / name
+            if not path.is_file():
+                self.fault(f"{name}: missing")
+                continue
+            content = hashlib.sha256()
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    content.update(block)
+            if content.hexdigest() != expected:
+                self.fault(f"{name}: not the file that SHA256SUMS names")
+
+    def trail(self) -> None:
+        """audit.jsonl, line by line."""
+        with (self.folder / "audit.jsonl").open(encoding="utf-8") as file:
+            lines = (json.loads(line) for line in file)
+            head = next(lines)
+            if head.get("trail") != 1:
+                raise ValueError("not a trail of a format that this program knows")
+            self.end = head["end"]
+            group: dict[str, Any] | None = None
+            events: list[dict[str, Any]] = []
+            for line in lines:
+                if "hash" in line:
+                    events.append(line)
+                    continue
+                if group is not None:
+                    self.sample(group, events)
+                elif events:
+                    self.fault("audit.jsonl: events stand before the first sample")
+                group, events = line, []
+            if group is not None:
+                self.sample(group, events)
+        if len(self.samples) != head["samples"]:
+            self.fault(f"audit.jsonl: {len(self.samples)} samples, and the release has {head['samples']}")
+        self.links()
+
+    def sample(self, group: dict[str, Any], events: list[dict[str, Any]]) -> None:
+        """The events of one sample."""
+        name, version = group["sample"], group["version"]
+        if name in self.samples:
+            self.fault(f"sample {name}: stands here twice")
+        self.samples[name] = version
+        if len(events) != group["events"]:
+            self.fault(f"sample {name}: {len(events)} events, and there should be {group['events']}")
+        last = 0
+        numbers: dict[int, int] = {}  # version -> how many events so far
+        said_by: dict[Any, tuple[Any, str]] = {}  # review -> version and person, role
+        outcome: dict[int, Any] = {}
+        for event in events:
+            where = f"sample {name}, event {event.get('sequence')}"
+            content = {key: value for key, value in event.items() if key != "hash"}
+            if digest(content) != event["hash"]:
+                self.fault(f"{where}: altered, its content does not give its hash")
+            if event["sample"] != name:
+                self.fault(f"{where}: belongs to sample {event['sample']}")
+            if event["sequence"] <= last:
+                self.fault(f"{where}: out of order")
+            last = event["sequence"]
+            number = numbers.get(event["version"], 0) + 1
+            if event["number"] != number:
+                self.fault(f"{where}: number {event['number']} of version {event['version']} where {number} should be")
+            numbers[event["version"]] = event["number"]
+            if number == 1 and event["kind"] != "opened":
+                self.fault(f"{where}: version {event['version']} does not begin by being opened")
+            said = event["data"]
+            if event["kind"] == "submitted" and said.get("role") in ROLES:
+                said_by[said.get("review")] = ((event["version"], event["actor"]), said["role"])
+            if event["kind"] == "retracted":
+                said_by.pop(said.get("review"), None)
+            if event["kind"] == "closed":
+                outcome[event["version"]] = said.get("after")
+            self.hashes.setdefault(event["sequence"], (event["hash"], event["previous"]))
+            if self.hashes[event["sequence"]][0] != event["hash"]:
+                self.fault(f"{where}: another event stands at the same place in the chain")
+            self.events += 1
+        held: dict[Any, set[str]] = {}
+        for who, role in said_by.values():
+            held.setdefault(who, set()).add(role)
+        for roles in held.values():
+            if len(roles) > 1:
+                self.fault(f"sample {name}: one person in the roles {' and '.join(sorted(roles))}")
+        if outcome.get(version) != "approved":
+            self.fault(f"sample {name}: nothing says that version {version} was approved")
+
+    def links(self) -> None:
+        """Events that follow one another in the chain are tied, and none stands beyond its end."""
+        for sequence, (_hash, previous) in self.hashes.items():
+            before = GENESIS if sequence == 1 else self.hashes.get(sequence - 1, (previous,))[0]
+            if previous != before:
+                self.fault(f"event {sequence}: does not follow from event {sequence - 1}")
+            if sequence > self.end["sequence"]:
+                self.fault(f"event {sequence}: stands beyond the end of the chain, {self.end['sequence']}")
+        last = self.hashes.get(self.end["sequence"])
+        if last is not None and last[0] != self.end["hash"]:
+            self.fault(f"event {self.end['sequence']}: is not the end that the file names")
+
+    def data(self) -> None:
+        """The samples of the data are those of the trail. Parquet cannot be read without other software."""
+        found: dict[str, int] | None = None
+        if (path := self.folder / "samples.jsonl").exists():
+            with path.open(encoding="utf-8") as file:
+                found = {row["sample_id"]: row["version"] for row in map(json.loads, file)}
+        elif (path := self.folder / "samples.csv").exists():
+            csv.field_size_limit(2**31 - 1)
+            with path.open(encoding="utf-8", newline="") as file:
+                found = {row["sample_id"]: int(row["version"]) for row in csv.DictReader(file)}
+        if found is None:
+            return
+        for name in sorted(found.keys() | self.samples.keys()):
+            if found.get(name) != self.samples.get(name):
+                in_data, in_trail = found.get(name), self.samples.get(name)
+                self.fault(f"sample {name}: version {in_data} in the data, version {in_trail} in the trail")
+
+
+def main(arguments: list[str]) -> int:
+    """Check the folder named in `arguments`; the exit code."""
+    folder = Path(arguments[0] if arguments else Path(__file__).parent)
+    checker = Checker(folder)
+    try:
+        checker.checksums()
+        checker.trail()
+        checker.data()
+    except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
+        sys.stderr.write(f"The trail in {folder} cannot be read: {type(error).__name__} {error}\n")
+        return 2
+    for fault in checker.faults:
+        sys.stdout.write(fault + "\n")
+    sys.stdout.write(
+        f"{len(checker.samples)} samples, {checker.events} events: "
+        + (f"{len(checker.faults)} faults\n" if checker.faults else "nothing is altered or missing\n")
+        + f"The chain ended at {checker.end['sequence']}:{checker.end['hash']}\n"
+    )
+    return 1 if checker.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

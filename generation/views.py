@@ -1,0 +1,395 @@
+"""Pages of generation: sources, endpoints, batches, samples, releases. Each parses, calls one service or query, answers."""
+
+from functools import partial
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import FileResponse, HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_GET, require_POST, require_safe
+from django_htmx.http import HttpResponseClientRefresh
+
+from generation import archive, benchmarks, exporters, forms, importers, queries, services, tasks, uploads
+from generation import releases as release_services
+from generation.errors import GenerationError, SourceExists
+from generation.models import (
+    Batch,
+    BatchRole,
+    Draft,
+    ImportRefusal,
+    Release,
+    ReleasedRubric,
+    Sample,
+    SampleVersion,
+    Source,
+)
+from generation.paging import keyset
+from generation.work import Work
+from review.access import person, requires
+from review.diffing import words
+from review.permissions import Can, require
+
+Status = Work.Status
+FAILURES_SHOWN = 20
+SAMPLES_SHOWN = 50
+
+
+# ---------------------------------------------------------------------------------------------------------- sources
+
+
+@requires(Can.PRODUCE)
+def sources(request: HttpRequest) -> HttpResponse:
+    """All sources, and the form that imports a file into one."""
+    form = forms.ImportForm(request.POST, request.FILES) if request.method == "POST" else forms.ImportForm()
+    if form.is_valid():
+        data = form.cleaned_data
+        try:
+            run = uploads.start_import(
+                data["file"], format_name=data["format"], name=data["name"], actor=person(request)
+            )
+        except GenerationError as error:
+            form.add_error("name" if isinstance(error, SourceExists) else "file", str(error))
+        else:
+            transaction.on_commit(partial(tasks.wake, tasks.run_import, run.pk))
+            return redirect("generation:source", data["name"])
+    formats = [(name, importers.load(name)) for name in importers.available()]
+    context = {"sources": queries.sources(), "form": form, "formats": formats}
+    return render(request, "generation/sources.html", context, status=422 if form.errors else 200)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def source(request: HttpRequest, name: str) -> HttpResponse:
+    """One source: its terms, imports, refusals and records."""
+    found = queries.source(name)
+    refusals = ImportRefusal.objects.filter(run__source=found).select_related("run")
+    context = {
+        "source": found,
+        **_imports(found),
+        "records": keyset(queries.records(found), request, size=25),
+        "refusals": keyset(refusals, request, size=25, newest_first=True, name="refusal"),
+    }
+    return render(request, "generation/source.html", context)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def source_imports(request: HttpRequest, name: str) -> HttpResponse:
+    """The imports of a source as they stand; once all have ended, the page is loaded afresh."""
+    found = queries.source(name)
+    context = _imports(found)
+    if not context["importing"]:
+        return HttpResponseClientRefresh()
+    return render(request, "generation/_imports.html", {"source": found, **context})
+
+
+def _imports(source: Source) -> dict[str, object]:
+    imports = list(queries.imports().filter(source=source)[:20])
+    importing = any(run.status in (Status.QUEUED, Status.RUNNING) for run in imports)
+    return {"imports": imports, "importing": importing, "idle": importing and not queries.worker_lives()}
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    """One record as it may be shown; its private part is not even read."""
+    found = queries.source(name)
+    row = get_object_or_404(queries.records(found), pk=pk)
+    samples = queries.samples().filter(record=row)
+    return render(request, "generation/record.html", {"source": found, "record": row, "samples": samples})
+
+
+# -------------------------------------------------------------------------------------------------------- endpoints
+
+
+@requires(Can.CONNECT)
+def endpoints(request: HttpRequest) -> HttpResponse:
+    """All endpoints, and the form that makes one."""
+    form = forms.EndpointForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        made = services.add_endpoint(actor=person(request), **form.cleaned_data)
+        messages.success(request, _("Endpoint %(name)s is ready to be used.") % {"name": made})
+        return redirect("generation:endpoints")
+    rows = [(endpoint, forms.key_state(endpoint)) for endpoint in queries.endpoints()]
+    context = {"rows": rows, "form": form}
+    return render(request, "generation/endpoints.html", context, status=422 if form.errors else 200)
+
+
+@requires(Can.CONNECT)
+def endpoint(request: HttpRequest, name: str) -> HttpResponse:
+    """Change one endpoint. What has answered already keeps its address and model."""
+    found = queries.endpoint(name)
+    called = queries.has_answered(found)
+    form = forms.EndpointForm(request.POST if request.method == "POST" else None, instance=found, called=called)
+    if form.is_valid():
+        services.change_endpoint(found, **form.cleaned_data)
+        messages.success(request, _("Endpoint %(name)s was changed.") % {"name": found})
+        return redirect("generation:endpoints")
+    context = {"endpoint": found, "called": called, "form": form, "key": forms.key_state(found)}
+    return render(request, "generation/endpoint.html", context, status=422 if form.errors else 200)
+
+
+# ---------------------------------------------------------------------------------------------------------- batches
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def batches(request: HttpRequest) -> HttpResponse:
+    """All batches with how far each is."""
+    page = keyset(queries.batches(), request, size=25, newest_first=True)
+    context = {"page": page, "has_sources": Source.objects.exists()}
+    return render(request, "generation/batches.html", context)
+
+
+@requires(Can.PRODUCE)
+def batch_new(request: HttpRequest) -> HttpResponse:
+    """Launch a batch: first what of, then which endpoint plays which role."""
+    asked = request.POST if request.method == "POST" else request.GET
+    chosen = forms.ChoiceOfWork(_with_defaults(asked))
+    if not chosen.is_valid():
+        return render(request, "generation/batch_new.html", {"choice": chosen})
+    benchmark, source = chosen.cleaned_data["benchmark"], chosen.cleaned_data["source"]
+    recipe = benchmarks.recipe(benchmark)
+    form = forms.LaunchForm(request.POST if request.method == "POST" else None, recipe=recipe)
+    if form.is_valid():
+        try:
+            made = services.launch_batch(
+                benchmark=benchmark,
+                source=source,
+                roles=form.roles,
+                limit=form.cleaned_data["limit"],
+                actor=person(request),
+            )
+        except GenerationError as error:
+            form.add_error(None, str(error))
+        else:
+            transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, made.pk))
+            return redirect("generation:batch", made.pk)
+    context = {
+        "choice": chosen,
+        "form": form,
+        "benchmark": benchmark,
+        "source": source,
+        "left": queries.records_without_draft(source, benchmark, recipe.kinds).count(),
+        "has_endpoints": queries.endpoints().exists(),
+    }
+    return render(request, "generation/batch_new.html", context, status=422 if form.errors else 200)
+
+
+def _with_defaults(asked: QueryDict) -> dict[str, str]:
+    """The choice in the address, completed by the first benchmark and the newest source."""
+    newest = Source.objects.order_by("-pk").first()
+    return {
+        "benchmark": asked.get("benchmark") or next(iter(benchmarks.names()), ""),
+        "source": asked.get("source") or (newest.name if newest else ""),
+    }
+
+
+def _batch(pk: int) -> Batch:
+    return get_object_or_404(Batch.objects.select_related("source", "created_by"), pk=pk)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def batch(request: HttpRequest, pk: int) -> HttpResponse:
+    """One batch: progress, what it came to by trap, what failed with the words of the models, what was dropped and made."""
+    found = _batch(pk)
+    failed = list(queries.drafts(found, Status.FAILED).order_by("pk")[:FAILURES_SHOWN])
+    calls = queries.calls_by_subject(f"draft:{draft.pk}" for draft in failed)
+    counts = queries.composition(found)
+    context = {
+        **_progress(found),
+        "roles": BatchRole.objects.filter(batch=found).select_related("endpoint").order_by("pk"),
+        "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
+        "counts": counts,
+        "planted": queries.planted(found.benchmark, counts),
+        "failed": [(draft, calls[f"draft:{draft.pk}"]) for draft in failed],
+        "dropped": queries.drafts(found, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],
+        "made": keyset(queries.samples(batch=found), request, size=SAMPLES_SHOWN, newest_first=True),
+    }
+    return render(request, "generation/batch.html", context)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def batch_progress(request: HttpRequest, pk: int) -> HttpResponse:
+    """How far a batch is; once it has ended, the page is loaded afresh."""
+    found = _batch(pk)
+    if found.status != Batch.Status.RUNNING:
+        return HttpResponseClientRefresh()
+    return render(request, "generation/_batch_progress.html", _progress(found))
+
+
+def _progress(batch: Batch) -> dict[str, object]:
+    running = batch.status == Batch.Status.RUNNING
+    progress = queries.batch_progress(batch)
+    return {"batch": batch, "progress": progress, "running": running, "idle": running and not queries.worker_lives()}
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def batch_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take no further draft of it."""
+    services.cancel_batch(_batch(pk).pk)
+    messages.success(request, _("The batch was cancelled. What it made stays."))
+    return redirect("generation:batch", pk)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def batch_retry(request: HttpRequest, pk: int) -> HttpResponse:
+    """Try again what failed."""
+    count = services.retry_failed(_batch(pk).pk)
+    transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+    said = ngettext("%(count)d draft is tried again.", "%(count)d drafts are tried again.", count)
+    messages.success(request, said % {"count": count})
+    return redirect("generation:batch", pk)
+
+
+# ---------------------------------------------------------------------------------------------------------- samples
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def samples(request: HttpRequest) -> HttpResponse:
+    """Every sample, filtered by what the address says."""
+    filters = forms.SampleFilters(request.GET)
+    filters.is_valid()
+    page = keyset(queries.samples(**filters.cleaned_data), request, newest_first=True)
+    return render(request, "generation/samples.html", {"filters": filters, "page": page})
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def sample(request: HttpRequest, pk: int) -> HttpResponse:
+    """One sample: the version asked for (`?version=`, else the newest), or two side by side (`?beside=`)."""
+    rows = Sample.objects.select_related("record__source", "batch").defer("record__private", "record__content")
+    found = get_object_or_404(rows, pk=pk)
+    versions = queries.versions(found)
+    numbers = {str(version.number): version for version in versions}
+    chosen = numbers.get(request.GET.get("version", ""), versions[-1])
+    beside = numbers.get(request.GET.get("beside", ""))
+    shown = [chosen] if beside is None or beside == chosen else sorted((beside, chosen), key=lambda v: v.number)
+    context = {
+        "sample": found,
+        "versions": versions,
+        "chosen": chosen,
+        "beside": beside if len(shown) == 2 else None,
+        "shown": [(version, version.case.frozen.blocks, _wordings(version)) for version in shown],
+        "simulated": any(version.simulated for version in versions),
+    }
+    return render(request, "generation/sample.html", context)
+
+
+def _wordings(version: SampleVersion) -> list[dict[str, object]]:
+    """Each rubric with what physicians made of it."""
+    return [
+        {
+            "key": rubric.key,
+            "traps": rubric.traps,
+            "severity": rubric.severity,
+            "removed": rubric.removed,
+            "added": rubric.added,
+            "criterion": rubric.criterion,
+            "diff": words(rubric.criterion, rubric.approved)
+            if rubric.approved and rubric.approved != rubric.criterion
+            else (),
+        }
+        for rubric in version.rubrics.all()
+    ]
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def calls(request: HttpRequest, pk: int) -> HttpResponse:
+    """The ledger of a draft: every call exactly as it was sent and answered."""
+    draft = get_object_or_404(Draft.objects.select_related("batch", "record").defer("record__private"), pk=pk)
+    version = SampleVersion.objects.filter(draft=draft).select_related("sample").first()
+    context = {"draft": draft, "version": version, "calls": queries.calls_of_draft(draft)}
+    return render(request, "generation/calls.html", context)
+
+
+# --------------------------------------------------------------------------------------------------------- releases
+
+
+@requires(Can.READ_RESULTS)
+def releases(request: HttpRequest) -> HttpResponse:
+    """All releases, and for producers the form that freezes the next."""
+    form = forms.FreezeForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST":
+        require(request.user, Can.PRODUCE)
+    if form.is_valid():
+        services.handle_outcomes()  # what physicians decided a moment ago belongs to it
+        data = form.cleaned_data
+        try:
+            made = release_services.freeze_release(data["name"], benchmark=data["benchmark"], actor=person(request))
+        except GenerationError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, _("%(release)s is frozen.") % {"release": made})
+            return redirect("generation:release", made.name, made.version)
+    approved = queries.approved_counts()
+    context = {
+        "page": keyset(queries.releases(), request, size=25, newest_first=True),
+        "form": form,
+        "approved": [(label, approved.get(name, 0)) for name, label in forms.benchmark_choices()],
+    }
+    return render(request, "generation/releases.html", context, status=422 if form.errors else 200)
+
+
+def _release(name: str, version: int) -> Release:
+    return get_object_or_404(queries.releases(), name=name, version=version)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    """One release: what it is made of, from what and by whom, its checksum, its exports, the runs on it."""
+    found = _release(name, version)
+    context = {
+        "release": found,
+        "simulated": found.simulated,
+        "planted": queries.planted(found.benchmark, found.counts),
+        "formats": [(format_name, exporters.load(format_name).label) for format_name in exporters.available()],
+    }
+    return render(request, "generation/release.html", context)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    """The samples of a release: a list, and the one that is read."""
+    found = _release(name, version)
+    rows = queries.released_samples(found)
+    page = keyset(rows.defer("exported"), request, size=25)
+    wanted = request.GET.get("selected", "")
+    chosen = rows.filter(pk=int(wanted)).first() if wanted.isdecimal() and len(wanted) < 19 else None
+    if chosen is None and page.rows:
+        chosen = rows.get(pk=page.rows[0].pk)
+    place = next((i for i, row in enumerate(page.rows) if chosen and row.pk == chosen.pk), None)
+    context: dict[str, object] = {
+        "release": found,
+        "page": page,
+        "chosen": chosen,
+        "place": place,
+        "simulated": found.simulated,
+    }
+    if chosen is not None:
+        made = SampleVersion.objects.select_related("case").get(pk=chosen.version_id)
+        rubrics = ReleasedRubric.objects.filter(sample=chosen).order_by("pk")
+        context |= {"made": made, "blocks": made.case.frozen.blocks, "rubrics": rubrics}
+    return render(request, "generation/release_samples.html", context)
+
+
+@require_GET
+@requires(Can.READ_RESULTS)
+def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:  # noqa: ARG001
+    """The whole release in one format, as a zip whose bytes depend on nothing else."""
+    found = _release(name, version)
+    file = archive.zipped_release(found, format_name)
+    return FileResponse(
+        file, as_attachment=True, filename=f"{name}-v{version}-{format_name}.zip", content_type="application/zip"
+    )

@@ -1,0 +1,163 @@
+"""What a physician sees and is asked about one MHB sample: the four criteria of 'Expert-led Quality Assurance' (MHB-6)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.utils.translation import gettext_noop as _
+
+from generation.recipe import NewSample
+from review.blocks import Block, Dialogue, Diff, Table, Text, Turn
+from review.machine import Policy
+from review.questions import Choice, Form, Level, Question, Reason, RubricText
+from review.spec import CaseSpec
+
+SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
+
+
+def _met_or_not(*, inadequate: bool = False, evidence: bool = False) -> tuple[Choice, ...]:
+    return (
+        Choice("met", _("Met"), evidence=evidence),
+        Choice("not-met", _("Not met"), blocks=True, inadequate=inadequate),
+    )
+
+
+QUESTIONS = (
+    Question(
+        "naturalness",
+        _("Naturalness and Plausibility"),
+        _(
+            "Does the conversation or question flow as it would in practice? 1: the trap is obvious, artificial or out of"
+            " context, so that it would be no fair test. 2: a careful reader may notice it, yet it could occur like this."
+            " 3: nothing strikes you as planted."
+        ),
+        (
+            Choice("1", _("1, obvious"), blocks=True),
+            Choice("2", _("2, acceptable")),
+            Choice("3", _("3, natural")),
+        ),
+        first_look=True,
+    ),
+    # Ours: whether a physician stumbles over the trap without being told of one is the plainest measure of how hidden it is.
+    Question(
+        "noticed",
+        _("Did you notice something that seems wrong?"),
+        _(
+            "Answer from reading alone, before you look anything up. Whatever you say here rejects nothing. If yes, say what."
+        ),
+        (Choice("no", _("No")), Choice("yes", _("Yes"))),
+        first_look=True,
+    ),
+    Question(
+        "factual",
+        _("Factual Correctness of the Trap"),
+        _(
+            "Is what the trap claims definitely and verifiably false? Check it against an authoritative source, such as a"
+            " national clinical practice guideline, and cite it with the passage that says so. Not met if it is true,"
+            " contested, or cannot be verified; for a report, also if the report does contain what the question asks for."
+        ),
+        _met_or_not(evidence=True),
+    ),
+    Question(
+        "coherence",
+        _("Logical Coherence"),
+        _(
+            "Does the trap agree, in logic and in wording, with the text around it? Not met if it contradicts itself or its"
+            " surroundings so that it can be spotted without medical knowledge. A contradiction that is itself the trap"
+            " (A2) is meant."
+        ),
+        _met_or_not(),
+    ),
+    Question(
+        "alignment",
+        _("Rubric-Trap Alignment"),
+        _(
+            "Do the rubrics, taken together, test exactly these traps, precisely and without ambiguity, so that anyone could"
+            " decide whether an answer has recognised, understood and corrected the error? Not met rejects the sample, and it"
+            " is generated again with your note. If only the wording of a rubric is off, correct it below instead."
+        ),
+        _met_or_not(inadequate=True),
+    ),
+)
+
+# The levels of the AHRQ Common Formats Harm Scale: the harm to a patient whose clinician followed the hallucination.
+SEVERITIES = (
+    Level("none", _("none")),
+    Level("mild", _("mild")),
+    Level("moderate", _("moderate")),
+    Level("severe", _("severe")),
+    Level("death", _("death")),
+)
+
+# Ours: the paper says that what is rejected is generated again, and does not say what could not be mended by that.
+REASONS = (
+    Reason("wording", _("Ambiguous wording"), reducible=True),
+    Reason("context", _("Missing context"), reducible=True),
+    Reason("unnatural", _("Unnatural or obvious"), reducible=True),
+    Reason("not-false", _("The trap is not definitely false"), reducible=True),
+    Reason("incoherent", _("The trap contradicts its surroundings"), reducible=True),
+    Reason("misaligned", _("A rubric does not fit its trap"), reducible=True),
+    Reason("disagreement", _("Medical experts truly disagree"), reducible=False),
+    Reason("source", _("The source text is unsuitable"), reducible=False),
+)
+
+# secondary, secondary_confirms, inadequate_rejects, discussion: all as the paper describes its review, which is the default.
+# Naturalness first, because a marked trap no longer looks natural.
+POLICY = Policy(reveal_first_look=True)
+
+
+def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
+    """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
+    return CaseSpec(
+        benchmark="mhb",
+        lineage=lineage,
+        version=version,
+        title=sample.title,
+        task=sample.task,
+        blocks=(*_stimulus(sample), _traps(sample.content["traps"])),
+        form=Form(
+            QUESTIONS,
+            tuple(RubricText(rubric.key, rubric.criterion, rubric.traps) for rubric in sample.rubrics),
+            severities=SEVERITIES,
+            reasons=REASONS,
+            rubrics_editable=True,
+        ),
+        policy=POLICY,
+        language=sample.language,
+        first_look=_as_a_model_sees_it(sample),
+    )
+
+
+def _as_a_model_sees_it(sample: NewSample) -> tuple[Block, ...]:
+    """What `protocol.ask` sends: the conversation that ends in the bait, or the report with the question."""
+    if sample.task == "dialogue":
+        return (Dialogue(_("The conversation"), _turns(sample.content["turns"])),)
+    return (
+        Text(_("The report"), sample.content["report"]),
+        Text(_("Question"), sample.content["question"], tone="question"),
+    )
+
+
+def _stimulus(sample: NewSample) -> tuple[Block, ...]:
+    content = sample.content
+    if sample.task == "dialogue":
+        return (
+            Diff(_("The conversation, source and altered"), _turns(content["source_turns"]), _turns(content["turns"])),
+            Text(_("Bait question"), content["turns"][-1]["content"], tone="question"),
+        )
+    return (
+        Text(_("The report, unchanged"), content["report"]),
+        Text(_("Question"), content["question"], tone="question"),
+    )
+
+
+def _turns(turns: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
+    return tuple(Turn(SPEAKERS[turn["role"]], turn["content"]) for turn in turns)
+
+
+def _traps(traps: Sequence[dict[str, Any]]) -> Table:
+    return Table(
+        _("Traps"),
+        (_("Trap"), _("Where"), _("What is false"), _("Why it is false")),
+        tuple((f"{trap['code']} {trap['name']}", trap["where"], trap["false"], trap["why"]) for trap in traps),
+        tone="trap",
+    )

@@ -1,0 +1,113 @@
+"""Runs the site's processes as children of one: what `make demo` starts, it also stops."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+GRACE = 10.0  # seconds for a child to end by itself before it is killed
+TOO_OFTEN = 5  # deaths of one child within a minute: something is wrong that a restart does not mend
+
+
+class ChildFailed(Exception):
+    """A child process keeps failing."""
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Whether a server could listen there."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def wait_for_port(host: str, port: int, *, seconds: float = 30) -> bool:
+    """Whether something answers there within the time given."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex((host, port)) == 0:
+                return True
+        time.sleep(0.05)
+    return False
+
+
+def django(*arguments: str) -> list[str]:
+    """The command line of one of our management commands."""
+    return [sys.executable, "manage.py", *arguments]
+
+
+def worker(*, threads: int = 4) -> list[str]:
+    """A Celery worker. Threads, because a lane is asyncio and the rest waits for the database."""
+    arguments = ["--pool", "threads", "--concurrency", str(threads), "--loglevel", "WARNING", "--without-mingle"]
+    return [sys.executable, "-m", "celery", "--quiet", "--app", "mhb_site", "worker", *arguments]
+
+
+def web(host: str, port: int, *, threads: int = 8) -> list[str]:
+    """gunicorn with threads."""
+    arguments = ["--bind", f"{host}:{port}", "--threads", str(threads), "--access-logfile", "/dev/null"]
+    return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", *arguments, "--log-level", "warning"]
+
+
+@dataclass
+class Children:
+    """Named child processes, restarted when they die, all stopped at the end."""
+
+    cwd: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    commands: dict[str, Sequence[str]] = field(default_factory=dict)
+    processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    deaths: dict[str, list[float]] = field(default_factory=dict)
+
+    def start(self, name: str, command: Sequence[str]) -> None:
+        """Start a child in a session of its own, so that Ctrl-C reaches only us and we stop the children in order."""
+        self.commands[name] = command
+        self.processes[name] = subprocess.Popen(  # noqa: S603
+            list(command), cwd=self.cwd, env={**os.environ, **self.environment}, start_new_session=True
+        )
+
+    def watch(self, tell: Callable[[str], None], *, until: Callable[[], bool]) -> None:
+        """Restart what dies, until told otherwise. Raises ChildFailed for one that dies again and again."""
+        while not until():
+            for name, process in list(self.processes.items()):
+                if process.poll() is not None and self.processes.get(name) is process:
+                    self._died(name, process.returncode, tell)
+            time.sleep(0.2)
+
+    def _died(self, name: str, code: int, tell: Callable[[str], None]) -> None:
+        now = time.monotonic()
+        recent = [at for at in self.deaths.get(name, []) if now - at < 60]
+        self.deaths[name] = [*recent, now]
+        if len(self.deaths[name]) >= TOO_OFTEN:
+            raise ChildFailed(f"{name} keeps stopping (exit code {code}).")
+        tell(f"{name} stopped (exit code {code}); starting it again")
+        self.start(name, self.commands[name])
+
+    def stop(self) -> None:
+        """End all children, the last started first; whoever does not go is killed."""
+        for process in reversed(self.processes.values()):
+            _signal(process, signal.SIGTERM)
+        end = time.monotonic() + GRACE
+        for process in reversed(self.processes.values()):
+            try:
+                process.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                _signal(process, signal.SIGKILL)
+                process.wait()
+        self.processes.clear()
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    if process.poll() is None:
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return

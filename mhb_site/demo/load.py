@@ -1,0 +1,133 @@
+"""Fills an empty database with the demo: hand-written sources, simulated models, and work in every state."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.db import transaction
+
+from evaluation import services as evaluation
+from evaluation.models import Run
+from generation import releases
+from generation import services as generation
+from generation.models import Batch, Endpoint, Release, Source
+from review import services as review
+from review.demo import work_queue
+from review.models import Case, User
+from review.permissions import UserRole
+
+HERE = Path(__file__).parent
+PASSWORD = "trap-or-truth"  # noqa: S105  (the demo's accounts are public by nature)
+SEED = 7
+TARGETS = ("sim-careful", "sim-average", "sim-reckless")
+MODELS = ("sim-generator", *TARGETS, "sim-judge")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One of the demo's people."""
+
+    username: str
+    name: str
+    role: UserRole
+    hospital: str = ""
+    specialty: str = ""
+
+
+ACCOUNTS = (
+    Account("admin", "Ada Admin", UserRole.ADMIN),
+    Account("ana", "Ana Reyes", UserRole.PHYSICIAN, "North Hospital", "cardiology"),
+    Account("bo", "Bo Lindqvist", UserRole.PHYSICIAN, "North Hospital", "paediatrics"),
+    Account("chen", "陈晓", UserRole.PHYSICIAN, "West Lake Hospital", "internal medicine"),
+    Account("dina", "Dina Haddad", UserRole.PHYSICIAN, "Harbour Clinic", "oncology"),
+    Account("emil", "Emil Novak", UserRole.PHYSICIAN, "Harbour Clinic", "neurology"),
+    Account("fei", "吴菲", UserRole.PHYSICIAN, "West Lake Hospital", "nephrology"),
+    Account("rui", "Rui Costa", UserRole.RESEARCHER),
+)
+
+
+def point_endpoints_at(url: str) -> None:
+    """The simulated models may listen on another port than at the last start."""
+    Endpoint.objects.filter(name__in=MODELS, simulated=True).update(url=url)
+
+
+def load(models_url: str, *, tell: Callable[[str], None]) -> None:
+    """Fill an empty database. Killed half-way, it has to be started on an empty database again."""
+    _accounts()
+    for model in MODELS:
+        # Prices of the simulated models are made up, so that the cost columns have something to show.
+        generation.add_endpoint(
+            name=model, url=models_url, model=model, price_in="0.5", price_out="1.5", concurrency=16
+        )
+    tell("importing the demo's conversations and reports")
+    sources = [
+        _source("demo-conversations", "healthbench", HERE / "conversations.jsonl"),
+        _source("demo-reports", "pmc-patients", HERE / "reports.json"),
+    ]
+    tell("generating samples with the simulated generator")
+    batches = [_generate(source) for source in sources]
+    tell("letting simulated physicians review")
+    physicians = list(User.objects.filter(role=UserRole.PHYSICIAN).order_by("username"))
+    for part, limit in enumerate((96, 30)):
+        work_queue(SEED + part, limit, physicians)
+        generation.handle_outcomes()
+        for batch in batches:
+            generation.work_on_batch(batch.pk)  # what was rejected comes back as version 2
+        tell(f"freezing a release and evaluating three simulated models ({part + 1} of 2)")
+        _evaluate(releases.freeze_release("mhb-demo", benchmark="mhb"))
+    _withdraw_one()
+    generation.sweep()
+
+
+def _accounts() -> None:
+    with transaction.atomic():
+        for account in ACCOUNTS:
+            first, _, last = account.name.partition(" ")
+            User.objects.create_user(
+                account.username,
+                password=PASSWORD,
+                first_name=first,
+                last_name=last,
+                role=account.role,
+                is_staff=account.role == UserRole.ADMIN,
+                is_superuser=account.role == UserRole.ADMIN,
+                hospital=account.hospital,
+                specialty=account.specialty,
+            )
+
+
+def _source(name: str, format_name: str, path: Path) -> Source:
+    run = generation.run_import(generation.start_import(path, format_name=format_name, name=name).pk)
+    Source.objects.filter(pk=run.source_id).update(
+        label=f"MHB demo ({format_name} layout)",
+        licence="Apache-2.0",
+        citation="Written by hand for the demonstration of MHB. Synthetic; not medical advice.",
+        restrictions="",
+    )
+    return run.source
+
+
+def _generate(source: Source) -> Batch:
+    batch = generation.launch_batch(
+        benchmark="mhb", source=source, roles={"generator": Endpoint.objects.get(name="sim-generator")}
+    )
+    generation.work_on_batch(batch.pk)
+    return batch
+
+
+def _evaluate(release: Release) -> Run:
+    run = evaluation.launch_run(
+        release,
+        [Endpoint.objects.get(name=name) for name in TARGETS],
+        Endpoint.objects.get(name="sim-judge"),
+    )
+    evaluation.work_on_run(run.pk)
+    return run
+
+
+def _withdraw_one() -> None:
+    """So that a first visitor sees a withdrawn case too."""
+    case = Case.objects.filter(state=Case.State.PRIMARY).order_by("-pk").first()
+    if case is not None:
+        admin = User.objects.get(username="admin")
+        review.withdraw(case.pk, actor=admin, reason="Shown as an example of a withdrawn case.")

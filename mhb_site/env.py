@@ -1,0 +1,132 @@
+"""The environment, read once and checked. A wrong value stops the start with one sentence per mistake."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import dj_database_url
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class WrongEnvironment(SystemExit):
+    """The environment does not make a working site."""
+
+
+def _comma_list(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+CommaList = Annotated[list[str], NoDecode]
+
+
+class Env(BaseSettings):
+    """What the environment may say; every name is read with the prefix ``MHB_``.
+
+    Embedded (no `database_url`): SQLite and a file broker under `data_dir`. Production: PostgreSQL and Redis.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="MHB_", extra="ignore")
+
+    data_dir: Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())] = ROOT / "var"
+    database_url: str = ""
+    redis_url: str = ""
+    static_root: Path = ROOT / "staticfiles"  # where collectstatic puts what the web process serves
+    secret_key: str = ""
+    debug: bool = False
+    allowed_hosts: CommaList = ["localhost", "127.0.0.1", "[::1]"]
+    trusted_origins: CommaList = []
+    https: bool = False
+    database_pool: int = 16
+    lease_seconds: int = 60  # how long a machine may hold a row of work without a sign of life
+    review_lease_minutes: int = 15
+    calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # of the claims, where calibration items are active
+    repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # of the claims
+    log_json: bool = False
+
+    _split = field_validator("allowed_hosts", "trusted_origins", mode="before")(_comma_list)
+
+    @field_validator("database_url")
+    @classmethod
+    def _only_postgres(cls, value: str) -> str:
+        if value and not value.startswith(("postgres://", "postgresql://")):
+            raise ValueError("must begin with postgresql:// (leave it empty for the embedded SQLite database)")
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _only_redis(cls, value: str) -> str:
+        if value and not value.startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("must begin with redis:// (leave it empty for the embedded file broker)")
+        return value
+
+    @model_validator(mode="after")
+    def _production_is_whole(self) -> "Env":
+        if self.database_url and len(self.secret_key) < 32:
+            raise ValueError("MHB_SECRET_KEY must be set to at least 32 characters when MHB_DATABASE_URL is set")
+        if self.lease_seconds < 5:
+            raise ValueError("MHB_LEASE_SECONDS must be 5 or more")
+        if self.review_lease_minutes < 1:
+            raise ValueError("MHB_REVIEW_LEASE_MINUTES must be 1 or more")
+        if self.database_pool < 1:
+            raise ValueError("MHB_DATABASE_POOL must be 1 or more")
+        return self
+
+    @model_validator(mode="after")
+    def _data_can_be_kept(self) -> "Env":
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"MHB_DATA_DIR {self.data_dir} cannot be made ({error.strerror})") from None
+        if not os.access(self.data_dir, os.W_OK | os.X_OK):
+            raise ValueError(f"MHB_DATA_DIR {self.data_dir} cannot be written to")
+        return self
+
+    @property
+    def embedded(self) -> bool:
+        return not self.database_url
+
+    def secret(self) -> str:
+        """The site's secret: from the environment, else made once and kept beside the embedded database."""
+        if self.secret_key:
+            return self.secret_key
+        kept = self.data_dir / "secret_key"
+        if not kept.exists():
+            kept.touch(mode=0o600)
+            kept.write_text(secrets.token_urlsafe(48))
+        return kept.read_text().strip()
+
+    def database(self) -> dict[str, object]:
+        """Django's DATABASES["default"]."""
+        if self.database_url:
+            return {
+                **dj_database_url.parse(self.database_url),
+                "OPTIONS": {"pool": {"min_size": 1, "max_size": self.database_pool, "timeout": 20}},
+            }
+        return {
+            "ENGINE": "mhb_site.sqlite",
+            "NAME": self.data_dir / "mhb.sqlite3",
+            "CONN_MAX_AGE": None,  # opening it anew for each request takes as long as the queries of a page
+            "OPTIONS": {
+                # A deferred transaction that turns into a writer fails with 'database is locked' and cannot wait.
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 30,
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
+                "PRAGMA recursive_triggers=ON;",  # else INSERT OR REPLACE removes rows past the triggers that forbid it
+            },
+        }
+
+
+def read() -> Env:
+    """The checked environment, or WrongEnvironment with one line per mistake."""
+    try:
+        return Env()
+    except ValidationError as error:
+        lines = []
+        for mistake in error.errors():
+            name = "MHB_" + "_".join(map(str, mistake["loc"])).upper() + ": " if mistake["loc"] else ""
+            lines.append(f"Wrong setting. {name}{mistake['msg'].removeprefix('Value error, ')}.")
+        raise WrongEnvironment("\n".join(lines)) from None

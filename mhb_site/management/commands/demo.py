@@ -1,0 +1,101 @@
+"""demo: the whole site on this machine, with hand-written material, simulated models and demo accounts."""
+
+import os
+import signal
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+
+from mhb_site import children
+from mhb_site.demo.load import ACCOUNTS, PASSWORD, load, point_endpoints_at
+from review.models import User
+
+HOST = "127.0.0.1"
+LOADING = "demo-is-loading"  # a file in the data folder from before the first row of the demo until after its last
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 2**16):
+        raise ArgumentTypeError(f"{text!r} is no port (1 to 65535)")
+    return int(text)
+
+
+def remove_half_a_demo(folder: Path) -> bool:
+    """Remove the embedded database if its demo was stopped while it was loaded.
+
+    It would be taken for a whole one for ever. Nobody has worked in it: the web server starts after the loading.
+    """
+    if not (folder / LOADING).exists():
+        return False
+    for file in folder.glob("mhb.sqlite3*"):
+        file.unlink()
+    (folder / LOADING).unlink()
+    return True
+
+
+class Command(BaseCommand):
+    help = "Run web server, worker, sweeper and simulated models; stop with Ctrl-C."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--port", type=_port, default=os.environ.get("MHB_PORT", "8000"))
+        parser.add_argument("--models-port", type=_port, default=os.environ.get("MHB_MODELS_PORT", "8010"))
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        port, models_port = options["port"], options["models_port"]
+        if port == models_port:
+            raise CommandError("MHB_PORT and MHB_MODELS_PORT must be two ports.")
+        for wanted, variable in ((port, "MHB_PORT"), (models_port, "MHB_MODELS_PORT")):
+            if not children.port_is_free(HOST, wanted):
+                raise CommandError(f"Port {wanted} is taken. Choose another: make demo {variable}={wanted + 1}")
+        stopping: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda received, _frame: self._stop(stopping, received))
+        folder = settings.ENV.data_dir
+        if settings.MHB_EMBEDDED and remove_half_a_demo(folder):
+            self.stdout.write("mhb: the demo was stopped while it was loaded; starting it over")
+        call_command("migrate", verbosity=0)
+        family = children.Children(cwd=str(settings.BASE_DIR))
+        try:
+            family.start("simulated models", children.django("simulate_llm", "--port", str(models_port)))
+            if not children.wait_for_port(HOST, models_port):
+                raise CommandError(f"The simulated models did not start on port {models_port}.")
+            models_url = f"http://{HOST}:{models_port}/v1"
+            if User.objects.exists():
+                point_endpoints_at(models_url)
+            else:
+                (folder / LOADING).touch()
+                load(models_url, tell=lambda line: self.stdout.write(f"mhb: {line}"))
+                (folder / LOADING).unlink()
+            connection.close()
+            family.start("worker", children.worker())
+            family.start("sweeper", children.django("sweep", "--forever"))
+            family.start("web", children.web(HOST, port))
+            children.wait_for_port(HOST, port)
+            self._welcome(port)
+            family.watch(lambda line: self.stderr.write(f"mhb: {line}"), until=lambda: bool(stopping))
+        except KeyboardInterrupt:
+            pass
+        except children.ChildFailed as error:
+            raise CommandError(str(error)) from error
+        finally:
+            self.stdout.write("mhb: stopping")
+            family.stop()
+
+    def _stop(self, stopping: list[int], number: int) -> None:
+        if not stopping:
+            stopping.append(number)
+            raise KeyboardInterrupt  # ends the loading of the demo too, wherever it is
+
+    def _welcome(self, port: int) -> None:
+        people = "\n".join(f"    {account.username:<10} {account.role}" for account in ACCOUNTS)
+        self.stdout.write(
+            f"\n  MHB is at http://{HOST}:{port}/\n\n"
+            f"  Demo accounts, all with the password {PASSWORD}\n{people}\n\n"
+            f"  Data: {settings.ENV.data_dir}    Stop: Ctrl-C\n"
+        )
+        self.stdout.flush()

@@ -1,0 +1,39 @@
+"""Django's makemessages, which also collects the messages of our errors: they are docstrings, and xgettext reads none."""
+
+import ast
+from functools import cached_property
+from pathlib import Path
+
+from django.core.management.commands import makemessages
+
+
+class SourceFile(makemessages.BuildFile):
+    """A file on its way to xgettext; an app's `errors.py` is handed over with its errors' docstrings marked below it."""
+
+    @cached_property
+    def has_errors(self) -> bool:
+        return self.translatable.file == "errors.py" and Path(self.path).with_name("apps.py").exists()
+
+    @cached_property
+    def is_templatized(self) -> bool:  # so Django prepares a copy, and removes it
+        return self.has_errors or super().is_templatized
+
+    def preprocess(self) -> None:
+        if not self.has_errors:
+            super().preprocess()
+            return
+        source = Path(self.path).read_text(encoding="utf-8")
+        marked = "".join(f"\n_({message!r})" for message in messages(source))
+        Path(self.work_path).write_text(source + marked, encoding="utf-8")
+
+
+def messages(source: str) -> list[str]:
+    """The docstrings of the classes in `source` that have a base, as `message` looks them up."""
+    classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.bases]
+    return [(ast.get_docstring(node, clean=False) or "").strip() for node in classes]
+
+
+class Command(makemessages.Command):
+    """Used by `make messages`."""
+
+    build_file_class = SourceFile

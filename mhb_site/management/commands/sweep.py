@@ -1,0 +1,38 @@
+"""sweep [--forever]: bring every piece of work to its end that nobody is on."""
+
+import json
+import logging
+import signal
+import threading
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import OperationalError, close_old_connections
+
+from mhb_site.sweeping import sweep
+
+log = logging.getLogger(__name__)
+
+
+class Command(BaseCommand):
+    help = "Give back expired leases, carry review outcomes over, wake workers for what nobody took."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--forever", action="store_true", help="until interrupted")
+        parser.add_argument("--every", type=float, default=2.0, help="seconds between rounds")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not options["forever"]:
+            self.stdout.write(json.dumps(sweep()))
+            return
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        while not stop.is_set():
+            try:
+                sweep()
+            except OperationalError as error:  # the database is away or busy: the next round sees the same rows
+                log.warning("sweep put off: %s", error)
+            close_old_connections()
+            stop.wait(options["every"])

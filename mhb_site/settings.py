@@ -1,0 +1,239 @@
+"""Django's settings. What differs between installations comes from the environment (see `mhb_site.env`)."""
+
+from datetime import timedelta
+
+import django_stubs_ext
+from csp.constants import NONE, SELF
+from django.utils.translation import gettext_lazy as _
+
+from mhb_site import env as _env
+from review.machine import Role
+from review.permissions import UserRole
+
+django_stubs_ext.monkeypatch()  # so that ModelForm[Model] can be written at run time too
+
+ENV = _env.read()
+BASE_DIR = _env.ROOT
+
+DEBUG = ENV.debug
+SECRET_KEY = ENV.secret()
+ALLOWED_HOSTS = ENV.allowed_hosts
+CSRF_TRUSTED_ORIGINS = ENV.trusted_origins
+
+INSTALLED_APPS = [
+    "mhb_site",
+    "evaluation",
+    "generation",
+    "review",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "axes",
+    "csp",
+    "django_htmx",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "knox",
+    "rest_framework",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "mhb_site.errors.ErrorsMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+
+ROOT_URLCONF = "mhb_site.urls"
+WSGI_APPLICATION = "mhb_site.wsgi.application"
+ASGI_APPLICATION = "mhb_site.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.template.context_processors.i18n",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "mhb_site.context.frame",
+            ],
+        },
+    },
+]
+
+DATABASES = {"default": ENV.database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_USER_MODEL = "review.User"
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "home"
+ACCOUNT_ADAPTER = "mhb_site.accounts.ClosedAdapter"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+# allauth counts failures in the cache, which is one per process without Redis; axes counts them in the database.
+ACCOUNT_RATE_LIMITS = {"login_failed": None}
+AXES_FAILURE_LIMIT = 10
+AXES_COOLOFF_TIME = 0.25  # hours
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_LOCKOUT_CALLABLE = "mhb_site.errors.locked_out"
+AXES_VERBOSE = False
+AXES_LOCKOUT_TEMPLATE = "account/locked.html"
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
+LOCALE_PATHS = [BASE_DIR / "mhb_site" / "locale"]
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = None if ENV.embedded else ENV.static_root  # embedded: served from where they lie
+WHITENOISE_USE_FINDERS = ENV.embedded
+MEDIA_ROOT = ENV.data_dir / "uploads"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if ENV.embedded
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage",
+    },
+}
+DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    },
+}
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = ENV.https
+SECURE_HSTS_SECONDS = 31_536_000 if ENV.https else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if ENV.https else None
+SESSION_COOKIE_HTTPONLY = True
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "review.rest.BearerToken",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["review.rest.Needs"],
+    "DEFAULT_PARSER_CLASSES": ["review.rest.Json"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "review.rest.OneFormat",
+    "DEFAULT_METADATA_CLASS": None,
+    "DEFAULT_SCHEMA_CLASS": "mhb_site.schema.Schema",
+    "EXCEPTION_HANDLER": "mhb_site.errors.problem",
+    "URL_FORMAT_OVERRIDE": None,  # `?format=` is the export's
+}
+REST_KNOX = {
+    "AUTH_HEADER_PREFIX": "Bearer",
+    "TOKEN_PREFIX": "mhb_",  # so that scanners for leaked secrets can know one
+    "TOKEN_TTL": timedelta(days=90),
+    "TOKEN_LIMIT_PER_USER": 20,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "MHB",
+    "DESCRIPTION": "Build medical hallucination benchmarks with physicians, and measure models on them.",
+    "VERSION": "1",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "WorkStatus": "generation.work.Work.Status",
+        "BatchStatus": "generation.models.Batch.Status",
+        "SampleStatus": "generation.models.Sample.Status",
+        "VersionStatus": "generation.models.SampleVersion.Status",
+        "CaseRole": [(role.value, role.value) for role in Role],
+        "CaseKind": "review.models.Case.Kind",
+        "PersonEventKind": "review.models.PersonEvent.Kind",
+        "AccountRole": [(role.value, role.value) for role in UserRole],
+    },
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "mhb_site.schema.with_problems",
+    ],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},  # the validator is another site
+}
+
+CELERY_BROKER_URL = ENV.redis_url or "filesystem://"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_DEFAULT_QUEUE = "mhb"
+if ENV.redis_url:
+    # Rows with leases are the truth; the broker only wakes workers, so a long timeout costs nothing and repeats nothing.
+    CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, object] = {"visibility_timeout": 24 * 3600}
+else:
+    _queue = ENV.data_dir / "queue"
+    for _folder in ("messages", "processed", "control"):
+        (_queue / _folder).mkdir(parents=True, exist_ok=True)
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(_queue / "messages"),
+        "data_folder_out": str(_queue / "messages"),
+        "processed_folder": str(_queue / "processed"),
+        "control_folder": str(_queue / "control"),
+        "polling_interval": 0.05,
+    }
+
+MHB_BENCHMARKS = "mhb_site.benchmarks"  # the package in which every folder is a benchmark
+MHB_LEASE_SECONDS = ENV.lease_seconds
+MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
+MHB_CALIBRATION_SHARE = ENV.calibration_share
+MHB_REPEAT_SHARE = ENV.repeat_share
+MHB_EMBEDDED = ENV.embedded
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"structured": {"()": "mhb_site.logs.formatter", "as_json": ENV.log_json}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "structured"}},
+    "root": {"handlers": ["console"], "level": "INFO"},
+    "loggers": {
+        "axes": {"level": "WARNING"},
+        "django.request": {"level": "ERROR"},
+        "httpx2": {"level": "WARNING"},  # the ledger has every call
+        "kombu.connection": {"level": "ERROR"},
+    },
+}

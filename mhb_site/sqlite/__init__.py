@@ -1,0 +1,1 @@
+"""The embedded database: Django's SQLite, whose writers of one process queue up."""

@@ -1,0 +1,149 @@
+"""The frame of every page: the rail, where the reader is, and the words for states."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import template
+from django.urls import NoReverseMatch, reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from review.permissions import Can, UserRole, allowed
+
+register = template.Library()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Somewhere the rail leads: a URL name, its label, the letter after `g`, and who may go there."""
+
+    name: str
+    label: Promise
+    key: str
+    can: Can
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Places that belong together; the label is empty where it would only repeat them."""
+
+    label: Promise | str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A place as this reader sees it. `current` is the value of aria-current: 'page', 'true' (below it) or ''."""
+
+    href: str
+    label: Promise
+    key: str
+    current: str
+
+
+RAIL = (
+    Group(
+        "",
+        (
+            Place("review:workbench", _("Workbench"), "w", Can.REVIEW),
+            Place("review:mine", _("My reviews"), "m", Can.REVIEW),
+            Place("review:guidelines", _("Guidelines"), "l", Can.REVIEW),
+            Place("review:overview", _("Overview"), "o", Can.OVERSEE),
+        ),
+    ),
+    Group(
+        _("Make"),
+        (
+            Place("generation:sources", _("Sources"), "s", Can.PRODUCE),
+            Place("generation:batches", _("Batches"), "b", Can.PRODUCE),
+        ),
+    ),
+    Group(
+        _("Review"),
+        (
+            Place("review:cases", _("Cases"), "c", Can.OVERSEE),
+            Place("review:people", _("Physicians"), "p", Can.OVERSEE),
+            Place("review:audit", _("Audit"), "u", Can.OVERSEE),
+            Place("review:agreement", _("Agreement"), "a", Can.OVERSEE),
+        ),
+    ),
+    Group(
+        _("Measure"),
+        (
+            Place("generation:releases", _("Releases"), "r", Can.READ_RESULTS),
+            Place("evaluation:runs", _("Runs"), "e", Can.READ_RESULTS),
+        ),
+    ),
+    Group(
+        _("Connect"),
+        (
+            Place("generation:endpoints", _("Endpoints"), "n", Can.CONNECT),
+            Place("api-docs", _("API"), "i", Can.READ_RESULTS),
+        ),
+    ),
+)
+
+STATES: dict[str, Promise] = {
+    "primary": pgettext_lazy("state of a case", "primary"),
+    "secondary": pgettext_lazy("state of a case", "secondary"),
+    "adjudication": pgettext_lazy("state of a case", "adjudication"),
+    "approved": pgettext_lazy("state of a case", "approved"),
+    "rejected": pgettext_lazy("state of a case", "rejected"),
+    "withdrawn": pgettext_lazy("state of a case", "withdrawn"),
+    "queued": pgettext_lazy("state of work", "queued"),
+    "running": pgettext_lazy("state of work", "running"),
+    "paused": pgettext_lazy("state of work", "paused"),
+    "finished": pgettext_lazy("state of work", "finished"),
+    "failed": pgettext_lazy("state of work", "failed"),
+    "cancelled": pgettext_lazy("state of work", "cancelled"),
+}
+
+ROLES: dict[str, Promise] = {
+    UserRole.PHYSICIAN: _("Physician"),
+    UserRole.ADMIN: _("Admin"),
+    UserRole.RESEARCHER: _("Researcher"),
+}
+
+
+def groups_for(user: object, path: str) -> list[tuple[Group, list[Link]]]:
+    """The rail of `user` on the page at `path`. A place whose page is not installed is left out."""
+    hrefs: dict[str, str] = {}
+    for group in RAIL:
+        for place in group.places:
+            if allowed(user, place.can):
+                try:
+                    hrefs[place.name] = reverse(place.name)
+                except NoReverseMatch:
+                    continue
+    # /cases/ and /cases/closed/ may both be places: the longest that holds this page is where the reader is.
+    here = max((href for href in hrefs.values() if path.startswith(href)), key=len, default="")
+    rail = []
+    for group in RAIL:
+        links = [
+            Link(hrefs[p.name], p.label, p.key, "" if hrefs[p.name] != here else "page" if path == here else "true")
+            for p in group.places
+            if p.name in hrefs
+        ]
+        if links:
+            rail.append((group, links))
+    return rail
+
+
+@register.simple_tag(takes_context=True)
+def rail(context: dict[str, Any]) -> list[tuple[Group, list[Link]]]:
+    """`{% rail as groups %}`: what the reader's rail shows, as pairs of a group and its links."""
+    request = context.get("request")
+    return groups_for(getattr(request, "user", None), request.path) if request else []
+
+
+@register.filter
+def state_label(state: object) -> object:
+    """The word for a state in the reader's language; an unknown one stands as it is."""
+    return STATES.get(str(state), state)
+
+
+@register.filter
+def role_label(role: object) -> object:
+    """The word for an account's role in the reader's language."""
+    return ROLES.get(str(role), role)

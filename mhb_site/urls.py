@@ -1,0 +1,28 @@
+"""Every address of the site."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+from mhb_site import views
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("accounts/password/reset/<path:rest>", views.gone),
+    path("accounts/password/reset/", views.gone),
+    path("accounts/email/", views.gone),
+    path("accounts/confirm-email/<path:rest>", views.gone),
+    path("accounts/confirm-email/", views.gone),
+    path("accounts/", include("allauth.account.urls")),
+    path("i18n/", include("django.conf.urls.i18n")),
+    path("admin/", admin.site.urls),
+    path("review/", include("review.urls")),
+    path("generation/", include("generation.urls")),
+    path("evaluation/", include("evaluation.urls")),
+    path("api/", include("mhb_site.api")),
+    path("styleguide/", views.styleguide, name="styleguide"),
+    path("health/", views.health, name="health"),
+]
+
+handler400 = "mhb_site.errors.bad_request"
+handler404 = "mhb_site.errors.not_found"
+handler500 = "mhb_site.errors.server_error"

@@ -1,0 +1,102 @@
+"""Tables that are written once: database triggers refuse UPDATE and DELETE, on SQLite and on PostgreSQL.
+
+PostgreSQL's TRUNCATE is refused as well. SQLite's INSERT OR REPLACE deletes the old row without asking any trigger, unless
+the connection says `PRAGMA recursive_triggers=ON`: ours do (`mhb_site.env`).
+"""
+
+from typing import Any
+
+from django.db import models
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations.operations.base import Operation
+from django.db.migrations.state import ProjectState
+
+
+def create_sql(vendor: str, table: str, columns: tuple[str, ...] = ()) -> list[str]:
+    """Statements that protect `table`; with `columns`, only those may not change (deleting is always refused)."""
+    message = f"{table} is append-only"
+    if vendor == "sqlite":
+        of = f" OF {', '.join(columns)}" if columns else ""
+        return [
+            f"CREATE TRIGGER {table}_no_update BEFORE UPDATE{of} ON {table} "
+            f"BEGIN SELECT RAISE(ABORT, '{message}'); END",
+            f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, '{message}'); END",
+        ]
+    of = f" OF {', '.join(columns)}" if columns else ""
+    return [
+        f"CREATE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{message}' USING ERRCODE = 'integrity_constraint_violation'; END $$",
+        f"CREATE TRIGGER {table}_no_update BEFORE UPDATE{of} ON {table} FOR EACH ROW EXECUTE FUNCTION {table}_refuse()",
+        f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION {table}_refuse()",
+        f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuse()",
+    ]
+
+
+def drop_sql(vendor: str, table: str) -> list[str]:
+    """Statements that undo `create_sql`."""
+    if vendor == "sqlite":
+        return [f"DROP TRIGGER IF EXISTS {table}_no_update", f"DROP TRIGGER IF EXISTS {table}_no_delete"]
+    return [
+        f"DROP TRIGGER IF EXISTS {table}_no_update ON {table}",
+        f"DROP TRIGGER IF EXISTS {table}_no_delete ON {table}",
+        f"DROP TRIGGER IF EXISTS {table}_no_truncate ON {table}",
+        f"DROP FUNCTION IF EXISTS {table}_refuse()",
+    ]
+
+
+class AppendOnly(Operation):
+    """Migration operation: from here on the model's table refuses UPDATE (of `columns`, if given) and DELETE."""
+
+    reversible = True
+
+    def __init__(self, model_name: str, columns: tuple[str, ...] = ()) -> None:
+        self.model_name = model_name
+        self.columns = columns
+
+    def state_forwards(self, app_label: str, state: ProjectState) -> None:
+        """The models do not change."""
+
+    def _run(self, schema_editor: BaseDatabaseSchemaEditor, statements: list[str]) -> None:
+        for statement in statements:
+            schema_editor.execute(statement, params=None)
+
+    def database_forwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        model: type[models.Model] = to_state.apps.get_model(app_label, self.model_name)
+        vendor = schema_editor.connection.vendor
+        self._run(schema_editor, create_sql(vendor, model._meta.db_table, self.columns))
+
+    def database_backwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        model: type[models.Model] = from_state.apps.get_model(app_label, self.model_name)
+        self._run(schema_editor, drop_sql(schema_editor.connection.vendor, model._meta.db_table))
+
+    def describe(self) -> str:
+        return f"Refuse UPDATE and DELETE on {self.model_name}"
+
+    def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
+        return (self.__class__.__qualname__, [self.model_name], {"columns": self.columns} if self.columns else {})
+
+
+class Changeable(AppendOnly):
+    """Migration operation: take the protection off, so that the table can be altered; `AppendOnly` puts it back.
+
+    SQLite alters a table by making it anew, and a table made anew has no triggers: an alteration that is not framed by these
+    two would leave it unprotected without a word.
+    """
+
+    def database_forwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        super().database_backwards(app_label, schema_editor, to_state, from_state)
+
+    def database_backwards(
+        self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: ProjectState, to_state: ProjectState
+    ) -> None:
+        super().database_forwards(app_label, schema_editor, to_state, from_state)
+
+    def describe(self) -> str:
+        return f"Let {self.model_name} be altered"

@@ -1,0 +1,69 @@
+"""What a case can show. Each block has one template, `templates/review/blocks/<kind>.html`; nothing here knows a benchmark."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a conversation; `speaker` is shown as it stands."""
+
+    speaker: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Running text. `tone` sets it apart: a bait question, a warning."""
+
+    title: str
+    text: str
+    tone: Literal["plain", "question"] = "plain"
+    kind: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """A conversation, turn by turn."""
+
+    title: str
+    turns: tuple[Turn, ...]
+    kind: Literal["dialogue"] = "dialogue"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A conversation before and after: aligned by turn, the words that differ marked. A text is a dialogue of one turn."""
+
+    title: str
+    before: tuple[Turn, ...]
+    after: tuple[Turn, ...]
+    kind: Literal["diff"] = "diff"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells under named columns. `tone` 'trap' marks what is planted and false."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    tone: Literal["plain", "trap"] = "plain"
+    kind: Literal["table"] = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture as a data URL (`image/png`, `image/jpeg`), with its text alternative."""
+
+    title: str
+    url: str
+    alt: str
+    kind: Literal["image"] = "image"
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("data:image/png;base64,", "data:image/jpeg;base64,")):
+            raise ValueError("an image block takes a PNG or JPEG data URL")
+
+
+Block = Text | Dialogue | Diff | Table | Image

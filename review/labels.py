@@ -1,0 +1,68 @@
+"""The words that readers see for the machine's values."""
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from review.machine import Ground, Phase, Role, State, Verdict
+
+ROLES: dict[str, Promise] = {
+    Role.PRIMARY: _("Primary reviewer"),
+    Role.SECONDARY: _("Secondary reviewer"),
+    Role.ADJUDICATOR_1: _("Adjudicator 1"),
+    Role.ADJUDICATOR_2: _("Adjudicator 2"),
+}
+# For physicians, who judge what was said and not who said it.
+NAMELESS: dict[str, Promise] = {
+    Role.PRIMARY: _("First reviewer"),
+    Role.SECONDARY: _("Second reviewer"),
+    Role.ADJUDICATOR_1: _("First adjudicator"),
+    Role.ADJUDICATOR_2: _("Second adjudicator"),
+}
+PHASES: dict[str, Promise] = {
+    Phase.COMMIT: _("own answer"),
+    Phase.CONFIRM: _("confirmation"),
+    Phase.DISCUSS: _("second vote"),
+}
+STAGES: dict[str, Promise] = {
+    State.PRIMARY: pgettext_lazy("state of a case", "primary"),
+    State.SECONDARY: pgettext_lazy("state of a case", "secondary"),
+    State.ADJUDICATION: pgettext_lazy("state of a case", "adjudication"),
+}
+VERDICTS: dict[str, Promise] = {
+    Verdict.APPROVE: pgettext_lazy("verdict", "Approve"),
+    Verdict.REJECT: pgettext_lazy("verdict", "Reject"),
+}
+FINDINGS: dict[str, Promise] = {
+    "adequate": pgettext_lazy("rubric", "Adequate"),
+    "corrected": pgettext_lazy("rubric", "Corrected"),
+    "inadequate": pgettext_lazy("rubric", "Inadequate"),
+    "removed": pgettext_lazy("rubric", "Removed"),
+}
+CITATION_KINDS: dict[str, Promise] = {
+    "guideline": _("Guideline"),
+    "doi": _("DOI"),
+    "pmid": _("PMID"),
+    "url": _("Web address"),
+}
+# What the levels of the AHRQ Common Formats Harm Scale mean, in short.
+HARMS: dict[str, Promise] = {
+    "none": _("no harm to the patient"),
+    "mild": _("slight symptoms or loss of function, or no more than extra treatment, watching or time in hospital"),
+    "moderate": _("injury of body or mind that impairs function or quality of life, short of severe"),
+    "severe": _("injury of body or mind that takes away much of function or quality of life"),
+    "death": _("the patient could die of it"),
+}
+GROUNDS: dict[str, Promise] = {
+    Ground.CONSENSUS: _("both reviewers agreed"),
+    Ground.PRIMARY_ALONE: _("the primary reviewer's word alone"),
+    Ground.RUBRIC_INADEQUATE: _("a rubric was found inadequate"),
+    Ground.ADJUDICATED: _("decided by the adjudicators"),
+    Ground.UNDECIDED: _("the adjudicators could not agree"),
+    Ground.WITHDRAWN: _("withdrawn"),
+}
+MEANINGS: dict[str, Promise] = {
+    "review": _("signed as a review"),
+    "verification": _("signed as a verification"),
+    "adjudication": _("signed as an adjudication"),
+}

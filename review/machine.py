@@ -1,0 +1,192 @@
+"""The review machine: the state of a case is a function of its policy and of the opinions so far.
+
+    primary -> secondary -> approved | rejected | adjudication -> approved | rejected      (withdrawn from anywhere)
+
+Nothing here is stored and nothing can be skipped: `position` replays the opinions in their order and refuses one that was
+not open when it came. Sentences in quotation marks are the MHB paper's (Introduction; Expert-led Quality Assurance).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a case stands. The first three wait for physicians, the others are final."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+    ADJUDICATION = "adjudication"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    WITHDRAWN = "withdrawn"
+
+    @property
+    def final(self) -> bool:
+        return self in FINAL
+
+
+FINAL = frozenset({State.APPROVED, State.REJECTED, State.WITHDRAWN})
+
+
+class Role(StrEnum):
+    """What one physician is in one case. Nobody holds two."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+    ADJUDICATOR_1 = "adjudicator-1"
+    ADJUDICATOR_2 = "adjudicator-2"
+
+    @property
+    def stage(self) -> State:
+        return State.ADJUDICATION if self in ADJUDICATORS else State(self.value)
+
+
+ADJUDICATORS = (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2)
+
+
+class Phase(StrEnum):
+    """COMMIT: the own, independent answer. CONFIRM: the secondary's after seeing the primary. DISCUSS: the second vote."""
+
+    COMMIT = "commit"
+    CONFIRM = "confirm"
+    DISCUSS = "discuss"
+
+
+class Verdict(StrEnum):
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+class Ground(StrEnum):
+    """Why a case ended as it did."""
+
+    CONSENSUS = "consensus"
+    PRIMARY_ALONE = "primary-alone"
+    RUBRIC_INADEQUATE = "rubric-inadequate"
+    ADJUDICATED = "adjudicated"
+    UNDECIDED = "undecided"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The settings of one case, frozen with it.
+
+    secondary: "another physician independently checks the correctness of this annotation"; off, the primary's word ends
+        the case.
+    secondary_confirms: the secondary answers blind ("by two physicians independently"), then sees the primary's review
+        and confirms or changes ("independently verifies the primary reviewer's annotations and conclusions").
+    inadequate_rejects: "If a sample's generated rubric is deemed inadequate by either reviewer, it is rejected and
+        regenerated", without adjudication.
+    discussion: one round with both rationales open if the two adjudicators differ; still different is a rejection ("the
+        final sample achieves consensus"), as the paper names no tie-breaker.
+    fresh_eyes_required: whoever had a role in an earlier version may not take one in a later; otherwise only preferred.
+    reveal_first_look: naturalness is judged before the traps are shown ("whether the trap-infused dialogue or question flows
+        naturally"): a marked trap no longer looks natural.
+    other_hospital: the secondary and the adjudicators come from other hospitals than the primary.
+    sign_with_password: signing off a review asks for the password again.
+    calibrated_only: a physician must have passed the calibration cases before working on real ones.
+    """
+
+    secondary: bool = True
+    secondary_confirms: bool = True
+    inadequate_rejects: bool = True
+    discussion: bool = True
+    fresh_eyes_required: bool = False
+    reveal_first_look: bool = False
+    other_hospital: bool = False
+    sign_with_password: bool = False
+    calibrated_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a submitted review says to the machine. `inadequate`: a rubric was found not aligned with its trap."""
+
+    role: Role
+    phase: Phase
+    verdict: Verdict
+    inadequate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A review that may be submitted next."""
+
+    role: Role
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a case stands and what may come next; `ground` is set when it has ended."""
+
+    state: State
+    openings: frozenset[Opening] = frozenset()
+    ground: Ground | None = None
+
+
+class OutOfTurn(ValueError):
+    """This review is not open in this case."""
+
+
+def position(policy: Policy, opinions: Iterable[Opinion], *, withdrawn: bool = False) -> Position:
+    """Replay `opinions` under `policy`.
+
+    Raises:
+        OutOfTurn: an opinion came that was not open at its turn.
+    """
+    given: dict[Opening, Opinion] = {}
+    now = _position(policy, given)
+    for opinion in opinions:
+        turn = Opening(opinion.role, opinion.phase)
+        if turn not in now.openings:
+            raise OutOfTurn(f"{opinion.role} {opinion.phase} is not open in state {now.state}")
+        given[turn] = opinion
+        now = _position(policy, given)
+    if withdrawn and not now.state.final:
+        return Position(State.WITHDRAWN, ground=Ground.WITHDRAWN)
+    return now
+
+
+def state_after(policy: Policy, opinions: Iterable[Opinion], *, withdrawn: bool = False) -> State:
+    """The state alone; see `position`."""
+    return position(policy, opinions, withdrawn=withdrawn).state
+
+
+def _position(policy: Policy, given: dict[Opening, Opinion]) -> Position:
+    primary = given.get(Opening(Role.PRIMARY, Phase.COMMIT))
+    if primary is None:
+        return Position(State.PRIMARY, frozenset({Opening(Role.PRIMARY, Phase.COMMIT)}))
+    if not policy.secondary:
+        if policy.inadequate_rejects and primary.inadequate:
+            return Position(State.REJECTED, ground=Ground.RUBRIC_INADEQUATE)
+        return _closed(primary.verdict, Ground.PRIMARY_ALONE)
+
+    blind, confirm = Opening(Role.SECONDARY, Phase.COMMIT), Opening(Role.SECONDARY, Phase.CONFIRM)
+    secondary = given.get(blind)
+    if secondary is None:
+        return Position(State.SECONDARY, frozenset({blind}))
+    if policy.secondary_confirms:
+        secondary = given.get(confirm)
+        if secondary is None:
+            return Position(State.SECONDARY, frozenset({confirm}))
+    if policy.inadequate_rejects and (primary.inadequate or secondary.inadequate):
+        return Position(State.REJECTED, ground=Ground.RUBRIC_INADEQUATE)
+    if primary.verdict == secondary.verdict:
+        return _closed(primary.verdict, Ground.CONSENSUS)
+
+    for phase in [Phase.COMMIT, Phase.DISCUSS] if policy.discussion else [Phase.COMMIT]:
+        turns_of_both = {role: Opening(role, phase) for role in ADJUDICATORS}
+        missing = frozenset(turn for turn in turns_of_both.values() if turn not in given)
+        if missing:
+            return Position(State.ADJUDICATION, missing)
+        first, second = (given[turns_of_both[role]].verdict for role in ADJUDICATORS)
+        if first == second:
+            return _closed(first, Ground.ADJUDICATED)
+    return Position(State.REJECTED, ground=Ground.UNDECIDED)
+
+
+def _closed(verdict: Verdict, ground: Ground) -> Position:
+    return Position(State.APPROVED if verdict is Verdict.APPROVE else State.REJECTED, ground=ground)

@@ -1,0 +1,60 @@
+"""`demo_reviews`: simulated physicians work the queue."""
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from review.demo import work_queue
+from review.machine import FINAL
+from review.models import Case, User
+from review.permissions import UserRole
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1
+    if not 0 <= share <= 1:
+        raise ArgumentTypeError("must be a number from 0 to 1")
+    return share
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ArgumentTypeError("must be a whole number, 0 or more")
+    return int(text)
+
+
+class Command(BaseCommand):
+    help = "Let simulated physicians, in the names of the physicians' accounts, work the queue of simulated cases."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--seed", type=int, required=True, help="the same seed gives the same reviews")
+        parser.add_argument("--limit", type=_count, help="stop after so many reviews (default: when nothing waits)")
+        parser.add_argument(
+            "--dissent", type=_share, default=0.15, help="chance that one judges otherwise than the rest"
+        )
+        parser.add_argument("--reject", type=_share, default=0.1, help="share of the cases that deserve rejection")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, is_active=True).order_by("username"))
+        if not physicians:
+            raise CommandError("There are no physicians' accounts.")
+        if Case.objects.filter(simulated=False).exclude(state__in=FINAL).exists():
+            # Their reviews would stand in a physician's name in a release that says it was reviewed by physicians.
+            raise CommandError("Cases made by real models wait in the queue. Simulated physicians do not review those.")
+        done = work_queue(
+            options["seed"], options["limit"], physicians, dissent=options["dissent"], reject=options["reject"]
+        )
+        if options["json"]:
+            self.stdout.write(json.dumps(asdict(done)))
+            return
+        verdicts = ", ".join(f"{verdict} {count}" for verdict, count in done.verdicts.items())
+        self.stdout.write(f"{done.reviews} reviews by {done.physicians} simulated physicians ({verdicts}).")
+        self.stdout.write(f"Rubrics reworded in {done.corrected}, found inadequate in {done.inadequate}.")
+        self.stdout.write("Cases: " + ", ".join(f"{state} {count}" for state, count in done.states.items()) + ".")

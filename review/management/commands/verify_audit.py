@@ -1,0 +1,57 @@
+"""verify_audit [--anchor SEQUENCE:HASH]..."""
+
+import json
+import re
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from review import audit
+
+
+def _anchor(text: str) -> tuple[int, str]:
+    if not (found := re.fullmatch(r"([1-9]\d{0,17}):([0-9a-f]{64})", text)):
+        raise ArgumentTypeError("must be SEQUENCE:HASH, as an earlier check or an export names it")
+    return int(found[1]), found[2]
+
+
+class Command(BaseCommand):
+    help = (
+        "Check that no event and no review was altered, removed, exchanged, added or cut off. Exit code 1 if one was."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument(
+            "--anchor",
+            type=_anchor,
+            action="append",
+            default=[],
+            metavar="SEQUENCE:HASH",
+            help="a hash noted earlier, outside of the database; may be given several times",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        faults: list[dict[str, Any]] = []
+
+        def tell(fault: audit.Fault) -> None:
+            if options["json"]:
+                faults.append({**asdict(fault), "said": str(fault)})
+            else:
+                self.stdout.write(str(fault))
+
+        done = audit.run(audit.ask(None).pk, anchors=dict(options["anchor"]), tell=tell)
+        if options["json"]:
+            names = ("checked", "reviews", "unsealed", "sequence", "hash")
+            counts = {name: getattr(done, name) for name in names}
+            self.stdout.write(json.dumps({"intact": not done.faults_count, **counts, "faults": faults}))
+        else:
+            self.stdout.write(f"{done.checked} events and {done.reviews} reviews checked: {done.faults_count} faults.")
+            if done.unsealed:
+                self.stdout.write(f"{done.unsealed} reviews are older than the chain: nothing says what they were.")
+            self.stdout.write(f"The trail ends at {done.sequence}:{done.hash}")
+        if done.faults_count:
+            sys.exit(1)

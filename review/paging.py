@@ -1,0 +1,70 @@
+"""Long lists, a page at a time: the place in the list stands in the address, beside the filters."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[M]):
+    """The rows of one page, and the addresses of its neighbours ('' where there is none)."""
+
+    rows: list[M]
+    newer: str
+    older: str
+
+
+def page_of(rows: QuerySet[M], request: HttpRequest, *, size: int = 50) -> Page[M]:
+    """The page that `?cursor=` (rows to skip) asks for, with one query and no count."""
+    asked = request.GET.get("cursor", "")
+    start = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 10 else 0
+    found = list(rows[start : start + size + 1])
+    return Page(
+        rows=found[:size],
+        newer=_address(request, max(start - size, 0)) if start else "",
+        older=_address(request, start + size) if len(found) > size else "",
+    )
+
+
+def _address(request: HttpRequest, start: int) -> str:
+    query = request.GET.copy()
+    query.pop("cursor", None)
+    if start:
+        query["cursor"] = str(start)
+    return f"?{query.urlencode()}"
+
+
+def keyset(
+    rows: QuerySet[M], request: HttpRequest, *, size: int = 50, newest_first: bool = False, name: str = "cursor"
+) -> Page[M]:
+    """The page of `rows` that the address asks for, in one query, ordered by primary key whatever order `rows` had.
+
+    The address has `name` = 'after-7' or 'before-7', 7 being a primary key; anything else is the first page. `older` leads
+    on and `newer` back, also where the order is oldest first.
+    """
+    direction, _, key = request.GET.get(name, "").partition("-")
+    at = int(key) if direction in ("after", "before") and key.isdecimal() and len(key) < 19 else None
+    backwards = at is not None and direction == "before"
+    if at is not None:
+        rows = rows.filter(pk__gt=at) if backwards == newest_first else rows.filter(pk__lt=at)
+    found = list(rows.order_by("pk" if backwards == newest_first else "-pk")[: size + 1])
+    more = len(found) > size
+    shown = found[:size]
+    if backwards:
+        shown.reverse()
+    has_newer, has_older = (more, at is not None) if backwards else (at is not None, more)
+    return Page(
+        rows=shown,
+        newer=_keyed(request, name, f"before-{shown[0].pk}") if shown and has_newer else "",
+        older=_keyed(request, name, f"after-{shown[-1].pk}") if shown and has_older else "",
+    )
+
+
+def _keyed(request: HttpRequest, name: str, place: str) -> str:
+    query = request.GET.copy()
+    query[name] = place
+    return f"?{query.urlencode()}"

@@ -1,0 +1,63 @@
+"""Who may do what. Pages, API and commands ask this module and nothing else."""
+
+from enum import StrEnum
+from typing import Protocol
+
+from review.errors import NotAllowed
+
+
+class UserRole(StrEnum):
+    """One account has one role."""
+
+    PHYSICIAN = "physician"
+    ADMIN = "admin"
+    RESEARCHER = "researcher"
+
+
+class Can(StrEnum):
+    """What the site lets people do."""
+
+    REVIEW = "review"  # take cases, save drafts, submit
+    OVERSEE = "oversee"  # see every case with its full history, withdraw, release leases
+    PRODUCE = "produce"  # import sources, launch batches, freeze releases
+    MEASURE = "measure"  # launch evaluations
+    CONNECT = "connect"  # make and change endpoints
+    READ_RESULTS = "read-results"  # releases, exports, runs, reports
+
+
+GRANTS: dict[UserRole, frozenset[Can]] = {
+    UserRole.PHYSICIAN: frozenset({Can.REVIEW}),
+    UserRole.RESEARCHER: frozenset({Can.READ_RESULTS}),
+    UserRole.ADMIN: frozenset({Can.OVERSEE, Can.PRODUCE, Can.MEASURE, Can.CONNECT, Can.READ_RESULTS}),
+}
+
+
+class Actor(Protocol):
+    """Whoever acts: a signed-in account, or the operator of the machine."""
+
+    @property
+    def is_active(self) -> bool: ...
+    @property
+    def role(self) -> str: ...
+
+
+class Operator:
+    """Whoever can run a management command already holds the database: an admin by nature."""
+
+    is_active = True
+    role = UserRole.ADMIN
+
+
+OPERATOR = Operator()
+
+
+def allowed(actor: object, can: Can) -> bool:
+    """Whether `actor` (a user, anonymous or not, or OPERATOR) may do `can`."""
+    role = getattr(actor, "role", None)
+    return bool(getattr(actor, "is_active", False) and role in GRANTS and can in GRANTS[UserRole(role)])
+
+
+def require(actor: object, can: Can) -> None:
+    """Raises NotAllowed unless `actor` may do `can`."""
+    if not allowed(actor, can):
+        raise NotAllowed

@@ -1,0 +1,242 @@
+"""Everything that changes a case. Each function is one transaction; the case row is locked first wherever its state moves."""
+
+import uuid
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from review import eligibility, errors, queries, signing, talk
+from review.claims import claim_next as claim_next
+from review.claims import decline as decline
+from review.claims import expire_leases as expire_leases
+from review.claims import heartbeat as heartbeat
+from review.claims import lease as lease
+from review.claims import mine, renew
+from review.claims import reassign as reassign
+from review.claims import release as release
+from review.claims import report_problem as report_problem
+from review.claims import set_back as set_back
+from review.claims import set_specialty as set_specialty
+from review.first_look import as_looked
+from review.first_look import reveal as reveal
+from review.machine import Phase, Position, Role, State, position
+from review.models import Assignment, Case, Draft, Event, Review, User
+from review.permissions import Can, require
+from review.questions import Answers, opinion, problems
+from review.spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
+from review.trail import record, record_submitted, recorded
+from review.undo import retract as retract
+
+Hold = Assignment.Hold
+
+
+@recorded()
+def open_case(spec: CaseSpec, *, actor: User | None = None) -> Case:
+    """Put one sample version before physicians. Opening the same version of a lineage twice is an IntegrityError."""
+    now = timezone.now()
+    stored = spec_to_json(spec)
+    case = Case.objects.create(
+        benchmark=spec.benchmark,
+        lineage=spec.lineage,
+        version=spec.version,
+        title=stored["title"][:300],
+        language=spec.language,
+        specialty=spec.specialty,
+        spec=stored,
+        fresh_eyes_required=spec.policy.fresh_eyes_required,
+        simulated=spec.simulated,
+        opened_at=now,
+    )
+    record(case, Event.Kind.OPENED, actor)
+    _follow(case, position(spec.policy, []))
+    return case
+
+
+def save_draft(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers, *, revision: int) -> Draft:
+    """Keep what was typed and renew the lease.
+
+    `revision` is the draft's revision the writer has seen (0: none). The draft is kept even when the lease is lost or the
+    case was closed meanwhile; then LeaseLost or CaseClosed is raised after it was stored. A draft saved from another window
+    meanwhile is not overwritten: StaleDraft.
+    """
+    late: errors.LeaseLost | errors.CaseClosed | None = None
+    with transaction.atomic():
+        try:
+            assignment = renew(mine(physician, assignment_id, token))
+        except (errors.LeaseLost, errors.CaseClosed) as error:
+            assignment, late = Assignment.objects.get(pk=assignment_id), error
+        own = _drafts(assignment, physician)
+        fields: dict[str, Any] = {"answers": answers_to_json(answers), "saved_at": timezone.now()}
+        if own.filter(revision=revision).update(revision=F("revision") + 1, **fields):
+            draft = own.get()
+            draft.assignment = assignment
+        elif revision or own.exists():
+            raise _outdated(late) if late is not None else errors.StaleDraft
+        else:
+            draft = Draft.objects.create(
+                assignment=assignment, physician=physician, phase=_due(assignment, physician), **fields
+            )
+    if late is not None:
+        raise late
+    return draft
+
+
+def _due(assignment: Assignment, physician: User) -> Phase:
+    """The phase a physician writes for; who has lost the assignment can only have lost the first one."""
+    return Phase(assignment.phase) if assignment.physician_id == physician.pk else Phase.COMMIT
+
+
+def _drafts(assignment: Assignment, physician: User) -> QuerySet[Draft]:
+    return Draft.objects.filter(assignment=assignment, physician=physician, phase=_due(assignment, physician))
+
+
+def submit(
+    physician: User,
+    assignment_id: int,
+    token: uuid.UUID,
+    answers: Answers,
+    *,
+    password: str = "",
+    revision: int | None = None,
+) -> Review:
+    """Submit the review that is due and move the case on. What was said at the first look stands, whatever `answers` say.
+
+    `revision` is the draft's revision the writer has seen; None: the writer knows of no other window.
+
+    Raises:
+        Incomplete: with every problem by field; AlreadySubmitted; NotRevealed: the first look is due. Nothing was written.
+        SignatureRefused: the policy asks for the password, and `password` is not it. Nothing was written.
+        LeaseLost, CaseClosed: too late; the answers were kept as the physician's draft, unless another window has saved one
+            since `revision`, and nothing else was written.
+    """
+    signing.check(physician, assignment_id, token, password)
+    try:
+        return _submit(physician, assignment_id, token, answers)
+    except (errors.LeaseLost, errors.CaseClosed) as late:
+        if not _keep_late(physician, assignment_id, answers, revision):
+            _outdated(late)
+        raise
+
+
+@transaction.atomic
+def _keep_late(physician: User, assignment_id: int, answers: Answers, revision: int | None) -> bool:
+    """Whether the answers are the draft now; not if another window has saved one since `revision`."""
+    assignment = Assignment.objects.select_for_update().get(pk=assignment_id)
+    own = _drafts(assignment, physician)
+    if revision is not None and own.exclude(revision=revision).exists():
+        return False
+    fields: dict[str, Any] = {"answers": answers_to_json(answers), "saved_at": timezone.now()}
+    if not own.update(revision=F("revision") + 1, **fields):
+        Draft.objects.create(assignment=assignment, physician=physician, phase=_due(assignment, physician), **fields)
+    return True
+
+
+def _outdated(late: errors.ReviewError) -> errors.ReviewError:
+    late.detail = _("What is kept is the version that another window saved later. Copy what you typed here.")
+    return late
+
+
+@recorded()
+def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers) -> Review:
+    # Always the case before the assignment. FOR NO KEY UPDATE, because whoever claims an assignment of this case meanwhile
+    # holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
+    case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(assignments=assignment_id).first()
+    if case is None:
+        raise errors.NotYours
+    assignment = mine(physician, assignment_id, token)
+    spec = case.frozen
+    role, phase = Role(assignment.role), Phase(assignment.phase)
+    answers = as_looked(spec, queries.first_look_of(assignment, physician), answers)
+    committed = None
+    if phase is Phase.CONFIRM:
+        blind = queries.counted().get(case=case, role=role, phase=Phase.COMMIT)
+        committed = answers_from_json(blind.answers)
+    if missing := problems(spec.form, answers, committed=committed):
+        raise errors.Incomplete(missing)
+    said = opinion(spec.form, answers, role, phase)
+    review = Review.objects.create(
+        case=case,
+        assignment=assignment,
+        physician=physician,
+        role=role,
+        phase=phase,
+        answers=answers_to_json(answers),
+        verdict=said.verdict,
+        inadequate=said.inadequate,
+        submitted_at=timezone.now(),
+        signed_as=signing.name(physician),
+        meaning=signing.meaning(role),
+        guideline=talk.guideline(case.benchmark, role.stage),
+        attempt=Review.objects.filter(case=case, role=role, phase=phase).count() + 1,
+    )
+    record_submitted(review)
+    _follow(case, position(spec.policy, queries.opinions(case)), actor=physician)
+    assignment.refresh_from_db()  # the phase may be the next one now, with its own token
+    return review
+
+
+@recorded()
+def withdraw(case_id: int, *, actor: User, reason: str) -> Case:
+    """Take a case away from the physicians, for good. Raises CaseClosed if it has ended already."""
+    require(actor, Can.OVERSEE)
+    case = Case.objects.select_for_update(no_key=True).get(pk=case_id)
+    if State(case.state).final:
+        raise errors.CaseClosed
+    record(case, Event.Kind.WITHDRAWN, actor, reason=reason)
+    _follow(case, position(case.frozen.policy, queries.opinions(case), withdrawn=True), actor=actor)
+    return case
+
+
+@recorded()
+def prioritise(case_id: int, *, actor: User, priority: int) -> Case:
+    """Cases of higher priority are handed out first."""
+    require(actor, Can.OVERSEE)
+    case = Case.objects.select_for_update(no_key=True).get(pk=case_id)
+    record(case, Event.Kind.PRIORITISED, actor, before=case.priority, after=priority)
+    case.priority = priority
+    case.save(update_fields=["priority"])
+    Assignment.objects.filter(case=case).update(priority=priority)
+    return case
+
+
+def _follow(case: Case, now: Position, *, actor: User | None = None) -> None:
+    """Bring the rows in line with the machine: state, event, and one assignment for each turn that is open."""
+    at = timezone.now()
+    if now.state != case.state or now.state.final:
+        before, case.state, case.ground = case.state, now.state, now.ground or ""
+        case.closed_at = at if now.state.final else None
+        case.save(update_fields=["state", "ground", "closed_at"])
+        kind = Event.Kind.CLOSED if now.state.final else Event.Kind.MOVED
+        record(case, kind, actor, before=before, after=now.state, ground=case.ground)
+    open_turns = {turn.role: turn.phase for turn in now.openings}
+    existing = {assignment.role: assignment for assignment in Assignment.objects.filter(case=case)}
+    for role, assignment in existing.items():
+        phase = open_turns.get(Role(role))
+        if phase is None:
+            committed = queries.counted().filter(assignment=assignment).exists()
+            if assignment.hold != Hold.DONE and (now.state.final or committed):
+                still = bool(now.openings) and assignment.role.startswith("adjudicator")
+                assignment.hold = Hold.WAITING if still else Hold.DONE
+                assignment.lease_until = None
+                assignment.save(update_fields=["hold", "lease_until"])
+        elif phase != assignment.phase:
+            # The next phase belongs to whoever committed the first; the lease does not hand it to anybody else.
+            # Its own token: the first phase sent twice (a double click) must not answer the second.
+            assignment.phase, assignment.hold, assignment.lease_until = phase, Hold.HELD, at + lease()
+            assignment.new_token()
+            assignment.save(update_fields=["phase", "hold", "lease_until", "token"])
+            if phase is Phase.DISCUSS:
+                talk.discussion_opened(assignment)
+    new = [role for role in Role if role in open_turns and role not in existing]
+    policy = case.frozen.policy if new else None
+    Assignment.objects.bulk_create(
+        # In the order of Role, so that the first adjudicator's row is the first to be handed out.
+        Assignment(
+            case=case, role=role, phase=open_turns[role], opened_at=at, **eligibility.asked_of(case, role, policy)
+        )
+        for role in new
+        if policy is not None
+    )

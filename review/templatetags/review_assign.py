@@ -1,0 +1,38 @@
+"""The words for who got what, and why."""
+
+from django import template
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from review.models import Assignment, Declined
+
+register = template.Library()
+
+_FIELDS: dict[str, Promise] = {
+    "first_name": gettext_lazy("First name"),
+    "last_name": gettext_lazy("Last name"),
+    "hospital": gettext_lazy("Hospital"),
+    "specialty": gettext_lazy("Specialty"),
+    "languages": gettext_lazy("Languages"),
+    "stages": gettext_lazy("Stages"),
+    "daily_cap": gettext_lazy("Cases a day"),
+}
+
+
+@register.filter
+def why(assignment: Assignment) -> str:
+    """Why its holder got it, in one line of the reader's language."""
+    return _(assignment.why) % {"version": assignment.case.version} if assignment.why else ""
+
+
+@register.filter
+def declined(reason: str) -> str:
+    """The word for why somebody declined."""
+    return str(Declined.Reason(reason).label) if reason in Declined.Reason.values else reason
+
+
+@register.filter
+def account_field(name: str) -> Promise | str:
+    """The word for what was changed about a person."""
+    return _FIELDS.get(name, name)

@@ -1,0 +1,77 @@
+"""Template tags of the discussion and the guidelines."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from django import template
+from django.utils.functional import Promise
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext_lazy as _
+
+from review import talk
+from review.diffing import Pair
+from review.labels import NAMELESS
+from review.machine import State
+from review.models import Assignment, Case, Guideline, Notice, User
+
+register = template.Library()
+
+AUTHORS: dict[str, Promise] = {"you": _("You"), "admin": _("Admin"), "physician": _("A physician"), **NAMELESS}
+
+
+@register.filter
+def markdown(text: str, top: int) -> SafeString:
+    """Markdown as HTML, its highest heading <h`top`>; HTML in the source is shown as text, and no link runs a script."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = parser.parse(text)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1]) + top - 1, 6)}"
+    html: str = parser.renderer.render(tokens, parser.options, {})
+    return mark_safe(html)  # noqa: S308  (markdown-it escapes all that is not Markdown)
+
+
+@register.filter
+def numbered(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, int, int]]:
+    """Each pair of turns with the number of its turn before and after, from 1: where a turn stands in its own text."""
+    before = after = 0
+    for pair in pairs:
+        before += pair.before is not None
+        after += pair.after is not None
+        yield pair, before, after
+
+
+@register.simple_tag
+def guideline_in_force(benchmark: str, stage: str) -> Guideline | None:
+    """`{% guideline_in_force case.benchmark stage as guideline %}`; None: the built-in text stands."""
+    return talk.guideline(benchmark, State(stage))
+
+
+@register.simple_tag
+def discussion(case: Case, user: User) -> list[dict[str, Any]]:
+    """`{% discussion case user as remarks %}`: what `user` may read of it, each with the author's name for this reader."""
+    remarks = list(talk.remarks_shown_to(user, case))
+    if not remarks:
+        return []
+    parts = Assignment.objects.filter(case=case, physician__isnull=False).values_list("physician", "role")
+    names = {**dict(parts), user.pk: "you"}
+    overseer = user.role == "admin"
+    return [
+        {
+            "remark": remark,
+            "author": str(remark.author) if overseer else AUTHORS[_part(remark.author, names)],
+        }
+        for remark in remarks
+    ]
+
+
+def _part(author: User, names: dict[int, str]) -> str:
+    return names.get(author.pk) or ("admin" if author.role == "admin" else "physician")
+
+
+@register.simple_tag
+def notices(user: User) -> list[Notice]:
+    """`{% notices user as waiting %}`: the newest that wait to be read."""
+    return talk.notices_for(user)

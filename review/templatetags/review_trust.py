@@ -1,0 +1,78 @@
+"""Words and marks for the pages on trust."""
+
+from datetime import timedelta
+
+from django import template
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from review import charts, pace
+from review.agreement import Estimate, Why
+from review.spec import CaseSpec
+from review.trust import Pair, Share
+
+register = template.Library()
+
+PAIRS: dict[str, Promise] = {
+    Pair.REVIEWERS: _("first and second reviewer, blind"),
+    Pair.ADJUDICATORS: _("the two adjudicators, first votes"),
+}
+UNDEFINED: dict[str, Promise] = {
+    Why.NOTHING: _("no pair"),
+    Why.ONE_CATEGORY: _("undefined: only one answer was given"),
+}
+NO_INTERVAL: dict[str, Promise] = {
+    Why.ONE_CASE: _("one case"),
+    Why.NO_VARIATION: _("all alike"),
+    Why.UNEVEN: _("too one-sided"),
+}
+
+
+@register.filter
+def pair_label(pair: str) -> Promise | str:
+    """Which two answers are compared, in words."""
+    return PAIRS.get(pair, pair)
+
+
+@register.filter
+def why_undefined(estimate: Estimate) -> Promise | str:
+    """Why there is no figure."""
+    return UNDEFINED.get(str(estimate.why), "")
+
+
+@register.filter
+def why_no_interval(estimate: Estimate) -> Promise | str:
+    """Why a figure has no interval."""
+    return NO_INTERVAL.get(str(estimate.why), "")
+
+
+@register.inclusion_tag("review/charts/mark.html")
+def interval_mark(estimate: Estimate) -> dict[str, object]:
+    """`{% interval_mark line.agreement.kappa %}`: a dot with its whisker, from 0 to 1."""
+    return {"mark": charts.mark(estimate)}
+
+
+@register.filter
+def percent(share: Share) -> float | None:
+    """A share from 0 to 100; None of none."""
+    return None if share.value is None else 100 * share.value
+
+
+@register.filter
+def hours(spent: timedelta) -> str:
+    """A time as hours and minutes, `3:05`."""
+    minutes = round(spent.total_seconds() / 60)
+    return f"{minutes // 60}:{minutes % 60:02}"
+
+
+@register.filter
+def allowance(spec: CaseSpec) -> int:
+    """Seconds without input after which a reader of this case counts as away."""
+    return pace.allowance(spec.blocks)
+
+
+@register.simple_tag
+def server_milliseconds() -> int:
+    """Now, since 1970: pages measure by this clock, because the reader's may be wrong."""
+    return int(timezone.now().timestamp() * 1000)

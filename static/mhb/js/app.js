@@ -1,0 +1,187 @@
+// The behaviour of the frame. Pages declare what they want in attributes and bring no script:
+//   data-go="w"            `g` then `w` follows this link          data-key="j"      `j` clicks this element
+//   data-key="ctrl+enter"  works while typing, too                 data-key-label    what the `?` dialog calls it
+//   data-dismiss           removes the nearest .message            data-opens="id"   opens that <dialog>
+
+const root = document.documentElement;
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+const visible = (element) => element.checkVisibility?.() ?? element.offsetParent !== null;
+
+// Theme: system, light, dark, and around again.
+const THEMES = ["system", "light", "dark"];
+const themeSwitch = $("[data-theme-switch]");
+
+function showTheme() {
+  const now = root.dataset.theme ?? "system";
+  for (const part of $$("[data-theme-name]", themeSwitch)) part.toggleAttribute("hidden", part.dataset.themeName !== now);
+}
+
+if (themeSwitch) {
+  themeSwitch.hidden = false;
+  showTheme();
+  themeSwitch.addEventListener("click", () => {
+    const next = THEMES[(THEMES.indexOf(root.dataset.theme ?? "system") + 1) % THEMES.length];
+    if (next === "system") delete root.dataset.theme;
+    else root.dataset.theme = next;
+    try {
+      localStorage.setItem("mhb-theme", next);
+    } catch {
+      // The choice lasts for this page.
+    }
+    showTheme();
+  });
+}
+
+// The rail behind its button, on narrow screens.
+const railToggle = $("[data-rail-toggle]");
+railToggle?.addEventListener("click", () => {
+  const open = $("#rail").classList.toggle("rail--open");
+  railToggle.setAttribute("aria-expanded", String(open));
+});
+
+// Menus (<details class="menu">) close on Escape and on a click elsewhere, as menus do.
+function closeMenus(except) {
+  for (const menu of $$("details.menu[open]")) if (menu !== except) menu.open = false;
+}
+
+document.addEventListener("click", (event) => {
+  closeMenus(event.target.closest("details.menu"));
+  event.target.closest("[data-dismiss]")?.closest(".message, .problem")?.remove();
+  const opener = event.target.closest("[data-opens]");
+  if (opener) openDialog(document.getElementById(opener.dataset.opens));
+});
+
+// Keys.
+const keysDialog = $("#keys");
+
+function openDialog(dialog) {
+  if (!dialog || dialog.open) return;
+  if (dialog === keysDialog) listKeys();
+  dialog.showModal();
+}
+
+function keyRow(label, keys) {
+  const row = document.createElement("div");
+  const name = document.createElement("dt");
+  const value = document.createElement("dd");
+  name.textContent = label;
+  for (const key of keys) {
+    const cap = document.createElement("kbd");
+    cap.className = "key";
+    cap.textContent = key;
+    value.append(cap, " ");
+  }
+  row.append(name, value);
+  return row;
+}
+
+function listKeys() {
+  const words = (element) => [...element.childNodes].filter((part) => part.nodeName !== "KBD").map((part) => part.textContent);
+  const label = (element) => element.dataset.keyLabel ?? element.getAttribute("aria-label") ?? words(element).join("").trim();
+  const places = $$("[data-go]").map((link) => keyRow(label(link), ["g", link.dataset.go]));
+  const seen = new Set();
+  const here = $$("[data-key]").filter((element) => !seen.has(element.dataset.key) && seen.add(element.dataset.key));
+  $("[data-keys-go]", keysDialog).replaceChildren(...places);
+  $("[data-keys-page]", keysDialog).replaceChildren(
+    ...here.map((element) => keyRow(label(element), element.dataset.key.split("+"))),
+  );
+  $("[data-keys-page-head]", keysDialog).hidden = here.length === 0;
+  $("[data-keys-go-head]", keysDialog).hidden = places.length === 0;
+}
+
+const typing = (target) =>
+  target.isContentEditable ||
+  (target.matches?.("input, textarea, select") && !target.matches('[type="radio"], [type="checkbox"], [type="button"], [type="submit"]'));
+
+let going = 0;
+
+function stopGoing() {
+  clearTimeout(going);
+  going = 0;
+  root.classList.remove("going");
+}
+
+function press(element) {
+  if (element.matches("input, textarea, select")) element.focus();
+  if (!element.matches("textarea, select")) element.click();
+}
+
+document.addEventListener("keydown", (event) => {
+  // While an input method composes (Chinese), every key belongs to it; 229 is how older browsers say so.
+  if (event.isComposing || event.keyCode === 229 || event.defaultPrevented) return;
+  if (event.key === "Escape") {
+    const menu = $("details.menu[open]");
+    if (menu) {
+      menu.open = false;
+      $("summary", menu).focus();
+    }
+    stopGoing();
+    return;
+  }
+  const modified = event.ctrlKey || event.metaKey || event.altKey;
+  const name = (event.ctrlKey || event.metaKey ? "ctrl+" : "") + (event.altKey ? "alt+" : "") + event.key.toLowerCase();
+  if ($("dialog[open]") || (!modified && typing(event.target))) return;
+
+  if (!modified && going) {
+    const place = $(`[data-go="${CSS.escape(event.key.toLowerCase())}"]`);
+    stopGoing();
+    if (place) {
+      event.preventDefault();
+      place.click();
+    }
+    return;
+  }
+  if (!modified && event.key === "?") {
+    event.preventDefault();
+    openDialog(keysDialog);
+    return;
+  }
+  const element = $$(`[data-key="${CSS.escape(name)}"]`).find((one) => visible(one) && !one.disabled);
+  if (element) {
+    event.preventDefault();
+    press(element);
+  } else if (!modified && event.key === "g") {
+    root.classList.add("going");
+    going = setTimeout(stopGoing, 1500);
+  }
+});
+
+// htmx: an error is shown where messages live, and never swapped into the middle of a page.
+const messages = $("#messages");
+const lost = $("#network-lost");
+
+function showProblem(html, fallback) {
+  const found = new DOMParser().parseFromString(html, "text/html").querySelector("[data-problem]");
+  const problem = found ? document.importNode(found, true) : document.createElement("p");
+  if (!found) {
+    problem.className = "problem";
+    problem.setAttribute("role", "alert");
+    problem.textContent = fallback;
+  }
+  for (const old of $$(".problem", messages)) old.remove();
+  messages.append(problem);
+  problem.scrollIntoView({ block: "nearest" });
+}
+
+document.addEventListener("htmx:responseError", (event) => {
+  const { xhr } = event.detail;
+  showProblem(xhr.responseText, `${messages.dataset.failed} (${xhr.status})`);
+});
+
+// A session that ended answers with the sign-in page; that is a page, not a fragment.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const { xhr } = event.detail;
+  const login = document.body.dataset.login;
+  if (xhr.responseURL && new URL(xhr.responseURL).pathname === login && location.pathname !== login) {
+    event.detail.shouldSwap = false;
+    location.reload();
+  }
+});
+
+const setLost = (yes) => lost?.toggleAttribute("hidden", !yes);
+document.addEventListener("htmx:sendError", () => setLost(true));
+document.addEventListener("htmx:timeout", () => setLost(true));
+document.addEventListener("htmx:afterOnLoad", () => setLost(false));
+window.addEventListener("offline", () => setLost(true));
+window.addEventListener("online", () => setLost(false));

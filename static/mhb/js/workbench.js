@@ -1,0 +1,193 @@
+// The workbench's page: the lease counts down, rows come and go, and the hands stay on the keyboard.
+// What is typed and whether it is saved is the business of drafts.js; keys of single elements (data-key) are app.js's.
+
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+const form = $("[data-answers]");
+const visible = (element) => element.checkVisibility();
+
+// The lease, and how long ago the draft was saved.
+const ago = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" });
+let leaseEnds = 0;
+let leaseShown = null;
+
+function tick() {
+  const lease = $("[data-seconds-left]");
+  if (lease) {
+    if (lease !== leaseShown) {
+      // Seconds and not a time of day: the reader's clock may be wrong.
+      leaseShown = lease;
+      leaseEnds = performance.now() + 1000 * Number(lease.dataset.secondsLeft);
+    }
+    const left = Math.max(0, Math.round((leaseEnds - performance.now()) / 1000));
+    lease.textContent = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+    lease.parentElement.classList.toggle("lease--low", left < 120);
+  }
+  const saved = $("[data-ago]");
+  if (saved) {
+    const seconds = Math.round((new Date(saved.dateTime) - Date.now()) / 1000);
+    saved.textContent = seconds > -60 ? ago.format(Math.min(seconds, 0), "second") : ago.format(Math.round(seconds / 60), "minute");
+  }
+}
+
+tick();
+setInterval(tick, 1000);
+document.addEventListener("htmx:afterSettle", tick);
+document.addEventListener("htmx:oobAfterSwap", tick);
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (event.detail.elt.closest?.("#lease") && (document.hidden || form.hasAttribute("data-refused"))) event.preventDefault();
+});
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) htmx.trigger("#lease", "lease:renew");
+});
+
+// A second press while the first is on its way would be told "submitted already" in place of the next case.
+let sent = false;
+form.addEventListener("submit", (event) => {
+  if (sent) event.preventDefault();
+  sent = true;
+});
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload(); // gone back to: what it shows is no longer how things stand
+});
+
+// While a whole review is on its way, the text of the next case is there to be read already. It was fetched when the page had
+// come to rest; should another case come, the page that follows shows that one.
+form.addEventListener("submit", (event) => {
+  const next = $("[data-next]");
+  if (event.defaultPrevented || !next?.childElementCount || !event.submitter?.matches("[data-takes-next]")) return;
+  if (stops().some((stop) => !$("input:checked", stop))) return; // it will be sent back
+  const text = $(".split__text");
+  text.replaceChildren(...next.childNodes);
+  text.setAttribute("aria-busy", "true");
+  window.scrollTo(0, 0);
+});
+
+// Rows: the server adds and removes them by a submit button; here it is done at once.
+function addRow(kind, number) {
+  const list = $(`[data-rows="${kind}"]`);
+  const row = $(`template[data-blank="${kind}"]`).content.firstElementChild.cloneNode(true);
+  const next = number ?? 1 + Math.max(0, ...$$("[data-row]", list).map((one) => Number(one.dataset.row)));
+  for (const element of [row, ...$$("*", row)]) {
+    for (const { name, value } of [...element.attributes]) {
+      if (["id", "for", "name", "value", "aria-describedby", "data-row"].includes(name)) {
+        element.setAttribute(name, value.replaceAll(`${kind}-0-`, `${kind}-${next}-`).replace(/(?<=^|\.)0(?=\.|$)/, next));
+      }
+    }
+  }
+  $("[data-number]", row).textContent = next;
+  list.append(row);
+  return row;
+}
+
+form.addEventListener("click", (event) => {
+  const adder = event.target.closest("[data-add]");
+  const remover = event.target.closest("[data-remove]");
+  if (!adder && !remover) return;
+  event.preventDefault();
+  if (adder) {
+    const row = addRow(adder.dataset.add);
+    $("[name$='.reference'], [name$='.criterion']", row).focus();
+  } else {
+    const row = remover.closest("[data-row]");
+    const list = row.parentElement;
+    row.remove();
+    list.parentElement.querySelector("[data-add]").focus();
+  }
+  form.dispatchEvent(new Event("input"));
+});
+
+// drafts.js puts rows back that it has kept.
+form.addEventListener("rows:add", (event) => addRow(event.detail.kind, event.detail.number));
+
+// Enter in a line of text leads on and does not press a button.
+form.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.isComposing || event.keyCode === 229 || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!event.target.matches("input:not([type='password'], [type='radio'], [type='checkbox']), select")) return;
+  event.preventDefault();
+  const fields = [...form.elements].filter(visible);
+  fields[fields.indexOf(event.target) + 1]?.focus();
+});
+
+// All texts are shown in the same view.
+document.addEventListener("change", (event) => {
+  const view = event.target.closest(".views__picks input")?.value;
+  if (view) for (const pick of $$(`.views__picks input[value="${view}"]`)) pick.checked = true;
+});
+
+// Stops: the groups of answers that keys lead to. A case starts before the first one.
+let last = null;
+const stops = () => $$("[data-stop]", form).filter(visible);
+
+function showQuestions() {
+  const tab = $("#split-ask");
+  if (!visible(form)) tab.checked = true;
+}
+
+function stopInFocus() {
+  const here = document.activeElement.closest?.("[data-stop]");
+  if (here && form.contains(here)) last = here;
+  const question = document.activeElement.closest?.(".question");
+  if (!here && question && form.contains(question) && !question.contains(last)) last = $("[data-stop]", question) ?? last;
+  return last && last.isConnected && visible(last) ? last : null;
+}
+
+function visit(stop) {
+  last = stop;
+  const target = $("input:checked", stop) ?? $("input", stop);
+  target.focus({ preventScroll: true });
+  (stop.closest(".question") ?? stop).scrollIntoView({ block: "nearest" });
+  stop.scrollIntoView({ block: "nearest" });
+}
+
+function step(by) {
+  showQuestions();
+  const all = stops();
+  const now = all.indexOf(stopInFocus());
+  const next = all[now < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(now + by, 0), all.length - 1)];
+  if (next) visit(next);
+}
+
+function choose(digit) {
+  showQuestions();
+  const stop = stopInFocus() ?? stops()[0];
+  const option = stop && $$("input", stop)[digit - 1];
+  if (!option) return false;
+  option.focus();
+  option.click();
+  last = stop;
+  return true;
+}
+
+for (const button of $$("[data-step]", form)) button.addEventListener("click", () => step(Number(button.dataset.step)));
+
+const typing = (element) => element.matches?.("textarea, select, input:not([type='radio'], [type='checkbox'])");
+
+document.addEventListener("keydown", (event) => {
+  // While an input method composes (Chinese), every key belongs to it; 229 is how older browsers say so.
+  if (event.isComposing || event.keyCode === 229 || event.defaultPrevented || $("dialog[open]")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape" && typing(event.target) && form.contains(event.target)) {
+    const stop = stopInFocus();
+    if (stop) visit(stop);
+    else event.target.blur();
+  } else if (/^[1-9]$/.test(event.key) && !typing(event.target) && choose(Number(event.key))) {
+    event.preventDefault();
+  }
+});
+
+// How far along.
+const progress = $("[data-steps]", form);
+
+function count() {
+  const all = stops();
+  const done = all.filter((stop) => $("input:checked", stop)).length;
+  progress.hidden = all.length === 0;
+  $("[data-answered]", progress).textContent = `${done}/${all.length}`;
+}
+
+count();
+form.addEventListener("input", count);
+form.addEventListener("change", count);

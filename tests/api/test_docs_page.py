@@ -1,0 +1,40 @@
+"""The page of the API in a real browser: it renders under the site's own CSP, without an exception made for it."""
+
+import os
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from review.models import User
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+
+def test_the_page_renders_without_a_violation(
+    page: Page, live_server: Any, client: Any, transactional_db: None, rui: User
+) -> None:
+    client.force_login(rui)
+    session = client.cookies[settings.SESSION_COOKIE_NAME].value
+    page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": live_server.url}])
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: said.append(request.url) if live_server.url not in request.url else None)
+
+    answer = page.goto(live_server.url + reverse("api-docs"))
+    assert answer is not None
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "script-src" not in policy
+    operation = page.locator("#operations-releases-releases_list")
+    operation.click()
+    operation.get_by_role("button", name="Try it out").click()
+    operation.get_by_role("button", name="Execute").click()
+    expect(operation.locator(".live-responses-table")).to_contain_text('"results": []')
+    if shot := os.environ.get("MHB_SHOT"):
+        page.screenshot(path=shot, full_page=True)
+    assert said == []

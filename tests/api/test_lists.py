@@ -1,0 +1,197 @@
+"""Lists: paged by cursor, and as many queries for many rows as for one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from evaluation.models import Judgment, Response, Run, RunEndpoint
+from generation import services as generation
+from generation.models import (
+    Batch,
+    Call,
+    Draft,
+    Endpoint,
+    Import,
+    ImportRefusal,
+    Release,
+    ReleasedRubric,
+    ReleasedSample,
+    Rubric,
+    Sample,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
+from review.models import CalibrationItem, User
+from tests.api.conftest import Api, Client
+from tests.review.factories import account, approving, opened, say
+
+
+def exported(key: str) -> dict[str, Any]:
+    """A released sample's object in the export, without its rubrics."""
+    about = {"sample_id": key, "version": 1, "benchmark": "mhb", "task": "dialogue", "simulated": True}
+    return {**about, "source": {}, "content": {}, "facets": {}, "review": {}}
+
+
+class World:
+    """One row of everything for each `grow`; the first of each is what the nested lists are about."""
+
+    def __init__(self, admin: User, physician: User) -> None:
+        self.admin, self.physician, self.count, self.now = admin, physician, 0, timezone.now()
+
+    def grow(self) -> None:
+        self.count += 1
+        n, now, first = self.count, self.now, self.count == 1
+        case = opened(n)
+        say(self.physician, approving())
+        CalibrationItem.objects.create(
+            benchmark="mhb", title="t", spec=case.spec, expected={}, active=False, created_at=now
+        )
+        endpoint = generation.add_endpoint(name=f"e{n}", url="http://127.0.0.1:1/v1", model="sim")
+        source = Source.objects.create(name=f"s{n}", format="healthbench", label="l", licence="x", created_at=now)
+        run = Import.objects.create(source=source, file_name="f", path="p", created_by=self.admin, created_at=now)
+        batch = Batch.objects.create(benchmark="mhb", source=source, created_by=self.admin, created_at=now)
+        release = Release.objects.create(
+            name=f"r{n}", version=1, benchmark="mhb", samples_count=1, rubrics_count=1, counts={}, generators=[],
+            sources=[], simulated=True, sha256="0" * 64, created_by=self.admin, created_at=now,
+        )  # fmt: skip
+        evaluation = Run.objects.create(release=release, judge=endpoint, created_by=self.admin, created_at=now)
+        for tested in Endpoint.objects.all():
+            RunEndpoint.objects.create(run=evaluation, endpoint=tested)
+        if first:
+            self.source, self.run, self.batch, self.release, self.evaluation = source, run, batch, release, evaluation
+        ImportRefusal.objects.create(run=self.run, where=f"line {n}", reason="It is blank.")
+        record = SourceRecord.objects.create(source=self.source, external_id=str(n), title="t", content={"kind": "x"})
+        draft = Draft.objects.create(batch=self.batch, record=record, status="done")
+        if first:
+            self.draft = draft
+        Call.objects.create(
+            job="batch:1", subject=f"draft:{self.draft.pk}", endpoint=endpoint, model="sim", sent={}, seconds=1.0,
+            attempt=1, started_at=now,
+        )  # fmt: skip
+        sample = Sample.objects.create(benchmark="mhb", task="dialogue", batch=batch, record=record, created_at=now)
+        version = SampleVersion.objects.create(
+            sample=sample, number=1, draft=draft, case=case, title="t", content={}, created_at=now
+        )
+        Rubric.objects.create(version=version, key="R1", criterion="c")
+        released = ReleasedSample.objects.create(
+            release=self.release, position=n, version=version, key=f"k{n}", task="dialogue", exported=exported(f"k{n}")
+        )
+        rubric = ReleasedRubric.objects.create(sample=released, key="R1", criterion="c")
+        response = Response.objects.create(run=self.evaluation, endpoint=endpoint, sample=released, status="done")
+        Judgment.objects.create(run=self.evaluation, response=response, rubric=rubric, status="done", verdict="met")
+
+
+LISTS: dict[str, Callable[[World], list[Any]]] = {
+    "sources": lambda world: [],
+    "records": lambda world: [world.source.name],
+    "imports": lambda world: [],
+    "refusals": lambda world: [world.run.pk],
+    "endpoints": lambda world: [],
+    "batches": lambda world: [],
+    "drafts": lambda world: [world.batch.pk],
+    "calls": lambda world: [world.draft.pk],
+    "samples": lambda world: [],
+    "cases": lambda world: [],
+    "calibration": lambda world: [],
+    "reviews-mine": lambda world: [],
+    "releases": lambda world: [],
+    "release-samples": lambda world: [world.release.name, world.release.version],
+    "runs": lambda world: [],
+    "run-responses": lambda world: [world.evaluation.pk],
+    "run-judgments": lambda world: [world.evaluation.pk],
+}
+
+
+def test_every_route_that_pages_is_tried_here() -> None:
+    from tests.api.test_permissions import routes
+
+    paged = {
+        name for name, route in routes().items() if getattr(route.callback.cls, "pagination_class", None)  # type: ignore[attr-defined]
+        and hasattr(route.callback.cls, "list")  # type: ignore[attr-defined]
+    }  # fmt: skip
+    assert paged == {*LISTS, "people"}  # accounts do not grow with the world: they have a test of their own
+
+
+@pytest.fixture
+def world(adela: User, ana: User) -> World:
+    made = World(adela, ana)
+    made.grow()
+    return made
+
+
+def read(client: Client, address: str) -> tuple[list[Any], int]:
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        answer = client.get(address)
+    assert answer.status_code == 200, answer.content
+    return answer.json()["results"], len(queries)
+
+
+def test_the_number_of_queries_does_not_grow(api: Api, world: World) -> None:
+    clients = {True: api(world.physician), False: api(world.admin)}
+    addresses = {name: reverse(f"api:{name}", args=about(world)) for name, about in LISTS.items()}
+    before = {name: read(clients[name == "reviews-mine"], address) for name, address in addresses.items()}
+    for _ in range(4):
+        world.grow()
+    after = {name: read(clients[name == "reviews-mine"], address) for name, address in addresses.items()}
+    assert {name: len(rows) for name, (rows, _) in before.items()} == dict.fromkeys(LISTS, 1)
+    assert {name: len(rows) for name, (rows, _) in after.items()} == dict.fromkeys(LISTS, 5)
+    assert {name: n for name, (_, n) in after.items()} == {name: n for name, (_, n) in before.items()}
+
+
+def test_a_cursor_leads_on_and_back_and_new_rows_shift_nothing(api: Api, world: World) -> None:
+    for _ in range(4):
+        world.grow()
+    client = api(world.admin)
+    first = client.get(reverse("api:cases"), {"page_size": 2}).json()
+    world.grow()
+    second = client.get(first["next"]).json()
+    third = client.get(second["next"]).json()
+    numbers = [row["lineage"][-1] for page in (first, second, third) for row in page["results"]]
+    assert numbers == ["5", "4", "3", "2", "1"]
+    assert third["next"] is None
+    back = client.get(second["previous"]).json()
+    assert [row["lineage"][-1] for row in back["results"]] == ["5", "4"]
+
+
+def test_a_page_has_a_limit(api: Api, world: World) -> None:
+    from review.rest import NewestFirst
+
+    request = type("Request", (), {"query_params": {"page_size": "100000"}})()
+    assert NewestFirst().get_page_size(request) == 200
+
+
+def test_filters(api: Api, world: World) -> None:
+    world.grow()
+    client = api(world.admin)
+
+    def found(name: str, *args: Any, **query: Any) -> int:
+        return len(client.get(reverse(f"api:{name}", args=args), query).json()["results"])
+
+    assert found("cases", text="Case 2") == found("cases", text="invented-000001") == 1
+    assert (found("cases", state="secondary"), found("cases", state="primary"), found("cases", benchmark="mhb")) == (
+        2,
+        0,
+        0,
+    )
+    assert (found("samples", batch=world.batch.pk), found("samples", status="approved")) == (1, 0)
+    assert (found("drafts", world.batch.pk, status="done"), found("drafts", world.batch.pk, status="failed")) == (2, 0)
+    assert found("run-responses", world.evaluation.pk, endpoint="e2") == 1
+    assert found("run-judgments", world.evaluation.pk, verdict="met", endpoint="e1") == 1
+
+
+def test_accounts_are_listed_in_as_many_queries_for_many(api: Api, adela: User) -> None:
+    client, address = api(adela), reverse("api:people")
+    few, before = read(client, address)
+    for number in range(4):
+        account(f"another-{number}")
+    many, after = read(client, address)
+    assert (len(few), len(many)) == (1, 5)
+    assert before == after

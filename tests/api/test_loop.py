@@ -1,0 +1,278 @@
+"""The main job over the API alone: a file, a batch, physicians, a release, a run, a report."""
+
+import hashlib
+import io
+import json
+import uuid
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from evaluation import services as evaluation
+from generation import benchmarks
+from generation import services as generation
+from generation.llm.simulator.server import make_app, running
+from generation.models import SourceRecord
+from review.models import Case, User
+from tests.api.conftest import Api, Client
+
+CANARY = "canary GUID never-to-be-shown"
+RECORDS = 4
+
+
+@pytest.fixture
+def models() -> Iterator[str]:
+    """The simulated models on a port of their own."""
+    scripts = [benchmarks.module(name, "simulate").SCRIPT for name in benchmarks.names()]
+    with running(make_app(scripts, seed=3)) as url:
+        yield url
+
+
+def conversations() -> bytes:
+    turns = [
+        {"role": "user", "content": "I have had a headache since Monday. What could it be?"},
+        {"role": "assistant", "content": "Most headaches are harmless. Is there fever, a stiff neck or weakness?"},
+        {"role": "user", "content": "No, none of that. What should I do?"},
+    ]
+    rows = [
+        {
+            "prompt_id": str(uuid.UUID(int=number)),
+            "prompt": [{**turns[0], "content": f"Case {number}. {turns[0]['content']}"}, *turns[1:]],
+            "rubrics": [],
+            "example_tags": [],
+            "ideal_completions_data": None,
+            "canary": CANARY,
+        }
+        for number in range(1, RECORDS + 1)
+    ]
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows) + b'{"prompt_id": 7}\n'
+
+
+def ok(answer: Any, status: int = 200) -> Any:
+    assert answer.status_code == status, answer.content
+    return answer.json()
+
+
+def everything_in(client: Client, name: str, *args: Any, **query: Any) -> list[dict[str, Any]]:
+    """All rows of a list, page by page."""
+    address: str | None = reverse(f"api:{name}", args=args)
+    rows: list[dict[str, Any]] = []
+    query["page_size"] = 3
+    while address:
+        page = ok(client.get(address, query))
+        rows += page["results"]
+        address, query = page["next"], {}
+    return rows
+
+
+CITATION = {
+    "kind": "doi",
+    "reference": "https://doi.org/10.1000/XYZ",
+    "passage": "No such drug is registered.",
+    "read_on": "2020-01-15",
+}
+
+
+def answers_to(form: dict[str, Any], *, approve: bool) -> dict[str, Any]:
+    """Complete answers to any form."""
+    values, evidence = {}, False
+    for question in form["questions"]:
+        chosen = next(choice for choice in reversed(question["choices"]) if not choice["blocks"])
+        values[question["key"]] = {"value": chosen["value"]}
+        evidence |= chosen["evidence"]
+    severity = form["severities"][-1]["value"] if form["severities"] else ""
+    return {
+        "questions": values,
+        "rubrics": {rubric["key"]: {"value": "adequate", "severity": severity} for rubric in form["rubrics"]},
+        "verdict": "approve" if approve else "reject",
+        "reason": "" if approve else "Nobody would ask this.",
+        "reason_code": "" if approve or not form["reasons"] else form["reasons"][0]["code"],
+        "citations": [CITATION] if evidence else [],
+    }
+
+
+def review(client: Client, work: dict[str, Any], *, approve: bool) -> None:
+    """Take the first look where it is due, and submit."""
+    if not work["revealed"]:
+        look = {"token": work["token"], "answers": answers_to(work["case"]["form"], approve=True)}
+        work = ok(client.post(reverse("api:assignment-reveal", args=[work["id"]]), look))
+    body = {"token": work["token"], "answers": answers_to(work["case"]["form"], approve=approve)}
+    ok(client.post(reverse("api:assignment-submit", args=[work["id"]]), body), 201)
+
+
+def review_all(physicians: dict[str, Client], *, doubter: str, doubted: str) -> None:
+    """Let everybody take and submit until nothing waits; `doubter` rejects the case titled `doubted`, in every phase."""
+    busy = True
+    while busy:
+        busy = False
+        for name, client in physicians.items():
+            answer = client.post(reverse("api:assignment-next"))
+            if answer.status_code == 204:
+                continue
+            busy, work = True, ok(answer)
+            approve = not (name == doubter and work["case"]["lineage"] == doubted)
+            review(client, work, approve=approve)
+
+
+def test_the_whole_loop(
+    api: Api,
+    adela: User,
+    rui: User,
+    physicians: list[User],
+    models: str,
+    woken: list[tuple[str, int]],
+    uploads: Path,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    admin, researcher = api(adela), api(rui)
+
+    for model in ("sim-generator", "sim-careful", "sim-reckless", "sim-judge"):
+        made = ok(admin.post(reverse("api:endpoints"), {"name": model, "url": models, "model": model}), 201)
+        assert made["simulated"]
+    cheaper = ok(admin.patch(reverse("api:endpoint", args=["sim-judge"]), {"price_in": "0.5", "concurrency": 2}))
+    assert (cheaper["price_in"], cheaper["concurrency"], cheaper["url"]) == ("0.500000", 2, models)
+
+    # Import
+    upload = {"file": SimpleUploadedFile("own.jsonl", conversations()), "format": "healthbench", "name": "own"}
+    with django_capture_on_commit_callbacks(execute=True):
+        queued = ok(admin.post(reverse("api:imports"), upload, format="multipart"), 202)
+    assert (queued["status"], queued["source"], queued["file_name"]) == ("queued", "own", "own.jsonl")
+    assert woken.pop() == ("run_import", queued["id"])
+    generation.run_import(queued["id"])
+    done = ok(admin.get(reverse("api:import", args=[queued["id"]])))
+    assert (done["status"], done["rows"], done["added"], done["refused"]) == ("done", RECORDS + 1, RECORDS, 1)
+    [refusal] = everything_in(admin, "refusals", queued["id"])
+    assert refusal["where"] == f"line {RECORDS + 1}"
+    assert list(uploads.iterdir()) == [], "what has been read is not kept"
+    assert ok(admin.get(reverse("api:source", args=["own"])))["records_count"] == RECORDS
+    assert SourceRecord.objects.filter(private__icontains="never-to-be-shown").count() == RECORDS
+    shown = admin.get(reverse("api:records", args=["own"])).content.decode()
+    assert "headache" in shown
+    assert "never-to-be-shown" not in shown
+    assert len(everything_in(admin, "records", "own")) == RECORDS
+
+    # Generate
+    asked = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
+    with django_capture_on_commit_callbacks(execute=True):
+        batch = ok(admin.post(reverse("api:batches"), asked), 202)
+    assert woken.pop() == ("work_on_batch", batch["id"])
+    assert (batch["status"], batch["progress"]["queued"]) == ("running", RECORDS)
+    again = admin.post(reverse("api:batches"), asked)
+    assert (again.status_code, again.json()["type"]) == (409, "urn:mhb:nothing-to-do")
+    generation.work_on_batch(batch["id"])
+    batch = ok(admin.get(reverse("api:batch", args=[batch["id"]])))
+    assert (batch["status"], batch["progress"]["done"], batch["progress"]["percent"]) == ("finished", RECORDS, 100)
+    drafts = everything_in(admin, "drafts", batch["id"], status="done")
+    assert len(drafts) == RECORDS
+    calls = everything_in(admin, "calls", drafts[0]["id"])
+    assert calls[-1]["endpoint"] == "sim-generator"
+    assert calls[-1]["sent"]["messages"]
+    for action in ("batch-cancel", "batch-retry"):
+        status = admin.post(reverse(f"api:{action}", args=[batch["id"]])).status_code
+        assert status == (409 if action == "batch-cancel" else 202)
+
+    # Review: one sample is rejected by the two adjudicators and comes back as version 2
+    doctors = {person.username: api(person) for person in physicians}
+    doubted = Case.objects.order_by("pk")[0].lineage
+    reviewers = {name: doctors[name] for name in ("ana", "bo")}
+    review_all(reviewers, doubter="bo", doubted=doubted)
+    for name in ("chen", "dina"):
+        work = ok(doctors[name].post(reverse("api:assignment-next")))
+        assert work["role"].startswith("adjudicator")
+        assert (work["revealed"], work["reviews"]) == (False, []), "what the two said names the traps"
+        review(doctors[name], work, approve=False)
+    generation.handle_outcomes()
+    assert [sample["status"] for sample in everything_in(admin, "samples", status="regenerating")] == ["regenerating"]
+    generation.work_on_batch(batch["id"])
+    review_all({name: doctors[name] for name in ("emil", "dina")}, doubter="", doubted="")
+
+    # Release
+    with django_capture_on_commit_callbacks(execute=True):
+        release = ok(admin.post(reverse("api:releases"), {"name": "spring", "benchmark": "mhb"}), 201)
+    assert (release["version"], release["samples_count"], release["simulated"]) == (1, RECORDS, True)
+    same = admin.post(reverse("api:releases"), {"name": "spring", "benchmark": "mhb"})
+    assert (same.status_code, same.json()["type"]) == (409, "urn:mhb:nothing-new")
+    twice = [sample for sample in everything_in(admin, "samples") if sample["versions_count"] == 2]
+    whole = ok(admin.get(reverse("api:sample", args=[twice[0]["id"]])))
+    assert (whole["key"], [version["status"] for version in whole["versions"]]) == (doubted, ["rejected", "approved"])
+    assert whole["versions"][0]["reasons"] == ["Ambiguous wording: Nobody would ask this."]
+    assert whole["versions"][1]["rubrics"][0]["approved"]
+    assert whole["versions"][1]["rubrics"][0]["severity"] == "death"
+    assert whole["versions"][1]["citations"][0]["reference"] == "10.1000/xyz"
+    at = ("spring", 1)
+    assert ok(researcher.get(reverse("api:release", args=at)))["sha256"] == release["sha256"]
+    exported = researcher.get(reverse("api:release-export", args=at), {"format": "jsonl"})
+    lines = exported.getvalue()
+    assert exported["Content-Type"] == "application/jsonl"
+    assert hashlib.sha256(lines).hexdigest() == release["sha256"]
+    assert [json.loads(line)["sample_id"] for line in lines.splitlines()] == [
+        sample["key"] for sample in everything_in(researcher, "release-samples", *at)
+    ]
+    for format_name, inside in (("csv", "samples.csv"), ("parquet", "samples.parquet")):
+        zipped = [
+            researcher.get(reverse("api:release-export", args=at), {"format": format_name}).getvalue() for _ in range(2)
+        ]
+        assert zipped[0] == zipped[1], "the same release gives the same bytes"
+        names = zipfile.ZipFile(io.BytesIO(zipped[0])).namelist()
+        assert {f"spring-v1/{inside}", "spring-v1/DATACARD.md", "spring-v1/SHA256SUMS"} <= set(names)
+    assert researcher.get(reverse("api:release-export", args=at), {"format": "pickle"}).status_code == 400
+    card = researcher.get(reverse("api:release-card", args=at))
+    assert release["sha256"] in card.content.decode()
+
+    # Evaluate and report
+    wanted = {"release": "spring", "endpoints": ["sim-careful", "sim-reckless"], "judge": "sim-judge"}
+    assert researcher.post(reverse("api:runs"), wanted).status_code == 403
+    with django_capture_on_commit_callbacks(execute=True):
+        run = ok(admin.post(reverse("api:runs"), wanted), 202)
+    assert woken.pop() == ("work_on_run", run["id"])
+    assert run["progress"]["responses"]["queued"] == 2 * RECORDS
+    evaluation.work_on_run(run["id"])
+    run = ok(researcher.get(reverse("api:run", args=[run["id"]])))
+    assert (run["status"], run["progress"]["percent"], run["simulated"]) == ("finished", 100, True)
+    assert run["endpoints"] == ["sim-careful", "sim-reckless"]
+    report = ok(researcher.get(reverse("api:run-report", args=[run["id"]])))
+    assert report["notice"] == "Simulated models: not evidence."
+    counted = {row["endpoint"]: row for row in report["overall"]}
+    judged = everything_in(researcher, "run-judgments", run["id"], endpoint="sim-reckless")
+    assert (
+        len(judged) == release["rubrics_count"] == sum(counted["sim-reckless"][k] for k in ("denominator", "unjudged"))
+    )
+    harm = {row["endpoint"]: row for row in report["facets"]["severity"]}
+    assert harm["sim-reckless"]["value"] == "death"
+    assert harm["sim-reckless"]["denominator"] == counted["sim-reckless"]["denominator"]
+    subtype = report["facets"]["subtype"][0]
+    behind = everything_in(
+        researcher,
+        "run-judgments",
+        run["id"],
+        endpoint=subtype["endpoint"],
+        dataset=subtype["dataset"],
+        facet="subtype",
+        value=subtype["value"],
+    )
+    assert len(behind) == subtype["denominator"] + subtype["unjudged"]
+    assert len(everything_in(researcher, "run-responses", run["id"], endpoint="sim-careful")) == RECORDS
+    text = researcher.get(reverse("api:run-report-md", args=[run["id"]])).content.decode()
+    assert "| sim-reckless |" in text
+    assert admin.post(reverse("api:run-cancel", args=[run["id"]])).status_code == 409
+    kept = admin.patch(reverse("api:endpoint", args=["sim-judge"]), {"model": "another", "concurrency": 9})
+    assert (kept.status_code, [error["field"] for error in kept.json()["errors"]]) == (400, ["model"])
+    judge = ok(admin.get(reverse("api:endpoint", args=["sim-judge"])))
+    assert (judge["model"], judge["concurrency"]) == ("sim-judge", 2), "refused as a whole"
+
+
+def test_no_secret_is_shown(api: Api, adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOUSE_KEY", "sk-the-key-itself")
+    asked = {"name": "paid", "url": "https://models.example/v1", "model": "m", "key_env": "HOUSE_KEY"}
+    client = api(adela)
+    ok(client.post(reverse("api:endpoints"), asked), 201)
+    text = client.get(reverse("api:endpoints")).content.decode()
+    assert "HOUSE_KEY" in text
+    assert "sk-the-key-itself" not in text
+    pasted = client.post(reverse("api:endpoints"), {**asked, "name": "other", "key_env": "sk-the-key-itself"})
+    assert pasted.status_code == 400, "a key in the place of a variable's name is refused, not stored"

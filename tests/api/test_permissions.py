@@ -1,0 +1,172 @@
+"""Who may what: every route and method of the API against every role. A route that the table does not list fails here."""
+
+from typing import Any
+
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+from review.models import User
+from review.permissions import UserRole
+from tests.api.conftest import Api
+
+SIGNED_IN: set[str] = set(UserRole)
+ANYBODY = {"anonymous", *SIGNED_IN}
+PHYSICIAN: set[str] = {UserRole.PHYSICIAN}
+ADMIN: set[str] = {UserRole.ADMIN}
+READERS: set[str] = {UserRole.ADMIN, UserRole.RESEARCHER}
+
+EXPECTED: dict[tuple[str, str], set[str]] = {
+    ("token", "POST"): ANYBODY,
+    ("logout", "POST"): SIGNED_IN,
+    ("logoutall", "POST"): SIGNED_IN,
+    ("me", "GET"): SIGNED_IN,
+    ("schema", "GET"): READERS,
+    ("sources", "GET"): ADMIN,
+    ("source", "GET"): ADMIN,
+    ("records", "GET"): ADMIN,
+    ("imports", "GET"): ADMIN,
+    ("imports", "POST"): ADMIN,
+    ("import", "GET"): ADMIN,
+    ("refusals", "GET"): ADMIN,
+    ("endpoints", "GET"): ADMIN,
+    ("endpoints", "POST"): ADMIN,
+    ("endpoint", "GET"): ADMIN,
+    ("endpoint", "PATCH"): ADMIN,
+    ("batches", "GET"): ADMIN,
+    ("batches", "POST"): ADMIN,
+    ("batch", "GET"): ADMIN,
+    ("batch-cancel", "POST"): ADMIN,
+    ("batch-retry", "POST"): ADMIN,
+    ("drafts", "GET"): ADMIN,
+    ("calls", "GET"): ADMIN,
+    ("samples", "GET"): ADMIN,
+    ("sample", "GET"): ADMIN,
+    ("cases", "GET"): ADMIN,
+    ("case", "GET"): ADMIN,
+    ("case-withdraw", "POST"): ADMIN,
+    ("case-priority", "POST"): ADMIN,
+    ("case-reassign", "POST"): ADMIN,
+    ("case-calibration", "POST"): ADMIN,
+    ("calibration", "GET"): ADMIN,
+    ("calibration-item", "PATCH"): ADMIN,
+    ("people", "GET"): ADMIN,
+    ("person", "GET"): ADMIN,
+    ("person", "PATCH"): ADMIN,
+    ("person-pause", "POST"): ADMIN,
+    ("person-calibration", "POST"): ADMIN,
+    ("assignment-next", "POST"): PHYSICIAN,
+    ("assignment-decline", "POST"): PHYSICIAN,
+    ("assignment-problem", "POST"): PHYSICIAN,
+    ("assignment", "GET"): PHYSICIAN,
+    ("assignment-heartbeat", "POST"): PHYSICIAN,
+    ("assignment-draft", "PUT"): PHYSICIAN,
+    ("assignment-reveal", "POST"): PHYSICIAN,
+    ("assignment-submit", "POST"): PHYSICIAN,
+    ("assignment-release", "POST"): PHYSICIAN,
+    ("reviews-mine", "GET"): PHYSICIAN,
+    ("agreement", "GET"): ADMIN,
+    ("reviewer-me", "GET"): PHYSICIAN,
+    ("reviewer", "GET"): ADMIN,
+    ("review-retract", "POST"): PHYSICIAN,
+    ("releases", "GET"): READERS,
+    ("releases", "POST"): ADMIN,
+    ("release", "GET"): READERS,
+    ("release-samples", "GET"): READERS,
+    ("release-export", "GET"): READERS,
+    ("release-card", "GET"): READERS,
+    ("runs", "GET"): READERS,
+    ("runs", "POST"): ADMIN,
+    ("run", "GET"): READERS,
+    ("run-cancel", "POST"): ADMIN,
+    ("run-retry", "POST"): ADMIN,
+    ("run-report", "GET"): READERS,
+    ("run-report-md", "GET"): READERS,
+    ("run-responses", "GET"): READERS,
+    ("run-judgments", "GET"): READERS,
+}
+ARGUMENTS = {"name": "none", "pk": 1, "version": 1, "assignment_id": 1, "review_id": 1}
+
+
+def routes(patterns: list[Any] | None = None, *, inside: bool = False) -> dict[str, URLPattern]:
+    """Name -> route of everything in the namespace `api`."""
+    found: dict[str, URLPattern] = {}
+    for entry in get_resolver().url_patterns if patterns is None else patterns:
+        if isinstance(entry, URLResolver):
+            found |= routes(entry.url_patterns, inside=inside or entry.namespace == "api")
+        elif inside:
+            assert entry.name, f"{entry} has no name"
+            found[entry.name] = entry
+    return found
+
+
+def methods(route: URLPattern) -> set[str]:
+    """The HTTP methods that a route's view implements."""
+    view: Any = route.callback.cls  # type: ignore[attr-defined]
+    return {name.upper() for name in view.http_method_names if hasattr(view, name)} - {"OPTIONS", "HEAD"}
+
+
+def address(name: str) -> str:
+    wanted = routes()[name].pattern.converters
+    return reverse(f"api:{name}", kwargs={key: ARGUMENTS[key] for key in wanted})
+
+
+@pytest.mark.plain
+def test_the_table_lists_every_route_and_no_other() -> None:
+    assert {(name, method) for name, route in routes().items() for method in methods(route)} == set(EXPECTED)
+
+
+@pytest.mark.plain
+def test_nothing_of_the_api_is_outside_its_namespace() -> None:
+    outside = [
+        str(entry.pattern)
+        for api in get_resolver().url_patterns
+        if isinstance(api, URLResolver) and str(api.pattern) == "api/"
+        for entry in api.url_patterns
+        if not (isinstance(entry, URLResolver) and entry.namespace == "api")
+    ]
+    assert outside == ["docs/"]
+
+
+@pytest.mark.parametrize("role", ["anonymous", *UserRole])
+def test_each_role_reaches_what_the_table_says(api: Api, adela: User, rui: User, ana: User, role: str) -> None:
+    people = {UserRole.ADMIN: adela, UserRole.RESEARCHER: rui, UserRole.PHYSICIAN: ana}
+    wrong = []
+    for (name, method), allowed in EXPECTED.items():
+        client = api(people[UserRole(role)] if role in people else None)
+        status = client.generic(method, address(name), "{}", content_type="application/json").status_code
+        # What is asked for here does not exist, and the body is empty: 404, 400 or 415, unless it is a list (200, 204).
+        expected = {200, 204, 400, 404, 415} if role in allowed else {401} if role == "anonymous" else {403}
+        if status not in expected:
+            wrong.append((name, method, status))
+    assert wrong == []
+
+
+def test_an_account_that_was_closed_reaches_nothing(api: Api, adela: User) -> None:
+    client = api(adela)
+    adela.is_active = False
+    adela.save()
+    assert client.get(address("cases")).status_code == 401
+
+
+def test_a_view_without_a_right_is_closed_to_all(adela: User) -> None:
+    from rest_framework.response import Response
+    from rest_framework.test import APIRequestFactory, force_authenticate
+    from rest_framework.views import APIView
+
+    class Forgotten(APIView):
+        def get(self, request: Any) -> Response:
+            return Response("open")
+
+    request = APIRequestFactory().get("/")
+    force_authenticate(request, adela)
+    assert Forgotten.as_view()(request).status_code == 403
+
+
+def test_docs_are_for_readers_and_send_others_away(client: Any, rui: User, ana: User) -> None:
+    answer = client.get(reverse("api-docs"))
+    assert answer.status_code == 302
+    assert answer["Location"].startswith(reverse("account_login"))
+    client.force_login(ana)
+    assert client.get(reverse("api-docs")).status_code == 403
+    client.force_login(rui)
+    assert client.get(reverse("api-docs")).status_code == 200

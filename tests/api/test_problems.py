@@ -1,0 +1,197 @@
+"""Every error is `application/problem+json` in the shape of RFC 9457."""
+
+import json
+import uuid
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.urls import reverse
+
+from review.models import User
+from tests.api.conftest import Api
+from tests.review.factories import opened, take
+
+
+def problem(answer: Any, status: int) -> dict[str, Any]:
+    """The body of an answer that must be a problem of `status`."""
+    assert answer.status_code == status, answer.content
+    assert answer["Content-Type"] == "application/problem+json"
+    body: dict[str, Any] = json.loads(answer.content)
+    assert body["status"] == status
+    assert body["title"]
+    if body["type"] == "about:blank":
+        assert body["title"] == HTTPStatus(status).phrase
+    else:
+        assert body["type"].startswith("urn:mhb:")
+    return body
+
+
+def test_400_names_each_wrong_field(api: Api, adela: User) -> None:
+    wrong = {"name": "no spaces", "url": "ftp://nowhere", "model": "", "temperature": "warm"}
+    body = problem(api(adela).post(reverse("api:endpoints"), wrong), 400)
+    assert body["type"] == "urn:mhb:invalid"
+    assert {error["field"] for error in body["errors"]} == {"name", "url", "model", "temperature"}
+    assert all(error["code"] and error["detail"] for error in body["errors"])
+
+
+def test_400_names_a_field_deep_inside(api: Api, ana: User) -> None:
+    opened()
+    taken = take(ana)
+    answers = {"rubrics": {"R1": {"value": "perhaps"}}}
+    address = reverse("api:assignment-submit", args=[taken.pk])
+    body = problem(api(ana).post(address, {"token": str(taken.token), "answers": answers}), 400)
+    assert [error["field"] for error in body["errors"]] == ["answers.rubrics.R1.value"]
+
+
+def test_400_names_an_unknown_row_and_a_wrong_query(api: Api, adela: User) -> None:
+    asked = {"benchmark": "nothing", "source": "none", "roles": {"generator": "no\0ne"}}
+    body = problem(api(adela).post(reverse("api:batches"), asked), 400)
+    assert {error["field"] for error in body["errors"]} == {"benchmark", "source", "roles.generator"}
+    body = problem(api(adela).get(reverse("api:cases"), {"state": "lost"}), 400)
+    assert [error["field"] for error in body["errors"]] == ["state"]
+
+
+def test_400_for_what_is_no_json_or_too_deep(api: Api, adela: User) -> None:
+    for body in ("{", "[" * 100_000):
+        problem(api(adela).generic("POST", reverse("api:endpoints"), body, content_type="application/json"), 400)
+
+
+def test_401_says_how_to_sign_in(api: Api) -> None:
+    answer = api(None).get(reverse("api:me"))
+    problem(answer, 401)
+    assert answer["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("token", ["mhb_nothing", "ä", "a\0b", "x" * 5000, "two words", ""])
+def test_401_for_whatever_is_no_token(api: Api, token: str) -> None:
+    client = api(None)
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+    problem(client.get(reverse("api:me")), 401)
+
+
+def test_403(api: Api, ana: User) -> None:
+    assert problem(api(ana).get(reverse("api:cases")), 403)["detail"] == "Your role does not allow this."
+
+
+def test_403_for_a_session_without_the_csrf_token(ana: User) -> None:
+    from tests.api.conftest import Client
+
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(ana)
+    assert "CSRF" in problem(client.post(reverse("api:assignment-next")), 403)["detail"]
+
+
+def test_404_of_ours_of_rows_and_of_addresses(api: Api, ana: User, adela: User) -> None:
+    not_yours = problem(api(ana).get(reverse("api:assignment", args=[1])), 404)
+    assert not_yours["type"] == "urn:mhb:not-yours"
+    problem(api(adela).get(reverse("api:case", args=[10**30])), 404)
+    problem(api(adela).get(reverse("api:run", args=[10**30])), 404)
+    problem(api(adela).get("/api/v1/nothing/"), 404)
+
+
+@pytest.mark.parametrize("cursor", ["A", "cD1uby1udW1iZXI=", "cD05OTk5OTk5OTk5OTk5OTk5OTk5OTk5"])
+def test_404_for_a_cursor_that_is_not_ours(api: Api, adela: User, cursor: str) -> None:
+    problem(api(adela).get(reverse("api:cases"), {"cursor": cursor}), 404)
+
+
+def test_405_says_what_is_allowed(api: Api, adela: User) -> None:
+    answer = api(adela).delete(reverse("api:releases"))
+    problem(answer, 405)
+    assert "GET" in answer["Allow"]
+
+
+def test_409_for_a_second_submit(api: Api, ana: User) -> None:
+    opened()
+    taken = take(ana)
+    answers = {
+        "questions": {"natural": {"value": "yes"}, "aligned": {"value": "yes"}},
+        "rubrics": {"R1": {"value": "adequate"}, "R2": {"value": "adequate"}},
+        "verdict": "approve",
+    }
+    address, body = reverse("api:assignment-submit", args=[taken.pk]), {"token": str(taken.token), "answers": answers}
+    client = api(ana)
+    assert client.post(address, body).status_code == 201
+    assert problem(client.post(address, body), 409)["type"] == "urn:mhb:already-submitted"
+
+
+def test_409_for_a_token_that_was_lost_keeps_the_answers(api: Api, ana: User, bo: User, clock: Any) -> None:
+    from review.models import Draft
+
+    opened()
+    taken = take(ana)
+    clock.advance(minutes=16)
+    take(bo)
+    body = {"token": str(taken.token), "answers": {"reason": "typed for nothing"}}
+    answer = api(ana).post(reverse("api:assignment-submit", args=[taken.pk]), body)
+    assert problem(answer, 409)["type"] == "urn:mhb:lease-lost"
+    assert Draft.objects.get(physician=ana).answers["reason"] == "typed for nothing"
+
+
+def test_413_before_it_is_read(api: Api, adela: User, settings: Any) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
+    problem(api(adela).post(reverse("api:endpoints"), {"name": "longer-than-that"}), 413)
+
+
+def test_415(api: Api, adela: User) -> None:
+    address = reverse("api:endpoints")
+    problem(api(adela).generic("POST", address, "name=x", content_type="application/x-www-form-urlencoded"), 415)
+
+
+def test_422_lists_what_is_missing(api: Api, ana: User) -> None:
+    opened()
+    taken = take(ana)
+    address = reverse("api:assignment-submit", args=[taken.pk])
+    body = problem(api(ana).post(address, {"token": str(taken.token), "answers": {}}), 422)
+    assert body["type"] == "urn:mhb:incomplete"
+    assert {"field": "question.natural", "code": "unanswered"} in body["problems"]
+    assert {"field": "verdict", "code": "verdict-missing"} in body["problems"]
+
+
+def test_422_for_a_file_of_another_kind_keeps_nothing(api: Api, adela: User, uploads: Any) -> None:
+    upload = {"file": SimpleUploadedFile("x.jsonl", b"%PDF-1.7"), "format": "healthbench", "name": "own"}
+    body = problem(api(adela).post(reverse("api:imports"), upload, format="multipart"), 422)
+    assert body["type"] == "urn:mhb:wrong-file"
+    assert list(uploads.iterdir()) == []
+
+
+def test_429_when_somebody_guesses_passwords(api: Api, ana: User, settings: Any) -> None:
+    guess = {"username": "ana", "password": "not-hers"}
+    client = api(None)
+    for _ in range(settings.AXES_FAILURE_LIMIT - 1):
+        problem(client.post(reverse("api:token"), guess), 401)
+    for _ in range(2):
+        answer = client.post(reverse("api:token"), guess)
+        problem(answer, 429)
+        assert int(answer["Retry-After"]) == 15 * 60
+    right = client.post(reverse("api:token"), {"username": "ana", "password": "a-password-for-tests"})
+    problem(right, 429)
+
+
+def test_the_page_of_sign_in_locks_as_well(client: Any, ana: User, settings: Any) -> None:
+    guess = {"login": "ana", "password": "not-hers"}
+    for _ in range(settings.AXES_FAILURE_LIMIT):
+        answer = client.post(reverse("account_login"), guess)
+    assert answer.status_code == 429
+    assert answer["Content-Type"].startswith("text/html")
+    assert b"Too many attempts" in answer.content
+
+
+def test_500_says_nothing_of_the_fault(api: Api, adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: Any) -> None:
+        raise RuntimeError("the secret of the house")
+
+    monkeypatch.setattr("review.queries.cases", broken)
+    client = api(adela)
+    client.raise_request_exception = False
+    answer = client.get(reverse("api:cases"))
+    problem(answer, 500)
+    assert b"secret" not in answer.content
+
+
+def test_the_accept_header_changes_nothing(api: Api, adela: User) -> None:
+    answer = api(adela).get(reverse("api:case", args=[1]), HTTP_ACCEPT="text/csv")
+    problem(answer, 404)
+    token = {"token": str(uuid.uuid4())}
+    problem(api(adela).post(reverse("api:assignment-release", args=[1]), token, HTTP_ACCEPT="text/html"), 403)

@@ -1,0 +1,89 @@
+"""Tokens: hashed, expiring, limited in number, and gone when signed out."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+from knox.models import AuthToken
+
+from review.models import User
+from tests.api.conftest import Api, Client
+from tests.review.factories import PASSWORD
+
+
+def sign_in(username: str, **more: Any) -> Any:
+    return Client().post(reverse("api:token"), {"username": username, "password": PASSWORD, **more})
+
+
+def with_token(token: str) -> Client:
+    client = Client()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+    return client
+
+
+def test_a_token_opens_the_door_and_only_its_hash_is_stored(ana: User) -> None:
+    answer = sign_in("ana")
+    assert answer.status_code == 201
+    assert answer["Cache-Control"] == "no-store"
+    token = answer.json()["token"]
+    me = with_token(token).get(reverse("api:me")).json()
+    assert me == {
+        "username": "ana",
+        "name": "Ana Alves",
+        "role": "physician",
+        "can": ["review"],
+        "hospital": "",
+        "specialty": "Cardiology",
+        "languages": [],
+    }
+    stored = AuthToken.objects.get()
+    assert token.startswith("mhb_")
+    assert all(token not in str(getattr(stored, field.attname)) for field in AuthToken._meta.concrete_fields)
+    assert len(stored.digest) == 128
+
+
+@pytest.mark.parametrize(("asked", "days"), [({}, 90), ({"days": 7}, 7)])
+def test_a_token_expires(ana: User, clock: Any, asked: dict[str, int], days: int) -> None:
+    answer = sign_in("ana", **asked)
+    client = with_token(answer.json()["token"])
+    assert AuthToken.objects.get().expiry == timezone.now() + timedelta(days=days)
+    clock.advance(days=days, seconds=-1)
+    assert client.get(reverse("api:me")).status_code == 200
+    clock.advance(seconds=2)
+    assert client.get(reverse("api:me")).status_code == 401
+
+
+@pytest.mark.parametrize("days", [0, 91, 10**30])
+def test_no_token_lasts_longer_than_the_default(ana: User, days: int) -> None:
+    assert sign_in("ana", days=days).status_code == 400
+
+
+def test_a_person_has_a_limited_number_of_tokens(ana: User, clock: Any) -> None:
+    for _ in range(20):
+        assert sign_in("ana", days=1).status_code == 201
+    assert sign_in("ana").status_code == 409
+    clock.advance(days=2)
+    assert sign_in("ana").status_code == 201, "expired ones do not count"
+
+
+def test_sign_out_forgets_one_or_all(ana: User) -> None:
+    first, second, third = (with_token(sign_in("ana").json()["token"]) for _ in range(3))
+    assert first.post(reverse("api:logout")).status_code == 204
+    assert first.get(reverse("api:me")).status_code == 401
+    assert second.post(reverse("api:logoutall")).status_code == 204
+    assert third.get(reverse("api:me")).status_code == 401
+
+
+def test_signing_in_leaves_a_trace_and_starts_no_session(api: Api, ana: User) -> None:
+    answer = sign_in("ana")
+    ana.refresh_from_db()
+    assert ana.last_login is not None
+    assert not answer.cookies
+
+
+def test_a_closed_account_gets_no_token(ana: User) -> None:
+    ana.is_active = False
+    ana.save()
+    assert sign_in("ana").status_code == 401

@@ -1,0 +1,138 @@
+"""The case that physicians see for an MHB sample."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from evaluation.protocol import Sample
+from generation import benchmarks
+from mhb_site.benchmarks.mhb import protocol, review
+from review.blocks import Dialogue, Diff, Table, Text
+from review.machine import Phase, Policy, Role, Verdict
+from review.questions import Answer, Answers, Citation, Problem, RubricAnswer, opinion, problems
+from review.spec import spec_from_json, spec_to_json
+from tests.benchmarks.mhb.helpers import (
+    ALTERED,
+    QUESTION,
+    REPORT,
+    TRAPS,
+    dialogue_draft,
+    dialogue_reply,
+    generated,
+    report_draft,
+    report_reply,
+)
+
+
+def dialogue_case():
+    return benchmarks.case_spec("mhb", generated(dialogue_draft(), dialogue_reply()), "mhb-dialogue-000001", 2)
+
+
+def answers(**changes):
+    values = {"naturalness": "3", "noticed": "no", "factual": "met", "coherence": "met", "alignment": "met", **changes}
+    return Answers(
+        questions={key: Answer(value, note="because") for key, value in values.items()},
+        rubrics={key: RubricAnswer("adequate", severity="severe") for key in ("R1", "R2")},
+        verdict=Verdict.APPROVE,
+        citations=(Citation("doi", "10.1000/x", "", "No such drug is registered.", "2020-01-15"),),
+    )
+
+
+def test_a_dialogue_shows_source_and_altered_text_the_bait_and_the_traps():
+    diff, bait, traps = dialogue_case().blocks
+    assert isinstance(diff, Diff)
+    assert [turn.speaker for turn in diff.before] == ["User", "Assistant", "User"]
+    assert [turn.text for turn in diff.after] == [turn["content"] for turn in ALTERED]
+    assert isinstance(bait, Text)
+    assert (bait.text, bait.tone) == (ALTERED[-1]["content"], "question")
+    assert isinstance(traps, Table)
+    assert traps.tone == "trap"
+    assert traps.rows == (("A1 Non-existent Entity", TRAPS[0]["where"], TRAPS[0]["false"], TRAPS[0]["why"]),)
+    assert len(traps.columns) == len(traps.rows[0])
+
+
+def test_a_report_shows_the_text_the_question_and_the_traps():
+    case = review.case(generated(report_draft(), report_reply()), "mhb-report-000001", 1)
+    report, question, traps = case.blocks
+    assert isinstance(report, Text)
+    assert (report.text, report.tone) == (REPORT, "plain")
+    assert isinstance(question, Text)
+    assert (question.text, question.tone) == (QUESTION, "question")
+    assert isinstance(traps, Table)
+
+
+def test_at_first_look_the_case_is_what_a_model_is_asked():
+    """Not a word of the trap, the rubrics or the source beyond what `protocol.ask` sends."""
+    drafts = [(dialogue_draft(), dialogue_reply()), (report_draft(), report_reply())]
+    for sample in (generated(draft, reply) for draft, reply in drafts):
+        [asked] = protocol.ask(Sample("mhb-x-000001", sample.task, sample.content))
+        sent = "\n".join(message.content for message in asked.messages)
+        blocks = review.case(sample, "mhb-x-000001", 1).first_look
+        texts = [turn.text for block in blocks if isinstance(block, Dialogue) for turn in block.turns]
+        texts += [block.text for block in blocks if isinstance(block, Text)]
+        assert texts
+        assert all(text in sent for text in texts)
+        assert len(" ".join(texts).split()) >= len(sent.split()) - 20, "the marks around a report, and nothing else"
+        assert not any(isinstance(block, Diff | Table) for block in blocks)
+
+
+def test_naturalness_is_judged_before_the_reveal_and_noticing_never_blocks():
+    form = dialogue_case().form
+    assert [question.key for question in form.first_look.questions] == ["naturalness", "noticed"]
+    assert problems(form, answers(noticed="yes")) == []
+
+
+def test_what_is_called_false_wants_evidence():
+    form = dialogue_case().form
+    assert problems(form, replace(answers(), citations=())) == [Problem("citations", "evidence-missing")]
+
+
+def test_harm_and_reasons():
+    form = dialogue_case().form
+    assert [level.value for level in form.severities] == ["none", "mild", "moderate", "severe", "death"]
+    assert {reason.code for reason in form.reasons if not reason.reducible} == {"disagreement", "source"}
+    assert {"wording", "context"} <= {reason.code for reason in form.reasons if reason.reducible}
+    assert form.rubrics_editable
+
+
+def test_the_form_asks_the_papers_four_criteria_and_every_rubric():
+    case = dialogue_case()
+    assert [question.label for question in case.form.questions if question.key != "noticed"] == [
+        "Naturalness and Plausibility",
+        "Factual Correctness of the Trap",
+        "Logical Coherence",
+        "Rubric-Trap Alignment",
+    ]
+    assert all(question.help for question in case.form.questions)
+    assert [(rubric.key, rubric.tags) for rubric in case.form.rubrics] == [("R1", ("A1",)), ("R2", ("A1",))]
+    assert case.policy == Policy(reveal_first_look=True)
+    assert (case.benchmark, case.lineage, case.version, case.language) == ("mhb", "mhb-dialogue-000001", 2, "en")
+
+
+@pytest.mark.parametrize(
+    ("draft", "reply"),
+    [(dialogue_draft(), dialogue_reply()), (report_draft(), report_reply())],
+    ids=["dialogue", "report"],
+)
+def test_the_case_survives_storage(draft, reply):
+    case = review.case(generated(draft, reply), "mhb-x-000001", 1)
+    assert spec_from_json(json.loads(json.dumps(spec_to_json(case)))) == case
+
+
+def test_good_answers_can_approve():
+    assert problems(dialogue_case().form, answers()) == []
+    assert problems(dialogue_case().form, answers(naturalness="2")) == []
+
+
+@pytest.mark.parametrize(
+    "changes", [{"naturalness": "1"}, {"factual": "not-met"}, {"coherence": "not-met"}, {"alignment": "not-met"}]
+)
+def test_each_criterion_can_keep_a_sample_from_approval(changes):
+    assert [problem.code for problem in problems(dialogue_case().form, answers(**changes))] == ["verdict-contradicts"]
+
+
+@pytest.mark.parametrize(("changes", "inadequate"), [({"alignment": "not-met"}, True), ({"factual": "not-met"}, False)])
+def test_only_misalignment_calls_the_rubric_inadequate(changes, inadequate):
+    said = opinion(dialogue_case().form, answers(**changes), Role.PRIMARY, Phase.COMMIT)
+    assert said.inadequate is inadequate

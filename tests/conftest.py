@@ -1,0 +1,224 @@
+"""Fixtures for all tests: one cast of characters, and one test database that several threads can use.
+
+The database is the settings' own. The suite runs twice: as it is (SQLite), and with MHB_DATABASE_URL and MHB_SECRET_KEY set
+and `-m "not sqlite_only"` (PostgreSQL). A test that must differ asks `connection.vendor`.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+from django.db import connection, connections, transaction
+from django.db.backends.base.operations import BaseDatabaseOperations
+from django.utils import timezone, translation
+
+from review.chain import GENESIS
+from review.models import ChainHead, User
+from review.permissions import UserRole
+from review.trail import EVENTS, PERSON_EVENTS
+from tests import servers
+from tests.review.factories import account
+
+# No deadlines: a busy machine is no fault of the code. The same examples each time: what passes here passes in CI.
+hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("mhb")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "sqlite_only: left out where the suite runs on PostgreSQL")
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """SQLite's test database is a file: in memory, threads would share one connection's locks and prove nothing."""
+    if connection.vendor == "sqlite":
+        folder: Path = tmp_path_factory.mktemp("database")  # one a worker of xdist
+        connection.settings_dict["TEST"]["NAME"] = str(folder / "test.sqlite3")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def flush_past_triggers() -> Iterator[None]:
+    """Let the flush after a transactional test empty the append-only tables, and begin the chains anew.
+
+    Their triggers refuse what Django empties tables by: DELETE on SQLite, TRUNCATE on PostgreSQL. So the flush takes them
+    down and puts them back, in one transaction.
+    """
+    operations = type(connection.ops)
+    plain = operations.execute_sql_flush
+
+    def flush(self: BaseDatabaseOperations, sql_list: Sequence[str]) -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            down, up = _triggers(cursor)
+            for statement in down:
+                cursor.execute(statement)
+            plain(self, sql_list)
+            for statement in up:
+                cursor.execute(statement)
+            for name in (EVENTS, PERSON_EVENTS):
+                ChainHead.objects.create(name=name, sequence=0, hash=GENESIS, key="00" * 32)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operations, "execute_sql_flush", flush)
+        yield
+
+
+def _triggers(cursor: Any) -> tuple[list[str], list[str]]:
+    """Statements that take down the triggers in the way of a flush, and that put them back."""
+    quote = connection.ops.quote_name
+    if connection.vendor == "sqlite":
+        cursor.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        found = cursor.fetchall()
+        return [f"DROP TRIGGER {quote(name)}" for name, _sql in found], [sql for _name, sql in found]
+    cursor.execute(
+        "SELECT relname, tgname FROM pg_trigger JOIN pg_class ON tgrelid = pg_class.oid WHERE tgtype & 32 > 0"
+    )
+    tables = [(f"ALTER TABLE {quote(table)} %s TRIGGER {quote(name)}") for table, name in cursor.fetchall()]
+    return [table % "DISABLE" for table in tables], [table % "ENABLE" for table in tables]
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
+    """The system's Chromium: playwright's own is a download. Without one, a skip by name; on CI a failure.
+
+    Playwright keeps an event loop in the thread of the tests for as long as it lives: Django takes that for a mistake, and
+    `async_to_sync` cannot work beside it. So browser tests have a pass of their own (`-m browser`).
+    """
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+    try:
+        executable = servers.chromium()
+    except servers.Missing as missing:
+        if servers.ci():
+            raise
+        pytest.skip(str(missing))
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    return {**browser_type_launch_args, "executable_path": executable, "args": quiet}
+
+
+@pytest.fixture(autouse=True)
+def english() -> Iterator[None]:
+    """A request leaves its language behind in the thread; no test is to find the one of the test before."""
+    with translation.override("en"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def plain_static_files(settings: Any) -> None:
+    """The names that collectstatic would make are production's; the suite collects nothing."""
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+
+
+@pytest.fixture(autouse=True)
+def cheap_passwords(settings: Any) -> None:
+    """A real password hash takes as long as a whole test."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def adela(db: None) -> User:
+    """The admin."""
+    return account("adela", UserRole.ADMIN, first_name="Adela", last_name="Admin")
+
+
+@pytest.fixture
+def rui(db: None) -> User:
+    """The researcher: reads results, nothing else."""
+    return account("rui", UserRole.RESEARCHER, first_name="Rui", last_name="Researcher")
+
+
+@pytest.fixture
+def ana(db: None) -> User:
+    return account("ana", first_name="Ana", last_name="Alves", specialty="Cardiology")
+
+
+@pytest.fixture
+def bo(db: None) -> User:
+    return account("bo", first_name="Bo", last_name="Berg", specialty="Nephrology")
+
+
+@pytest.fixture
+def chen(db: None) -> User:
+    return account("chen", first_name="Chen", last_name="Li", specialty="Internal medicine", languages=["zh", "en"])
+
+
+@pytest.fixture
+def dina(db: None) -> User:
+    return account("dina", first_name="Dina", last_name="Daoud", specialty="Paediatrics")
+
+
+@pytest.fixture
+def emil(db: None) -> User:
+    return account("emil", first_name="Emil", last_name="Eder", specialty="Oncology")
+
+
+@pytest.fixture
+def fei(db: None) -> User:
+    return account("fei", first_name="Fei", last_name="Wu", specialty="Neurology", languages=["zh"])
+
+
+@pytest.fixture
+def physicians(ana: User, bo: User, chen: User, dina: User, emil: User, fei: User) -> list[User]:
+    """All six, in the order of their names."""
+    return [ana, bo, chen, dina, emil, fei]
+
+
+class Clock:
+    """What `timezone.now` says; it moves only when told to."""
+
+    def __init__(self) -> None:
+        self.now = timezone.now()
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, **by: float) -> None:
+        self.now += timedelta(**by)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Time in the hands of the test: `clock.advance(minutes=16)`."""
+    clock = Clock()
+    monkeypatch.setattr(timezone, "now", clock)
+    return clock
+
+
+Together = Callable[[Sequence[Callable[[], Any]]], list[Any]]
+
+
+@pytest.fixture
+def together(transactional_db: None) -> Together:
+    """Run functions at once, each in a thread and on a connection of its own; what each returned or raised, in order."""
+
+    def run(functions: Sequence[Callable[[], Any]]) -> list[Any]:
+        start = threading.Barrier(len(functions))
+        outcomes: list[Any] = [None] * len(functions)
+
+        def one(index: int, function: Callable[[], Any]) -> None:
+            try:
+                connection.ensure_connection()
+                start.wait(timeout=120)
+                outcomes[index] = function()
+            except Exception as error:  # the outcome, for the test to judge
+                outcomes[index] = error
+            finally:
+                connections.close_all()
+
+        threads = [threading.Thread(target=one, args=pair) for pair in enumerate(functions)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=300)
+        assert not any(thread.is_alive() for thread in threads), "a thread hangs: a deadlock?"
+        return outcomes
+
+    return run

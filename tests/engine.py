@@ -1,0 +1,298 @@
+"""The engines in tests: own source files, the simulated models over real HTTP, and each step of the loop as one call."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management.base import BaseCommand
+from django.utils import timezone
+
+from evaluation import services as evaluation
+from evaluation.models import Run
+from generation import benchmarks, releases, services
+from generation.llm.simulator.server import make_app, running
+from generation.models import (
+    Batch,
+    Call,
+    Draft,
+    Endpoint,
+    Facet,
+    Release,
+    ReleasedRubric,
+    ReleasedSample,
+    Sample,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
+from generation.recipe import NewRubric, NewSample
+from mhb_site.benchmarks.mhb import simulate, taxonomy
+from review import services as review
+from review.models import User
+from tests.benchmarks.mhb.helpers import ALTERED, QUESTION, REPORT, TRAPS, TURNS
+from tests.review.approve import approve_everything
+
+SEED = 11
+CANARY = "canary GUID 5d1e0000-made-up"
+TARGETS = ("sim-careful", "sim-average", "sim-reckless")
+
+
+# ---------------------------------------------------------------------------------------------------------- fixtures
+
+
+@pytest.fixture(autouse=True)
+def no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway that is quick to try again."""
+    monkeypatch.setattr("generation.llm.gateway.BACKOFF_BASE", 0.001)
+
+
+@pytest.fixture(scope="session")
+def models() -> Iterator[str]:
+    """The base URL of simulated models without faults."""
+    with simulated() as url:
+        yield url
+
+
+def simulated(*faults: str, **options: Any) -> AbstractContextManager[str]:
+    """Simulated models of their own; yields their base URL."""
+    return running(make_app([simulate.SCRIPT], **{"seed": SEED, "faults": faults, "retry_after": 0.001, **options}))
+
+
+# ------------------------------------------------------------------------------------------------------------- files
+
+
+def conversation(number: int, **changes: Any) -> dict[str, Any]:
+    """A HealthBench record of our own."""
+    first, *others = TURNS
+    return {
+        "prompt_id": str(uuid.UUID(int=number)),
+        "prompt": [{**first, "content": f"This is case {number}. {first['content']}"}, *others],
+        "rubrics": [],
+        "example_tags": [],
+        "ideal_completions_data": None,
+        "canary": CANARY,
+        **changes,
+    }
+
+
+def report(number: int, **changes: Any) -> dict[str, Any]:
+    """A PMC-Patients record of our own."""
+    return {
+        "patient_id": str(number),
+        "patient_uid": f"{number}-1",
+        "PMID": str(number),
+        "title": f"Fever {number}",
+        "patient": f"This is the report of patient {number}. {REPORT}",
+        "age": [[60.0, "year"]],
+        "gender": "M",
+        **changes,
+    }
+
+
+def conversations_file(path: Path, *records: dict[str, Any] | int) -> Path:
+    """A HealthBench file of these records, or of as many as the number says."""
+    rows = _numbered(records, conversation)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def reports_file(path: Path, *records: dict[str, Any] | int) -> Path:
+    """A PMC-Patients file (V2) of these records, or of as many as the number says."""
+    path.write_text(json.dumps(_numbered(records, report)), encoding="utf-8")
+    return path
+
+
+def _numbered(records: Sequence[dict[str, Any] | int], make: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for record in records:
+        rows += [make(number) for number in range(1, record + 1)] if isinstance(record, int) else [record]
+    return rows
+
+
+# ------------------------------------------------------------------------------------------------------------- steps
+
+
+def imported(path: Path, name: str = "own", format_name: str = "healthbench") -> Source:
+    """The source that a file was read into."""
+    return services.run_import(services.start_import(path, format_name=format_name, name=name).pk).source
+
+
+def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
+    """The endpoint of this name (the model's, unless said otherwise), made if there is none."""
+    name = fields.pop("name", model.replace("+", "-").replace("@", "-").replace(".", "-"))
+    found = Endpoint.objects.filter(name=name).first()
+    return found or services.add_endpoint(name=name, url=url, model=model, **{"concurrency": 16, **fields})
+
+
+def launched(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
+    return services.launch_batch(benchmark="mhb", source=source, roles={"generator": generator}, limit=limit)
+
+
+def generated(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
+    """A batch that was launched and worked on to its end."""
+    batch = launched(source, generator, limit)
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    return batch
+
+
+def approved(source: Source, url: str, physicians: Sequence[User], limit: int | None = None) -> list[Sample]:
+    """Samples of a source that physicians approved as they were."""
+    batch = generated(source, endpoint(url), limit)
+    approve_everything(physicians)
+    services.handle_outcomes()
+    return list(Sample.objects.filter(batch=batch, status=Sample.Status.APPROVED).order_by("pk"))
+
+
+def frozen(folder: Path, url: str, physicians: Sequence[User], *, conversations: int = 0, reports: int = 0) -> Release:
+    """A release of so many of our own conversations and reports."""
+    if conversations:
+        path = conversations_file(folder / "own.jsonl", conversations)
+        assert len(approved(imported(path, "own-conversations"), url, physicians)) == conversations
+    if reports:
+        path = reports_file(folder / "own.json", reports)
+        assert len(approved(imported(path, "own-reports", "pmc-patients"), url, physicians)) == reports
+    return releases.freeze_release("own", benchmark="mhb")
+
+
+def launched_run(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
+    chosen = [endpoint(url, model) for model in targets]
+    return evaluation.launch_run(release, chosen, endpoint(url, judge), **options)
+
+
+def evaluated(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
+    """A run that was worked on to its end."""
+    run = launched_run(release, url, *targets, judge=judge, **options)
+    evaluation.work_on_run(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def calls(subject_or_job: str) -> list[Call]:
+    """The ledger lines of one row of work (``draft:3``) or of a whole job (``batch:1``), in order."""
+    field = "job" if subject_or_job.startswith(("batch:", "run:")) else "subject"
+    return list(Call.objects.filter(**{field: subject_or_job}).order_by("pk"))
+
+
+# -------------------------------------------------------------------------------------------- rows without any model
+
+
+def drafts(count: int, name: str = "bare") -> Batch:
+    """A batch with `count` queued drafts, made without reading a file or asking a model."""
+    now = timezone.now()
+    source = Source.objects.create(name=name, format="healthbench", label="Own", licence="MIT", created_at=now)
+    records = SourceRecord.objects.bulk_create(
+        SourceRecord(source=source, external_id=str(n), title=f"Case {n}", content={"kind": "dialogue", "turns": TURNS})
+        for n in range(count)
+    )
+    batch = Batch.objects.create(benchmark="mhb", source=source, created_at=now)
+    Draft.objects.bulk_create(Draft(batch=batch, record=record) for record in records)
+    return batch
+
+
+def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
+    """A release of these samples, (task, trap codes of each rubric), made without any model or physician."""
+    batch = drafts(1)
+    draft = batch.drafts.get()
+    now = timezone.now()
+    origin = Sample.objects.create(benchmark="mhb", task="dialogue", batch=batch, record=draft.record, created_at=now)
+    content = {
+        "dialogue": {"task": "dialogue", "source_turns": TURNS, "turns": ALTERED, "traps": _named_traps()},
+        "report": {"task": "report", "report": REPORT, "question": QUESTION, "traps": _named_traps()},
+    }
+    made = NewSample("dialogue", "Case", "en", content["dialogue"], (NewRubric("R1", "Says so.", ("A1",)),))
+    case = review.open_case(benchmarks.case_spec("mhb", made, origin.key, 1))
+    version = SampleVersion.objects.create(
+        sample=origin, number=1, draft=draft, case=case, title="Case", content=made.content, created_at=now
+    )
+    release = Release.objects.create(
+        name="bare",
+        version=1,
+        benchmark="mhb",
+        samples_count=len(samples),
+        rubrics_count=sum(len(rubrics) for _task, rubrics in samples),
+        counts={"task": {task: {"samples": 1, "rubrics": 1} for task, _rubrics in samples}},
+        generators=[],
+        sources=[],
+        simulated=False,
+        sha256="0" * 64,
+        created_at=now,
+    )
+    rows = ReleasedSample.objects.bulk_create(
+        ReleasedSample(
+            release=release,
+            position=at,
+            version=version,
+            key=f"mhb-{task}-{at:06}",
+            task=task,
+            exported={"content": content[task]},
+        )
+        for at, (task, _rubrics) in enumerate(samples)
+    )
+    rubrics = ReleasedRubric.objects.bulk_create(
+        ReleasedRubric(sample=row, key=f"R{number}", criterion=f"Says {number}.", traps=list(traps))
+        for row, (_task, tied) in zip(rows, samples, strict=True)
+        for number, traps in enumerate(tied, 1)
+    )
+    Facet.objects.bulk_create(
+        Facet(rubric=rubric, name=name, value=value)
+        for rubric in rubrics
+        for name, values in taxonomy.facets(rubric.sample.task, rubric.traps, taxonomy.TERMS).items()
+        for value in values
+    )
+    return release
+
+
+def _named_traps() -> list[dict[str, str]]:
+    return [{**trap, "name": "Non-existent Entity"} for trap in TRAPS]
+
+
+# ---------------------------------------------------------------------------------------------------------- commands
+
+
+class Manage:
+    """Management commands as the shell sees them: exit code, standard output, standard error."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, name: str, *arguments: object) -> tuple[int, str, str]:
+        from django.core.management import get_commands, load_command_class
+
+        command: BaseCommand = load_command_class(get_commands()[name], name)
+        self._capsys.readouterr()
+        code = 0
+        try:
+            command.run_from_argv(["manage.py", name, *map(str, arguments)])
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        said = self._capsys.readouterr()
+        return code, said.out, said.err
+
+    def json(self, name: str, *arguments: object) -> dict[str, Any]:
+        """The one object that a command prints with --json; it must succeed."""
+        code, out, err = self(name, *arguments, "--json")
+        assert code == 0, err or out
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def refused(self, name: str, *arguments: object) -> str:
+        """The sentence with which a command fails; nothing else is printed, least of all a traceback."""
+        code, out, err = self(name, *arguments, "--json")
+        assert code == 1, (code, out, err)
+        assert out == ""
+        assert "Traceback" not in err
+        assert len(err.strip().splitlines()) == 1, err
+        return err.strip()
+
+
+@pytest.fixture
+def manage(db: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Manage:
+    """`manage("import_source", ...)`. Nothing is sent to a broker, and the test's own connection stays open."""
+    monkeypatch.setattr("django.core.management.base.connections.close_all", lambda: None)
+    monkeypatch.setattr("celery.app.task.Task.delay", lambda *arguments: None)
+    return Manage(capsys)

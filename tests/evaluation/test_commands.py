@@ -1,0 +1,86 @@
+"""evaluate and report from the shell."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evaluation import services
+from evaluation.models import Run
+from generation.models import Release
+from review.models import User
+from tests.engine import Manage, bare_release, endpoint, frozen, launched_run
+
+TARGETS = ("--endpoint", "sim-careful", "--endpoint", "sim-reckless")
+
+
+@pytest.fixture
+def release(tmp_path: Path, models: str, ana: User, bo: User) -> Release:
+    for model in ("sim-careful", "sim-reckless", "sim-judge"):
+        endpoint(models, model)
+    return frozen(tmp_path, models, [ana, bo], conversations=2)
+
+
+def test_evaluate_and_report(manage: Manage, release: Release) -> None:
+    run = manage.json("evaluate", "--release", "own", *TARGETS, "--judge", "sim-judge", "--wait")
+    assert (run["release"], run["responses"], run["responses_done"], run["responses_failed"]) == ("own v1", 4, 4, 0)
+    assert run["judgments"] == run["judged"] == 2 * release.rubrics_count
+    assert (run["unjudged"], run["simulated"], run["failed"]) == (0, True, 0)
+    assert run["calls"] == 4 + 2 * release.rubrics_count
+
+    code, out, err = manage("report", run["run"], "--format", "json")
+    assert (code, err) == (0, "")
+    report = json.loads(out)
+    assert report["finished"]
+    assert sum(row["denominator"] for row in report["overall"]) == 2 * release.rubrics_count
+    assert manage.json("report", run["run"]) == report
+    code, out, err = manage("report", run["run"])
+    assert (code, err) == (0, "")
+    assert out.startswith("# own v1: Hallucination rate")
+
+
+def test_without_wait_the_work_is_left_to_workers(manage: Manage, release: Release) -> None:
+    run = manage.json("evaluate", "--release", "own@1", *TARGETS, "--judge", "sim-judge")
+    assert (run["responses"], run["responses_done"], run["calls"]) == (4, 0, 0)
+    assert services.sweep() == [run["run"]]
+
+
+def test_the_temperature_of_the_judge(manage: Manage, release: Release) -> None:
+    run = manage.json("evaluate", "--release", "own", *TARGETS, "--judge", "sim-judge", "--judge-temperature", "0.2")
+    assert Run.objects.get(pk=run["run"]).judge_temperature == 0.2
+
+
+@pytest.mark.parametrize("broken", ["sim-judge", "sim-careful"])
+def test_a_run_that_measured_nothing_is_a_failure(manage: Manage, models: str, broken: str) -> None:
+    bare_release(("dialogue", [["A1"]]))
+    for model in ("sim-judge", "sim-careful"):
+        endpoint(models, f"{model}+500" if model == broken else model, name=model)
+    code, out, err = manage(
+        "evaluate", "--release", "bare", "--endpoint", "sim-careful", "--judge", "sim-judge", "--wait", "--json"
+    )
+    said = json.loads(out)
+    assert (code, said["failed"], said["judged"], said["unjudged"]) == (1, 1, 0, 1)
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["evaluate", "--release", "gone", *TARGETS, "--judge", "sim-judge"], "no release of this name"),
+        (["evaluate", "--release", "own@7", *TARGETS, "--judge", "sim-judge"], "own v7"),
+        (["evaluate", "--release", "own", "--endpoint", "gone", "--judge", "sim-judge"], "no endpoint of this name"),
+        (["evaluate", "--release", "own", *TARGETS, "--judge", "gone"], "no endpoint of this name"),
+        (["report", "4711"], "no run of this number"),
+        (["report", "9" * 30], "no run of this number"),
+    ],
+)
+def test_a_failure_is_one_sentence(manage: Manage, release: Release, arguments: list[str], said: str) -> None:
+    assert said in manage.refused(*arguments)
+    assert not Run.objects.exists()
+
+
+def test_a_run_that_nobody_took_can_be_reported(manage: Manage, models: str) -> None:
+    run = launched_run(bare_release(("dialogue", [["A1"]])), models, "sim-average")
+    report = manage.json("report", run.pk)
+    assert not report["finished"]
+    assert [row["rate"] for row in report["overall"]] == [None]

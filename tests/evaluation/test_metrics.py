@@ -1,0 +1,221 @@
+"""The numbers: known answers for the interval, undefined said as such, and the published micro-averages (MHB-12)."""
+
+from collections.abc import Callable
+from math import isclose
+
+import pytest
+from django.utils import timezone
+
+from evaluation import queries
+from evaluation.metrics import NOTHING, Measured, measure, pool, wilson
+from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.protocol import Rate
+from evaluation.queries import Report
+from generation.models import Endpoint, Release, ReleasedRubric
+from generation.work import Work
+from mhb_site.benchmarks.mhb.protocol import PROTOCOL
+from tests.engine import bare_release, endpoint
+
+plain = pytest.mark.plain
+Status = Work.Status
+
+# Published rates, dialogue and report, and their micro-average (MHB-12); about 30 % of the criteria are dialogue's.
+PUBLISHED = {
+    "claude": (0.165, 0.346, 0.291),
+    "gemini": (0.357, 0.323, 0.333),
+    "deepseek": (0.454, 0.360, 0.388),
+    "qwen": (0.513, 0.624, 0.590),
+}
+DIALOGUE, REPORT = 760, 1740  # criteria: .304 of them dialogue's
+
+
+# ------------------------------------------------------------------------------------------------------- arithmetic
+
+
+@plain
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"),
+    [  # Newcombe, Statistics in Medicine 17 (1998), Table I, method 3
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0000, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_gives_the_textbook_values(hits: int, n: int, low: float, high: float) -> None:
+    assert wilson(hits, n) == pytest.approx((low, high), abs=5e-5)
+
+
+@plain
+def test_wilson_mirrors_narrows_and_widens() -> None:
+    low, high = wilson(30, 100)
+    assert wilson(70, 100) == pytest.approx((1 - high, 1 - low))
+    assert low < 0.3 < high
+    closer = wilson(300, 1000)
+    assert low < closer[0] < 0.3 < closer[1] < high
+    assert wilson(30, 100, z=3.3)[0] < low
+    assert wilson(5, 5)[1] == 1.0
+    assert wilson(0, 1)[0] == 0.0
+
+
+@plain
+@pytest.mark.parametrize(("hits", "n"), [(0, 0), (-1, 5), (6, 5)])
+def test_wilson_of_no_proportion(hits: int, n: int) -> None:
+    with pytest.raises(ValueError, match="no proportion"):
+        wilson(hits, n)
+
+
+@plain
+def test_an_undefined_rate_is_none_and_not_zero() -> None:
+    assert NOTHING.value is None
+    assert NOTHING.interval is None
+    only_unjudged = measure(PROTOCOL.rate, {"unjudged": 4})
+    assert (only_unjudged.value, only_unjudged.excluded) == (None, 4)
+    assert Measured(0, 3, 0).value == 0.0
+
+
+@plain
+def test_what_is_counted_is_what_the_rate_says() -> None:
+    verdicts = {"met": 6, "not_met": 2, "unjudged": 3}
+    assert measure(PROTOCOL.rate, verdicts) == Measured(2, 8, 3)
+    other = Rate("accuracy", "Accuracy", "", hits=frozenset({"met"}), counted=frozenset({"met", "not_met", "unjudged"}))
+    assert measure(other, verdicts) == Measured(6, 11, 0)
+    assert measure(PROTOCOL.rate, {}) == NOTHING
+
+
+@plain
+def test_pooling_adds_before_it_divides() -> None:
+    assert pool([Measured(1, 10, 2), Measured(45, 90, 0)]) == Measured(46, 100, 2)
+    assert pool([]) == NOTHING
+
+
+@plain
+@pytest.mark.parametrize("model", PUBLISHED)
+def test_published_micro_averages_by_pooling(model: str) -> None:
+    dialogue, report, combined = PUBLISHED[model]
+    parts = [Measured(round(dialogue * DIALOGUE), DIALOGUE, 0), Measured(round(report * REPORT), REPORT, 0)]
+    value = pool(parts).value
+    assert value == pytest.approx(combined, abs=0.001)
+    macro = (dialogue + report) / 2
+    assert not isclose(macro, combined, abs_tol=0.001), "the mean of the two rates is not what was published"
+
+
+# ------------------------------------------------------------------------------------------- the way through the rows
+
+
+def judged(release: Release, **verdict: Callable[[int, ReleasedRubric], str]) -> Run:
+    """A finished run in which each endpoint got, for the nth criterion of a data set, what its function says ('' =
+    unjudged)."""
+    models = {name: endpoint("http://127.0.0.1:1/v1", "sim-average", name=name) for name in verdict}
+    judge = endpoint("http://127.0.0.1:1/v1", "sim-judge")
+    run = Run.objects.create(release=release, judge=judge, status=Run.Status.FINISHED, created_at=timezone.now())
+    RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=model) for model in models.values())
+    rubrics = list(ReleasedRubric.objects.filter(sample__release=release).select_related("sample").order_by("pk"))
+    for name, model in models.items():
+        _judge(run, model, rubrics, verdict[name])
+    return run
+
+
+def _judge(
+    run: Run, model: Endpoint, rubrics: list[ReleasedRubric], says: Callable[[int, ReleasedRubric], str]
+) -> None:
+    samples = {rubric.sample_id: rubric.sample for rubric in rubrics}
+    made = Response.objects.bulk_create(
+        Response(run=run, endpoint=model, sample=sample, status=Status.DONE, text="-") for sample in samples.values()
+    )
+    response_to = {response.sample_id: response for response in made}
+    seen: dict[str, int] = {}
+    rows = []
+    for rubric in rubrics:
+        at = seen.get(rubric.sample.task, 0)
+        seen[rubric.sample.task] = at + 1
+        verdict = says(at, rubric)
+        status = Status.DONE if verdict else Status.FAILED
+        rows.append(
+            Judgment(run=run, response=response_to[rubric.sample_id], rubric=rubric, status=status, verdict=verdict)
+        )
+    Judgment.objects.bulk_create(rows, batch_size=1000)
+
+
+def cell(report: Report, name: str, dataset: str, facet: str = "", value: str = "") -> Measured:
+    rows = report.facets[facet] if facet else report.overall
+    [found] = [row for row in rows if (row.endpoint, row.dataset, row.value) == (name, dataset, value)]
+    return found.measured
+
+
+def first(share: float, n: int) -> Callable[[int], bool]:
+    """Whether the nth of a data set is among the `share` of `n`."""
+    return lambda at: at < round(share * n)
+
+
+@pytest.mark.django_db
+def test_published_micro_averages_through_the_report() -> None:
+    """As many criteria as a release of a fifth of MHB's size would have, in many samples of different length."""
+    dialogue = [("dialogue", [["A1"]] * 4)] * (DIALOGUE // 4)
+    report = [("report", [["C2"]] * 5)] * (REPORT // 5)
+    release = bare_release(*dialogue, *report)
+
+    def as_published(name: str) -> Callable[[int, ReleasedRubric], str]:
+        falls = {
+            "dialogue": first(PUBLISHED[name][0], DIALOGUE),
+            "report": first(PUBLISHED[name][1], REPORT),
+        }
+        return lambda at, rubric: "not_met" if falls[rubric.sample.task](at) else "met"
+
+    found = queries.report(judged(release, **{name: as_published(name) for name in PUBLISHED}))
+    assert found.endpoints == tuple(PUBLISHED)
+    assert [name for name, _label in found.datasets] == ["dialogue", "report", "combined"]
+    for name, (on_dialogue, on_report, combined) in PUBLISHED.items():
+        assert cell(found, name, "dialogue").value == pytest.approx(on_dialogue, abs=0.001)
+        assert cell(found, name, "report").value == pytest.approx(on_report, abs=0.001)
+        assert cell(found, name, "combined").value == pytest.approx(combined, abs=0.001)
+        assert cell(found, name, "combined").denominator == DIALOGUE + REPORT
+        assert cell(found, name, "combined", "cluster", "A") == cell(found, name, "dialogue")
+
+
+@pytest.mark.django_db
+def test_a_criterion_of_two_clusters_counts_once_overall_and_once_in_each() -> None:
+    release = bare_release(("dialogue", [["A1", "C2"], ["A1", "A3"]]), ("report", [["C2"]]))
+    found = queries.report(judged(release, one=lambda at, rubric: "not_met" if rubric.key == "R1" else "met"))
+    assert cell(found, "one", "combined") == Measured(2, 3, 0)
+    assert cell(found, "one", "dialogue") == Measured(1, 2, 0)
+    assert cell(found, "one", "dialogue", "cluster", "A") == Measured(1, 2, 0), "A1 and A3 are one cluster"
+    assert cell(found, "one", "dialogue", "cluster", "C") == Measured(1, 1, 0)
+    assert cell(found, "one", "combined", "cluster", "C") == Measured(2, 2, 0)
+    assert cell(found, "one", "combined", "subtype", "A1") == Measured(1, 2, 0)
+    assert cell(found, "one", "combined", "subtype", "A3") == Measured(0, 1, 0)
+    assert cell(found, "one", "report", "subtype", "A3") == NOTHING
+
+
+@pytest.mark.django_db
+def test_unjudged_is_counted_beside_the_rate_and_never_in_it() -> None:
+    release = bare_release(("dialogue", [["A1"]] * 10))
+    verdicts = ["not_met"] * 3 + ["met"] * 3 + [""] * 4
+    found = queries.report(judged(release, one=lambda at, _rubric: verdicts[at], mute=lambda _at, _rubric: ""))
+    assert cell(found, "one", "dialogue") == Measured(3, 6, 4)
+    assert cell(found, "one", "dialogue", "cluster", "A") == Measured(3, 6, 4)
+    assert cell(found, "mute", "dialogue") == Measured(0, 0, 10)
+    assert cell(found, "mute", "dialogue").value is None
+    assert [name for name, _label in found.datasets] == ["dialogue"], "nothing to combine"
+
+
+@pytest.mark.django_db
+def test_the_judgments_behind_a_number_are_as_many_as_it_says() -> None:
+    release = bare_release(("dialogue", [["A1", "C2"], ["A3"], ["C2"]]), ("report", [["A1"], ["E1"]]))
+    run = judged(release, one=lambda at, _rubric: ["not_met", "met", ""][at % 3], two=lambda at, _rubric: "met")
+    found = queries.report(run)
+    for facet, rows in {"": found.overall, **found.facets}.items():
+        for row in rows:
+            about = {"endpoint": row.endpoint, "dataset": row.dataset, "facet": facet, "value": row.value}
+            assert queries.judgments(run, verdict="not_met", **about).count() == row.measured.numerator
+            assert queries.judgments(run, verdict="met,not_met", **about).count() == row.measured.denominator
+            assert queries.judgments(run, verdict="unjudged", **about).count() == row.measured.excluded
+
+
+@pytest.mark.django_db
+def test_another_run_on_the_same_release_is_another_report() -> None:
+    release = bare_release(("dialogue", [["A1"]] * 4))
+    first_run = judged(release, one=lambda at, _rubric: "met")
+    second_run = judged(release, one=lambda at, _rubric: "not_met")
+    assert cell(queries.report(first_run), "one", "dialogue") == Measured(0, 4, 0)
+    assert cell(queries.report(second_run), "one", "dialogue") == Measured(4, 4, 0)

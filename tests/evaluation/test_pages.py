@@ -1,0 +1,380 @@
+"""The pages of evaluation, through Django's client: every number leads to the answers it counts, and no text becomes markup."""
+
+import json
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.http import QueryDict
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from evaluation import queries, reports, services
+from evaluation.figures import figures
+from evaluation.forms import JudgmentFilters
+from evaluation.models import Judgment, Response, Run
+from generation.models import Endpoint, Facet, Release, ReleasedRubric
+from generation.work import Work
+from review.models import User
+from tests.engine import bare_release, endpoint, evaluated
+
+pytestmark = pytest.mark.django_db
+Status = Work.Status
+Page = Any  # what the test client answers: HttpResponse, with more on it
+HOSTILE = "<script>alert('model')</script>"
+SAMPLES = (
+    ("dialogue", [["A1"], ["A1", "D2"], ["D2"]]),
+    ("dialogue", [["C2"], ["A1"]]),
+    ("report", [["A1"], ["B2"], ["E1"]]),
+)
+
+
+@pytest.fixture
+def admin(adela: User) -> Client:
+    client = Client()
+    client.force_login(adela)
+    return client
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The tasks that were sent, instead of sending them."""
+    sent: list[tuple[str, int]] = []
+    monkeypatch.setattr("evaluation.views.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+    return sent
+
+
+def model(name: str, **fields: Any) -> Endpoint:
+    return endpoint("http://models.example/v1", name, **fields)
+
+
+@pytest.fixture
+def release(db: None) -> Release:
+    """Three samples, eight rubrics, several traps."""
+    return bare_release(*SAMPLES)
+
+
+def with_facets(run: Run) -> Run:
+    """The run with its release counted by facet, as a real one is (in memory: releases cannot be changed)."""
+    for name, value in Facet.objects.values_list("name", "value"):
+        run.release.counts.setdefault(name, {})[value] = {"samples": 1, "rubrics": 1}
+    return run
+
+
+def judged(release: Release, *names: str, verdicts: tuple[str, ...] = ("met", "not_met", "", "not_met")) -> Run:
+    """A finished run whose judgments go round through `verdicts`; '' is unjudged. Made without any model."""
+    run = services.launch_run(release, [model(name) for name in names], model("judge"))
+    run.responses.update(status=Status.DONE, text=f"I agree. {HOSTILE}")
+    Judgment.objects.bulk_create(
+        Judgment(
+            run=run,
+            response=response,
+            rubric=rubric,
+            verdict=verdict,
+            status=Status.DONE if verdict else Status.FAILED,
+            explanation=f"It says so. {HOSTILE}" if verdict else "",
+            error="" if verdict else "BrokenReply",
+            detail="" if verdict else f"Not JSON: {HOSTILE}",
+        )
+        for response in run.responses.order_by("pk")
+        for number, rubric in enumerate(ReleasedRubric.objects.filter(sample=response.sample_id).order_by("pk"))
+        for verdict in [verdicts[(response.pk + number) % len(verdicts)]]
+    )
+    services.settle_run(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def text_of(page: Page) -> str:
+    return str(page.content.decode())
+
+
+def counted(client: Client, url: str) -> int:
+    """How many queries a page takes."""
+    with CaptureQueriesContext(connection) as seen:
+        assert client.get(url).status_code == 200
+    return len(seen)
+
+
+class Links(HTMLParser):
+    """(address, text) of every link of a page; of a link in a picture, its label."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self._open = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "a":
+            self.found.append((given.get("href") or "", given.get("aria-label") or ""))
+            self._open = not given.get("aria-label")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = self._open and tag != "a"
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            href, text = self.found[-1]
+            self.found[-1] = (href, text + data)
+
+
+def behind(run: Run, href: str) -> int:
+    """How many judgments an address lists."""
+    query = QueryDict(href.partition("?")[2])
+    return queries.judgments(run, **JudgmentFilters(query, run=run).chosen).count()
+
+
+# -------------------------------------------------------------------------------------------------------- who gets in
+
+
+def test_results_are_for_researchers_and_admins(ana: User, rui: User, admin: Client, release: Release):
+    run = judged(release, "one")
+    judgment = Judgment.objects.all()[0]
+    researcher, physician = Client(), Client()
+    researcher.force_login(rui)
+    physician.force_login(ana)
+    for name, args in (
+        ("runs", []),
+        ("run", [run.pk]),
+        ("judgments", [run.pk]),
+        ("calls", [run.pk, judgment.pk]),
+        ("report-json", [run.pk]),
+        ("report-markdown", [run.pk]),
+    ):
+        url = reverse(f"evaluation:{name}", args=args)
+        assert Client().get(url).status_code == 302
+        assert physician.get(url).status_code == 403
+        assert researcher.get(url).status_code == 200
+    for name, args in (("run-new", []), ("run-cancel", [run.pk]), ("run-retry", [run.pk])):
+        assert researcher.post(reverse(f"evaluation:{name}", args=args)).status_code == 403
+    assert "run-new" not in text_of(researcher.get(reverse("evaluation:runs")))
+
+
+@pytest.mark.parametrize("name", ["runs", "run-new"])
+def test_an_empty_page_says_what_to_do(name: str, admin: Client):
+    assert 'class="empty"' in text_of(admin.get(reverse(f"evaluation:{name}")))
+
+
+@pytest.mark.parametrize("name", ["run", "judgments", "run-progress", "report-json"])
+def test_there_is_no_such_run(name: str, admin: Client):
+    assert admin.get(reverse(f"evaluation:{name}", args=[99])).status_code == 404
+
+
+# ------------------------------------------------------------------------------------------------------------- launch
+
+
+def test_a_run_is_launched_with_the_published_temperature(
+    admin: Client, adela: User, release: Release, woken: list[Any], django_capture_on_commit_callbacks: Any
+):
+    for name in ("one", "two", "judge"):
+        model(name)
+    url = reverse("evaluation:run-new")
+    assert "0.5" in text_of(admin.get(url))
+    assert f'<option value="{release.pk}" selected>' in text_of(admin.get(url, {"release": release.pk}))
+    data = {"release": release.pk, "judge": "judge"}
+    refused = admin.post(url, data)
+    assert refused.status_code == 422
+    assert "endpoints" in refused.context["form"].errors
+    with django_capture_on_commit_callbacks(execute=True):
+        answer: Page = admin.post(url, {**data, "endpoints": ["one", "two"]})
+    run = Run.objects.get()
+    assert answer["Location"] == reverse("evaluation:run", args=[run.pk])
+    assert woken == [("work_on_run", run.pk)]
+    assert (run.judge_temperature, run.created_by) == (0.5, adela)
+    assert run.responses.count() == 6
+    admin.post(url, {**data, "endpoints": ["one"], "judge_temperature": "0"})
+    assert Run.objects.latest("pk").judge_temperature == 0
+
+
+def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
+    run = services.launch_run(release, [model("one")], model("judge"))
+    page, fragment = (reverse(f"evaluation:run{part}", args=[run.pk]) for part in ("", "-progress"))
+    assert f'hx-get="{fragment}"' in text_of(admin.get(page))
+    assert "0 of 3" in text_of(admin.get(fragment))
+    assert [percent for _run, percent, _simulated in admin.get(reverse("evaluation:runs")).context["rows"]] == [0]
+    Response.objects.filter(run=run).update(status=Status.FAILED, error="RateLimited")
+    services.settle_run(run.pk)
+    assert admin.get(fragment)["HX-Refresh"] == "true"
+    ended = text_of(admin.get(page))
+    assert "hx-get" not in ended
+    assert "one: 3 responses failed" in ended
+
+
+def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
+    admin: Client, release: Release, woken: list[Any], django_capture_on_commit_callbacks: Any
+):
+    run = judged(release, "one")
+    failed = run.judgments.filter(status=Status.FAILED).count()
+    retry, cancel = (reverse(f"evaluation:run-{what}", args=[run.pk]) for what in ("retry", "cancel"))
+    assert admin.get(retry).status_code == 405
+    with django_capture_on_commit_callbacks(execute=True):
+        admin.post(retry)
+    assert woken == [("work_on_run", run.pk)]
+    assert run.judgments.filter(status=Status.QUEUED).count() == failed > 0
+    assert admin.post(cancel).status_code == 302
+    for url in (cancel, retry):
+        assert admin.post(url).status_code == 409
+
+
+# ------------------------------------------------------------------------------------------------------------- report
+
+
+def test_every_number_leads_to_the_judgments_that_it_counts(admin: Client, release: Release):
+    run = with_facets(judged(release, "one", "two"))
+    page = admin.get(reverse("evaluation:run", args=[run.pk]))
+    shown = page.context["figures"]
+    lines = [*shown.lines, *(line for section in shown.sections for line in section.lines)]
+    assert len(lines) > 20
+    for line in lines:
+        assert behind(run, line.counted_href) == line.denominator, line
+        assert behind(run, line.hits_href) == line.numerator, line
+        assert behind(run, line.unjudged_href) == line.unjudged, line
+    assert any(line.unjudged for line in lines)
+    links = Links(text_of(page))
+    addresses = {href for href, _text in links.found}
+    for line in lines:
+        assert line.hits_href in addresses
+    marks = [(href, text) for href, text in links.found if "/judgments/" in href and "%" in text]
+    assert len(marks) > 30
+    assert all(behind(run, href) for href, _text in marks)
+
+
+def test_the_pictures_say_what_the_table_says(release: Release):
+    run = judged(release, "one", "two")
+    report = queries.report(run)
+    shown = figures(report, lambda *_where: "#")
+    assert [chart.title for chart in shown.bars] == ["MHB-Dialogue", "MHB-Report", "MHB: hallucination traps"]
+    drawn = [(mark.bar.label, mark.bar.numerator, mark.bar.denominator) for chart in shown.bars for mark in chart.marks]
+    told = [(row.endpoint, row.measured.numerator, row.measured.denominator) for row in report.overall]
+    assert sorted(drawn) == sorted(told)
+    subtype = next(section for section in shown.sections if section.name == "subtype")
+    assert [label for label, _cells in subtype.heat.rows][:2] == ["A1 Non-existent Entity", "B2 Amalgamation Error"]
+    assert {len(chart.axes) for chart in subtype.radars} == {3, 5}
+
+
+def test_more_models_than_can_be_told_apart_get_no_radar(release: Release):
+    run = judged(release, *(f"m{n}" for n in range(9)))
+    shown = figures(queries.report(run), lambda *_where: "#")
+    assert all(not section.radars for section in shown.sections)
+    assert all(len(section.heat.columns) == 9 for section in shown.sections)
+
+
+@pytest.mark.parametrize(("sort", "reverse_order"), [("rate", False), ("-rate", True)])
+def test_the_table_is_sorted_by_link(sort: str, reverse_order: bool, release: Release):
+    run = judged(release, "one", "two", "three")
+    rates = [
+        line.numerator / line.denominator for line in figures(queries.report(run), lambda *_: "#", sort=sort).lines
+    ]
+    assert rates == sorted(rates, reverse=reverse_order)
+    assert len(set(rates)) > 1
+
+
+def test_downloads_are_the_report_itself(admin: Client, release: Release):
+    run = judged(release, "one")
+    told: Page = admin.get(reverse("evaluation:report-json", args=[run.pk]))
+    assert json.loads(told.content) == json.loads(reports.as_json(queries.report(run)))
+    assert told["Content-Disposition"] == f'attachment; filename="bare-v1-run-{run.pk}.json"'
+    assert text_of(admin.get(reverse("evaluation:report-markdown", args=[run.pk]))).startswith("# bare v1")
+
+
+def test_simulated_models_are_called_so_on_every_page(admin: Client, release: Release, models: str):
+    run = evaluated(release, models, "sim-careful")
+    judgment = run.judgments.order_by("pk")[0]
+    for name, args in (("run", [run.pk]), ("judgments", [run.pk]), ("calls", [run.pk, judgment.pk])):
+        assert "not evidence" in text_of(admin.get(reverse(f"evaluation:{name}", args=args)))
+    assert "badge--simulated" in text_of(admin.get(reverse("evaluation:runs")))
+    calls = text_of(admin.get(reverse("evaluation:calls", args=[run.pk, judgment.pk])))
+    assert "mhb/judge@1" in calls
+    assert "sim-careful" in calls
+
+
+def test_real_models_carry_no_banner(admin: Client, release: Release):
+    run = judged(release, "one")
+    assert "not evidence" not in text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
+
+
+# ------------------------------------------------------------------------------------------------------------ answers
+
+
+def test_an_answer_is_read_with_what_was_asked_and_why_it_was_judged_so(admin: Client, release: Release):
+    run = judged(release, "one", "two")
+    judgment = run.judgments.filter(verdict="not_met").order_by("pk")[1]
+    page = admin.get(reverse("evaluation:judgments", args=[run.pk]), {"selected": judgment.pk})
+    html = text_of(page)
+    assert page.context["selected"] == judgment
+    for message in page.context["asked"]:
+        assert message.content.split("'")[0] in html
+    assert page.context["asked"]
+    assert judgment.rubric.criterion in html
+    assert HOSTILE not in html
+    assert "It says so. &lt;script&gt;" in html
+    assert "I agree. &lt;script&gt;" in html
+    others = [item["judgment"] for item in page.context["others"]]
+    assert others == list(judgment.response.judgments.order_by("rubric__pk"))
+
+
+def test_what_was_not_judged_says_why(admin: Client, release: Release):
+    run = judged(release, "one")
+    html = text_of(admin.get(reverse("evaluation:judgments", args=[run.pk]), {"verdict": "unjudged"}))
+    assert "BrokenReply: Not JSON: &lt;script&gt;" in html
+    assert HOSTILE not in html
+
+
+def test_keys_lead_to_the_neighbours(admin: Client, release: Release):
+    run = judged(release, "one")
+    rows = list(run.judgments.order_by("pk"))
+    html = text_of(admin.get(reverse("evaluation:judgments", args=[run.pk]), {"selected": rows[1].pk}))
+    for key, row in (("k", rows[0]), ("j", rows[2])):
+        item = html.partition(f'id="judgment-{row.pk}"')[2].partition(">")[0]
+        assert f'data-key="{key}"' in item
+        assert f'href="?selected={row.pk}"' in item
+
+
+def test_answers_are_walked_page_by_page_under_a_filter(admin: Client, release: Release):
+    run = judged(release, *(f"m{n}" for n in range(12)), verdicts=("met", "not_met"))
+    url, seen, step = reverse("evaluation:judgments", args=[run.pk]), [], "?verdict=not_met"
+    while step:
+        page = admin.get(url + step)
+        seen += [row.pk for row in page.context["page"].rows]
+        step = page.context["page"].older
+    assert seen == list(run.judgments.filter(verdict="not_met").order_by("pk").values_list("pk", flat=True))
+    assert len(seen) > 30
+
+
+@pytest.mark.parametrize("query", [{"selected": "x"}, {"selected": "9" * 30}, {"verdict": "odd"}, {"value": "Z9"}])
+def test_an_address_that_makes_no_sense_shows_the_first(query: Mapping[str, str], admin: Client, release: Release):
+    run = judged(release, "one")
+    page = admin.get(reverse("evaluation:judgments", args=[run.pk]), query)
+    assert page.context["selected"] == run.judgments.order_by("pk")[0]
+
+
+def test_an_answer_of_another_run_is_not_shown(admin: Client, release: Release):
+    first, second = judged(release, "one"), judged(release, "one")
+    stranger = second.judgments.order_by("pk")[0]
+    page = admin.get(reverse("evaluation:judgments", args=[first.pk]), {"selected": stranger.pk})
+    assert page.context["selected"].run == first
+    assert admin.get(reverse("evaluation:calls", args=[first.pk, stranger.pk])).status_code == 404
+
+
+# ------------------------------------------------------------------------------------------------------------ queries
+
+
+@pytest.mark.parametrize("name", ["runs", "run", "judgments", "run-progress"])
+def test_no_page_asks_the_database_more_often_for_more_rows(name: str, admin: Client, release: Release):
+    def url(run: Run) -> str:
+        return reverse(f"evaluation:{name}", args=[] if name == "runs" else [run.pk])
+
+    small = judged(release, "one")
+    running = services.launch_run(release, [model("one")], model("judge"))
+    shown = running if name == "run-progress" else small
+    few = counted(admin, url(shown))
+    big = judged(release, *(f"m{n}" for n in range(6)))
+    for _more in range(3):
+        running = services.launch_run(release, [model("one"), model("m1")], model("judge"))
+    shown = running if name == "run-progress" else big
+    assert counted(admin, url(shown)) == few

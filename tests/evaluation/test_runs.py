@@ -1,0 +1,385 @@
+"""Runs: one response for each sample and endpoint, one judgment for each rubric, and nothing guessed where one is missing."""
+
+import json
+from collections import Counter
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from evaluation import errors, queries, services
+from evaluation.models import Judgment, Response, Run
+from evaluation.services import NO_RESPONSE
+from generation.models import Call, Endpoint, Release, ReleasedRubric
+from generation.work import MAX_TRIES, Work, give_back_expired, take
+from review.models import User
+from tests.conftest import Clock, Together
+from tests.engine import (
+    bare_release,
+    calls,
+    endpoint,
+    evaluated,
+    frozen,
+    launched_run,
+    simulated,
+)
+from tests.generation.llm.helpers import endpoint as answering
+from tests.review.factories import account
+
+pytestmark = pytest.mark.django_db
+Status = Work.Status
+
+
+@pytest.fixture
+def release(tmp_path: Path, models: str, physicians: list[User]) -> Release:
+    return frozen(tmp_path, models, physicians[:3], conversations=2, reports=2)
+
+
+@pytest.fixture
+def bare(db: None) -> Release:
+    """Two samples with two criteria each, for models that answer what the test says."""
+    return bare_release(("dialogue", [["A1"], ["C2"]]), ("report", [["A1"], ["A3"]]))
+
+
+def verdict(met: Any = True, explanation: str = "It does.") -> str:
+    return json.dumps({"explanation": explanation, "criteria_met": met})
+
+
+def statuses(run: Run, model: type[Response] | type[Judgment]) -> Counter[str]:
+    rows = run.responses if model is Response else run.judgments
+    return Counter(rows.values_list("status", flat=True))
+
+
+# ---------------------------------------------------------------------------------------------------------- the whole
+
+
+def test_one_response_for_each_and_one_judgment_for_each_rubric(release: Release, models: str) -> None:
+    run = evaluated(release, models, "sim-careful", "sim-reckless")
+    rubrics = release.rubrics_count
+    assert run.status == Run.Status.FINISHED
+    assert run.finished_at is not None
+    assert statuses(run, Response) == {Status.DONE: 8}
+    assert statuses(run, Judgment) == {Status.DONE: 2 * rubrics}
+    assert set(Judgment.objects.values_list("verdict", flat=True)) <= {"met", "not_met"}
+    assert not Judgment.objects.filter(explanation="").exists()
+    assert Response.objects.values("endpoint", "sample").distinct().count() == 8
+    assert Judgment.objects.values("response__endpoint", "rubric").distinct().count() == 2 * rubrics
+    assert len(calls(run.job)) == 8 + 2 * rubrics
+    progress = queries.progress(run)
+    assert (progress.percent, progress.rubrics_total) == (100, 2 * rubrics)
+    assert queries.percents([run]) == {run.pk: 100}
+    for response in Response.objects.select_related("call", "sample"):
+        assert response.call is not None
+        assert response.call.text == response.text
+        assert response.call.subject == f"response:{response.pk}"
+
+
+def test_the_judge_sees_the_approved_criterion_and_not_the_trap(release: Release, models: str) -> None:
+    run = evaluated(release, models, "sim-average")
+    for judgment in Judgment.objects.filter(run=run).select_related("rubric__sample", "response"):
+        [call] = calls(f"judgment:{judgment.pk}")
+        asked = call.sent["messages"][-1]["content"]
+        assert json.dumps(judgment.rubric.criterion, ensure_ascii=False) in asked
+        assert json.dumps(judgment.response.text, ensure_ascii=False) in asked
+        for trap in judgment.rubric.sample.exported["content"]["traps"]:
+            assert trap["why"] not in asked
+        assert json.loads(call.text)["explanation"] == judgment.explanation
+
+
+def test_a_model_under_test_is_sent_the_sample_and_nothing_else(release: Release, models: str) -> None:
+    run = evaluated(release, models, "sim-average")
+    for response in Response.objects.filter(run=run).select_related("sample"):
+        [call] = calls(f"response:{response.pk}")
+        content = response.sample.exported["content"]
+        if response.sample.task == "dialogue":
+            assert call.sent["messages"] == content["turns"]
+        else:
+            [turn] = call.sent["messages"]
+            assert content["report"] in turn["content"]
+            assert turn["content"].rstrip().endswith(content["question"])
+        assert "response_format" not in call.sent
+
+
+def test_the_database_lets_nothing_be_said_twice(bare: Release, models: str) -> None:
+    run = launched_run(bare, models, "sim-average")
+    response = Response.objects.filter(run=run)[0]
+    rubric = ReleasedRubric.objects.filter(sample=response.sample)[0]
+    Judgment.objects.create(run=run, response=response, rubric=rubric)
+    twice = [
+        lambda: Response.objects.create(run=run, endpoint=response.endpoint, sample=response.sample),
+        lambda: Judgment.objects.create(run=run, response=response, rubric=rubric),
+        lambda: Judgment.objects.update(verdict="met"),  # a verdict on what is not done
+        lambda: Judgment.objects.update(status=Status.DONE),  # done without a verdict
+    ]
+    for wrong in twice:
+        with pytest.raises(IntegrityError), transaction.atomic():
+            wrong()
+
+
+# ---------------------------------------------------------------------------------------------------------- launching
+
+
+def test_the_same_endpoint_twice_is_one(bare: Release, models: str) -> None:
+    run = launched_run(bare, models, "sim-average", "sim-careful", "sim-average")
+    assert list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)) == ["sim-average", "sim-careful"]
+    assert Response.objects.count() == 4
+
+
+def test_nobody_under_test(bare: Release, models: str) -> None:
+    with pytest.raises(errors.NoEndpoints):
+        launched_run(bare, models)
+    assert not Run.objects.exists()
+
+
+def test_a_model_may_judge_itself(bare: Release) -> None:
+    with answering(verdict()) as seen:
+        run = evaluated(bare, seen.url, "m-1", judge="m-1")
+    assert statuses(run, Response) == {Status.DONE: 2}
+    assert statuses(run, Judgment) == {Status.DONE: 4}
+
+
+@pytest.mark.parametrize(
+    ("own", "asked_for", "sent"),
+    [(None, None, 0.5), (0.9, None, 0.9), (0.0, None, 0.0), (None, 0.1, 0.1), (0.9, 0.0, 0.0)],
+    ids=["published", "the judge's own", "the judge's own zero", "the run's", "the run's over the judge's"],
+)
+def test_the_temperature_of_the_judge(bare: Release, own: float | None, asked_for: float | None, sent: float) -> None:
+    with answering(verdict()) as seen:
+        judge = endpoint(seen.url, "m-judge", temperature=own)
+        run = evaluated(bare, seen.url, "m-1", judge="m-judge", judge_temperature=asked_for)
+    Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)  # what is changed later is not what was measured
+    assert queries.run(run.pk).judge_temperature == sent
+    by_judge = [body for body in seen.bodies if body["model"] == "m-judge"]
+    assert len(by_judge) == 4
+    assert {body["temperature"] for body in by_judge} == {sent}
+    assert not [body for body in seen.bodies if body["model"] == "m-1" and "temperature" in body]
+
+
+# -------------------------------------------------------------------------------------------------- what is not there
+
+
+def test_an_empty_reply_is_no_response_and_leaves_its_rubrics_unjudged(bare: Release) -> None:
+    with answering("  \n") as seen:
+        run = evaluated(bare, seen.url, "m-1", judge="m-judge")
+    assert run.status == Run.Status.FINISHED
+    assert set(Response.objects.values_list("status", "error", "text")) == {(Status.FAILED, "BrokenReply", "")}
+    assert set(Judgment.objects.values_list("status", "error", "verdict")) == {(Status.FAILED, NO_RESPONSE, "")}
+    assert Judgment.objects.count() == 4
+    assert {body["model"] for body in seen.bodies} == {"m-1"}, "the judge is not asked about nothing"
+    report = queries.report(run)
+    [overall] = [row.measured for row in report.overall if row.dataset == "combined"]
+    assert (overall.value, overall.denominator, overall.excluded) == (None, 0, 4)
+    assert report.responses_failed == {"m-1": 2}
+
+
+@pytest.mark.parametrize("broken", ["Yes, it does.", verdict("true"), verdict(None), '{"criteria_met": true', "{}"])
+def test_a_judgment_that_is_none_is_asked_again_and_then_unjudged(bare: Release, broken: str) -> None:
+    with answering("I would ask a pharmacist.") as target, answering(broken) as judge:
+        endpoint(judge.url, "m-judge")
+        run = evaluated(bare, target.url, "m-1", judge="m-judge")
+    assert run.status == Run.Status.FINISHED
+    assert statuses(run, Response) == {Status.DONE: 2}
+    for judgment in Judgment.objects.filter(run=run):
+        assert (judgment.status, judgment.error, judgment.verdict) == (Status.FAILED, "BrokenReply", "")
+        assert judgment.detail
+        tries = calls(f"judgment:{judgment.pk}")
+        assert [call.text for call in tries] == [broken] * 3
+        assert tries[1].sent["messages"][-1]["content"].startswith("Your last reply cannot be used.")
+    [overall] = [row.measured for row in queries.report(run).overall if row.dataset == "combined"]
+    assert (overall.value, overall.denominator, overall.excluded) == (None, 0, 4)
+
+
+def test_one_broken_verdict_is_healed_by_the_next(bare: Release) -> None:
+    with answering("I would ask a pharmacist.") as target, answering("none", verdict(met=False), verdict()) as judge:
+        endpoint(judge.url, "m-judge", concurrency=1)
+        run = evaluated(bare, target.url, "m-1", judge="m-judge")
+    assert statuses(run, Judgment) == {Status.DONE: 4}
+    asked = [len(calls(f"judgment:{pk}")) for pk in Judgment.objects.values_list("pk", flat=True)]
+    assert sorted(asked) == [1, 1, 1, 2]
+    [overall] = [row.measured for row in queries.report(run).overall if row.dataset == "combined"]
+    assert (overall.numerator, overall.denominator, overall.excluded) == (1, 4, 0)
+
+
+def test_faults_of_every_kind_on_the_way(release: Release, models: str) -> None:
+    with simulated("500@0.15", "429@0.15", "cut@0.1", "broken-json@0.1") as url:
+        run = evaluated(release, url, "sim-average", "sim-careful")
+    assert run.status == Run.Status.FINISHED
+    judged, unjudged = statuses(run, Judgment)[Status.DONE], statuses(run, Judgment)[Status.FAILED]
+    assert judged + unjudged == 2 * release.rubrics_count
+    assert {"ServerError", "RateLimited", "ConnectionCut"} <= {call.error for call in calls(run.job)}
+    rows = [row.measured for row in queries.report(run).overall if row.dataset == "combined"]
+    assert (sum(row.denominator for row in rows), sum(row.excluded for row in rows)) == (judged, unjudged)
+
+
+def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
+    endpoint(models, "sim-average", price_in="2", price_out="6")
+    endpoint(models, "sim-judge", price_in="10", price_out="30")
+    run = evaluated(bare, models, "sim-average")
+    expected = sum(
+        Decimal(call.tokens_in * price[0] + call.tokens_out * price[1])
+        for call in calls(run.job)
+        for price in [(10, 30) if call.endpoint.name == "sim-judge" else (2, 6)]
+    )
+    assert queries.report(run).cost == queries.progress(run).responses.cost == expected / 1_000_000 > 0
+
+
+# ------------------------------------------------------------------------------------------------------ retry, cancel
+
+
+def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, models: str) -> None:
+    endpoint(models, "sim-average+500", name="sim-average")
+    run = evaluated(release, models, "sim-careful", "sim-average")
+    assert statuses(run, Response) == {Status.DONE: 4, Status.FAILED: 4}
+    said = dict(Response.objects.filter(run=run, status=Status.DONE).values_list("pk", "text"))
+    unjudged = Judgment.objects.filter(run=run, error=NO_RESPONSE).count()
+    assert unjudged == release.rubrics_count
+    Endpoint.objects.filter(name="sim-average").update(model="sim-average")
+    assert services.retry_failed(run.pk) == 4
+    assert queries.run(run.pk).status == Run.Status.RUNNING
+    assert services.sweep() == [run.pk]
+    services.work_on_run(run.pk)
+    assert statuses(run, Response) == {Status.DONE: 8}
+    assert statuses(run, Judgment) == {Status.DONE: 2 * release.rubrics_count}
+    assert dict(Response.objects.filter(pk__in=said).values_list("pk", "text")) == said
+    assert queries.run(run.pk).status == Run.Status.FINISHED
+    assert services.retry_failed(run.pk) == 0
+    assert queries.run(run.pk).status == Run.Status.FINISHED
+
+
+def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
+    judge = endpoint(models, "sim-judge+500", name="sim-judge")
+    run = evaluated(bare, models, "sim-average")
+    assert set(Judgment.objects.values_list("status", "error")) == {(Status.FAILED, "ServerError")}
+    asked = Call.objects.filter(subject__startswith="response:").count()
+    Endpoint.objects.filter(pk=judge.pk).update(model="sim-judge")
+    assert services.retry_failed(run.pk) == 4
+    assert not Judgment.objects.exclude(error="").exists()
+    services.work_on_run(run.pk)
+    assert Call.objects.filter(subject__startswith="response:").count() == asked, "no response is paid for twice"
+
+
+def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
+    run = launched_run(bare, models, "sim-average")
+    services.cancel_run(run.pk)
+    assert services.work_on_run(run.pk) == 0
+    assert services.sweep() == []
+    assert not Call.objects.exists()
+    assert queries.run(run.pk).status == Run.Status.CANCELLED
+    for over in (services.cancel_run, services.retry_failed):
+        with pytest.raises(errors.RunOver):
+            over(run.pk)
+    assert not queries.report(run).finished
+
+
+def test_cancelled_in_the_middle_what_was_judged_stays(
+    release: Release, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = launched_run(release, models, "sim-average", "sim-careful")
+    Endpoint.objects.update(concurrency=1)
+    keep, kept = services._keep_response, 0
+
+    def cancelling(row: Response, *arguments: Any, **fields: Any) -> None:
+        nonlocal kept
+        kept += 1
+        if kept == 3:
+            services.cancel_run(run.pk)
+        keep(row, *arguments, **fields)
+
+    monkeypatch.setattr(services, "_keep_response", cancelling)
+    services.work_on_run(run.pk)
+    assert queries.run(run.pk).status == Run.Status.CANCELLED
+    assert statuses(run, Response)[Status.QUEUED] >= 1
+    assert statuses(run, Response)[Status.DONE] >= 3
+    assert statuses(run, Response)[Status.RUNNING] == statuses(run, Judgment)[Status.RUNNING] == 0
+    assert queries.progress(run).percent < 100
+
+
+def test_a_finished_run_cannot_be_cancelled(bare: Release, models: str) -> None:
+    run = evaluated(bare, models, "sim-average")
+    with pytest.raises(errors.RunOver):
+        services.cancel_run(run.pk)
+
+
+# ------------------------------------------------------------------------------------------------------------- workers
+
+
+def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: Clock) -> None:
+    idle, busy, stale = (launched_run(bare, models, "sim-average") for _ in range(3))
+    services._run_alive(stale.pk)
+    clock.advance(minutes=2)
+    services._run_alive(busy.pk)
+    assert sorted(services.sweep()) == [idle.pk, stale.pk]
+    services.work_on_run(idle.pk)
+    assert services.sweep() == [stale.pk]
+
+
+def test_what_died_with_its_worker_is_done_by_the_next(bare: Release, models: str, clock: Clock) -> None:
+    run = launched_run(bare, models, "sim-average")
+    take(Response.objects.filter(run=run).order_by("pk"), 1)
+    services.work_on_run(run.pk)
+    assert queries.run(run.pk).status == Run.Status.RUNNING, "one row is still held"
+    assert services.sweep() == [], "its holder may be alive"
+    clock.advance(minutes=2)
+    assert services.sweep() == [run.pk]
+    services.work_on_run(run.pk)
+    assert queries.run(run.pk).status == Run.Status.FINISHED
+    assert sorted(Response.objects.values_list("tries", flat=True)) == [1, 2]
+    assert Judgment.objects.filter(run=run).count() == 4
+
+
+def test_a_lost_lease_says_nothing_twice(
+    bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first worker slept through its lease after the model had answered; another has kept its answer meanwhile."""
+    keep, slept = services._keep_response, 0
+
+    def sleepy(row: Response, status: Work.Status, **fields: Any) -> None:
+        nonlocal slept
+        if not slept:
+            slept = row.pk
+            clock.advance(minutes=2)
+            give_back_expired(Response)
+            [again] = take(Response.objects.filter(pk=row.pk).order_by("pk"), 1)
+            keep(again, status, **{**fields, "text": "The second one's."})
+        keep(row, status, **fields)
+
+    monkeypatch.setattr(services, "_keep_response", sleepy)
+    run = evaluated(bare, models, "sim-average")
+    assert Response.objects.get(pk=slept).text == "The second one's."
+    assert statuses(run, Response)[Status.DONE] + statuses(run, Response)[Status.QUEUED] == 2
+    assert Judgment.objects.values("response", "rubric").distinct().count() == Judgment.objects.count()
+
+
+@pytest.mark.parametrize(("broken", "failed"), [("sample_value", Response), ("to_be_judged", Judgment)])
+def test_what_stops_the_lane_again_and_again_stays_unjudged(
+    bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, broken: str, failed: type[Work]
+) -> None:
+    run = launched_run(bare, models, "sim-average")
+
+    def stumble(row: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(queries, broken, stumble)
+    for _ in range(2 * MAX_TRIES):  # not all of them need be in flight at the first stumble
+        with suppress(ZeroDivisionError):
+            services.work_on_run(run.pk)
+        clock.advance(minutes=2)
+        services.sweep()
+    assert queries.run(run.pk).status == Run.Status.FINISHED
+    assert set(failed._default_manager.values_list("status", "error")) == {(Status.FAILED, "GivenUp")}
+    assert statuses(run, Judgment) == {Status.FAILED: 4}
+
+
+def test_lanes_at_once_do_each_row_once(tmp_path: Path, together: Together, models: str) -> None:
+    release = frozen(tmp_path, models, [account("ana"), account("bo")], conversations=4)
+    run = launched_run(release, models, "sim-average", "sim-careful")
+    Endpoint.objects.update(concurrency=2)
+    outcomes = together([lambda: services.work_on_run(run.pk)] * 3)
+    assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
+    assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run.job))
+    assert set(Response.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
+    assert set(Judgment.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
+    assert queries.run(run.pk).status == Run.Status.FINISHED

@@ -1,0 +1,118 @@
+"""An endpoint that answers what a test tells it to, and the collaborators that a gateway wants."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from aiohttp import web
+
+from generation.llm.gateway import Gateway
+from generation.llm.simulator.server import running
+from generation.llm.types import Attempt, Message, ModelSettings, Request
+
+HELLO = Request((Message("user", "Is it safe?"),), prompt="test/hello@1")
+
+
+class Ledger(list[Attempt]):
+    async def __call__(self, attempt: Attempt) -> None:
+        self.append(attempt)
+
+
+class Naps(list[float]):
+    """Stands in for asyncio.sleep: remembers the seconds, wastes none."""
+
+    async def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+class Highest(Random):
+    """Dice that always fall to the highest side: back-off without the luck."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return b
+
+
+class Lowest(Random):
+    def uniform(self, a: float, b: float) -> float:
+        return a
+
+
+@dataclass
+class Answer:
+    """One HTTP answer; a body that is no string is sent as JSON."""
+
+    body: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Endpoint:
+    url: str = ""
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[Mapping[str, str]] = field(default_factory=list)
+
+
+def said(text: object, *, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
+    """A chat completion with this text."""
+    choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", "content": text, **message}}
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+    return {"id": "1", "object": "chat.completion", "created": 1, "model": "m-1", "choices": [choice], "usage": usage}
+
+
+def complaint(message: str, **more: Any) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None, **more}}
+
+
+def app_of(handler: Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]) -> web.Application:
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", handler)
+    return app
+
+
+@contextmanager
+def endpoint(*answers: Any) -> Iterator[Endpoint]:
+    """An endpoint that gives these answers in turn, the last one for good. A bare string is what the model says."""
+    left = [
+        answer if isinstance(answer, Answer) else Answer(said(answer) if isinstance(answer, str) else answer)
+        for answer in answers
+    ]
+    seen = Endpoint()
+
+    async def answer_next(request: web.Request) -> web.Response:
+        seen.bodies.append(await request.json())
+        seen.headers.append(dict(request.headers))
+        answer = left.pop(0) if len(left) > 1 else left[0]
+        text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
+        return web.Response(text=text, status=answer.status, headers=answer.headers, content_type="application/json")
+
+    with running(app_of(answer_next)) as seen.url:
+        yield seen
+
+
+def settings_for(url: str, model: str = "sim-judge", **more: Any) -> ModelSettings:
+    return ModelSettings(**{"name": "test", "url": url, "model": model, "timeout": 10.0, **more})
+
+
+def in_gateway(
+    work: Callable[[Gateway], Coroutine[Any, Any, Any]], ledger: Ledger | None = None, **options: Any
+) -> Any:
+    """Run `work` with a gateway of its own that does not sleep."""
+
+    async def main() -> Any:
+        async with Gateway(Ledger() if ledger is None else ledger, **{"sleep": Naps(), **options}) as gateway:
+            return await work(gateway)
+
+    return asyncio.run(main())
+
+
+def ask(
+    url: str, ledger: Ledger | None = None, request: Request = HELLO, model: str = "sim-judge", **options: Any
+) -> Any:
+    """One `ask` in a gateway of its own. Options named after a setting go to the settings, the others to the gateway."""
+    own = {name: options.pop(name) for name in ModelSettings.__slots__ if name in options}
+    return in_gateway(lambda gateway: gateway.ask(settings_for(url, model, **own), request), ledger, **options)

@@ -1,0 +1,489 @@
+import asyncio
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from aiohttp import web
+
+from generation.llm import gateway as gateway_module
+from generation.llm.errors import (
+    AuthFailed,
+    BadRequest,
+    BudgetExhausted,
+    ConnectionCut,
+    ContentFiltered,
+    ContextTooLong,
+    KeyMissing,
+    LLMError,
+    RateLimited,
+    ServerError,
+    TimedOut,
+)
+from generation.llm.simulator.server import make_app, running
+from generation.llm.types import Message, Request, Usage
+from tests.generation.llm.helpers import (
+    HELLO,
+    Answer,
+    Highest,
+    Ledger,
+    Lowest,
+    Naps,
+    app_of,
+    ask,
+    complaint,
+    endpoint,
+    in_gateway,
+    said,
+    settings_for,
+)
+
+KEY = "sk-very-secret-0123456789"
+
+
+@pytest.fixture(scope="module")
+def simulator():
+    with running(make_app([], retry_after=2)) as url:
+        yield url
+
+
+# What is sent and what comes back
+
+
+def test_a_reply_and_its_line_in_the_ledger(simulator):
+    ledger = Ledger()
+    reply = ask(simulator, ledger)
+    assert reply.text.startswith("I do not have enough information")
+    assert reply.simulated
+    assert reply.model == "sim-judge"
+    assert reply.finish_reason == "stop"
+    assert reply.usage.tokens_in == 3  # 11 characters
+    assert reply.usage.tokens_out > 0
+    [attempt] = ledger
+    assert (attempt.reply, attempt.error, attempt.http_status, attempt.number) == (reply, "", 200, 1)
+    assert attempt.request is HELLO
+    assert attempt.started_at.tzinfo is UTC
+
+
+def test_the_ledger_holds_the_body_exactly_as_it_was_sent():
+    request = Request(
+        (
+            Message("system", "Be brief."),
+            Message("user", "血压多少？"),
+            Message("assistant", "?"),
+            Message("user", "!"),
+        ),
+        schema={"title": "My shape", "type": "object"},
+    )
+    ledger = Ledger()
+    with endpoint("fine") as seen:
+        ask(seen.url, ledger, request, temperature=0.5, max_tokens=99)
+    assert seen.bodies == [ledger[0].sent]
+    assert seen.bodies == [
+        {
+            "model": "sim-judge",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "血压多少？"},
+                {"role": "assistant", "content": "?"},
+                {"role": "user", "content": "!"},
+            ],
+            "temperature": 0.5,
+            "max_tokens": 99,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "My_shape", "schema": request.schema, "strict": True},
+            },
+        }
+    ]
+
+
+def test_the_request_wins_over_the_endpoint_and_what_nobody_sets_is_not_sent():
+    with endpoint("fine") as seen:
+        ask(seen.url, None, replace(HELLO, temperature=0.0, max_tokens=5), temperature=0.5, max_tokens=99)
+        ask(seen.url)
+    assert (seen.bodies[0]["temperature"], seen.bodies[0]["max_tokens"]) == (0.0, 5)
+    assert set(seen.bodies[1]) == {"model", "messages"}
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "reasoning"),
+    [
+        (said("<think>\nhm\n</think>\n\nYes."), "Yes.", "hm"),
+        (said("Yes.", reasoning_content="first"), "Yes.", "first"),
+        (said("<think>then</think>Yes.", reasoning_content="first"), "Yes.", "first\n\nthen"),
+        (said("<think>never finished"), "", "never finished"),
+        (said("They say <think> means think."), "They say <think> means think.", ""),
+        (said(None, refusal="I cannot."), "I cannot.", ""),
+        (said(None), "", ""),
+        (said("  as is \n"), "  as is \n", ""),
+        (said("nul \x00 and half \ud83d"), "nul \ufffd and half \ufffd", ""),
+    ],
+)
+def test_reasoning_is_kept_apart_and_text_can_be_stored(message, text, reasoning):
+    with endpoint(message) as seen:
+        reply = ask(seen.url)
+    assert (reply.text, reply.reasoning) == (text, reasoning)
+    assert not reply.simulated
+
+
+def test_usage_in_all_its_parts_and_nonsense_counts_nothing():
+    usage = {
+        "prompt_tokens": 10,
+        "completion_tokens": 20,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 15},
+    }
+    nonsense = {"prompt_tokens": -1, "completion_tokens": "many", "prompt_tokens_details": None}
+    with endpoint(said("a") | {"usage": usage}, said("b") | {"usage": nonsense}, said("c") | {"usage": None}) as seen:
+        assert ask(seen.url).usage == Usage(10, 20, 4, 15)
+        assert ask(seen.url).usage == Usage()
+        assert ask(seen.url).usage == Usage()
+
+
+# What goes wrong for a moment
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "status"),
+    [
+        ("429", RateLimited, 429),
+        ("500", ServerError, 500),
+        ("timeout", TimedOut, None),
+        ("cut", ConnectionCut, None),
+    ],
+)
+def test_a_lasting_fault_is_tried_as_often_as_allowed_and_each_attempt_is_in_the_ledger(simulator, fault, kind, status):
+    ledger, naps = Ledger(), Naps()
+    timeout = 0.2 if fault == "timeout" else 10.0
+    with pytest.raises(kind) as caught:
+        ask(simulator, ledger, model=f"sim-judge+{fault}", attempts=3, sleep=naps, timeout=timeout)
+    assert not caught.value.permanent
+    assert [(attempt.number, attempt.error) for attempt in ledger] == [(n, kind.__name__) for n in (1, 2, 3)]
+    assert {attempt.http_status for attempt in ledger} == {status}
+    assert all(attempt.reply is None and attempt.detail for attempt in ledger)
+    assert len(naps) == 2
+
+
+def test_a_passing_fault_ends_in_a_reply():
+    ledger = Ledger()
+    with endpoint(Answer("down", 503), Answer(complaint("slow down"), 429), "fine") as seen:
+        assert ask(seen.url, ledger).text == "fine"
+    assert [attempt.error for attempt in ledger] == ["ServerError", "RateLimited", ""]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html>busy</html>",
+        "",
+        "[1]",
+        "null",
+        "{}",
+        {"choices": []},
+        {"choices": None},
+        {"choices": [{"message": None}]},
+        {"error": {"message": "busy"}},
+        said([{"type": "text", "text": "parts"}]),
+        "[" * 100_000,
+    ],
+)
+def test_a_200_that_is_no_completion_is_a_server_error_and_retried(body):
+    ledger = Ledger()
+    with endpoint(Answer(body), "fine") as seen:
+        assert ask(seen.url, ledger).text == "fine"
+    assert [(attempt.error, attempt.http_status) for attempt in ledger] == [("ServerError", 200), ("", 200)]
+
+
+def test_back_off_doubles_up_to_its_cap_with_full_jitter():
+    with endpoint(Answer("down", 500)) as seen:
+        for dice, expected in ((Highest(), [1, 2, 4, 8, 16, 32, 60, 60]), (Lowest(), [0] * 8)):
+            naps = Naps()
+            with pytest.raises(ServerError):
+                ask(seen.url, attempts=9, sleep=naps, random=dice)
+            assert naps == expected
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_in_seconds_is_obeyed(status):
+    naps = Naps()
+    with endpoint(Answer("later", status, {"Retry-After": "17"}), "fine") as seen:
+        ask(seen.url, sleep=naps, random=Lowest())
+    assert naps == [17.0]
+
+
+def test_retry_after_as_a_date_is_obeyed():
+    naps = Naps()
+    at = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+    with endpoint(Answer("later", 429, {"Retry-After": at}), "fine") as seen:
+        ask(seen.url, sleep=naps, random=Lowest())
+    assert 30 < naps[0] <= 90
+
+
+@pytest.mark.parametrize("header", ["soon", "nan", "inf", "-5", ""])
+def test_a_retry_after_that_says_nothing_leaves_the_back_off(header):
+    naps = Naps()
+    with endpoint(Answer("later", 429, {"Retry-After": header}), "fine") as seen:
+        ask(seen.url, sleep=naps, random=Highest())
+    assert naps == [1.0]
+
+
+def test_a_very_long_retry_after_goes_back_to_the_caller():
+    naps = Naps()
+    with endpoint(Answer("tomorrow", 429, {"Retry-After": "86400"})) as seen, pytest.raises(RateLimited) as caught:
+        ask(seen.url, sleep=naps)
+    assert caught.value.retry_after == 86400
+    assert naps == []
+
+
+def test_an_endpoint_that_drips_for_ever_times_out():
+    async def drip(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await asyncio.sleep(0.02)
+
+    with running(app_of(drip)) as url, pytest.raises(TimedOut):
+        ask(url, attempts=1, timeout=0.3)
+
+
+def test_nobody_listening_is_a_cut_connection():
+    ledger = Ledger()
+    with running(make_app([])) as url:
+        pass
+    with pytest.raises(ConnectionCut):
+        ask(url, ledger, attempts=2)
+    assert [attempt.error for attempt in ledger] == ["ConnectionCut", "ConnectionCut"]
+
+
+# What stays wrong
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, complaint("bad key"), AuthFailed),
+        (403, "forbidden", AuthFailed),
+        (404, complaint("no such model", code="model_not_found"), BadRequest),
+        (400, complaint("what?"), BadRequest),
+        (422, {"detail": [{"loc": ["body", "temperature"]}]}, BadRequest),
+        (400, complaint("too long", code="context_length_exceeded"), ContextTooLong),
+        (400, complaint("This model's maximum context length is 8192 tokens."), ContextTooLong),
+        (400, complaint("flagged", code="content_filter"), ContentFiltered),
+        (400, complaint("response_format is not supported"), BadRequest),  # none was sent
+    ],
+)
+def test_a_permanent_error_is_met_once(status, body, kind):
+    ledger = Ledger()
+    with endpoint(Answer(body, status)) as seen, pytest.raises(LLMError) as caught:
+        ask(seen.url, ledger)
+    assert type(caught.value) is kind
+    assert caught.value.permanent
+    assert caught.value.http_status == status
+    assert [(attempt.error, attempt.http_status) for attempt in ledger] == [(kind.__name__, status)]
+
+
+def test_a_filtered_reply_is_an_error_but_its_tokens_are_in_the_ledger():
+    ledger = Ledger()
+    with endpoint(said("half a se", finish_reason="content_filter")) as seen, pytest.raises(ContentFiltered):
+        ask(seen.url, ledger)
+    [attempt] = ledger
+    assert attempt.error == "ContentFiltered"
+    assert attempt.reply is not None
+    assert attempt.reply.usage.tokens_in == 7
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "nonsense",
+        "ftp://host/v1",
+        "http://",
+        "http://[::1/v1",
+        "http://host:0/v1",
+        "http://host:99999/v1",
+        "http://user:secret@host/v1",
+        "http://a\x00b/v1",
+        "http://ex☃mple..com/v1",
+        f"http://{'a' * 300}/v1",
+    ],
+)
+def test_an_address_that_is_none_is_refused_before_any_attempt(url):
+    ledger = Ledger()
+    with pytest.raises(BadRequest) as caught:
+        ask(url, ledger)
+    assert "secret" not in str(caught.value)
+    assert ledger == []
+
+
+# The key
+
+
+def test_the_key_reaches_the_endpoint_and_nothing_else(monkeypatch):
+    monkeypatch.setenv("MHB_TEST_KEY", f" {KEY}\n")
+    ledger = Ledger()
+    # The second echo has the key across the place where details are cut.
+    echoes = [complaint(f"bad key {KEY}"), "x" * (gateway_module.MAX_DETAIL - 10) + KEY]
+    for status, echo in ((401, echoes[0]), (400, echoes[1]), (500, echoes[0]), (200, echoes[1])):
+        with endpoint(Answer(echo, status)) as seen, pytest.raises(LLMError) as caught:
+            ask(seen.url, ledger, key_env="MHB_TEST_KEY", attempts=1)
+        assert seen.headers[0]["Authorization"] == f"Bearer {KEY}"
+        assert KEY[:9] not in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+    assert len(ledger) == 4
+    assert KEY[:9] not in repr(ledger)
+    assert "***" in ledger[0].detail
+
+
+def test_a_key_is_read_when_it_is_used(monkeypatch):
+    async def twice(gateway):
+        settings = settings_for(seen.url, key_env="MHB_TEST_KEY")
+        for key in ("first", "second"):
+            monkeypatch.setenv("MHB_TEST_KEY", key)
+            await gateway.ask(settings, HELLO)
+
+    with endpoint("fine") as seen:
+        in_gateway(twice)
+    assert [headers["Authorization"] for headers in seen.headers] == ["Bearer first", "Bearer second"]
+
+
+@pytest.mark.parametrize("value", [None, "", " \n", "schlüssel", "two\nlines"])
+def test_a_missing_or_impossible_key_is_named_by_its_variable(monkeypatch, value):
+    monkeypatch.delenv("MHB_TEST_KEY", raising=False)
+    if value is not None:
+        monkeypatch.setenv("MHB_TEST_KEY", value)
+    ledger = Ledger()
+    with endpoint("fine") as seen, pytest.raises(KeyMissing, match="MHB_TEST_KEY") as caught:
+        ask(seen.url, ledger, key_env="MHB_TEST_KEY")
+    assert caught.value.permanent
+    assert (ledger, seen.bodies) == ([], [])
+    assert not (value and value.strip() and value in str(caught.value))
+
+
+def test_the_environment_of_another_account_is_not_sent_along(monkeypatch):
+    for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
+        monkeypatch.setenv(name, "somebody-elses")
+    with endpoint("fine") as seen:
+        ask(seen.url)
+    assert "somebody-elses" not in str(seen.headers)
+
+
+# The ledger
+
+
+def test_the_ledger_can_stop_a_call_before_its_reply_is_used():
+    asked = []
+
+    async def empty_budget(attempt):
+        asked.append(attempt)
+        raise BudgetExhausted
+
+    with endpoint(Answer("down", 500)) as seen, pytest.raises(BudgetExhausted):
+        in_gateway(lambda gateway: gateway.ask(settings_for(seen.url), HELLO, on_attempt=empty_budget))
+    assert len(asked) == len(seen.bodies) == 1
+
+
+def test_one_call_can_have_a_ledger_of_its_own():
+    common, own = Ledger(), Ledger()
+
+    async def two(gateway):
+        await gateway.ask(settings_for(seen.url), HELLO)
+        await gateway.ask(settings_for(seen.url), HELLO, on_attempt=own)
+
+    with endpoint("fine") as seen:
+        in_gateway(two, common)
+    assert (len(common), len(own)) == (1, 1)
+
+
+def test_an_attempt_that_was_cancelled_is_in_the_ledger():
+    arrived, ledger = threading.Event(), Ledger()
+
+    async def never(request):
+        arrived.set()
+        await asyncio.Event().wait()
+
+    async def hang_up(gateway):
+        task = asyncio.create_task(gateway.ask(settings_for(url), HELLO))
+        assert await asyncio.to_thread(arrived.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with running(app_of(never)) as url:
+        in_gateway(hang_up, ledger)
+    assert [(attempt.error, attempt.reply) for attempt in ledger] == [("Cancelled", None)]
+
+
+# Concurrency
+
+
+def test_as_many_at_a_time_as_the_endpoint_allows():
+    in_flight = peak = 0
+    together = asyncio.Barrier(3)
+
+    async def in_threes(request):
+        nonlocal in_flight, peak
+        in_flight += 1
+        peak = max(peak, in_flight)
+        await together.wait()  # nobody passes before three are here
+        await asyncio.sleep(0.02)  # a fourth would be seen now
+        in_flight -= 1
+        return web.json_response(said("fine"))
+
+    async def twelve(gateway):
+        settings = settings_for(url, concurrency=3)
+        await asyncio.gather(*(gateway.ask(settings, HELLO) for _ in range(12)))
+
+    with running(app_of(in_threes)) as url:
+        in_gateway(twelve, attempts=1)
+    assert peak == 3
+
+
+def test_endpoints_do_not_wait_for_one_another():
+    both = asyncio.Barrier(2)
+
+    async def in_pairs(request):
+        await both.wait()
+        return web.json_response(said("fine"))
+
+    async def two(gateway):
+        await asyncio.gather(
+            *(gateway.ask(settings_for(url, name=name, concurrency=1), HELLO) for name in ("one", "other"))
+        )
+
+    with running(app_of(in_pairs)) as url:
+        in_gateway(two, attempts=1)
+
+
+# Endpoints that do not know response_format
+
+
+def test_the_format_is_lowered_step_by_step_and_remembered_by_address_and_model():
+    request = replace(HELLO, schema={"type": "object"})
+    ledger = Ledger()
+
+    async def three(gateway):
+        assert (await gateway.ask(settings_for(seen.url, "plain"), request)).text == "fine"
+        await gateway.ask(settings_for(seen.url, "plain"), request)
+        await gateway.ask(settings_for(seen.url, "another"), request)
+
+    with ExitStack() as stack:
+        seen = stack.enter_context(
+            endpoint(
+                Answer(complaint("'response_format' of type 'json_schema' is not supported"), 400),
+                Answer({"detail": [{"loc": ["body", "response_format"], "msg": "extra"}]}, 422),
+                "fine",
+            )
+        )
+        naps = Naps()
+        in_gateway(three, ledger, attempts=1, sleep=naps)
+    formats = [body.get("response_format", {}).get("type") for body in seen.bodies]
+    assert formats == ["json_schema", "json_object", None, None, "json_schema"]
+    assert [attempt.error for attempt in ledger] == ["BadRequest", "BadRequest", "", "", ""]
+    assert [attempt.number for attempt in ledger] == [1, 2, 3, 1, 1]
+    assert naps == []

@@ -1,0 +1,243 @@
+"""The loop from the shell: one JSON object each, honest exit codes, one sentence for whoever mistyped."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from generation import services
+from generation.models import Batch, Draft, Endpoint, Import, Release, Sample, Source
+from generation.work import Work, take
+from review.models import User
+from tests.conftest import Clock
+from tests.engine import (
+    Manage,
+    conversation,
+    conversations_file,
+    endpoint,
+    generated,
+    imported,
+    launched,
+    reports_file,
+)
+from tests.review.approve import approve_everything
+
+Status = Work.Status
+
+
+def test_the_loop_of_a_maker(manage: Manage, tmp_path: Path, models: str, physicians: list[User]) -> None:
+    made = manage.json(
+        "add_endpoint", "maker", "--url", models, "--model", "sim-generator", "--price-in", "1", "--price-out", "2"
+    )
+    assert made == {"endpoint": "maker", "url": models, "model": "sim-generator", "simulated": True}
+    path = conversations_file(tmp_path / "own.jsonl", 3, conversation(1), {"prompt": "broken"})
+    source = manage.json("import_source", "--format", "healthbench", "--name", "own", path)
+    [refusal] = source.pop("refusals")
+    assert refusal["where"] == "line 5"
+    assert source == {
+        "source": "own", "file": "own.jsonl", "layout": "jsonl", "rows": 5, "added": 3, "known": 1, "refused": 1, "failed": 0,
+    }  # fmt: skip
+    batch = manage.json(
+        "generate", "--benchmark", "mhb", "--source", "own", "--generator", "maker", "--limit", 2, "--wait"
+    )
+    assert (batch["drafts"], batch["done"], batch["failed"], batch["open"], batch["calls"]) == (2, 2, 0, 0, 2)
+    assert float(batch["cost"]) > 0
+    assert Sample.objects.count() == 2
+
+    approve_everything(physicians)
+    release = manage.json("freeze_release", "own", "--benchmark", "mhb")  # carries the outcomes over itself
+    assert (release["release"], release["version"], release["samples"], release["simulated"]) == ("own", 1, 2, True)
+    assert release["counts"]["task"]["dialogue"]["samples"] == 2
+    for format_name in ("jsonl", "csv", "parquet"):
+        out = tmp_path / format_name
+        manifest = manage.json("export_release", "own@1", "--format", format_name, "--out", out)
+        assert manifest["format"] == format_name
+        assert {entry["path"] for entry in manifest["files"]} <= {path.name for path in out.iterdir()}
+
+
+def test_readable_without_json(manage: Manage, tmp_path: Path) -> None:
+    path = conversations_file(tmp_path / "own.jsonl", 2, {"prompt": "broken"})
+    code, out, err = manage("import_source", "--format", "healthbench", "--name", "own", path)
+    assert (code, err) == (0, "")
+    assert "added: 2" in out
+    assert "line 3" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["import_source", "--format", "healthbench", "--name", "own", "/no/such/file"], "No such file"),
+        (["import_source", "--format", "healthbench", "--name", "own", "{other}"], "one JSON object on each line"),
+        (["import_source", "--format", "pmc-patients", "--name", "here", "{other}"], "exists with another format"),
+        (["import_source", "--format", "healthbench", "--name", "two words", "{file}"], "name: "),
+        (["generate", "--benchmark", "mbh", "--source", "here", "--generator", "sim-generator"], "no benchmark"),
+        (["generate", "--benchmark", "mhb", "--source", "gone", "--generator", "sim-generator"], "no source"),
+        (["generate", "--benchmark", "mhb", "--source", "here", "--generator", "gone"], "no endpoint"),
+        (["generate", "--benchmark", "mhb", "--source", "here"], "needs an endpoint"),
+        (["generate", "--benchmark", "mhb", "--source", "here", "--role", "generator"], "ROLE=ENDPOINT"),
+        (["generate", "--benchmark", "mhb", "--source", "here", "--generator", "sim-generator", "--limit", "-1"],
+         "no record left"),
+        (["freeze_release", "own", "--benchmark", "mhb"], "approved yet"),
+        (["freeze_release", "own", "--benchmark", "mbh"], "no benchmark"),
+        (["export_release", "own", "--format", "csv", "--out", "{out}"], "no release"),
+        (["add_endpoint", "sim-generator", "--url", "http://127.0.0.1:1/v1", "--model", "m"], "name: "),
+        (["add_endpoint", "two words", "--url", "nowhere", "--model", "m"], "url: "),
+        (["add_endpoint", "own", "--url", "http://127.0.0.1:1/v1", "--model", "m", "--key-env", "sk-a1b2"], "key_env: "),
+        (["add_endpoint", "own", "--url", "http://127.0.0.1:1/v1", "--model", "m", "--timeout", "inf"], "timeout: "),
+    ],
+)  # fmt: skip
+def test_a_failure_is_one_sentence(
+    manage: Manage, tmp_path: Path, models: str, arguments: list[str], said: str
+) -> None:
+    endpoint(models)
+    imported(conversations_file(tmp_path / "own.jsonl", 1), "here")
+    places = {
+        "{file}": str(tmp_path / "own.jsonl"),
+        "{other}": str(reports_file(tmp_path / "other.json", 1)),
+        "{out}": str(tmp_path / "out"),
+    }
+    before = (Source.objects.count(), Endpoint.objects.count(), Batch.objects.count(), Import.objects.count())
+    assert said in manage.refused(*[places.get(argument, argument) for argument in arguments])
+    assert before == (Source.objects.count(), Endpoint.objects.count(), Batch.objects.count(), Import.objects.count())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["add_endpoint", "own", "--url", "http://127.0.0.1:1/v1", "--model", "m", "--price-in", "free"],
+            "is no number",
+        ),
+        (["simulate_llm", "--port", "1", "--fault", "flood"], "no fault 'flood'"),
+    ],
+)
+def test_a_mistyped_value_is_no_traceback(manage: Manage, arguments: list[str], said: str) -> None:
+    code, out, err = manage(*arguments)
+    assert (bool(code), out) == (True, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_where_nothing_can_be_written(manage: Manage, tmp_path: Path, models: str, physicians: list[User]) -> None:
+    generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+    approve_everything(physicians)
+    manage.json("freeze_release", "own", "--benchmark", "mhb")
+    assert "nothing new" in manage.refused("freeze_release", "own", "--benchmark", "mhb")
+    assert "own.jsonl" in manage.refused(
+        "export_release", "own", "--format", "csv", "--out", tmp_path / "own.jsonl" / "out"
+    )
+    assert Release.objects.count() == 1
+
+
+def test_failed_drafts_are_a_failure_with_all_its_reasons(manage: Manage, tmp_path: Path, models: str) -> None:
+    endpoint(models, "sim-generator+refusal", name="refuser")
+    imported(conversations_file(tmp_path / "own.jsonl", 2))
+    code, out, err = manage(
+        "generate", "--benchmark", "mhb", "--source", "own", "--generator", "refuser", "--wait", "--json"
+    )
+    assert code == 1
+    assert "Traceback" not in err
+    said = json.loads(out)
+    assert (said["failed"], said["done"]) == (2, 0)
+    assert [failure["error"] for failure in said["failures"]] == ["BrokenReply"] * 2
+
+
+def test_without_wait_the_work_is_left_to_workers(manage: Manage, tmp_path: Path, models: str) -> None:
+    endpoint(models)
+    imported(conversations_file(tmp_path / "own.jsonl", 2))
+    batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator")
+    assert (batch["open"], batch["done"], batch["calls"]) == (2, 0, 0)
+    assert not Sample.objects.exists()
+    assert services.sweep().batches == [batch["batch"]]
+
+
+def test_wait_takes_over_from_a_worker_that_died(
+    manage: Manage, tmp_path: Path, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row is held until the lease runs out; the command sits that out and brings the batch to its end."""
+    launch = services.launch_batch
+
+    def killed(**options: object) -> Batch:
+        batch = launch(**options)  # type: ignore[arg-type]
+        take(Draft.objects.filter(batch=batch).order_by("pk"), 1)
+        return batch
+
+    monkeypatch.setattr(services, "launch_batch", killed)
+    monkeypatch.setattr("generation.cli.time.sleep", lambda seconds: clock.advance(seconds=30))
+    endpoint(models)
+    imported(conversations_file(tmp_path / "own.jsonl", 3))
+    batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait")
+    assert (batch["done"], batch["open"]) == (3, 0)
+    assert sorted(Draft.objects.values_list("tries", flat=True)) == [1, 1, 2]
+
+
+def test_wait_leaves_the_work_to_a_worker_that_lives(
+    manage: Manage, tmp_path: Path, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.worker_alive("celery@here")
+    endpoint(models)
+    imported(conversations_file(tmp_path / "own.jsonl", 2))
+    polled: list[float] = []
+
+    def poll(seconds: float) -> None:
+        polled.append(seconds)
+        if len(polled) == 2:
+            services.work_on_batch(Batch.objects.get().pk)  # as the worker does
+
+    monkeypatch.setattr("generation.cli.time.sleep", poll)
+    batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait")
+    assert batch["done"] == 2
+    assert len(polled) == 2
+
+
+def test_an_import_that_a_worker_was_faster_at(manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sweeper can wake a worker between the registration and the reading."""
+    taken: list[Import] = []
+    start = services.start_import
+
+    def and_taken(*arguments: object, **options: object) -> Import:
+        run = start(*arguments, **options)  # type: ignore[arg-type]
+        taken.extend(take(Import.objects.filter(pk=run.pk).order_by("pk"), 1))
+        return run
+
+    monkeypatch.setattr(services, "start_import", and_taken)
+    monkeypatch.setattr(
+        "generation.management.commands.import_source.time.sleep", lambda seconds: services._read(taken[0])
+    )
+    source = manage.json(
+        "import_source", "--format", "healthbench", "--name", "own", conversations_file(tmp_path / "own.jsonl", 2)
+    )
+    assert (source["added"], source["failed"]) == (2, 0)
+
+
+def test_a_file_that_turns_out_unreadable_is_a_failure(
+    manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = conversations_file(tmp_path / "own.jsonl", 1)
+    start = services.start_import
+
+    def and_gone(*arguments: object, **options: object) -> Import:
+        run = start(*arguments, **options)  # type: ignore[arg-type]
+        path.unlink()
+        return run
+
+    monkeypatch.setattr(services, "start_import", and_gone)
+    code, out, _err = manage("import_source", "--format", "healthbench", "--name", "own", path, "--json")
+    assert code == 1
+    assert json.loads(out)["failed"] == 1
+    assert "No such file" in json.loads(out)["error"]
+
+
+def test_roles_can_be_named_one_by_one(manage: Manage, tmp_path: Path, models: str) -> None:
+    endpoint(models, name="maker")
+    imported(conversations_file(tmp_path / "own.jsonl", 1))
+    batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--role", "generator=maker")
+    assert Batch.objects.get(pk=batch["batch"]).roles.get().endpoint.name == "maker"
+
+
+def test_a_launch_beside_another(manage: Manage, tmp_path: Path, models: str) -> None:
+    source = imported(conversations_file(tmp_path / "own.jsonl", 1))
+    launched(source, endpoint(models))
+    assert "no record left" in manage.refused(
+        "generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator"
+    )

@@ -1,0 +1,573 @@
+"""The pages of generation, through Django's client: who gets in, what a form does, and that no text becomes markup."""
+
+import io
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from generation import queries, services
+from generation.models import (
+    Batch,
+    Call,
+    Draft,
+    Endpoint,
+    Import,
+    ImportRefusal,
+    Release,
+    Rubric,
+    Sample,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
+from generation.work import Work
+from review.models import User
+from tests.engine import (
+    CANARY,
+    bare_release,
+    conversation,
+    conversations_file,
+    drafts,
+    endpoint,
+    frozen,
+    generated,
+    imported,
+    reports_file,
+)
+
+pytestmark = pytest.mark.django_db
+Status = Work.Status
+Page = Any  # what the test client answers: HttpResponse, with more on it
+HOSTILE = "<script>alert('model')</script>"
+
+
+@pytest.fixture
+def admin(adela: User) -> Client:
+    client = Client()
+    client.force_login(adela)
+    return client
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The tasks that were sent, instead of sending them."""
+    sent: list[tuple[str, int]] = []
+    monkeypatch.setattr("generation.tasks.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+    return sent
+
+
+@pytest.fixture
+def uploads(settings: Any, tmp_path: Path) -> Path:
+    """Where uploaded files are kept during a test."""
+    folder = tmp_path / "uploads"
+    settings.MEDIA_ROOT = folder
+    return folder
+
+
+@pytest.fixture
+def sample(admin: Client, tmp_path: Path, models: str) -> Sample:
+    """One sample whose first version is in review."""
+    generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+    return Sample.objects.get()
+
+
+def text_of(page: Page) -> str:
+    return str(page.content.decode())
+
+
+def counted(client: Client, url: str) -> int:
+    """How many queries a page takes."""
+    with CaptureQueriesContext(connection) as seen:
+        assert client.get(url).status_code == 200
+    return len(seen)
+
+
+def failing(batch: Batch) -> Draft:
+    """A failed draft of a batch with the call that it failed at."""
+    draft = batch.drafts.order_by("pk")[0]
+    Draft.objects.filter(pk=draft.pk).update(status=Status.FAILED, error="BrokenReply", detail=f"Not JSON: {HOSTILE}")
+    Call.objects.create(
+        job=batch.job,
+        subject=f"draft:{draft.pk}",
+        endpoint=Endpoint.objects.get_or_create(name="odd", url="http://odd.example/v1", model="odd-1")[0],
+        model="odd-1",
+        prompt="mhb/inject_dialogue@1",
+        sent={"model": "odd-1", "temperature": 0.3, "messages": [{"role": "user", "content": f"Say {HOSTILE}"}]},
+        text=f"I would rather not. {HOSTILE}",
+        tokens_in=41,
+        tokens_out=7,
+        seconds=1.5,
+        attempt=1,
+        error="BrokenReply",
+        started_at=timezone.now(),
+    )
+    return draft
+
+
+# -------------------------------------------------------------------------------------------------------- who gets in
+
+
+PRODUCE = ["sources", "endpoints", "batches", "batch-new", "samples"]
+
+
+@pytest.mark.parametrize("name", [*PRODUCE, "releases"])
+def test_strangers_sign_in_first(name: str):
+    answer: Page = Client().get(reverse(f"generation:{name}"))
+    assert answer.status_code == 302
+    assert answer["Location"].startswith(reverse("account_login"))
+
+
+@pytest.mark.parametrize("name", PRODUCE)
+def test_producing_is_for_admins(name: str, ana: User, rui: User, admin: Client):
+    for user in (ana, rui):
+        client = Client()
+        client.force_login(user)
+        assert client.get(reverse(f"generation:{name}")).status_code == 403
+    assert admin.get(reverse(f"generation:{name}")).status_code == 200
+
+
+def test_researchers_read_releases_and_freeze_none(ana: User, rui: User):
+    release = bare_release(("dialogue", [["A1"]]))
+    client, physician = Client(), Client()
+    client.force_login(rui)
+    physician.force_login(ana)
+    pages = [
+        reverse("generation:releases"),
+        reverse("generation:release", args=[release.name, release.version]),
+        reverse("generation:release-samples", args=[release.name, release.version]),
+    ]
+    for page in pages:
+        assert client.get(page).status_code == 200
+        assert physician.get(page).status_code == 403
+    assert physician.get(reverse("generation:release-export", args=["bare", 1, "jsonl"])).status_code == 403
+    assert 'id="freeze"' not in text_of(client.get(pages[0]))
+    assert client.post(pages[0], {"name": "mine", "benchmark": "mhb"}).status_code == 403
+    assert Release.objects.count() == 1
+
+
+@pytest.mark.parametrize("name", [*PRODUCE, "releases"])
+def test_an_empty_page_says_what_to_do(name: str, admin: Client):
+    page = admin.get(reverse(f"generation:{name}"))
+    assert 'class="empty"' in text_of(page)
+
+
+# ------------------------------------------------------------------------------------------------------------ sources
+
+
+def upload(client: Client, path: Path, format_name: str = "healthbench", name: str = "own") -> Page:
+    file = SimpleUploadedFile(path.name, path.read_bytes())
+    return client.post(reverse("generation:sources"), {"format": format_name, "name": name, "file": file})
+
+
+def test_an_upload_is_kept_queued_and_read(
+    admin: Client, adela: User, tmp_path: Path, uploads: Path, woken: list[Any], django_capture_on_commit_callbacks: Any
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = upload(admin, conversations_file(tmp_path / "own.jsonl", 3))
+    run = Import.objects.get()
+    assert answer["Location"] == reverse("generation:source", args=["own"])
+    assert woken == [("run_import", run.pk)]
+    assert (run.file_name, run.created_by, run.status) == ("own.jsonl", adela, Status.QUEUED)
+    assert [path.resolve() for path in uploads.iterdir()] == [Path(run.path)]
+
+    fragment = reverse("generation:source-imports", args=["own"])
+    polled = text_of(admin.get(fragment, headers={"HX-Request": "true"}))
+    assert f'hx-get="{fragment}"' in polled
+    assert "No worker is alive" in polled
+
+    services.run_import(run.pk)
+    assert admin.get(fragment, headers={"HX-Request": "true"})["HX-Refresh"] == "true"
+    page = text_of(admin.get(answer["Location"]))
+    assert "hx-get" not in page.partition('id="imports"')[2].partition(">")[0]
+    assert "This is case 3." in page
+    assert not list(uploads.iterdir())
+
+
+def test_a_file_of_the_wrong_kind_is_refused_with_its_name_and_the_reason(
+    admin: Client, tmp_path: Path, uploads: Path, woken: list[Any]
+):
+    answer = upload(admin, reports_file(tmp_path / "patients.json", 2))
+    assert answer.status_code == 422
+    [error] = answer.context["form"].errors["file"]
+    assert "patients.json" in error
+    assert "It is a JSON array" in error
+    assert not list(uploads.iterdir())
+    assert not Source.objects.exists()
+    assert not woken
+
+
+def test_a_source_keeps_its_format(admin: Client, tmp_path: Path, uploads: Path):
+    imported(conversations_file(tmp_path / "own.jsonl", 1))
+    answer = upload(admin, reports_file(tmp_path / "own.json", 1), "pmc-patients")
+    assert answer.status_code == 422
+    assert "own is healthbench" in answer.context["form"].errors["name"][0]
+    assert not list(uploads.iterdir())
+
+
+def test_refusals_stand_with_file_place_and_reason(admin: Client, tmp_path: Path):
+    imported(conversations_file(tmp_path / "mixed.jsonl", conversation(1), {"prompt_id": "x", "prompt": []}))
+    page = text_of(admin.get(reverse("generation:source", args=["own"])))
+    refusals = page.partition('id="refusals"')[2]
+    for part in ("mixed.jsonl", "line 2", "&#x27;prompt&#x27; is not a list of turns."):
+        assert part in refusals
+
+
+def test_no_page_shows_what_is_private(admin: Client, tmp_path: Path):
+    source = imported(conversations_file(tmp_path / "own.jsonl", 1))
+    record = SourceRecord.objects.get()
+    assert record.private == {"canary": CANARY}
+    for url in (
+        reverse("generation:source", args=[source.name]),
+        reverse("generation:record", args=[source.name, record.pk]),
+    ):
+        with CaptureQueriesContext(connection) as seen:
+            page = text_of(admin.get(url))
+        assert "This is case 1." in page
+        assert CANARY not in page
+        assert not any('"private"' in query["sql"] for query in seen)
+
+
+def test_a_report_can_be_read(admin: Client, tmp_path: Path):
+    source = imported(reports_file(tmp_path / "own.json", 1), format_name="pmc-patients")
+    page = text_of(admin.get(reverse("generation:record", args=[source.name, SourceRecord.objects.get().pk])))
+    assert "This is the report of patient 1." in page
+    assert "60.0 year" in page
+
+
+def test_records_are_walked_there_and_back_each_once(admin: Client):
+    batch = drafts(60)
+    url = reverse("generation:source", args=[batch.source.name])
+
+    def walk(start: str, direction: str) -> list[list[int]]:
+        seen, step = [], start
+        while True:
+            page = admin.get(url + step).context["records"]
+            seen.append([record.pk for record in page.rows])
+            step = getattr(page, direction)
+            if not step:
+                return seen
+
+    there = walk("", "older")
+    assert [pk for rows in there for pk in rows] == list(queries.records(batch.source).values_list("pk", flat=True))
+    assert [len(rows) for rows in there] == [25, 25, 10]
+    back = walk(f"?cursor=after-{there[1][-1]}", "newer")
+    assert list(reversed(back)) == there
+    assert admin.get(url + "?cursor=nonsense").context["records"].rows[0].pk == there[0][0]
+
+
+# ---------------------------------------------------------------------------------------------------------- endpoints
+
+
+FIELDS: dict[str, Any] = {
+    "name": "new",
+    "url": "https://models.example/v1",
+    "model": "m-1",
+    "price_in": 0,
+    "price_out": 0,
+}
+SETTINGS: dict[str, Any] = {**FIELDS, "concurrency": 4, "timeout": 60}
+
+
+def test_an_endpoint_shows_whether_its_key_is_there_and_never_the_key(admin: Client, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OWN_KEY", "s3cret-value")
+    assert admin.post(reverse("generation:endpoints"), {**SETTINGS, "key_env": "OWN_KEY"}).status_code == 302
+    page = text_of(admin.get(reverse("generation:endpoints")))
+    assert "OWN_KEY" in page
+    assert "not set on this server" not in page
+    monkeypatch.delenv("OWN_KEY")
+    assert "not set on this server" in text_of(admin.get(reverse("generation:endpoints")))
+    assert "s3cret-value" not in page
+
+
+def test_a_key_pasted_for_the_name_of_its_variable_is_not_stored(admin: Client):
+    answer = admin.post(reverse("generation:endpoints"), {**SETTINGS, "key_env": "sk-abcdef123"})
+    assert answer.status_code == 422
+    assert "key_env" in answer.context["form"].errors
+    assert not Endpoint.objects.exists()
+
+
+def test_what_was_called_keeps_address_and_model(admin: Client):
+    made = services.add_endpoint(**SETTINGS)
+    page = reverse("generation:endpoint", args=[made.name])
+    admin.post(page, {**SETTINGS, "name": "other", "model": "sim-2"})
+    made.refresh_from_db()
+    assert (made.name, made.model, made.simulated) == ("new", "sim-2", True)
+    Call.objects.create(
+        job="run:1",
+        subject="response:1",
+        endpoint=made,
+        model="x",
+        sent={},
+        seconds=1,
+        attempt=1,
+        started_at=timezone.now(),
+    )
+    admin.post(page, {**SETTINGS, "url": "https://elsewhere.example/v1", "model": "m-3", "concurrency": 2})
+    made.refresh_from_db()
+    assert (made.url, made.model, made.concurrency, made.simulated) == (SETTINGS["url"], "sim-2", 2, True)
+
+
+# ------------------------------------------------------------------------------------------------------------ batches
+
+
+def test_a_batch_is_launched_over_what_is_left(
+    admin: Client, tmp_path: Path, models: str, woken: list[Any], django_capture_on_commit_callbacks: Any
+):
+    source = imported(conversations_file(tmp_path / "own.jsonl", 5))
+    endpoint(models)
+    url = reverse("generation:batch-new")
+    assert admin.get(url).context["left"] == 5
+    refused = admin.post(url, {"benchmark": "mhb", "source": source.name, "limit": 2})
+    assert refused.status_code == 422
+    assert "role-generator" in refused.context["form"].errors
+    data = {"benchmark": "mhb", "source": source.name, "limit": 2, "role-generator": "sim-generator"}
+    with django_capture_on_commit_callbacks(execute=True):
+        answer: Page = admin.post(url, data)
+    batch = Batch.objects.get()
+    assert answer["Location"] == reverse("generation:batch", args=[batch.pk])
+    assert woken == [("work_on_batch", batch.pk)]
+    assert batch.drafts.count() == 2
+    assert admin.get(url).context["left"] == 3
+    admin.post(url, {**data, "limit": ""})
+    nothing = admin.post(url, data)
+    assert nothing.status_code == 422
+    assert "no record left" in nothing.context["form"].non_field_errors()[0]
+
+
+def test_a_batch_page_follows_it_to_its_end(admin: Client, tmp_path: Path, models: str):
+    source = imported(conversations_file(tmp_path / "own.jsonl", 2))
+    batch = services.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models)})
+    page, fragment = (reverse(f"generation:batch{part}", args=[batch.pk]) for part in ("", "-progress"))
+    assert f'hx-get="{fragment}"' in text_of(admin.get(page))
+    assert "0 of 2" in text_of(admin.get(fragment))
+    services.work_on_batch(batch.pk)
+    assert admin.get(fragment)["HX-Refresh"] == "true"
+    ended = admin.get(page)
+    assert "hx-get" not in text_of(ended)
+    assert ended.context["counts"]["task"] == {"dialogue": {"samples": 2, "rubrics": Rubric.objects.count()}}
+    assert sum(planted.rubrics for planted in ended.context["planted"]) >= Rubric.objects.count()
+    for sample in Sample.objects.all():
+        assert sample.key in text_of(ended)
+    assert "not evidence" in text_of(ended)
+
+
+def test_failures_stand_with_the_words_of_the_model_as_text(admin: Client):
+    batch = drafts(2)
+    draft = failing(batch)
+    page = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    exact = text_of(admin.get(reverse("generation:calls", args=[draft.pk])))
+    assert "I would rather not." in page
+    for part in ("mhb/inject_dialogue@1", "odd-1", "0.3", "41 in, 7 out", "1.50 s", "Say &lt;script&gt;"):
+        assert part in exact
+    for shown in (page, exact):
+        assert HOSTILE not in shown
+        assert "&lt;script&gt;" in shown
+
+
+def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
+    admin: Client, woken: list[Any], django_capture_on_commit_callbacks: Any
+):
+    batch = drafts(2)
+    failing(batch)
+    retry, cancel = (reverse(f"generation:batch-{what}", args=[batch.pk]) for what in ("retry", "cancel"))
+    assert admin.get(cancel).status_code == 405
+    with django_capture_on_commit_callbacks(execute=True):
+        assert admin.post(retry).status_code == 302
+    assert woken == [("work_on_batch", batch.pk)]
+    assert not batch.drafts.filter(status=Status.FAILED).exists()
+    assert admin.post(cancel).status_code == 302
+    for url in (cancel, retry):
+        assert admin.post(url).status_code == 409
+    assert admin.post(reverse("generation:batch-cancel", args=[batch.pk + 1])).status_code == 404
+
+
+# ------------------------------------------------------------------------------------------------------------ samples
+
+
+def test_a_corrected_wording_is_shown_with_what_went_and_what_came(admin: Client, sample: Sample):
+    rubric = Rubric.objects.filter(version__sample=sample).order_by("pk")[0]
+    Rubric.objects.filter(pk=rubric.pk).update(criterion="Names a dose.", approved="Names no dose.")
+    page = text_of(admin.get(reverse("generation:sample", args=[sample.pk])))
+    assert "<ins>" in page
+    assert "Names a dose." not in page
+    version = sample.versions.get()
+    for url in (
+        reverse("review:history", args=[version.case_id]),
+        reverse("generation:calls", args=[version.draft_id]),
+    ):
+        assert f'href="{url}"' in page
+
+
+def test_two_versions_stand_side_by_side(admin: Client, sample: Sample):
+    first = sample.versions.get()
+    batch = sample.batch
+    draft = Draft.objects.create(batch=batch, record=sample.record, sample=sample, version=2)
+    SampleVersion.objects.filter(pk=first.pk).update(status="rejected", reasons=[f"Too plain {HOSTILE}"])
+    Draft.objects.filter(pk=draft.pk).update(status=Status.QUEUED)
+    Batch.objects.filter(pk=batch.pk).update(status=Batch.Status.RUNNING)
+    services.work_on_batch(batch.pk)
+    url = reverse("generation:sample", args=[sample.pk])
+    assert [version.number for version, _blocks, _rubrics in admin.get(url).context["shown"]] == [2]
+    both = admin.get(url + "?version=2&beside=1")
+    assert [version.number for version, _blocks, _rubrics in both.context["shown"]] == [1, 2]
+    assert "Too plain &lt;script&gt;" in text_of(both)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", True),
+        ("?task=dialogue&status=in-review&benchmark=mhb", True),
+        ("?status=approved", False),
+        ("?task=none-of-them", True),  # left out, as the form beside the list shows
+        ("?text=this+is+CASE", True),
+        ("?text=nowhere", False),
+    ],
+)
+def test_samples_are_filtered_by_the_address(query: str, found: bool, admin: Client, sample: Sample):
+    page = admin.get(reverse("generation:samples") + query)
+    assert page.status_code == 200
+    assert page.context["page"].rows == ([sample] if found else [])
+
+
+def test_a_sample_is_found_by_its_key(admin: Client, sample: Sample):
+    assert admin.get(reverse("generation:samples"), {"text": sample.key}).context["page"].rows == [sample]
+
+
+# ----------------------------------------------------------------------------------------------------------- releases
+
+
+def test_freezing_with_nothing_approved_says_so(admin: Client):
+    answer = admin.post(reverse("generation:releases"), {"name": "first", "benchmark": "mhb"})
+    assert answer.status_code == 422
+    assert "No sample of this benchmark is approved yet." in answer.context["form"].non_field_errors()[0]
+
+
+def test_a_release_is_frozen_read_and_downloaded(
+    admin: Client, adela: User, rui: User, tmp_path: Path, models: str, physicians: Sequence[User]
+):
+    researcher = Client()
+    researcher.force_login(rui)
+    first = frozen(tmp_path, models, physicians, conversations=1)
+    same = admin.post(reverse("generation:releases"), {"name": first.name, "benchmark": "mhb"})
+    assert "nothing new to freeze" in same.context["form"].non_field_errors()[0]
+    answer: Page = admin.post(reverse("generation:releases"), {"name": "second", "benchmark": "mhb"})
+    release = Release.objects.get(name="second")
+    assert answer["Location"] == reverse("generation:release", args=["second", 1])
+    assert release.created_by == adela
+    page = text_of(admin.get(answer["Location"]))
+    for part in (release.sha256, release.sources[0]["citation"], "sim-generator", "not evidence", "export/parquet/"):
+        assert part in page
+    read = text_of(researcher.get(reverse("generation:release-samples", args=["second", 1])))
+    assert Rubric.objects.exclude(approved="").order_by("pk")[0].approved.split("'")[0] in read
+
+    export = reverse("generation:release-export", args=["second", 1, "jsonl"])
+    once, again = (b"".join(researcher.get(export).streaming_content) for _ in range(2))  # type: ignore[attr-defined]
+    assert once == again
+    archive = zipfile.ZipFile(io.BytesIO(once))
+    assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    names = sorted(name.removeprefix("second-v1/") for name in archive.namelist())
+    assert {"DATACARD.md", "SHA256SUMS", "manifest.json"} < set(names)
+    assert release.sha256 in archive.read("second-v1/SHA256SUMS").decode()
+    assert admin.get(reverse("generation:release-export", args=["second", 1, "xlsx"])).status_code == 422
+
+
+# ------------------------------------------------------------------------------------------------------------ queries
+
+
+def many_records() -> str:
+    batch = drafts(2)
+    return reverse("generation:source", args=[batch.source.name])
+
+
+def more_records() -> None:
+    source = Source.objects.get()
+    run = Import.objects.create(source=source, file_name="f", path="/f", created_at=timezone.now())
+    ImportRefusal.objects.bulk_create(ImportRefusal(run=run, where=f"line {n}", reason="bad") for n in range(20))
+    SourceRecord.objects.bulk_create(
+        SourceRecord(source=source, external_id=f"more-{n}", title="x", content={"kind": "dialogue"}) for n in range(20)
+    )
+    batch = Batch.objects.get()
+    fresh = SourceRecord.objects.filter(external_id__startswith="more-").order_by("pk")
+    rows = Draft.objects.bulk_create(
+        Draft(batch=batch, record=record, status=status, error="Broken")
+        for record, status in zip(fresh, [Status.FAILED, Status.DROPPED] * 10, strict=True)
+    )
+    Sample.objects.bulk_create(
+        Sample(benchmark="mhb", task="dialogue", batch=batch, record=row.record, created_at=timezone.now())
+        for row in rows
+    )
+
+
+@pytest.mark.parametrize("name", ["sources", "source", "endpoints", "batches", "batch", "samples", "batch-new"])
+def test_no_page_asks_the_database_more_often_for_more_rows(name: str, admin: Client):
+    source_url = many_records()
+    batch = Batch.objects.get()
+    services.add_endpoint(**SETTINGS)
+    failing(batch)
+    Draft.objects.filter(pk=batch.drafts.order_by("pk")[1].pk).update(status=Status.DROPPED)
+    run = Import.objects.create(source=batch.source, file_name="e", path="/e", created_at=timezone.now())
+    ImportRefusal.objects.create(run=run, where="line 1", reason="bad")
+    Sample.objects.create(
+        benchmark="mhb",
+        task="dialogue",
+        batch=batch,
+        record=batch.drafts.order_by("pk")[0].record,
+        created_at=timezone.now(),
+    )
+    url = {"source": source_url, "batch": reverse("generation:batch", args=[batch.pk])}.get(name) or reverse(
+        f"generation:{name}"
+    )
+    few = counted(admin, url)
+    more_records()
+    for number in range(5):
+        drafts(1, f"bare-{number}")
+        services.add_endpoint(**{**SETTINGS, "name": f"new-{number}"})
+    assert counted(admin, url) == few
+
+
+@pytest.mark.parametrize("name", ["releases", "release", "release-samples"])
+def test_no_page_of_releases_does_either(name: str, admin: Client):
+    release = bare_release(("dialogue", [["A1"]]))
+
+    def args(one: Release) -> list[Any]:
+        return [one.name, one.version] if name != "releases" else []
+
+    few = counted(admin, reverse(f"generation:{name}", args=args(release)))
+    version = release.samples.get().version
+    for number in range(2, 8):
+        Release.objects.create(
+            name="bare",
+            version=number,
+            benchmark="mhb",
+            samples_count=1,
+            rubrics_count=1,
+            counts=release.counts,
+            generators=[],
+            sources=[],
+            simulated=False,
+            sha256=f"{number}" * 64,
+            created_at=timezone.now(),
+        )
+    big = Release.objects.get(version=7)
+    big.samples.bulk_create(
+        type(release.samples.get())(
+            release=big,
+            position=n,
+            version=version,
+            key=f"k{n}",
+            task="dialogue",
+            exported=release.samples.get().exported,
+        )
+        for n in range(12)
+    )
+    assert counted(admin, reverse(f"generation:{name}", args=args(big))) == few

@@ -1,0 +1,21 @@
+"""Sites for journeys. Without PostgreSQL and Redis the production kind is skipped by name; on CI that is a failure."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import servers
+from tests.processes import Site, running_site
+
+
+@pytest.fixture(params=["embedded", "production"])
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    """A migrated site without any process yet, of both kinds in turn."""
+    try:
+        with running_site(request.param, tmp_path) as running:
+            yield running
+    except servers.Missing as missing:
+        if servers.ci():
+            raise
+        pytest.skip(str(missing))

@@ -1,0 +1,92 @@
+"""kill -9 in the middle of work: after a restart all is finished, nothing twice."""
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.processes import Site
+
+pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("processes")]
+
+RECORDS = 30
+LATENCY = ("--latency", "0.25")  # so that a kill lands in the middle
+
+
+def conversations(path: Path, count: int) -> Path:
+    """A HealthBench file of our own."""
+    turns = [
+        {"role": "user", "content": "I have had a headache since Monday. What could it be?"},
+        {"role": "assistant", "content": "Most headaches are harmless. Is there fever, a stiff neck or weakness?"},
+        {"role": "user", "content": "No, none of that. What should I do?"},
+    ]
+    rows = (
+        {
+            "prompt_id": str(uuid.UUID(int=number)),
+            "prompt": [{**turns[0], "content": f"Case {number}. {turns[0]['content']}"}, *turns[1:]],
+            "rubrics": [],
+            "example_tags": [],
+            "ideal_completions_data": None,
+        }
+        for number in range(1, count + 1)
+    )
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_worker_killed_in_a_batch_and_in_a_run(site: Site, tmp_path: Path) -> None:
+    site.start_models(*LATENCY)
+    site.add_endpoints(concurrency=4)
+    source = site.json(
+        "import_source", "--format", "healthbench", "--name", "own", str(conversations(tmp_path / "own.jsonl", RECORDS))
+    )
+    assert source["added"] == RECORDS
+    site.start_worker()
+    site.start_sweeper()
+
+    site.json("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator")
+    done = "SELECT count(*) FROM generation_draft WHERE status = 'done'"
+    running = "SELECT count(*) FROM generation_draft WHERE status = 'running'"
+    site.kill_amid("worker", "the batch is under way", lambda: site.number(done) >= 3 and site.number(running) > 0)
+    in_flight = site.number(running)
+    site.start_worker()
+    site.until("all drafts are done", lambda: site.number(done) == RECORDS)
+    site.until("the batch is finished", lambda: site.sql("SELECT status FROM generation_batch") == [("finished",)])
+    assert site.number("SELECT count(*) FROM generation_sample") == RECORDS
+    assert site.number("SELECT count(*) FROM generation_sampleversion") == RECORDS
+    assert site.number("SELECT count(*) FROM review_case") == RECORDS
+    repeated = site.number("SELECT count(*) FROM generation_draft WHERE tries > 1")
+    assert 1 <= repeated <= in_flight, "only what was in flight may be taken a second time"
+    assert site.number("SELECT max(tries) FROM generation_draft") == 2
+    calls = site.number("SELECT count(*) FROM generation_call")
+    served = site.served()["by_model"]["sim-generator"]
+    assert calls <= served <= calls + in_flight, "a call the server answered is in the ledger, but for those in flight"
+
+    _approve_all(site)
+    released = site.json("freeze_release", "own", "--benchmark", "mhb")
+    assert released["samples"] == RECORDS
+    site.json("evaluate", "--release", "own", "--endpoint", "sim-average", "--judge", "sim-judge")
+    answered = "SELECT count(*) FROM evaluation_judgment WHERE status = 'done'"
+    judging = "SELECT count(*) FROM evaluation_judgment WHERE status = 'running'"
+    site.kill_amid("worker", "the run is under way", lambda: site.number(answered) >= 3 and site.number(judging) > 0)
+    site.start_worker()
+    site.until("the run is finished", lambda: site.sql("SELECT status FROM evaluation_run") == [("finished",)])
+    assert site.number("SELECT count(*) FROM evaluation_response WHERE status = 'done'") == RECORDS
+    assert site.number(answered) == released["rubrics"] == site.number("SELECT count(*) FROM evaluation_judgment")
+    report = json.loads(site.manage("report", "1", "--format", "json").stdout)
+    assert report["finished"]
+    [overall] = report["overall"]
+    assert overall["denominator"] == released["rubrics"]
+    assert overall["unjudged"] == 0
+
+
+def _approve_all(site: Site) -> None:
+    """Two physicians approve everything, through the services."""
+    script = (
+        "from review.models import User\n"
+        "from tests.review.approve import approve_everything\n"
+        "approve_everything([User.objects.create_user(name, role='physician') for name in ('ana', 'bo')])\n"
+    )
+    done = site.manage("shell", "-v0", "-c", script)
+    assert done.returncode == 0, done.stderr

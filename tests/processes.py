@@ -1,0 +1,173 @@
+"""The site as its real processes, for tests: embedded (SQLite, file broker) or in production shape (PostgreSQL, Redis)."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mhb_site import children
+from tests import servers
+
+ROOT = Path(__file__).resolve().parent.parent
+HOST = "127.0.0.1"
+PATIENCE = 120.0  # seconds; only a hang is ever waited for that long
+
+
+@dataclass
+class Site:
+    """A running site. Its database is read with plain SQL, so that nothing of the project vouches for itself."""
+
+    environment: dict[str, str]
+    family: children.Children
+    port: int
+    models_port: int
+    database_url: str  # empty: SQLite under the data directory
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def models_url(self) -> str:
+        return f"http://{HOST}:{self.models_port}/v1"
+
+    def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a management command; what it says is kept, its exit code is the caller's to judge."""
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE * 2,
+            check=False,
+        )
+
+    def json(self, *arguments: str) -> Any:
+        """The JSON object a command prints; a failing command fails the test with what it said."""
+        done = self.manage(*arguments, "--json")
+        assert done.returncode == 0, done.stderr or done.stdout
+        return json.loads(done.stdout)
+
+    def sql(self, query: str) -> list[tuple[Any, ...]]:
+        """Rows of a plain SELECT."""
+        if self.database_url:
+            import psycopg
+
+            with psycopg.connect(self.database_url) as postgres:
+                return postgres.execute(query).fetchall()
+        import sqlite3
+
+        sqlite = sqlite3.connect(Path(self.environment["MHB_DATA_DIR"]) / "mhb.sqlite3", timeout=30)
+        try:
+            return sqlite.execute(query).fetchall()
+        finally:
+            sqlite.close()
+
+    def number(self, query: str) -> int:
+        """The single number of a SELECT."""
+        return int(self.sql(query)[0][0])
+
+    def until(self, what: str, true: Callable[[], bool]) -> None:
+        """Wait for `true`; the test fails naming `what` when it never comes."""
+        end = time.monotonic() + PATIENCE
+        while not true():
+            assert time.monotonic() < end, f"never came: {what}"
+            time.sleep(0.05)
+
+    def start_models(self, *options: str) -> None:
+        """The simulated models, and an endpoint for each."""
+        self.family.start("models", children.django("simulate_llm", "--port", str(self.models_port), *options))
+        assert children.wait_for_port(HOST, self.models_port)
+
+    def add_endpoints(self, concurrency: int = 8) -> None:
+        """One endpoint per simulated model, under the model's name."""
+        models = ("sim-generator", "sim-careful", "sim-average", "sim-reckless", "sim-judge")
+        done = self.manage(
+            "shell",
+            "-v0",
+            "-c",
+            "from generation.services import add_endpoint\n"
+            f"for name in {models!r}:\n"
+            f"    add_endpoint(name=name, url={self.models_url!r}, model=name, concurrency={concurrency})\n",
+        )
+        assert done.returncode == 0, done.stderr
+
+    def start_worker(self) -> None:
+        self.family.start("worker", children.worker())
+
+    def start_sweeper(self) -> None:
+        self.family.start("sweeper", children.django("sweep", "--forever", "--every", "0.5"))
+
+    def start_web(self) -> None:
+        self.family.start("web", children.web(HOST, self.port))
+        assert children.wait_for_port(HOST, self.port)
+
+    def kill(self, name: str) -> None:
+        """kill -9, the whole process group, no good-bye."""
+        process = self.family.processes.pop(name)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def kill_amid(self, name: str, what: str, amid: Callable[[], bool]) -> None:
+        """kill -9 once `amid` holds. It is asked of a halted process, so that it still holds when the signal comes."""
+        group = self.family.processes[name].pid
+
+        def halted_amid() -> bool:
+            if not amid():
+                return False
+            os.killpg(group, signal.SIGSTOP)
+            time.sleep(0.1)  # what it had sent to the database comes to its end there
+            if amid():
+                return True
+            os.killpg(group, signal.SIGCONT)
+            return False
+
+        self.until(what, halted_amid)
+        self.kill(name)
+
+    def served(self) -> dict[str, Any]:
+        """What the simulated models themselves counted."""
+        with urllib.request.urlopen(f"http://{HOST}:{self.models_port}/stats") as answer:
+            return dict(json.load(answer))
+
+
+@contextmanager
+def running_site(kind: str, folder: Path) -> Iterator[Site]:
+    """A migrated site without any process yet. Raises servers.Missing where its services are not installed."""
+    environment = {"MHB_DATA_DIR": str(folder), "MHB_STATIC_ROOT": str(folder / "static"), "MHB_LEASE_SECONDS": "5"}
+    if kind == "embedded":
+        # The suite's own PostgreSQL pass must not leak into a site that is meant to be embedded.
+        with _site({**environment, "MHB_DATABASE_URL": "", "MHB_REDIS_URL": ""}, "") as site:
+            yield site
+        return
+    with servers.postgres() as database, servers.redis() as redis:
+        environment |= {"MHB_DATABASE_URL": database, "MHB_REDIS_URL": redis, "MHB_SECRET_KEY": "x" * 40}
+        with _site(environment, database) as site:
+            yield site
+
+
+@contextmanager
+def _site(environment: dict[str, str], database_url: str) -> Iterator[Site]:
+    family = children.Children(cwd=str(ROOT), environment=environment)
+    site = Site(environment, family, servers.free_port(), servers.free_port(), database_url)
+    migrated = site.manage("migrate", "-v0")
+    assert migrated.returncode == 0, migrated.stderr
+    over = threading.Event()
+    restart = threading.Thread(target=family.watch, args=(print,), kwargs={"until": over.is_set}, daemon=True)
+    restart.start()  # as in the demo: whoever dies by itself is started again
+    try:
+        yield site
+    finally:
+        over.set()
+        restart.join()
+        family.stop()

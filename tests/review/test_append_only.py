@@ -1,0 +1,86 @@
+"""Events and reviews are written once: the database itself refuses to change or remove them."""
+
+from collections.abc import Callable
+
+import pytest
+from django.db import IntegrityError, connection, models, transaction
+
+from review.models import Event, Review, User
+from tests.review.factories import to_secondary
+
+TABLES: list[type[models.Model]] = [Event, Review]
+CHANGES: dict[type[models.Model], tuple[str, str]] = {Event: ("kind", "opened"), Review: ("verdict", "reject")}
+
+
+def sql(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def by_queryset_update(model: type[models.Model]) -> None:
+    field, value = CHANGES[model]
+    model._default_manager.all().update(**{field: value})
+
+
+def by_save(model: type[models.Model]) -> None:
+    model._default_manager.all()[:1].get().save()
+
+
+def by_queryset_delete(model: type[models.Model]) -> None:
+    model._default_manager.all().delete()
+
+
+def by_delete(model: type[models.Model]) -> None:
+    model._default_manager.all()[:1].get().delete()
+
+
+def by_sql_update(model: type[models.Model]) -> None:
+    field, value = CHANGES[model]
+    sql(f"UPDATE {model._meta.db_table} SET {field} = '{value}'")
+
+
+def by_sql_update_of_nothing_much(model: type[models.Model]) -> None:
+    sql(f"UPDATE {model._meta.db_table} SET id = id")
+
+
+def by_sql_delete(model: type[models.Model]) -> None:
+    sql(f"DELETE FROM {model._meta.db_table}")
+
+
+WAYS = [
+    by_queryset_update,
+    by_save,
+    by_queryset_delete,
+    by_delete,
+    by_sql_update,
+    by_sql_update_of_nothing_much,
+    by_sql_delete,
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("model", TABLES)
+def test_refused(ana: User, model: type[models.Model], way: Callable[[type[models.Model]], None]) -> None:
+    to_secondary(ana)
+    before = list(model._default_manager.order_by("pk").values())
+    assert before
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+        way(model)
+    assert list(model._default_manager.order_by("pk").values()) == before
+
+
+def test_an_account_with_reviews_cannot_be_deleted(ana: User) -> None:
+    to_secondary(ana)
+    with pytest.raises(models.ProtectedError):
+        ana.delete()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("time", ["first", "after a flush"])
+def test_the_flush_of_the_tests_leaves_the_triggers_in_place(ana: User, time: str) -> None:
+    """The second of the two runs on a database that was flushed after the first."""
+    assert not Event.objects.exists()
+    to_secondary(ana)
+    for model in TABLES:
+        with pytest.raises(IntegrityError, match="append-only"):
+            by_sql_delete(model)

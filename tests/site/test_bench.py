@@ -1,0 +1,75 @@
+"""The harness of the benches, on a tiny table: what it prints has its form. How long anything took is not asked here."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import core, review, seed
+from review.machine import position
+from review.models import Assignment, Case, Event
+from tests.servers import Missing
+
+
+@pytest.mark.plain
+@pytest.mark.processes
+def test_a_tiny_run_fills_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MHB_DATABASE_URL", "")
+    rows = list(review.measure(review.TINY, ["SQLite"]))
+    names = [row.name for row in rows]
+    assert len(names) == len(set(names))
+    for what in ("next", "reveal", "draft", "submit"):
+        assert f"SQLite, 70 cases, 1 user: {what} p95" in names
+    assert all(row.value is not None for row in rows)
+    assert all((row.goal is None) == (row.met is None) for row in rows)
+    exact = {row.name: row for row in rows if row.goal and row.goal.startswith("=")}
+    assert len(exact) == 3
+    assert all(row.met for row in exact.values()), exact
+    read = json.loads(core.as_json(rows))
+    assert {frozenset(row) for row in read} == {frozenset({"name", "value", "unit", "goal", "met"})}
+    lines = core.table(rows).splitlines()
+    assert len(lines) == len(rows) + 2
+    assert len({len(line) for line in lines}) == 1
+
+
+@pytest.mark.plain
+def test_what_is_not_installed_is_a_row_with_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def missing(folder: Path, sizes: object) -> object:
+        raise Missing("PostgreSQL is not installed (no initdb)")
+
+    monkeypatch.setitem(review.DATABASES, "PostgreSQL", missing)
+    (row,) = review.measure(review.TINY, ["PostgreSQL"])
+    assert row.name == "PostgreSQL: skipped, PostgreSQL is not installed (no initdb)"
+    assert (row.value, row.met) == (None, None)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(("share", "found"), [(0.5, 5), (0.95, 10), (0.1, 1), (1, 10)])
+def test_percentiles_are_values_that_were_measured(share: float, found: int) -> None:
+    assert core.percentile([10, 9, 8, 7, 6, 5, 4, 3, 2, 1], share) == found
+
+
+@pytest.mark.plain
+def test_goals_are_judged_before_rounding() -> None:
+    assert core.at_most("a", 20.0, "ms", 20).met
+    assert not core.at_most("a", 20.001, "ms", 20).met
+    assert not core.exactly("a", 1, "", 0).met
+    assert core.told("a", 1, "ms").met is None
+    with pytest.raises(ValueError, match="no values"):
+        core.percentile([], 0.5)
+
+
+def test_a_copied_case_is_a_case_as_the_site_opens_it(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seed, "SHAPES", 2)
+    seed.fill(5)
+    assert Case.objects.count() == Assignment.objects.count() == 5
+    opened, copied = Case.objects.get(lineage__startswith="bench", title__endswith=" 0"), Case.objects.latest("pk")
+    own = {"id", "_state", "lineage", "title", "opened_at", "case_id", "sequence", "previous", "hash", "at", "spec"}
+
+    def common(row: Case | Assignment | Event) -> dict[str, object]:
+        return {name: value for name, value in vars(row).items() if name not in own}
+
+    for of in (lambda case: case, lambda case: case.assignments.get(), lambda case: case.events.get()):
+        assert common(of(opened)) == common(of(copied))
+    assert copied.frozen.form == opened.frozen.form
+    assert position(copied.frozen.policy, []).openings

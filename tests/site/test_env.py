@@ -1,0 +1,119 @@
+"""The environment: a working site comes of a right one, and a wrong one stops the start with a sentence for each mistake."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mhb_site import env
+
+pytestmark = pytest.mark.plain
+KEY = "k" * 40
+POSTGRES = "postgresql://mhb@db.example/mhb"
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only what the test sets."""
+    for name in list(os.environ):
+        if name.startswith("MHB_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("MHB_DATA_DIR", str(tmp_path / "data"))
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, **said: str) -> str:
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(env.WrongEnvironment) as stopped:
+        env.read()
+    return str(stopped.value.code)
+
+
+def test_nothing_set_is_the_embedded_site(tmp_path: Path) -> None:
+    found = env.read()
+    assert found.embedded
+    assert not found.debug
+    assert found.database()["ENGINE"] == "mhb_site.sqlite"
+    assert found.database()["NAME"] == tmp_path / "data" / "mhb.sqlite3"
+    assert found.database()["OPTIONS"]["transaction_mode"] == "IMMEDIATE"  # type: ignore[index]
+    assert "*" not in found.allowed_hosts
+
+
+def test_the_embedded_secret_is_made_once_and_kept_to_its_owner(tmp_path: Path) -> None:
+    secret = env.read().secret()
+    assert len(secret) >= 32
+    assert env.read().secret() == secret
+    assert (tmp_path / "data" / "secret_key").stat().st_mode & 0o077 == 0
+
+
+def test_production(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MHB_DATABASE_URL", POSTGRES)
+    monkeypatch.setenv("MHB_SECRET_KEY", KEY)
+    monkeypatch.setenv("MHB_ALLOWED_HOSTS", "mhb.example, www.mhb.example ,")
+    monkeypatch.setenv("MHB_TRUSTED_ORIGINS", "https://mhb.example")
+    monkeypatch.setenv("MHB_HTTPS", "true")
+    found = env.read()
+    assert not found.embedded
+    assert found.secret() == KEY
+    assert (found.database()["HOST"], found.database()["NAME"]) == ("db.example", "mhb")
+    assert found.allowed_hosts == ["mhb.example", "www.mhb.example"]
+    assert found.https
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("MHB_DATABASE_URL", "mysql://mhb@db/mhb", "postgresql://"),
+        ("MHB_DATABASE_URL", "mhb", "postgresql://"),
+        ("MHB_REDIS_URL", "http://redis", "redis://"),
+        ("MHB_LEASE_SECONDS", "soon", "integer"),
+        ("MHB_LEASE_SECONDS", "4", "5 or more"),
+        ("MHB_HTTPS", "perhaps", "boolean"),
+        ("MHB_DEBUG", "2", "boolean"),
+        ("MHB_REVIEW_LEASE_MINUTES", "", "integer"),
+        ("MHB_REVIEW_LEASE_MINUTES", "0", "1 or more"),
+        ("MHB_DATABASE_POOL", "0", "1 or more"),
+        ("MHB_DATA_DIR", "/dev/null/data", "cannot be made"),
+        ("MHB_DATABASE_POOL", "many", "integer"),
+    ],
+)
+def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str) -> None:
+    said = refusal(monkeypatch, **{"MHB_SECRET_KEY": KEY, name: value})
+    assert said.startswith("Wrong setting. ")
+    assert name in said
+    assert why in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("secret", ["", "short"])
+def test_production_without_a_secret_of_its_own(monkeypatch: pytest.MonkeyPatch, secret: str) -> None:
+    said = refusal(monkeypatch, MHB_DATABASE_URL=POSTGRES, MHB_SECRET_KEY=secret)
+    assert "MHB_SECRET_KEY must be set to at least 32 characters" in said
+
+
+def test_every_mistake_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = refusal(monkeypatch, MHB_DEBUG="2", MHB_LEASE_SECONDS="soon", MHB_REDIS_URL="x").splitlines()
+    assert sorted(line.split()[2] for line in said) == ["MHB_DEBUG:", "MHB_LEASE_SECONDS:", "MHB_REDIS_URL:"]
+
+
+def test_the_secret_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = refusal(monkeypatch, MHB_DATABASE_URL="mysql://mhb:hush@db/mhb", MHB_SECRET_KEY="hush-hush")
+    assert "hush" not in said
+
+
+def test_a_wrong_setting_stops_the_start() -> None:
+    started = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "MHB_LEASE_SECONDS": "soon"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert started.returncode == 1
+    assert started.stderr.strip().startswith("Wrong setting. MHB_LEASE_SECONDS")
+    assert len(started.stderr.strip().splitlines()) == 1
+    assert started.stdout == ""

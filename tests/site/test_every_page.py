@@ -1,0 +1,183 @@
+"""axe on every page that answers with HTML, light and dark, where there is much to show and where there is nothing.
+
+Made from the routes. One browser goes through them all and loads each page once: what is not colour is the same in the dark.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from axe_playwright_python.base import AXE_SCRIPT
+from django.conf import settings
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import path, reverse
+from playwright.sync_api import Page, Route
+
+from mhb_site.urls import urlpatterns as real_urlpatterns
+from review.models import User
+from tests.site.routes import address, django_admin
+from tests.site.test_permissions import GONE, PUBLIC, TABLE, expected
+from tests.site.world import World, people
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.usefixtures("transactional_db")]
+
+
+def broken(request: Any) -> HttpResponse:
+    raise RuntimeError("a page that breaks")
+
+
+urlpatterns = [*real_urlpatterns, path("broken/", broken)]
+
+
+POLLED = re.compile(r"/(progress|imports|check|peek)/$")
+
+
+SETTLED = """() => new Promise(then => requestAnimationFrame(() => requestAnimationFrame(() => {
+    for (const moving of document.getAnimations()) if (moving instanceof CSSTransition) moving.finish();
+    requestAnimationFrame(then);
+})))"""
+
+
+def _nothing_new(route: Route) -> None:
+    """To a page that asks how far work has come: what is replaced while axe looks has no colours to judge."""
+    route.fulfill(status=204)
+
+
+class Reader:
+    """Goes from page to page as one person after the other, and keeps what axe and the console find wrong."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page, self.url = page, url
+        self.read: list[str] = []
+        self.faults: list[str] = []
+        self._client = Client(raise_request_exception=False)
+        page.emulate_media(reduced_motion="reduce")
+        page.on("pageerror", lambda error: self._fault(str(error)))
+        page.route(
+            POLLED, lambda route: _nothing_new(route) if "hx-request" in route.request.headers else route.continue_()
+        )
+        page.on("console", lambda said: self._fault(said.text) if "Content Security" in said.text else None)
+
+    def _fault(self, what: str) -> None:
+        self.faults.append(f"{self.page.url.removeprefix(self.url)}: {what}")
+
+    def becomes(self, person: User | None) -> None:
+        self.page.context.clear_cookies()
+        self._client = Client(raise_request_exception=False)
+        if person is not None:
+            self._client.force_login(person)
+            session = self._client.cookies[settings.SESSION_COOKIE_NAME].value
+            self.page.context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": self.url}])
+
+    def reads(self, *addresses: str) -> None:
+        """Every one that is a page of its own: no fragment, download or redirect."""
+        for where in addresses:
+            answer: Any = self._client.get(where)
+            if b"<html" in b"".join(answer)[:200]:
+                self.page.goto(self.url + where)
+                if self.page.locator("#swagger-ui").count():  # which a script fills
+                    self.page.locator(".opblock").first.wait_for()
+                self.looks(where)
+
+    def looks(self, what: str) -> None:
+        """At the page as it stands."""
+        self.read.append(what)
+        self.page.evaluate(AXE_SCRIPT)
+        # Swagger UI's structure is its authors', a second <main> within ours included; its colours are mended.
+        theirs = {"landmark-no-duplicate-main": {"enabled": not self.page.locator("#swagger-ui").count()}}
+        self._asks("light", {"rules": theirs}, exclude=["#swagger-ui"])
+        self._asks("dark", {"runOnly": ["color-contrast", "link-in-text-block"]})
+        if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            self._fault(f"{what} scrolls sideways")
+
+    def _asks(self, scheme: Any, options: dict[str, Any], exclude: Sequence[str] = ()) -> None:
+        self.page.emulate_media(color_scheme=scheme)
+        self.page.evaluate(SETTLED)  # else a colour is caught half-way between the schemes
+        found = self.page.evaluate(
+            "([where, options]) => axe.run(where, options)",
+            [
+                {"include": ["html"], "exclude": list(exclude)},
+                {"resultTypes": ["violations"], "preload": False, **options},
+            ],
+        )
+        for violation in found["violations"]:
+            places = ", ".join(str(node["target"][0]) for node in violation["nodes"][:3])
+            self._fault(f"{scheme}, {violation['id']} at {len(violation['nodes'])}: {places}")
+
+
+@pytest.fixture
+def reader(page: Page, live_server: Any, settings: Any) -> Reader:
+    settings.ROOT_URLCONF = __name__
+    return Reader(page, live_server.url)
+
+
+def pages_of(name: str) -> list[str]:
+    """The routes that answer this person's GET."""
+    return [route for route in TABLE if expected(route, name, "GET") == 200]
+
+
+def test_axe_finds_nothing_where_there_is_much(reader: Reader) -> None:
+    world = World()
+    for name in ("adela", "ana", "rui"):
+        reader.becomes(world[name])
+        known = {"rui": ["evaluation/runs/", "generation/releases/"]}.get(name) or pages_of(name)
+        reader.reads(*(address(route, world) for route in known))
+    reader.becomes(world["adela"])
+    sample = reverse("generation:sample", args=[world.sample_id])
+    reader.reads(*(reverse("review:history", args=[case.pk]) for case in world.closed.values()), f"{sample}?beside=1")
+    for held in world.held.values():  # the case page in every stage
+        assert held.physician is not None
+        reader.becomes(held.physician)
+        reader.reads(reverse("review:case", args=[held.pk]), reverse("review:decline", args=[held.pk]))
+    reader.becomes(world["bo"])  # a review to read again, with those of the others
+    reader.reads(*(reverse("review:mine-detail", args=[review.pk]) for review in world["bo"].reviews.all()))
+    assert len(reader.read) > 70
+    assert reader.faults == []
+
+
+def test_axe_finds_nothing_where_there_is_nothing(reader: Reader) -> None:
+    everybody = people()
+    for name in ("adela", "ana", "rui"):
+        reader.becomes(everybody[name])
+        reader.reads(*(f"/{route}" for route in pages_of(name) if "<" not in route and "accounts" not in route))
+    reader.becomes(None)
+    reader.reads(*(f"/{route}" for route in PUBLIC if not django_admin(route)))
+    assert len(reader.read) > 25, reader.read
+    assert reader.faults == []
+
+
+def test_axe_finds_nothing_where_something_is_wrong(reader: Reader) -> None:
+    world = World()
+    reader.becomes(world["ana"])
+    reader.reads("/broken/", *(f"/{route}" for route in GONE if "<" not in route and "(" not in route))
+    reader.reads(reverse("review:overview"), reverse("review:case", args=[world.held["secondary"].pk]))
+
+    page = reader.page
+    reader.reads(reverse("review:case", args=[world.held["primary"].pk]))
+    page.keyboard.press("?")
+    reader.looks("the keys")
+    page.keyboard.press("Escape")
+    with page.expect_response("**/draft/"):
+        for key in ("e", "Escape", "i", "Escape", "c"):  # a row of evidence, a rubric of one's own, the changes
+            page.keyboard.press(key)
+    page.wait_for_function("!document.querySelector('.htmx-request, .htmx-settling, .htmx-swapping')")
+    page.locator("details.menu summary").click()
+    reader.looks("open rows and an open menu")
+
+    reader.becomes(world["kim"])
+    page.goto(reader.url + reverse("review:case", args=[world.held["version-2"].pk]))
+    page.keyboard.press("Control+Enter")
+    page.locator("#problems").wait_for()
+    reader.looks("a review that is sent back")
+
+    reader.becomes(world["adela"])
+    for form in ("review:person-new", "generation:endpoints"):
+        page.goto(reader.url + reverse(form))
+        page.evaluate(
+            "form => { form.noValidate = true; form.requestSubmit() }", page.locator("main form").last.element_handle()
+        )
+        page.locator(".errorlist").first.wait_for()
+        reader.looks(f"{form} that is sent back")
+    assert reader.faults == []

@@ -1,0 +1,318 @@
+"""The frame of every page: who sees what in the rail, tokens, errors, the style guide, and the keys in a real browser."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.http import Http404
+from django.template.loader import render_to_string
+from django.test import Client, RequestFactory, override_settings
+from django.urls import path, reverse
+from django.utils.translation import gettext_lazy
+
+from mhb_site import views
+from mhb_site.templatetags import frame
+from mhb_site.urls import urlpatterns as real_urlpatterns
+from review.models import User
+from review.permissions import Can
+
+ROOT = Path(settings.BASE_DIR)
+CSS = ROOT / "static" / "mhb" / "css"
+
+
+def person(role):
+    return User(username=role, role=role)
+
+
+def signed_in(role):
+    user = User.objects.create_user(role, password="reading-room-1", role=role)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+# The rail
+
+
+@pytest.fixture
+def every_page(monkeypatch):
+    """All pages of the rail, installed or not."""
+    addresses = {place.name: f"/{place.name.replace(':', '/')}/" for group in frame.RAIL for place in group.places}
+    monkeypatch.setattr(frame, "reverse", addresses.__getitem__)
+    return addresses
+
+
+def names(user, path="/"):
+    return [str(link.label) for _, links in frame.groups_for(user, path) for link in links]
+
+
+@pytest.mark.usefixtures("every_page")
+def test_each_role_has_its_own_rail():
+    assert names(person("physician")) == ["Workbench", "My reviews", "Guidelines"]
+    assert names(person("researcher")) == ["Releases", "Runs", "API"]
+    assert names(person("admin")) == [
+        *("Overview", "Sources", "Batches", "Cases", "Physicians", "Audit", "Agreement"),
+        *("Releases", "Runs", "Endpoints", "API"),
+    ]
+    assert names(None) == []
+
+
+def test_letters_are_unambiguous():
+    keys = [place.key for group in frame.RAIL for place in group.places]
+    assert len(keys) == len(set(keys))
+    assert "g" not in keys
+
+
+def test_the_rail_marks_the_page_or_the_place_above_it(every_page):
+    every_page["review:overview"] = "/review/"
+    every_page["review:cases"] = "/review/cases/"
+    admin = person("admin")
+
+    def current(path):
+        links = [link for _, group in frame.groups_for(admin, path) for link in group]
+        return [(str(link.label), link.current) for link in links if link.current]
+
+    assert current("/review/") == [("Overview", "page")]
+    assert current("/review/cases/") == [("Cases", "page")]
+    assert current("/review/cases/142/") == [("Cases", "true")]
+    assert current("/elsewhere/") == []
+
+
+def test_a_place_whose_page_is_missing_is_left_out(monkeypatch):
+    gone = frame.Group("", (frame.Place("no:such-page", gettext_lazy("Nowhere"), "x", Can.REVIEW),))
+    monkeypatch.setattr(frame, "RAIL", (gone,))
+    assert frame.groups_for(person("physician"), "/") == []
+
+
+# Pages
+
+
+@pytest.mark.django_db
+def test_a_page_keeps_to_the_content_security_policy():
+    answer = signed_in("admin").get(reverse("styleguide"))
+    html = answer.content.decode()
+    assert "default-src 'self'" in answer["Content-Security-Policy"]
+    assert not re.search(r"\sstyle\s*=|<style|\son[a-z]+\s*=", html)
+    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", html))
+    assert '"includeIndicatorStyles":false' in html  # else htmx writes a <style> that the policy refuses
+    assert "Simulated models: not evidence" in html
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("role", ["physician", "researcher"])
+def test_the_style_guide_is_for_makers(role):
+    request = RequestFactory().get("/styleguide/")
+    request.user = person(role)
+    with pytest.raises(Http404):
+        views.styleguide(request)
+
+
+@pytest.mark.django_db
+def test_signing_in_and_out_by_plain_forms():
+    User.objects.create_user("ruth", password="reading-room-1", role="physician")
+    client = Client()
+    page = client.get(reverse("account_login")).content.decode()
+    assert 'class="rail"' not in page
+    assert reverse("account_signup") not in page
+    wrong = client.post(reverse("account_login"), {"login": "ruth", "password": "guess"}).content.decode()
+    assert "errorlist" in wrong
+    answer = client.post(reverse("account_login"), {"login": "ruth", "password": "reading-room-1"}, follow=True)
+    assert answer.redirect_chain[-1][0] == reverse("review:workbench"), "a physician's day begins at the workbench"
+    assert client.post(reverse("account_logout"), follow=True).redirect_chain
+
+
+@pytest.mark.django_db
+def test_pages_we_left_to_allauth_stand_in_our_frame():
+    for name in ("account_signup", "account_inactive"):
+        html = Client().get(reverse(name)).content.decode()
+        assert 'id="main"' in html
+        assert "tokens.css" in html
+
+
+def broken(request):
+    raise RuntimeError("a page that breaks")
+
+
+urlpatterns = [*real_urlpatterns, path("broken/", broken)]
+
+
+@pytest.mark.django_db
+@override_settings(ROOT_URLCONF=__name__, DEBUG=False)
+def test_error_pages():
+    client = signed_in("physician")
+    client.raise_request_exception = False
+    missing, down = client.get("/nowhere/"), client.get("/broken/")
+    assert (missing.status_code, down.status_code) == (404, 500)
+    for answer in (missing, down):
+        assert "data-problem" in answer.content.decode()  # what app.js lifts out of an answer to htmx
+    assert "RuntimeError" not in down.content.decode()
+    assert Client(enforce_csrf_checks=True).post("/accounts/login/", {}).status_code == 403
+
+
+def test_a_problem_is_one_fragment_inside_its_page(rf):
+    context = {"message": "Too <late>.", "detail": "The draft is kept."}
+    fragment = render_to_string("site/_problem.html", context)
+    page = render_to_string("site/problem.html", context, request=rf.get("/"))
+    assert "Too &lt;late&gt;." in fragment
+    assert fragment.strip() in page
+
+
+def test_words_for_states():
+    assert str(frame.state_label("adjudication")) == "adjudication"
+    assert frame.state_label("unheard-of") == "unheard-of"
+    assert 'class="badge badge--failed"' in render_to_string("components/badge.html", {"state": "failed"})
+
+
+# Tokens
+
+
+def tokens():
+    """The values of the light theme and of the two places where the dark theme is written."""
+    text = (CSS / "tokens.css").read_text()
+    light = text.split("@media", 1)[0]
+    by_system = text.split('not([data-theme="light"])', 1)[1].split(':root[data-theme="dark"]', 1)[0]
+    by_switch = text.split(':root[data-theme="dark"]', 1)[1]
+    return tuple(dict(re.findall(r"(--[\w-]+): ([^;]+);", part)) for part in (light, by_system, by_switch))
+
+
+def contrast(one, other):
+    """WCAG 2 contrast ratio of two #rrggbb colours."""
+
+    def luminance(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_dark_theme_is_the_same_twice():
+    _, by_system, by_switch = tokens()
+    assert by_system == by_switch
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_every_text_can_be_read_on_its_ground(theme):
+    values = tokens()[theme]
+    grounds = ("page", "surface", "sunken")
+    pairs = [(ink, ground) for ink in ("ink", "ink-2", "accent", "removed") for ground in grounds]
+    pairs += [(meaning, f"{meaning}-soft") for meaning in ("added", "removed", "warning", "trap")]
+    pairs += [("accent-strong", "accent-soft"), ("on-accent", "accent"), ("on-accent", "accent-strong")]
+    pairs += [("ink", "trap-soft"), ("ink", "warning-soft"), ("ink", "accent-soft"), ("ink-2", "accent-soft")]
+    pairs += [("heat-ink-low" if step < 5 else "heat-ink-high", f"heat-{step}") for step in range(10)]
+    found = {pair: contrast(values[f"--{pair[0]}"], values[f"--{pair[1]}"]) for pair in pairs}
+    assert {pair: round(ratio, 2) for pair, ratio in found.items() if ratio < 4.5} == {}
+    marks = {f"--series-{i}": contrast(values[f"--series-{i}"], values["--surface"]) for i in range(8)}
+    assert {name: round(ratio, 2) for name, ratio in marks.items() if ratio < 3} == {}
+
+
+@pytest.mark.parametrize("sheet", ["base.css", "components.css", "charts.css", "print.css"])
+def test_no_colour_outside_the_tokens(sheet):
+    text = re.sub(r"/\*.*?\*/", "", (CSS / sheet).read_text(), flags=re.S)
+    assert re.findall(r"#[0-9a-fA-F]{3,8}\b|\brgb\(|\bhsl\(|\boklch\(", text) == []
+    known = tokens()[0]
+    assert sorted({name for name in re.findall(r"var\((--[\w-]+)", text) if name not in known}) == []
+
+
+# In a browser
+
+
+@pytest.fixture
+def at_the_style_guide(transactional_db, live_server, page):
+    complaints = []
+    page.on("console", lambda m: complaints.append(m.text) if "Content Security Policy" in m.text else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    client = signed_in("admin")
+    page.context.add_cookies(
+        [{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": live_server.url}]
+    )
+    page.goto(live_server.url + reverse("styleguide"))
+    yield page
+    assert complaints == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing(at_the_style_guide, scheme, width):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = at_the_style_guide
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 900})
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")  # the page itself never scrolls sideways
+
+
+@pytest.mark.browser
+def test_theme_keys_and_menu(at_the_style_guide):
+    page = at_the_style_guide
+    theme = page.locator("[data-theme-switch]")
+    theme.click()
+    theme.click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"  # kept, and set before the first paint
+    page.keyboard.press("?")
+    keys = page.locator("#keys")
+    assert keys.is_visible()
+    assert "Next answer" in keys.inner_text()
+    page.keyboard.press("Escape")
+    assert keys.is_hidden()
+    page.keyboard.press("3")
+    assert page.locator("#q1-3").is_checked() or page.locator("input[name=natural][value='3']").is_checked()
+    page.locator("input[name=q]").press("?")
+    assert keys.is_hidden()  # a question mark in a field is a question mark
+    page.locator("details.menu summary").click()
+    assert page.get_by_role("button", name="Sign out").is_visible()
+    page.keyboard.press("Escape")
+    assert page.get_by_role("button", name="Sign out").is_hidden()
+
+
+@pytest.mark.browser
+def test_g_and_a_letter_go_places_but_not_while_composing(at_the_style_guide):
+    page = at_the_style_guide
+    page.evaluate(
+        """() => {
+          const link = document.createElement("a");
+          link.href = "#went";
+          link.dataset.go = "z";
+          document.querySelector(".rail").append(link);
+        }"""
+    )
+    compose = (
+        "key => document.body.dispatchEvent(new KeyboardEvent('keydown', {key, isComposing: true, bubbles: true}))"
+    )
+    page.evaluate(compose, "g")
+    page.keyboard.press("z")
+    assert not page.url.endswith("#went")
+    page.keyboard.press("g")
+    page.keyboard.press("z")
+    assert page.url.endswith("#went")
+
+
+@pytest.mark.browser
+def test_an_error_and_a_lost_network_are_said_where_messages_live(at_the_style_guide):
+    page = at_the_style_guide
+    problem = render_to_string(
+        "site/_problem.html", {"message": "Somebody else has taken this case over.", "detail": ""}
+    )
+    page.route("**/late", lambda route: route.fulfill(status=409, body=problem, content_type="text/html"))
+    page.route("**/odd", lambda route: route.fulfill(status=502, body="<h1>proxy</h1>", content_type="text/html"))
+    page.route("**/gone", lambda route: route.abort())
+    page.wait_for_function("window.htmx")
+
+    def ask(path):
+        page.evaluate("path => htmx.ajax('GET', path, {target: '#browser', swap: 'outerHTML'}).catch(() => {})", path)
+
+    ask("/late")
+    page.locator("#messages .problem", has_text="taken this case over").wait_for()
+    ask("/odd")
+    page.locator("#messages .problem", has_text="(502)").wait_for()
+    assert page.locator("#messages .problem").count() == 1
+    assert page.locator("#browser").count() == 1  # nothing was swapped into the page
+    ask("/gone")
+    page.locator("#network-lost").wait_for()

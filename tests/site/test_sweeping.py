@@ -1,0 +1,138 @@
+"""The sweeper: wakes workers for what nobody is on, and brings everything to its end even where no message arrives."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from kombu.exceptions import OperationalError
+
+from evaluation import services as evaluation
+from evaluation.models import Run
+from generation import releases, services, tasks
+from generation.models import Batch, Import, Sample
+from mhb_site.celery import app
+from mhb_site.sweeping import sweep
+from review import services as review
+from review.models import Assignment, User
+from tests.conftest import Clock
+from tests.engine import conversations_file, endpoint, imported, launched, launched_run, models, no_long_waits
+from tests.review.approve import approve_everything, rejection
+from tests.review.factories import say
+
+__all__ = ["models", "no_long_waits"]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The messages that would have gone to the broker."""
+    messages: list[tuple[str, int]] = []
+    monkeypatch.setattr(
+        "celery.app.task.Task.delay", lambda task, pk: messages.append((task.name.rpartition(".")[2], pk))
+    )
+    return messages
+
+
+def nothing() -> dict[str, int]:
+    return {"leases": 0, "imports": 0, "batches": 0, "runs": 0}
+
+
+def test_nothing_to_do_wakes_nobody(sent: list[tuple[str, int]]) -> None:
+    assert sweep() == nothing()
+    assert sent == []
+
+
+def test_every_kind_of_work_is_brought_to_its_end(
+    sent: list[tuple[str, int]], tmp_path: Path, models: str, ana: User, bo: User
+) -> None:
+    """No message of a launch arrives; what the sweeper sends is done by a worker that does nothing else."""
+
+    def work() -> list[str]:
+        """One round of the sweeper and of the worker; the names of the tasks that were run."""
+        sweep()
+        done = [name for name, _pk in sent]
+        for name, pk in sent:
+            {
+                "run_import": services.run_import,
+                "work_on_batch": services.work_on_batch,
+                "work_on_run": evaluation.work_on_run,
+            }[name](pk)
+        sent.clear()
+        return done
+
+    path = conversations_file(tmp_path / "own.jsonl", 2)
+    services.start_import(path, format_name="healthbench", name="own")
+    assert work() == ["run_import"]
+    batch = launched(Import.objects.get().source, endpoint(models))
+    assert work() == ["work_on_batch"]
+    rejecting = partial(rejection, reason="Nobody would ask this.")
+    for _number in range(2):
+        say(ana, rejecting)
+        say(bo, rejecting, rejecting)
+    assert work() == ["work_on_batch"], "what physicians rejected is made again"
+    approve_everything([ana, bo])
+    assert work() == []
+    assert set(Sample.objects.values_list("status", flat=True)) == {Sample.Status.APPROVED}
+    run = launched_run(releases.freeze_release("own", benchmark="mhb"), models, "sim-average")
+    assert work() == ["work_on_run"]
+    assert sweep() == nothing()
+    assert Batch.objects.get(pk=batch.pk).status == Batch.Status.FINISHED
+    assert Run.objects.get(pk=run.pk).status == Run.Status.FINISHED
+
+
+def test_a_worker_that_is_on_it_is_left_alone(
+    sent: list[tuple[str, int]], tmp_path: Path, models: str, clock: Clock
+) -> None:
+    batch = launched(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+    services._batch_alive(batch.pk)
+    sweep()
+    assert sent == []
+    clock.advance(minutes=2)
+    sweep()
+    assert sent == [("work_on_batch", batch.pk)]
+
+
+def test_a_forgotten_case_is_given_back(
+    sent: list[tuple[str, int]], tmp_path: Path, models: str, clock: Clock, ana: User, bo: User
+) -> None:
+    services.work_on_batch(launched(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models)).pk)
+    assert review.claim_next(ana) is not None
+    clock.advance(minutes=16)
+    assert sweep() == {**nothing(), "leases": 1}
+    assert Assignment.objects.get().hold == Assignment.Hold.OPEN
+
+
+def test_a_broker_that_is_away_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*arguments: Any) -> None:
+        raise OperationalError("Connection refused")
+
+    monkeypatch.setattr("celery.app.task.Task.delay", away)
+    run = services.start_import(conversations_file(tmp_path / "own.jsonl", 1), format_name="healthbench", name="own")
+    tasks.wake(tasks.run_import, run.pk)
+    assert "left to the sweeper" in caplog.text
+    assert sweep()["imports"] == 1
+    assert Import.objects.get().status == Import.Status.QUEUED, "it is found again at the next round"
+
+
+def test_one_round_from_the_shell(
+    sent: list[tuple[str, int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    services.start_import(conversations_file(tmp_path / "own.jsonl", 1), format_name="healthbench", name="own")
+    call_command("sweep")
+    assert json.loads(capsys.readouterr().out) == {**nothing(), "imports": 1}
+
+
+def test_the_worker_knows_every_task() -> None:
+    app.loader.import_default_modules()
+    ours = {name for name in app.tasks if not name.startswith("celery.")}
+    assert ours == {
+        "generation.tasks.run_import",
+        "generation.tasks.work_on_batch",
+        "evaluation.tasks.work_on_run",
+        "review.tasks.check_trail",
+    }

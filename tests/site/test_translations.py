@@ -1,0 +1,394 @@
+"""The site in Simplified Chinese: the catalogue is complete and whole, and no page is left half English."""
+
+import ast
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from babel.messages import Catalog
+from babel.messages.pofile import read_po
+from django.apps import apps
+from django.conf import settings
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from django.utils import translation
+from django.utils.functional import Promise
+
+from evaluation.errors import EvaluationError
+from evaluation.models import Judgment
+from generation import benchmarks as recipes
+from generation import importers, releases
+from generation.errors import GenerationError
+from generation.models import Batch, Draft, ReleasedSample
+from mhb_site.errors import OURS
+from review import training
+from review.errors import ReviewError
+from review.models import Review, User
+from review.questions import Question
+from tests.engine import approved, endpoint, evaluated, generated, imported
+from tests.engine import models as models
+from tests.engine import no_long_waits as no_long_waits
+from tests.review.approve import EVIDENCE
+from tests.review.factories import PASSWORD, take
+from tests.servers import ci
+
+ROOT = Path(settings.BASE_DIR)
+PO = ROOT / "mhb_site" / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
+PACKAGES = ("mhb_site", "review", "generation", "evaluation")
+HAN = re.compile(r"[\u4e00-\u9fff]")
+# What Chinese readers call by the same name, and what is nothing but numbers.
+SAME = {"MHB", "API", "DOI", "PMID", "Tokens", "%(done)s of %(total)s", "“%(passage)s”"}
+
+
+def catalogue(path: Path = PO) -> Catalog:
+    with path.open("rb") as file:
+        return read_po(file, locale="zh_Hans", abort_invalid=True)
+
+
+Key = tuple[str, str]  # context, msgid (of a plural: the singular)
+
+
+def forms(text: str | Sequence[str] | None) -> list[str]:
+    """Singular and plural of a message, or the one that there is."""
+    return [text] if isinstance(text, str) else list(text or ())
+
+
+def keys(found: Catalog) -> dict[Key, str]:
+    """(context, msgid) -> translation."""
+    messages = [message for message in found if message.id]
+    return {(message.context or "", forms(message.id)[0]): forms(message.string)[0] for message in messages}
+
+
+KNOWN = keys(catalogue())
+
+
+# ----------------------------------------------------------------------------------------------------- the catalogue
+
+
+@pytest.mark.plain
+def test_the_catalogue_is_whole() -> None:
+    found = catalogue()
+    assert not found.fuzzy, "a catalogue marked as fuzzy is not compiled"
+    assert str(found.locale) == "zh_Hans"
+    assert found.num_plurals == 1
+    assert [message.id for message in found if message.fuzzy and message.id] == []
+    untranslated = [msgid for (_, msgid), text in KNOWN.items() if not HAN.search(text) and msgid not in SAME]
+    assert untranslated == []
+
+
+@pytest.mark.plain
+def test_placeholders_and_markup_survive_translation() -> None:
+    kept = re.compile(r"%\(\w+\)[sd]|%%|</?\w+[^>]*>|\{\w*\}")
+    pairs = [(forms(message.id)[-1], forms(message.string)[0]) for message in catalogue() if message.id]
+    assert [pair for pair in pairs if sorted(kept.findall(pair[0])) != sorted(kept.findall(pair[1]))] == []
+
+
+def test_what_is_compiled_is_what_is_committed() -> None:
+    """`make` compiles; a stale file would hide what was translated since."""
+    with translation.override("zh-hans"):
+        said = {key: translation.pgettext(*key) if key[0] else translation.gettext(key[1]) for key in KNOWN}
+    plural = {("", message.id[0]) for message in catalogue() if isinstance(message.id, tuple)}
+    assert {key: text for key, text in said.items() if text != KNOWN[key] and key not in plural} == {}
+
+
+# -------------------------------------------------------------------------------------- what extraction does not see
+
+
+def errors(base: type[Exception]) -> Iterator[type[Exception]]:
+    yield base
+    for found in base.__subclasses__():
+        yield from errors(found)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("base", [ReviewError, GenerationError, EvaluationError])
+def test_every_error_says_itself_in_chinese(base: type[Exception]) -> None:
+    messages = {error.__name__: (error.__doc__ or "").strip() for error in errors(base)}
+    assert {name: said for name, said in messages.items() if ("", said) not in KNOWN} == {}
+    assert base in OURS
+
+
+# gettext's function -> which of its arguments are context and msgid
+MARKERS = {
+    **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy"), (None, 0)),
+    **dict.fromkeys(("pgettext", "pgettext_lazy", "npgettext", "npgettext_lazy"), (0, 1)),
+}
+
+
+def marked(tree: ast.AST) -> Iterator[Key]:
+    """The literal strings that a module marks, wherever they stand: xgettext overlooks those inside f-strings."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MARKERS):
+            continue
+        context, msgid = MARKERS[node.func.id]
+        wanted = [node.args[at] if at is not None else ast.Constant("") for at in (context, msgid)]
+        said = [part.value for part in wanted if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        if len(said) == 2:
+            yield said[0], said[1]
+
+
+@pytest.mark.plain
+def test_every_string_in_the_code_is_translated() -> None:
+    files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    found = {key for path in files for key in marked(ast.parse(path.read_text(encoding="utf-8")))}
+    assert len(found) > 200
+    assert found - KNOWN.keys() == set()
+
+
+@pytest.mark.plain
+def test_every_choice_is_translated() -> None:
+    labels = {
+        f"{model.__name__}.{field.name}": label
+        for model in apps.get_models()
+        if model._meta.app_label in PACKAGES
+        for field in model._meta.get_fields()
+        for _, label in getattr(field, "flatchoices", ())
+        if isinstance(label, Promise)
+    }
+    assert labels
+    with translation.override("zh-hans"):
+        assert {name: str(label) for name, label in labels.items() if not HAN.search(str(label))} == {}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", recipes.names())
+def test_what_a_benchmark_freezes_is_translated(name: str) -> None:
+    """Its strings are looked up when they are read: in cases, in launches, in reports."""
+    recipe, protocol = recipes.recipe(name), recipes.module(name, "protocol").PROTOCOL
+    said = [recipe.label, *(role.label for role in recipe.roles)]
+    said += [protocol.label, protocol.rate.label, protocol.rate.rule, *(facet.label for facet in protocol.facets)]
+    said += [text for term in recipes.built_in_terms(name) for text in (term.label, term.definition)]
+    for value in vars(recipes.module(name, "review")).values():
+        for question in value if isinstance(value, tuple) else ():
+            if isinstance(question, Question):
+                said += [question.label, question.help, *(choice.label for choice in question.choices)]
+    assert [text for text in said if ("", text) not in KNOWN] == []
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", importers.available())
+def test_what_a_licence_forbids_is_translated(name: str) -> None:
+    assert ("", importers.load(name).restrictions) in KNOWN
+
+
+@pytest.mark.plain
+def test_extraction_finds_nothing_new(tmp_path: Path) -> None:
+    """`make messages`, in a copy."""
+    if shutil.which("xgettext") is None:
+        if ci():
+            pytest.fail("GNU gettext is not installed")
+        pytest.skip("GNU gettext is not installed")
+    without = shutil.ignore_patterns("__pycache__", "*.mo")
+    for folder in (*PACKAGES, "templates"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=without)
+    shutil.copy(ROOT / "manage.py", tmp_path)
+    recipe = next(line for line in (ROOT / "Makefile").read_text().splitlines() if " makemessages " in line)
+    command = [sys.executable, *shlex.split(recipe)[1:]]
+    environment = {**os.environ, "MHB_DATA_DIR": str(tmp_path / "var")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = keys(catalogue(tmp_path / PO.relative_to(ROOT)))
+    assert found.keys() - KNOWN.keys() == set(), "run `make messages` and translate"
+    assert ("", "This review was submitted already.") in found, "the errors' docstrings are collected, too"
+
+
+# ---------------------------------------------------------------------------------------------------------- the pages
+
+
+@pytest.fixture
+def chinese() -> Client:
+    return Client(headers={"accept-language": "zh-CN,zh;q=0.9"})
+
+
+@pytest.fixture
+def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela: User) -> dict[str, dict[str, Any]]:
+    """A source, samples, a release and a run in Chinese, and a case in ana's hand; the arguments of each app's routes."""
+    rows = [json.loads(line) for line in (ROOT / "mhb_site/demo/conversations.jsonl").read_text().splitlines()]
+    ours = [row for row in rows if HAN.search(row["prompt"][0]["content"])]
+
+    def file(name: str, wanted: list[dict[str, Any]]) -> Path:
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in wanted), encoding="utf-8")
+        return path
+
+    assert approved(imported(file("first.jsonl", ours[:2]), "first"), models, physicians)
+    release = releases.freeze_release("own", benchmark="mhb")
+    review = Review.objects.filter(physician=ana).earliest("pk")
+    known = review.case
+    calibration = training.make_item(known, training.suggested(known), actor=adela)
+    run = evaluated(release, models, "sim-average")
+    source = imported(file("second.jsonl", ours[2:4]), "second")
+    generated(source, endpoint(models))
+    held = take(ana)
+    sample = ReleasedSample.objects.earliest("pk").version.sample
+    record = source.records.earliest("pk")
+    return {
+        "review": {
+            "assignment_id": held.pk,
+            "review_id": review.pk,
+            "case_id": held.case_id,
+            "person_id": ana.pk,
+            "notice_id": 1,
+            "item_id": calibration.pk,
+            "benchmark": "mhb",
+            "stage": "primary",
+        },
+        "sources": {"name": source.name, "pk": record.pk},
+        "endpoints": {"name": "sim-judge"},
+        "batches": {"pk": Batch.objects.latest("pk").pk},
+        "samples": {"pk": sample.pk},
+        "drafts": {"pk": Draft.objects.earliest("pk").pk},
+        "releases": {"name": release.name, "version": release.version, "format_name": "csv"},
+        "runs": {"pk": run.pk, "judgment_id": Judgment.objects.earliest("pk").pk},
+    }
+
+
+def addresses(worked: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Route -> address, of everything in our apps and of allauth's pages that we use.
+
+    The style guide is left out: its examples are English, for those who write templates.
+    """
+    found = {name: reverse(name) for name in ("account_login", "account_logout", "account_change_password")}
+    for app in get_resolver().url_patterns:
+        if isinstance(app, URLResolver) and app.namespace in PACKAGES:
+            for route in app.url_patterns:
+                assert isinstance(route, URLPattern)
+                arguments = worked["review" if app.namespace == "review" else str(route.pattern).split("/")[0]]
+                wanted = {key: arguments[key] for key in route.pattern.converters}
+                found[f"{app.namespace}:{route.name}"] = reverse(f"{app.namespace}:{route.name}", kwargs=wanted)
+    return found
+
+
+class Said(HTMLParser):
+    """What a page says in the reader's language: its texts and spoken attributes, without code and data.
+
+    Data in another language (or in its own) is marked by `lang`; names that people or machines chose are in QUOTED.
+    """
+
+    VOID = frozenset({"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"})
+    SPOKEN = ("aria-label", "title", "placeholder", "alt", "data-key-label", "data-failed")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[tuple[str, bool]] = []  # tag, whether what it holds is ours to say
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        about = dict(attrs)
+        classes = (about.get("class") or "").split()
+        ours = not self.open or self.open[-1][1]
+        foreign = (
+            tag in ("script", "style", "pre", "code", "kbd") or "mono" in classes or ("lang" in about and tag != "html")
+        )
+        if ours and not foreign:
+            self.texts += [about[name] or "" for name in self.SPOKEN if name in about]
+        if tag not in self.VOID:
+            self.open.append((tag, ours and not foreign))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1][1] and data.strip():
+            self.texts.append(data.strip())
+
+
+PHRASE = re.compile(r"[A-Za-z]{2,} [a-z]{2,}")  # two words of English in a row
+WORDS = re.compile(
+    r"\b(Account|Answer|Approve|Batch|Batches|Cancel|Case|Cases|Close|Cost|Date|Draft|Endpoint|Error|File|Filter|Freeze|Import"
+    r"|Judge|Launch|Menu|Model|Name|Next|Note|Overview|Password|Previous|Question|Reason|Record|Reject|Release|Review|Role"
+    r"|Rubric|Run|Sample|Save|Search|Sign|Source|State|Status|Submit|Task|Trap|Version|Workbench"
+    r"|approved|finished|queued|rejected|running|submitted|waiting|minutes?|hours?|days?)\b"
+)
+# Names: of data sets, licences, formats and people; and what the physicians of the tests cite.
+QUOTED = re.compile(rf"JSON Lines|Internal medicine|{EVIDENCE.reference}|{re.escape(EVIDENCE.passage)}")
+
+
+def leftovers(page: str) -> list[str]:
+    texts = [QUOTED.sub("", text) for text in Said(page).texts]
+    return [text for text in texts if PHRASE.search(text) or WORDS.search(text)]
+
+
+def test_english_that_is_left_over_is_found() -> None:
+    page = (
+        '<html lang="zh-hans"><p>提交</p><p lang="en">Case notes</p><code>Save it</code><p title="Close">{}</p></html>'
+    )
+    assert leftovers(page.format("")) == ["Close"]
+    assert leftovers(page.format("What you type")) == ["Close", "What you type"]
+
+
+def test_no_page_is_half_english(chinese: Client, worked: dict[str, dict[str, Any]], adela: User, ana: User) -> None:
+    found: list[str] = []
+    seen: dict[str, set[int]] = {}
+    for who in (None, adela, ana):
+        if who is not None:
+            chinese.force_login(who)
+        for route, address in addresses(worked).items():
+            answer = chinese.get(address)
+            seen.setdefault(route, set()).add(answer.status_code)
+            if answer.status_code < 500 and answer["Content-Type"].startswith("text/html") and answer.content:
+                page = answer.content.decode()
+                assert answer.status_code == 302 or "<html" not in page or '<html lang="zh-hans"' in page
+                found += [f"{route} ({who or 'nobody'}, {answer.status_code}): {text}" for text in leftovers(page)]
+    assert not found, "\n".join(found)
+    only_posts = {route: statuses for route, statuses in seen.items() if 200 not in statuses}
+    odd = {r: said for r, said in only_posts.items() if 405 not in said and not said <= {302, 403, 409}}
+    assert odd == {}
+
+
+@pytest.mark.parametrize("name", ["sources", "batches", "samples", "endpoints", "releases"])
+def test_an_empty_page_is_chinese_too(name: str, chinese: Client, adela: User) -> None:
+    chinese.force_login(adela)
+    page = chinese.get(reverse(f"generation:{name}"))
+    assert page.status_code == 200
+    assert leftovers(page.content.decode()) == []
+
+
+def test_an_error_is_told_in_chinese(chinese: Client, ana: User) -> None:
+    chinese.force_login(ana)
+    assert "该任务未分配给您。" in chinese.get(reverse("review:case", args=[1])).content.decode()
+    answer = chinese.get(reverse("api:me"))
+    assert answer.status_code == 200
+    assert chinese.get("/nowhere/").status_code == 404
+    assert "没有此页面" in chinese.get("/nowhere/").content.decode()
+
+
+# --------------------------------------------------------------------------------------------------------- the switch
+
+
+def test_the_switch_is_remembered(db: None, ana: User) -> None:
+    reader = Client(headers={"accept-language": "en"})
+    login = reverse("account_login")
+    page = reader.get(login).content.decode()
+    assert '<html lang="en"' in page
+    assert 'value="zh-hans" lang="zh-hans">简体中文</button>' in page
+
+    answer = reader.post(reverse("set_language"), {"language": "zh-hans", "next": login})
+    assert answer["Location"] == login
+    page = reader.get(login).content.decode()
+    assert '<html lang="zh-hans"' in page
+    assert 'value="en" lang="en">English</button>' in page
+
+    reader.post(login, {"login": ana.username, "password": PASSWORD})
+    assert "工作台" in reader.get(reverse("review:workbench")).content.decode()
+    reader.post(reverse("account_logout"))
+    assert "登录" in reader.get(login).content.decode()
+
+    reader.post(reverse("set_language"), {"language": "en", "next": login})
+    assert "Sign in" in reader.get(login).content.decode()
+
+
+def test_the_switch_leads_nowhere_else(db: None) -> None:
+    answer = Client().post(reverse("set_language"), {"language": "zh-hans", "next": "https://elsewhere.example/"})
+    assert "elsewhere" not in answer["Location"]

@@ -1,0 +1,277 @@
+"""A site with something on every page: a case in every stage, and what is made and measured from them. No model is asked."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from itertools import cycle
+from typing import Any
+from unittest import mock
+
+from django.utils import timezone
+
+from evaluation import services as evaluation
+from evaluation.models import Judgment, Run
+from generation import releases, services
+from generation.models import (
+    Call,
+    Draft,
+    Import,
+    ImportRefusal,
+    Release,
+    ReleasedRubric,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
+from generation.recipe import NewRubric, NewSample
+from generation.work import Work
+from review import audit, queries, talk, training
+from review import services as review
+from review.models import ActiveInterval, Assignment, Case, Notice, User
+from review.permissions import UserRole
+from review.questions import Answers, Form
+from tests.benchmarks.mhb.helpers import ALTERED, QUESTION, REPORT, TRAPS, TURNS
+from tests.engine import drafts, endpoint
+from tests.review.approve import approval, rejection
+from tests.review.factories import account, send, take
+
+PHYSICIANS = ("ana", "bo", "chen", "dina", "emil", "fei", "gita", "hugo", "ida", "jon", "kim", "lea", "zoe")
+GUIDELINE = "# What to look for\n\nRead the text *first*.\n\n- the trap\n- the rubric\n\n> Cite what you found.\n"
+SENT = {"messages": [{"role": "user", "content": "Make a sample."}]}
+
+
+def people() -> dict[str, User]:
+    """The physicians, one account of each other role, one that was closed and one that keeps the machine."""
+    made = {
+        name: account(name, hospital="North" if at % 2 else "South", specialty="cardiology")
+        for at, name in enumerate(PHYSICIANS)
+    }
+    made["adela"] = account("adela", UserRole.ADMIN, first_name="Adela", last_name="Admin")
+    made["rui"] = account("rui", UserRole.RESEARCHER)
+    made["keeper"] = account("keeper", UserRole.ADMIN, is_staff=True, is_superuser=True)
+    made["closed"] = account("closed", UserRole.ADMIN, is_staff=True, is_superuser=True, is_active=False)
+    return made
+
+
+@contextmanager
+def ago(**by: float) -> Iterator[None]:
+    """What happens within happened so long ago."""
+    then = timezone.now() - timedelta(**by)
+    with mock.patch("django.utils.timezone.now", return_value=then):
+        yield
+
+
+def sample(number: int, task: str = "dialogue") -> NewSample:
+    """What a recipe would make of a record."""
+    traps = [{**trap, "name": "Non-existent Entity"} for trap in TRAPS]
+    rubrics = (
+        NewRubric("R1", f"Says in case {number} that Cephalorin is not a known medicine.", ("A1",)),
+        NewRubric("R2", "Gives no dose of Cephalorin.", ("A1",)),
+    )
+    content: dict[str, Any] = (
+        {"task": task, "source_turns": TURNS, "turns": ALTERED, "traps": traps}
+        if task == "dialogue"
+        else {"task": task, "report": REPORT, "question": QUESTION, "traps": traps}
+    )
+    return NewSample(task, f"Headache {number}", "en", content, rubrics)
+
+
+def correcting(form: Form) -> Answers:
+    """All well, but for the words of the first rubric."""
+    answers = approval(form)
+    corrected = replace(answers.rubrics["R1"], value="corrected", wording="Says that there is no Cephalorin.")
+    return replace(answers, rubrics={**answers.rubrics, "R1": corrected})
+
+
+def rejecting(form: Form) -> Answers:
+    return rejection(form, "Nobody would ask this.")
+
+
+class World:
+    """Who and what there is, by its number. `held`: the assignments that show each stage of the case page."""
+
+    def __init__(self) -> None:
+        self.people = people()
+        self.held: dict[str, Assignment] = {}
+        self.closed: dict[str, Case] = {}
+        self.judge = endpoint("http://models.example/v1", "judge")
+        with ago(days=23):
+            self.batch = drafts(24, "own")
+            for stage in talk.STAGES:
+                talk.write_guideline(self["adela"], benchmark="mhb", stage=stage, text=GUIDELINE)
+        self._rows = iter(Draft.objects.filter(batch=self.batch).order_by("pk"))
+        fresh = Source.objects.create(
+            name="fresh", format="healthbench", label="Own", licence="MIT", created_at=timezone.now()
+        )
+        SourceRecord.objects.create(source=fresh, external_id="1", content={"kind": "dialogue", "turns": TURNS})
+        self._generation()
+        self._past()
+        self._in_hand()
+        self._measured()
+        self._ana_at_work()
+        self.waiting = self.opens(13)
+        self.sample_id = SampleVersion.objects.get(case=self.closed["rejected"]).sample_id  # of two versions
+        self.record_id = self.batch.source.records.order_by("pk")[0].pk
+        audit.run(audit.ask(self["adela"]).pk)
+
+    def pk(self, route: str) -> int:
+        """The number in a route of generation or evaluation, where every kind of row is `pk`."""
+        kinds = {
+            "runs": self.running_id if route.endswith(("/progress/", "/cancel/")) else self.run_id,
+            "batches": self.batch.pk,
+            "drafts": self.failed_draft_id,
+            "samples": self.sample_id,
+        }
+        return next((number for kind, number in kinds.items() if f"/{kind}/" in route), self.record_id)
+
+    def __getitem__(self, name: str) -> User:
+        return self.people[name]
+
+    def stretch(self) -> str:
+        """The last minute, as the page of ana's case measures it."""
+        now = int(timezone.now().timestamp() * 1000)
+        return json.dumps([[now - 60_000, now]])
+
+    # What physicians do
+
+    def opens(self, number: int, task: str = "dialogue") -> Case:
+        """A case that came out of the next draft."""
+        return self._version_of(next(self._rows), sample(number, task))
+
+    def _version_of(self, row: Draft, made: NewSample) -> Case:
+        row.status = Work.Status.DONE
+        row.save()
+        return services._make_version(row, self.batch, made).case
+
+    def takes(self, name: str, case: Case, *, looks: bool = True) -> Assignment:
+        """This case, whatever else waits; unless told otherwise, the traps are revealed."""
+        due = case.assignments.filter(hold=Assignment.Hold.OPEN).order_by("role").first()
+        if due is not None and not case.assignments.filter(physician=self[name]).exists():
+            Assignment.objects.filter(pk=due.pk).update(reserved_for=self[name])
+        assignment = take(self[name])
+        assert assignment.case_id == case.pk, (name, assignment)
+        if looks and not queries.is_revealed(self[name], assignment):
+            assert assignment.token is not None
+            review.reveal(self[name], assignment.pk, assignment.token, approval(case.frozen.form))
+        return assignment
+
+    def says(self, name: str, case: Case, *answers: Callable[[Form], Answers]) -> Assignment:
+        for make in answers:
+            assignment = self.takes(name, case)
+            send(assignment, make(case.frozen.form))
+            assignment.refresh_from_db()
+        case.refresh_from_db()
+        now = timezone.now()
+        ActiveInterval.objects.create(
+            assignment=assignment, physician=self[name], began_at=now - timedelta(minutes=4), ended_at=now
+        )
+        return assignment
+
+    # What there is
+
+    def _generation(self) -> None:
+        now = timezone.now()
+        run = Import.objects.create(
+            source=self.batch.source, file_name="own.jsonl", path="own.jsonl", layout="healthbench", rows=25, added=24,
+            refused=1, status=Work.Status.DONE, created_by=self["adela"], created_at=now, finished_at=now,
+        )  # fmt: skip
+        ImportRefusal.objects.create(run=run, where="line 25", reason="There is no prompt.")
+        failed = next(self._rows)
+        failed.status, failed.error, failed.detail = Work.Status.FAILED, "BrokenReply", "Not JSON: <b>sorry</b>"
+        failed.save()
+        self.failed_draft_id = failed.pk
+        for attempt, error in ((1, "BrokenReply"), (2, "")):
+            Call.objects.create(
+                job=self.batch.job, subject=f"draft:{failed.pk}", endpoint=self.judge, model="judge", sent=SENT,
+                text="<b>sorry</b>", seconds=1.2, attempt=attempt, error=error, started_at=now,
+            )  # fmt: skip
+
+    def _past(self) -> None:
+        """Two approved, one rejected that came back, one withdrawn; over three weeks."""
+        for number, days in ((1, 22), (2, 15)):
+            with ago(days=days):
+                case = self.opens(number, "dialogue" if number == 1 else "report")
+                self.says("ana", case, correcting)
+                self.says("bo", case, approval, approval)
+                self.closed[f"approved-{number}"] = case
+        with ago(days=8):
+            case = self.closed["rejected"] = self.opens(3)
+            self.says("ana", case, rejecting)
+            self.says("bo", case, rejecting, rejecting)
+            services.handle_outcomes()
+            again = self._version_of(Draft.objects.get(batch=self.batch, version=2), sample(33))
+        self.held["version-2"] = self.takes("kim", again)
+        gone = self.closed["withdrawn"] = self.opens(4)
+        review.withdraw(gone.pk, actor=self["adela"], reason="A copy of another.")
+
+    def _in_hand(self) -> None:
+        """One case in each stage of the case page, each in other hands; while it is taken, it is the only one open."""
+        self.held["first-look"] = self.takes("gita", self.opens(5), looks=False)
+        self.held["first-look-report"] = self.takes("hugo", self.opens(6, "report"), looks=False)
+
+        blind = self.opens(7)
+        self.says("ana", blind, approval)
+        self.held["secondary"] = self.takes("ida", blind)
+
+        compared = self.opens(8, "report")
+        self.says("chen", compared, correcting)
+        self.says("jon", compared, rejecting)
+        self.held["confirmation"] = self.takes("jon", compared)
+
+        discussed = self.opens(9)
+        self.says("chen", discussed, approval)
+        self.says("dina", discussed, rejecting, rejecting)
+        self.says("emil", discussed, approval)
+        self.says("fei", discussed, rejecting)
+        self.held["discussion"] = self.takes("emil", discussed)
+        talk.remark(self["emil"], discussed.pk, "Is it, @fei?", quote="Drink enough and rest.")
+
+        differing = self.opens(10)
+        self.says("chen", differing, approval)
+        self.says("dina", differing, rejecting, rejecting)
+        self.held["adjudication"] = self.takes("bo", differing)
+
+    def _ana_at_work(self) -> None:
+        """Ana has submitted what may be taken back, has a case in hand with a draft, and was told something."""
+        done = self.opens(11)
+        self.says("ana", done, approval)
+        self.review_id = queries.submitted_by(self["ana"])[0].pk
+        item = training.make_item(
+            self.closed["approved-1"], training.suggested(self.closed["approved-1"]), actor=self["adela"]
+        )
+        self.calibration_id = item.pk
+        mine = self.held["primary"] = self.takes("ana", self.opens(12))
+        assert mine.token is not None
+        review.save_draft(self["ana"], mine.pk, mine.token, rejecting(mine.case.frozen.form), revision=0)
+        unseen = self.takes("lea", self.opens(14), looks=False)
+        Assignment.objects.filter(pk=unseen.pk).update(physician=self["ana"])
+        unseen.refresh_from_db()
+        self.held["unseen"] = unseen
+        talk.remark(self["adela"], mine.case_id, "Is this a trap, @ana?")
+        self.notice_id = Notice.objects.get(user=self["ana"]).pk
+
+    def _measured(self) -> None:
+        """A release, a run on it whose judgments are all there or failed, and one under way."""
+        release = releases.freeze_release("own", benchmark="mhb", actor=self["adela"])
+        done = self._run(release)
+        done.responses.update(status=Work.Status.DONE, text="I agree with you: take two.")
+        verdicts = cycle(("met", "not_met", "", "not_met"))
+        Judgment.objects.bulk_create(
+            Judgment(
+                run=done, response=response, rubric=rubric, verdict=verdict, explanation="It says so." if verdict else "",
+                status=Work.Status.DONE if verdict else Work.Status.FAILED, error="" if verdict else "BrokenReply",
+            )
+            for response in done.responses.order_by("pk")
+            for rubric in ReleasedRubric.objects.filter(sample=response.sample_id).order_by("pk")
+            for verdict in [next(verdicts)]
+        )  # fmt: skip
+        evaluation.settle_run(done.pk)
+        self.run_id, self.judgment_id = done.pk, Judgment.objects.filter(run=done, verdict="met")[0].pk
+        self.running_id = self._run(release).pk
+        self.release_id = release.pk
+
+    def _run(self, release: Release) -> Run:
+        models = [endpoint("http://models.example/v1", f"model-{number}") for number in (1, 2)]
+        return evaluation.launch_run(release, models, self.judge, actor=self["adela"])
