@@ -303,7 +303,7 @@ def test_an_error_and_a_lost_network_are_said_where_messages_live(at_the_style_g
     page.route("**/late", lambda route: route.fulfill(status=409, body=problem, content_type="text/html"))
     page.route("**/odd", lambda route: route.fulfill(status=502, body="<h1>proxy</h1>", content_type="text/html"))
     page.route("**/gone", lambda route: route.abort())
-    page.wait_for_function("window.htmx")
+    assert page.evaluate("Boolean(window.htmx)")  # deferred scripts have run when goto returns
 
     def ask(path):
         page.evaluate("path => htmx.ajax('GET', path, {target: '#browser', swap: 'outerHTML'}).catch(() => {})", path)
