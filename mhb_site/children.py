@@ -53,7 +53,7 @@ def worker(*, threads: int = 4) -> list[str]:
 
 def web(host: str, port: int, *, threads: int = 8) -> list[str]:
     """gunicorn with threads."""
-    arguments = ["--bind", f"{host}:{port}", "--threads", str(threads), "--access-logfile", "/dev/null"]
+    arguments = ["--bind", f"{host}:{port}", "--threads", str(threads)]
     return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", *arguments, "--log-level", "warning"]
 
 

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -9,18 +10,22 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from review import eligibility, errors, queries, training
+from review import eligibility, errors, queries, sql, training
 from review.machine import Phase, Role, State
 from review.models import Assignment, Case, Declined, Draft, Event, Notice, Retraction, Review, User
 from review.permissions import Can, UserRole, allowed, require
 from review.trail import record, recorded
 
 Hold = Assignment.Hold
+JUST_NOW = timedelta(seconds=30)
 
 
 def lease() -> timedelta:
     """How long a claim holds without a heartbeat."""
     return timedelta(minutes=settings.MHB_REVIEW_LEASE_MINUTES)
+
+
+_IN_HAND = "SELECT 1 FROM review_assignment WHERE physician_id = %s AND hold = 'held' LIMIT 1"
 
 
 def claim_next(physician: User) -> Assignment | None:
@@ -33,9 +38,10 @@ def claim_next(physician: User) -> Assignment | None:
     for _attempt in range(20):  # each round lost means that somebody else has taken a case: progress was made
         with recorded():
             me = User.objects.select_for_update(no_key=True).get(pk=physician.pk)
-            held = queries.in_hand(me).select_for_update(of=("self",)).first()
-            if held is not None:
-                return renew(held)
+            if sql.first(_IN_HAND, me.pk) is not None:
+                held = queries.in_hand(me).select_for_update(of=("self",)).first()
+                if held is not None:
+                    return renew(held)
             if eligibility.hindrance(me) is not None:
                 return None
             training.prepare(me)
@@ -51,15 +57,20 @@ def claim_next(physician: User) -> Assignment | None:
 
 
 def _take(found: eligibility.Pass, physician: User) -> Assignment | None:
-    token = uuid.uuid4()
-    won = Assignment.objects.filter(_free(), pk=found.first()).update(
-        physician=physician, token=token, hold=Hold.HELD, lease_until=timezone.now() + lease()
-    )
-    if not won:
+    taken = Assignment.objects.select_related("case").defer("case__spec").filter(pk=found.first()).first()
+    if taken is None:
         return None
-    taken = Assignment.objects.select_related("case").get(token=token)
-    taken.physician, taken.why = physician, eligibility.why(taken, physician, found)
-    Assignment.objects.filter(pk=taken.pk).update(why=taken.why)
+    claim: dict[str, Any] = {
+        "physician": physician,
+        "token": uuid.uuid4(),
+        "hold": Hold.HELD,
+        "lease_until": timezone.now() + lease(),
+        "why": eligibility.why(taken, physician, found),
+    }
+    if not Assignment.objects.filter(_free(), pk=taken.pk).update(**claim):
+        return None
+    for name, value in claim.items():
+        setattr(taken, name, value)
     # What is open was given back, and whoever gave it back is not its holder any more: only a lapsed lease has a loser.
     loser = queries.holder_on_record(taken) if found.lapsed else None
     if loser is None:
@@ -74,10 +85,16 @@ def _free() -> Q:
     return Q(phase=Phase.COMMIT) & (Q(hold=Hold.OPEN) | Q(hold=Hold.HELD, lease_until__lt=timezone.now()))
 
 
+def fresh(assignment: Assignment) -> bool:
+    """Whether the lease was renewed just now, so that there is nothing to be gained by renewing it."""
+    return assignment.lease_until is not None and assignment.lease_until > timezone.now() + lease() - JUST_NOW
+
+
 def renew(assignment: Assignment) -> Assignment:
-    """A fresh lease for an assignment whose row is locked."""
-    assignment.lease_until = timezone.now() + lease()
-    assignment.save(update_fields=["lease_until"])
+    """A lease as good as new for an assignment whose row is locked."""
+    if not fresh(assignment):
+        assignment.lease_until = timezone.now() + lease()
+        assignment.save(update_fields=["lease_until"])
     return assignment
 
 

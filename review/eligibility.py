@@ -82,7 +82,7 @@ class Pass:
 
 def passes(physician: User) -> Iterator[Pass]:
     """Where the next case is looked for, one after the other. Pause, cap and training are not asked here."""
-    reserved_for_me = Assignment.objects.filter(reserved_for=physician).exists()
+    reserved_for_me = training.anything_reserved(physician)
     now = connection.ops.adapt_datetimefield_value(timezone.now())
     opened = _Where("w.hold = 'open'")
     lapsed = _Where("w.hold = 'held' AND w.phase = 'commit' AND w.lease_until < %s", (now,))
@@ -279,13 +279,14 @@ def _window(
     """The first WINDOW of `rows` by the index `assignment_queue`; in the order of `physician`'s own inside each band.
 
     `still` is asked of the locked row: who waited for the lock sees it as it is by then. Neither database may take it for a
-    way to find the rows: SQLite would read all open ones by the index on `hold`, and PostgreSQL, which guesses that two
-    conditions leave next to none, would read the table and look for each row in the window. So it is one CASE.
+    way to find the rows: SQLite would read all open ones by the index on `hold`, so it is one CASE. And PostgreSQL, which
+    guesses that few rows pass it, would read the whole table and look for each row in the window; an array it looks up.
     """
     window = f"SELECT w.id FROM {_TABLES} WHERE {rows.sql} ORDER BY w.priority DESC, w.turn, w.case_id LIMIT {WINDOW}"  # noqa: S608
     numbers = _own_numbers(physician) if physician is not None else (0, 0)
+    within = f"= ANY(ARRAY({window}))" if connection.vendor == "postgresql" else f"IN ({window})"
     return Pass(
-        f"SELECT a.id FROM review_assignment a WHERE a.id IN ({window}) AND CASE WHEN {still.sql} THEN 1 ELSE 0 END = 1"  # noqa: S608
+        f"SELECT a.id FROM review_assignment a WHERE a.id {within} AND CASE WHEN {still.sql} THEN 1 ELSE 0 END = 1"  # noqa: S608
         f" ORDER BY a.priority DESC, a.turn, a.case_id / {BAND}, (a.case_id * %s + %s) %% {PRIME}, a.case_id, a.id",
         (*rows.params, *still.params, *numbers),
         why,

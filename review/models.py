@@ -6,6 +6,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser, UserManager
 from django.db import models
 from django.db.models import F, Q
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from review.machine import FINAL, Ground, Phase, Role, State, Verdict
@@ -94,7 +95,7 @@ class Case(models.Model):
     def __str__(self) -> str:
         return f"{self.title} (v{self.version})"
 
-    @property
+    @cached_property
     def frozen(self) -> CaseSpec:
         """The spec as values."""
         return spec_from_json(self.spec)

@@ -247,6 +247,14 @@ class CitationRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """What was changed in the wording of the rubric with this number; nothing: not corrected."""
+
+    number: int
+    diff: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AddedRow:
     """One rubric of the physician's own. `tags` are boxes, `severity` is None where it is not asked."""
 
@@ -403,6 +411,19 @@ def _question(filling: _Filling, number: int, question: Question, answer: Answer
     )
 
 
+def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
+    """How each rubric's wording was corrected, in the order of the form; what `sheet` shows beside its field."""
+    return tuple(
+        Correction(number, _corrected(rubric, answers.rubrics.get(rubric.key, RubricAnswer())))
+        for number, rubric in enumerate(form.rubrics, 1)
+    )
+
+
+def _corrected(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, ...]:
+    changed = finding.value == "corrected" and finding.wording.strip()
+    return words(rubric.criterion, finding.wording) if changed else ()
+
+
 def _rubric(
     filling: _Filling, form: Form, number: int, rubric: RubricText, finding: RubricAnswer, offers: Offers
 ) -> Row:
@@ -419,7 +440,7 @@ def _rubric(
         note=filling.control(f"{name}.note", f"{id_}-note", finding.note),
         wording=filling.control(f"{name}.wording", f"{id_}-wording", wording or rubric.criterion),
         severity=filling.severity(form, f"{name}.severity", f"{id_}-severity", finding.severity),
-        diff=words(rubric.criterion, wording) if wording.strip() else (),
+        diff=_corrected(rubric, finding),
     )
 
 

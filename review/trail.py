@@ -6,10 +6,9 @@ from contextvars import ContextVar
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
 from django.utils import timezone
 
-from review import chain
+from review import chain, sql
 from review.models import Case, ChainHead, Event, PersonEvent, Review, User
 
 _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of the transaction", default=None)
@@ -112,11 +111,10 @@ def _write(events: Sequence[Event]) -> None:
     if not events:
         return
     head = ChainHead.objects.select_for_update().get(pk=EVENTS)
-    cases = {event.case_id for event in events}
-    last = Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number"))
-    numbers: dict[int, int] = dict(last)
+    numbers: dict[int, int] = {}
     for event in events:
-        event.number = numbers[event.case_id] = numbers.get(event.case_id, 0) + 1
+        last = numbers.get(event.case_id) or _last_number(event.case_id)
+        event.number = numbers[event.case_id] = last + 1
         event.sequence, event.previous = head.sequence + 1, head.hash
         event.hash = chain.digest(
             chain.entry(
@@ -135,6 +133,12 @@ def _write(events: Sequence[Event]) -> None:
         head.sequence, head.hash = event.sequence, event.hash
     Event.objects.bulk_create(events)
     head.save(update_fields=["sequence", "hash"])
+
+
+def _last_number(case: int) -> int:
+    """Of the last event in the trail of a case; 0: it has none."""
+    found = sql.first("SELECT MAX(number) FROM review_event WHERE case_id = %s", case)
+    return found[0] or 0 if found else 0
 
 
 def _write_person_events(events: Sequence[PersonEvent]) -> None:

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from review import errors
+from review import errors, sql
 from review.machine import FINAL, Phase, Role, State, Verdict
 from review.models import Assignment, CalibrationItem, Case, Event, PersonEvent, Review, User
 from review.permissions import Can, require
@@ -134,9 +134,14 @@ def _standings(active: Counter[str], found: Iterable[Score]) -> list[Standing]:
     ]
 
 
+def anything_reserved(physician: User) -> bool:
+    """Whether an assignment was ever reserved for this person: work by an admin, or a copy for training."""
+    return sql.first("SELECT 1 FROM review_assignment WHERE reserved_for_id = %s LIMIT 1", physician.pk) is not None
+
+
 def passed(physician: User) -> list[str]:
     """The benchmarks whose calibration the physician has passed."""
-    if not Assignment.objects.filter(reserved_for=physician).exists():
+    if not anything_reserved(physician):
         return []  # nothing was ever reserved for this person, so no calibration case either: the most frequent answer
     return [standing.benchmark for standing in standings(physician) if standing.passed]
 
@@ -265,7 +270,7 @@ def prepare(physician: User) -> None:
     unfinished = Assignment.objects.filter(reserved_for=physician, hold=Assignment.Hold.OPEN).exclude(
         case__kind=Case.Kind.WORK
     )
-    calibrates = CalibrationItem.objects.filter(active=True).exists()
+    calibrates = sql.first("SELECT 1 FROM review_calibrationitem WHERE active LIMIT 1") is not None
     repeats = settings.MHB_REPEAT_SHARE > 0
     # A copy looks like a first review: mixed in, it would stand out for who never gets one.
     silently = not physician.stages or State.PRIMARY in physician.stages

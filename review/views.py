@@ -26,10 +26,8 @@ from review.paging import page_of
 from review.permissions import Can, UserRole
 from review.questions import Answers, Problem, with_first_look
 from review.reading import Change, changes, compare, named, nameless, offers, plain
-from review.sheet import answers_from_post, said, sheet, tidy
+from review.sheet import Correction, answers_from_post, corrections, said, sheet, tidy
 from review.spec import CaseSpec, answers_from_json
-
-JUST_NOW = timedelta(seconds=30)  # a lease renewed within it is not renewed again by opening the page
 
 # The physician's pages ------------------------------------------------------------------------------------------------
 
@@ -99,7 +97,7 @@ def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
     if assignment.hold == Assignment.Hold.HELD and assignment.token is not None:
         # Opening the page is a sign of life; without script it is the only one beside saving. Right after a claim or a
         # reveal the lease is as good as new, and the page need not be a writer.
-        if assignment.lease_until is None or assignment.lease_until < timezone.now() + services.lease() - JUST_NOW:
+        if not services.fresh(assignment):
             assignment.lease_until = services.heartbeat(me, assignment.pk, assignment.token).lease_until
         return _workbench(request, assignment)
     own = queries.submitted_by(me).filter(assignment=assignment).first()
@@ -125,8 +123,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
             messages.success(request, _("Your draft is saved."))
         return _accepted(redirect("review:case", assignment_id), posted, anchor=_row_asked_for(request, posted.answers))
     assignment = saved.assignment
-    filled = sheet(queries.case_shown_to(posted.me, assignment).form, posted.answers)
-    context = {"draft": saved, "sheet": filled, "oob": True, **_lease(assignment)}
+    context = {"draft": saved, "rows": _wordings(posted, assignment), "oob": True, **_lease(assignment)}
     return render(request, "review/_saved.html", context)
 
 
@@ -283,6 +280,13 @@ def _posted(request: HttpRequest, assignment_id: int) -> _Posted:
     )
 
 
+def _wordings(posted: _Posted, assignment: Assignment) -> Sequence[Correction]:
+    """The wording of each rubric as it was just typed against the one that was generated; none before the first look."""
+    if not posted.answers.rubrics or not queries.is_revealed(posted.me, assignment):
+        return ()
+    return corrections(posted.case.frozen.form, posted.answers)
+
+
 def _local(me: User, assignment: Assignment, looking: bool) -> str:
     """The name under which a browser keeps what this person types at this point of this case."""
     return f"mhb-draft:{me.pk}:{assignment.pk}:{assignment.phase}{':first' if looking else ''}"
@@ -387,7 +391,7 @@ def _workbench(
     if first is not None:
         answers = with_first_look(spec.form, answers, answers_from_json(first.answers))
     given = [question.key for question in spec.form.questions if first is not None and question.first_look]
-    voices = nameless(me, queries.reviews_shown_to(me, assignment.case, assignment))
+    voices = [] if looking else nameless(me, queries.reviews_shown_to(me, assignment.case, assignment))
     blind = assignment.phase == Phase.COMMIT
     context = {
         "case": assignment.case,
