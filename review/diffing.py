@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Literal
 
 from diff_match_patch import diff_match_patch
@@ -52,6 +52,8 @@ class Pair:
 
 def words(before: str, after: str) -> tuple[Span, ...]:
     """The differences between two texts, word by word."""
+    if before == after:
+        return (Span("equal", before),) if before else ()
     codes: dict[str, str] = {}
 
     def encode(text: str) -> str:
@@ -70,7 +72,30 @@ def align(before: Sequence[Turn], after: Sequence[Turn]) -> list[Pair]:
     Order is kept and only turns of the same speaker are paired. Where a turn was replaced by a quite different one, what
     went comes before what came.
     """
-    gain = [[_alike(old, new) for new in map(_pairs_of_words, after)] for old in map(_pairs_of_words, before)]
+    # Equal turns at either end are pairs of any best alignment (nothing is more alike), and most turns are equal.
+    start = _alike_at_start(before, after)
+    end = _alike_at_start(before[start:][::-1], after[start:][::-1])
+    middle = _align(before[start : len(before) - end], after[start : len(after) - end])
+    last = zip(before[len(before) - end :], after[len(after) - end :], strict=True)
+    return [
+        *(_paired(old, new) for old, new in zip(before[:start], after[:start], strict=True)),
+        *middle,
+        *(_paired(old, new) for old, new in last),
+    ]
+
+
+def _alike_at_start(before: Sequence[Turn], after: Sequence[Turn]) -> int:
+    pairs = zip(before, after, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _paired(old: Turn, new: Turn) -> Pair:
+    return Pair(old, new, words(old.text, new.text))
+
+
+def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[Pair]:
+    olds, news = list(map(_pairs_of_words, before)), list(map(_pairs_of_words, after))
+    gain = [[_alike(old, new) for new in news] for old in olds]
     best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]  # of the tails before[i:], after[j:]
     for i in range(len(before) - 1, -1, -1):
         for j in range(len(after) - 1, -1, -1):
@@ -80,7 +105,7 @@ def align(before: Sequence[Turn], after: Sequence[Turn]) -> list[Pair]:
     i = j = 0
     while i < len(before) or j < len(after):
         if i < len(before) and j < len(after) and gain[i][j] and best[i][j] == gain[i][j] + best[i + 1][j + 1]:
-            pairs.append(Pair(before[i], after[j], words(before[i].text, after[j].text)))
+            pairs.append(_paired(before[i], after[j]))
             i, j = i + 1, j + 1
         elif i < len(before) and (j == len(after) or best[i][j] == best[i + 1][j]):
             pairs.append(Pair(before[i], None, (Span("delete", before[i].text),)))
