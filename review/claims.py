@@ -31,8 +31,9 @@ _IN_HAND = "SELECT 1 FROM review_assignment WHERE physician_id = %s AND hold = '
 def claim_next(physician: User) -> Assignment | None:
     """The physician's case in hand, else the next one that may be taken; None when nothing waits or something hinders.
 
-    One atomic UPDATE decides who gets it, so two physicians who press at once get two different cases; one who presses
-    in two windows at once waits on the own account's row and gets the same case twice.
+    The row that is chosen is locked, those that others are just taking are passed over, and the UPDATE that takes it asks
+    again whether it is free: two physicians who press at once get two different cases. One who presses in two windows at
+    once waits on the own account's row and gets the same case twice.
     """
     require(physician, Can.REVIEW)
     for _attempt in range(20):  # each round lost means that somebody else has taken a case: progress was made

@@ -99,7 +99,7 @@ class Undoable:
 _LAST = """SELECT m.id FROM review_review m
     WHERE m.physician_id = %s AND NOT EXISTS (SELECT 1 FROM review_retraction t WHERE t.review_id = m.id)
     ORDER BY m.id DESC LIMIT 1"""
-_UNDOABLE = f"""
+_UNDOABLE = f"""\
 SELECT r.id, c.title FROM review_review r
 JOIN review_case c ON c.id = r.case_id JOIN review_assignment a ON a.id = r.assignment_id
 WHERE r.id = ({_LAST}) AND a.phase = r.phase

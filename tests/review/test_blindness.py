@@ -228,7 +228,7 @@ def test_a_copy_looks_like_a_case_that_goes_on(ana: User) -> None:
     shown = page.get(reverse("review:mine-detail", args=[review.pk])).content.decode()
     assert not any(f"badge--{state}" in shown for state in State)
     assert queries.outcome_shown_to(ana, review) == ""
-    assert queries.undoable(ana) == review
+    assert queries.undoable(ana) == queries.Undoable(review.pk, review.case.title)
     services.retract(ana, review.pk)
     assert Case.objects.get(pk=review.case_id).state == State.PRIMARY
     say(ana, rejecting())

@@ -280,18 +280,19 @@ def test_withdrawing_against_submitting_and_claiming(eight: list[User], together
             services.withdraw(rest.pk, actor=adela, reason="Cleared for the next round.")
 
 
-def test_a_claim_is_one_statement(ana: User) -> None:
+def test_a_claim_locks_one_row_and_takes_it_only_if_it_is_free(ana: User) -> None:
     opened()
-    with CaptureQueriesContext(
-        connection,
-    ) as captured:
+    with CaptureQueriesContext(connection) as captured:
         take(ana)
-    updates = [
-        query["sql"] for query in captured if query["sql"].startswith('UPDATE "review_assignment" SET "physician_id"')
+    asked = [query["sql"] for query in captured]
+    [taken] = [
+        number for number, sql in enumerate(asked) if sql.startswith('UPDATE "review_assignment" SET "physician_id"')
     ]
-    assert len(updates) == 1
-    assert "WHERE" in updates[0]
-    assert "LIMIT 1" in updates[0]
+    condition = asked[taken].partition("WHERE")[2]
+    assert "\"hold\" = 'open'" in condition
+    assert '"lease_until" <' in condition
+    chosen = asked[taken - 1]
+    assert chosen.startswith("SELECT")
+    assert "LIMIT 1" in chosen
     if connection.vendor == "postgresql":
-        assert "FOR UPDATE OF" in updates[0]
-        assert "SKIP LOCKED" in updates[0]
+        assert "FOR UPDATE OF a SKIP LOCKED" in chosen

@@ -54,7 +54,7 @@ def client(browse: Open, ana: User) -> Client:
 
 def test_next(client: Client) -> None:
     looking_first()
-    assert len(statements(lambda: client.post(reverse("review:next")))) == SESSION_AND_ACCOUNT + 11
+    assert len(statements(lambda: client.post(reverse("review:next")))) == SESSION_AND_ACCOUNT + 10
 
 
 def test_the_page_before_and_after_the_first_look(client: Client, ana: User) -> None:
@@ -92,8 +92,8 @@ def test_a_draft(client: Client, ana: User) -> None:
     def save(revision: int) -> list[str]:
         return statements(lambda: post(client, "draft", held, wholly_approving(), revision=str(revision), headers=HTMX))
 
-    assert len(save(0)) == SESSION_AND_ACCOUNT + 8
-    assert len(save(1)) == SESSION_AND_ACCOUNT + 7
+    assert len(save(0)) == SESSION_AND_ACCOUNT + 6
+    assert len(save(1)) == SESSION_AND_ACCOUNT + 6
 
 
 def test_a_submit(client: Client, ana: User) -> None:
