@@ -3,7 +3,7 @@
 import os
 import secrets
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import dj_database_url
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
@@ -102,10 +102,18 @@ class Env(BaseSettings):
     def database(self) -> dict[str, object]:
         """Django's DATABASES["default"]."""
         if self.database_url:
-            return {
-                **dj_database_url.parse(self.database_url),
-                "OPTIONS": {"pool": {"min_size": 1, "max_size": self.database_pool, "timeout": 20}},
+            settings: dict[str, Any] = {**dj_database_url.parse(self.database_url)}
+            asked = settings.get("OPTIONS", {})  # what the URL asks for: sslmode, options
+            settings["OPTIONS"] = {
+                **asked,
+                "pool": {"min_size": 1, "max_size": self.database_pool, "timeout": 20},
+                # Planning takes longer than answering: what is asked again and again is prepared (3 times: a claim's rounds).
+                "server_side_binding": True,
+                "prepare_threshold": 3,
+                # Where the statistics are old, PostgreSQL takes a claim for dear and compiles it: half a second for nothing.
+                "options": f"-c jit=off {asked.get('options', '')}".strip(),
             }
+            return settings
         return {
             "ENGINE": "mhb_site.sqlite",
             "NAME": self.data_dir / "mhb.sqlite3",
