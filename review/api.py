@@ -68,6 +68,12 @@ class AnswersSerializer(serializers.Serializer[Any]):
     reason_code = serializers.CharField(
         allow_blank=True, default="", max_length=100, help_text="One of the form's reasons, with a rejection."
     )
+    dissent_code = serializers.CharField(
+        allow_blank=True,
+        default="",
+        max_length=100,
+        help_text="One of the form's dissents, with the secondary's confirmed approval of what the primary rejected.",
+    )
     change_reason = serializers.CharField(
         allow_blank=True,
         default="",
@@ -174,7 +180,7 @@ class LevelSerializer(serializers.Serializer[Any]):
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
-    """Why a sample is rejected. `reducible`: a new version can mend it."""
+    """Why a sample is rejected, or approved against a rejection. `reducible`: it can be mended."""
 
     code = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
@@ -189,6 +195,9 @@ class FormSerializer(serializers.Serializer[Any]):
     rubrics = RubricTextSerializer(many=True)
     severities = LevelSerializer(many=True, default=list)
     reasons = ReasonSerializer(many=True, default=list)
+    dissents = ReasonSerializer(
+        many=True, default=list, help_text="What a confirmed approval against the primary's rejection is coded by."
+    )
     rubrics_editable = serializers.BooleanField(default=False)
 
 

@@ -22,7 +22,7 @@ from review.claims import set_back as set_back
 from review.claims import set_specialty as set_specialty
 from review.first_look import as_looked
 from review.first_look import reveal as reveal
-from review.machine import Phase, Position, Role, State, position
+from review.machine import Phase, Position, Role, State, Verdict, position
 from review.models import Assignment, Case, Draft, Event, Review, User
 from review.permissions import Can, require
 from review.questions import Answers, opinion, problems
@@ -150,11 +150,12 @@ def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answ
     spec = case.frozen
     role, phase = Role(assignment.role), Phase(assignment.phase)
     answers = as_looked(spec, queries.first_look_of(assignment, physician), answers)
-    committed = None
+    committed, rejected_before = None, False
     if phase is Phase.CONFIRM:
-        blind = queries.counted().get(case=case, role=role, phase=Phase.COMMIT)
-        committed = answers_from_json(blind.answers)
-    if missing := problems(spec.form, answers, committed=committed):
+        blind = {review.role: review for review in queries.counted().filter(case=case, phase=Phase.COMMIT)}
+        committed = answers_from_json(blind[role].answers)
+        rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
+    if missing := problems(spec.form, answers, committed=committed, rejected_before=rejected_before):
         raise errors.Incomplete(missing)
     said = opinion(spec.form, answers, role, phase)
     review = Review.objects.create(

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 from review import accounts, eligibility, errors, queries, services, signing, training, trust
 from review.access import person, posted_token, requires
 from review.forms import PasswordForm, PersonForm, PriorityForm, WithdrawForm
-from review.machine import ADJUDICATORS, Phase, Role, State
+from review.machine import ADJUDICATORS, Phase, Role, State, Verdict
 from review.models import Assignment, Case, User
 from review.paging import page_of
 from review.permissions import Can, UserRole
@@ -164,7 +164,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     answers = tidy(posted.answers)
     if "keep" in request.POST:
         assignment = queries.assignment_of(posted.me, assignment_id)
-        answers = _own_answers(posted.me, assignment) or answers
+        answers = _kept_as_committed(_own_answers(posted.me, assignment), answers)
     try:
         with signing.counted(request, posted.me, assignment_id, posted.token):
             services.submit(
@@ -362,6 +362,15 @@ def _own_answers(me: User, assignment: Assignment) -> Answers | None:
     return answers_from_json(own.answers) if own else None
 
 
+def _kept_as_committed(own: Answers | None, typed: Answers) -> Answers:
+    """The blind answer; why it approves what the first reviewer rejected can only be said now."""
+    if own is None:
+        return typed
+    if own.verdict != Verdict.APPROVE or not typed.dissent_code:
+        return own
+    return replace(own, dissent_code=typed.dissent_code, reason=typed.reason)
+
+
 def _workbench(
     request: HttpRequest,
     assignment: Assignment,
@@ -389,11 +398,14 @@ def _workbench(
     given = [question.key for question in spec.form.questions if first is not None and question.first_look]
     voices = nameless(me, queries.reviews_shown_to(me, assignment.case, assignment))
     blind = assignment.phase == Phase.COMMIT
+    rejected_before = assignment.phase == Phase.CONFIRM and any(
+        voice.role == Role.PRIMARY and voice.answers.verdict == Verdict.REJECT for voice in voices
+    )
     context = {
         "case": assignment.case,
         "spec": spec,
         "draft": kept,
-        "sheet": sheet(spec.form, answers, problems, offers(voices), given),
+        "sheet": sheet(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
         "voices": voices,
         "comparison": compare(spec.form, voices) if len(voices) > 1 else None,
         "changes": None if looking else _changes(assignment.case, spec),

@@ -93,6 +93,7 @@ def test_harm_and_reasons():
     assert [level.value for level in form.severities] == ["none", "mild", "moderate", "severe", "death"]
     assert {reason.code for reason in form.reasons if not reason.reducible} == {"disagreement", "source"}
     assert {"wording", "context"} <= {reason.code for reason in form.reasons if reason.reducible}
+    assert {reason.code for reason in form.dissents if not reason.reducible} == {"disagreement"}
     assert form.rubrics_editable
 
 
