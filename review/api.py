@@ -101,6 +101,12 @@ class SubmitSerializer(TokenSerializer):
         trim_whitespace=False,
         help_text="Your password, where the case asks that reviews be signed with it. It is not kept.",
     )
+    code = serializers.CharField(
+        allow_blank=True,
+        default="",
+        max_length=20,
+        help_text="The code your authenticator app shows, where the case asks that reviews be signed with it.",
+    )
     revision = serializers.IntegerField(
         min_value=0,
         max_value=2**31 - 1,
@@ -395,7 +401,7 @@ class SaveDraft(APIView):
 class Submit(APIView):
     """Submit the review that is due. Twice, too late, or before the first look: 409. Not complete: 422 with `problems`.
 
-    Where the case asks for the password: 403 without it, and 429 after too many wrong ones.
+    Where the case asks for the password or a second factor's code: 403 without it, and 429 after too many wrong ones.
     """
 
     can = Can.REVIEW
@@ -406,7 +412,13 @@ class Submit(APIView):
         answers = answers_from_json(body["answers"])
         with signing.counted(request._request, me, assignment_id, body["token"]):
             review = services.submit(
-                me, assignment_id, body["token"], answers, password=body["password"], revision=body.get("revision")
+                me,
+                assignment_id,
+                body["token"],
+                answers,
+                password=body["password"],
+                code=body["code"],
+                revision=body.get("revision"),
             )
         return Response(SubmittedSerializer(review).data, status=201)
 

@@ -100,6 +100,7 @@ def submit(
     answers: Answers,
     *,
     password: str = "",
+    code: str = "",
     revision: int | None = None,
 ) -> Review:
     """Submit the review that is due and move the case on. What was said at the first look stands, whatever `answers` say.
@@ -108,13 +109,14 @@ def submit(
 
     Raises:
         Incomplete: with every problem by field; AlreadySubmitted; NotRevealed: the first look is due. Nothing was written.
-        SignatureRefused: the policy asks for the password, and `password` is not it. Nothing was written.
+        SignatureRefused: the policy asks for the password, and `password` is not it; CodeRefused, NoSecondFactor: the same of
+            a second factor's `code`. Nothing was written.
         LeaseLost, CaseClosed: too late; the answers were kept as the physician's draft, unless another window has saved one
             since `revision`, and nothing else was written.
     """
     signing.check(physician, assignment_id, token, password)
     try:
-        return _submit(physician, assignment_id, token, answers)
+        return _submit(physician, assignment_id, token, answers, code)
     except (errors.LeaseLost, errors.CaseClosed) as late:
         if not _keep_late(physician, assignment_id, answers, revision):
             _outdated(late)
@@ -140,7 +142,7 @@ def _outdated(late: errors.ReviewError) -> errors.ReviewError:
 
 
 @recorded()
-def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers) -> Review:
+def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers, code: str) -> Review:
     # Always the case before the assignment. FOR NO KEY UPDATE, because whoever claims an assignment of this case meanwhile
     # holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
     case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(assignments=assignment_id).first()
@@ -157,6 +159,7 @@ def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answ
         rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
     if missing := problems(spec.form, answers, committed=committed, rejected_before=rejected_before):
         raise errors.Incomplete(missing)
+    signing.check_code(physician, spec.policy, code)
     said = opinion(spec.form, answers, role, phase)
     review = Review.objects.create(
         case=case,

@@ -173,6 +173,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
                 posted.token,
                 answers,
                 password=request.POST.get("password", ""),
+                code=request.POST.get("code", ""),
                 revision=posted.revision,
             )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
@@ -421,6 +422,7 @@ def _workbench(
         "unsigned": unsigned,
         "arrived": arrived,
         "signs_as": signing.name(me),
+        "has_second_factor": spec.policy.sign_with_second_factor and signing.has_second_factor(me),
         "last": queries.undoable(me),
         "waiting": eligibility.waiting_for(me),
         "simulated": assignment.case.simulated,

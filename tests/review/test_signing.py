@@ -5,8 +5,10 @@ import logging
 from typing import Any
 
 import pytest
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from axes.models import AccessAttempt
 from django.conf import settings
+from django.core.cache import cache
 from django.urls import reverse
 
 from review import errors, services
@@ -24,6 +26,8 @@ from tests.review.factories import (
     to_adjudication,
     to_secondary,
 )
+from tests.site.test_second_factor import code as shown_code
+from tests.site.test_second_factor import enrol
 
 pytestmark = pytest.mark.django_db
 
@@ -176,3 +180,80 @@ def test_every_phase_is_signed(ana: User, bo: User) -> None:
         services.submit(physician, assignment.pk, assignment.token, answers, password=PASSWORD)
     case.refresh_from_db()
     assert case.state == "approved"
+
+
+# With a second factor -------------------------------------------------------------------------------------------------
+
+BY_CODE = Policy(sign_with_second_factor=True)
+
+
+@pytest.fixture
+def coded(ana: User) -> Any:
+    """Ana's case that is signed with a code, and her app."""
+    cache.clear()
+    opened(policy=BY_CODE)
+    enrol(ana)
+    return take(ana)
+
+
+def test_a_code_signs_once(ana: User, coded: Any) -> None:
+    def submit(code: str, answers: Any = None) -> Any:
+        return services.submit(ana, coded.pk, coded.token, answers or approving(), code=code)
+
+    for wrong in ("", "000000", PASSWORD):
+        with pytest.raises(errors.CodeRefused):
+            submit(wrong)
+    assert not Review.objects.exists()
+    now = shown_code()
+    with pytest.raises(errors.Incomplete):
+        submit(now, approving(verdict=""))
+    assert submit(now).meaning == "review", "what was not complete has used up no code"
+    opened(2, policy=BY_CODE)
+    other = take(ana)
+    assert other.token is not None
+    with pytest.raises(errors.CodeRefused):
+        services.submit(ana, other.pk, other.token, approving(), code=now)
+
+
+def test_recovery_codes_do_not_sign(ana: User, coded: Any) -> None:
+    codes = RecoveryCodes.activate(ana).generate_codes()
+    with pytest.raises(errors.CodeRefused):
+        services.submit(ana, coded.pk, coded.token, approving(), code=codes[0])
+
+
+def test_who_has_none_is_told_where_to_set_it_up(ana: User, client: Any) -> None:
+    opened(policy=BY_CODE)
+    assignment = take(ana)
+    client.force_login(ana)
+    page = client.get(reverse("review:case", args=[assignment.pk])).content.decode()
+    assert 'name="code"' not in page
+    assert f'<a href="{reverse("mfa_index")}">Set it up in your account</a>' in page
+    submit = reverse("review:submit", args=[assignment.pk])
+    for _ in range(settings.AXES_FAILURE_LIMIT + 1):
+        refused = client.post(submit, {**posted(assignment, ""), "reason": "What I had typed."})
+        assert refused.status_code == 403, "it is no guess"
+    assert "Set it up in your account" in refused.content.decode()
+    assert Draft.objects.get().answers["reason"] == "What I had typed."
+    assert not Review.objects.exists()
+
+
+def test_the_page_that_takes_a_code(ana: User, coded: Any, client: Any) -> None:
+    client.force_login(ana)
+    submit = reverse("review:submit", args=[coded.pk])
+    assert 'name="code"' in client.get(reverse("review:case", args=[coded.pk])).content.decode()
+    refused = client.post(submit, {**posted(coded, ""), "code": "000000"})
+    assert refused.status_code == 403
+    assert 'id="code-error"' in refused.content.decode()
+    assert 'value="000000"' not in refused.content.decode()
+    assert AccessAttempt.objects.get().failures_since_start == 1
+    assert client.post(submit, {**posted(coded, ""), "code": shown_code()}).status_code == 302
+    assert Review.objects.exists()
+
+
+def test_the_api_takes_a_code(ana: User, coded: Any, client: Any) -> None:
+    client.force_login(ana)
+    address = reverse("api:assignment-submit", args=[coded.pk])
+    body = {"token": str(coded.token), "answers": answers_to_json(approving())}
+    refused = client.post(address, body, content_type="application/json")
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:mhb:code-refused")
+    assert client.post(address, {**body, "code": shown_code()}, content_type="application/json").status_code == 201

@@ -5,7 +5,7 @@ const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const KEEP_DAYS = 30; // then a copy that nobody asked for goes
 const RETRY = 5000; // milliseconds
-const NOT_TYPED = new Set(["csrfmiddlewaretoken", "token", "revision", "local", "password"]);
+const NOT_TYPED = new Set(["csrfmiddlewaretoken", "token", "revision", "local", "password", "code"]);
 
 // Storage can be closed to us (private windows); then the server's copy is the only one.
 let storage = null;
