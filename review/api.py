@@ -514,6 +514,7 @@ class CaseSerializer(serializers.ModelSerializer[Any]):
             "version",
             "title",
             "language",
+            "specialty",
             "simulated",
             "priority",
             "state",

@@ -133,6 +133,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         ),
         policy=POLICY,
         language=sample.language,
+        specialty=sample.specialty,
         first_look=_as_a_model_sees_it(sample),
     )
 
