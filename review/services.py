@@ -1,14 +1,12 @@
 """Everything that changes a case. Each function is one transaction; the case row is locked first wherever its state moves."""
 
 import uuid
-from typing import Any
 
 from django.db import transaction
-from django.db.models import F, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from review import eligibility, errors, queries, signing, talk
+from review import drafts, eligibility, errors, queries, signing, talk
 from review.claims import claim_next as claim_next
 from review.claims import decline as decline
 from review.claims import expire_leases as expire_leases
@@ -68,17 +66,10 @@ def save_draft(physician: User, assignment_id: int, token: uuid.UUID, answers: A
             assignment = renew(mine(physician, assignment_id, token))
         except (errors.LeaseLost, errors.CaseClosed) as error:
             assignment, late = Assignment.objects.get(pk=assignment_id), error
-        own = _drafts(assignment, physician)
-        fields: dict[str, Any] = {"answers": answers_to_json(answers), "saved_at": timezone.now()}
-        if own.filter(revision=revision).update(revision=F("revision") + 1, **fields):
-            draft = own.get()
-            draft.assignment = assignment
-        elif revision or own.exists():
+        phase = _due(assignment, physician)
+        draft = drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision)
+        if draft is None:
             raise _outdated(late) if late is not None else errors.StaleDraft
-        else:
-            draft = Draft.objects.create(
-                assignment=assignment, physician=physician, phase=_due(assignment, physician), **fields
-            )
     if late is not None:
         raise late
     return draft
@@ -87,10 +78,6 @@ def save_draft(physician: User, assignment_id: int, token: uuid.UUID, answers: A
 def _due(assignment: Assignment, physician: User) -> Phase:
     """The phase a physician writes for; who has lost the assignment can only have lost the first one."""
     return Phase(assignment.phase) if assignment.physician_id == physician.pk else Phase.COMMIT
-
-
-def _drafts(assignment: Assignment, physician: User) -> QuerySet[Draft]:
-    return Draft.objects.filter(assignment=assignment, physician=physician, phase=_due(assignment, physician))
 
 
 def submit(
@@ -127,13 +114,8 @@ def submit(
 def _keep_late(physician: User, assignment_id: int, answers: Answers, revision: int | None) -> bool:
     """Whether the answers are the draft now; not if another window has saved one since `revision`."""
     assignment = Assignment.objects.select_for_update().get(pk=assignment_id)
-    own = _drafts(assignment, physician)
-    if revision is not None and own.exclude(revision=revision).exists():
-        return False
-    fields: dict[str, Any] = {"answers": answers_to_json(answers), "saved_at": timezone.now()}
-    if not own.update(revision=F("revision") + 1, **fields):
-        Draft.objects.create(assignment=assignment, physician=physician, phase=_due(assignment, physician), **fields)
-    return True
+    phase = _due(assignment, physician)
+    return drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision) is not None
 
 
 def _outdated(late: errors.ReviewError) -> errors.ReviewError:

@@ -1,12 +1,11 @@
 """Taking a submitted review back while nobody has built on it."""
 
-from django.db.models import F
 from django.utils import timezone
 
-from review import errors, queries
+from review import drafts, errors, queries
 from review.claims import lease
 from review.machine import Phase, State, position
-from review.models import Assignment, Case, Draft, Event, Retraction, Review, User
+from review.models import Assignment, Case, Event, Retraction, User
 from review.permissions import Can, require
 from review.trail import record, recorded
 
@@ -51,7 +50,7 @@ def retract(physician: User, review_id: int) -> Assignment:
     own.hold, own.lease_until = Hold.HELD, timezone.now() + lease()
     own.new_token()
     own.save(update_fields=["hold", "lease_until", "token"])
-    _as_draft(review)
+    drafts.keep(own, physician, Phase(review.phase), review.answers)
     record(case, Event.Kind.RETRACTED, physician, role=review.role, phase=review.phase, review=review.pk)
     if now.state != case.state:
         before, case.state, case.ground, case.closed_at = case.state, now.state, "", None
@@ -71,12 +70,3 @@ def _close_again(opened: Assignment) -> None:
     if opened.hold != Hold.OPEN or opened.reserved_for_id or touched or taken.exists():
         raise errors.NotUndoable
     opened.delete()
-
-
-def _as_draft(review: Review) -> None:
-    fields = {"answers": review.answers, "saved_at": timezone.now()}
-    own = Draft.objects.filter(assignment=review.assignment, physician=review.physician, phase=review.phase)
-    if not own.update(revision=F("revision") + 1, **fields):
-        Draft.objects.create(
-            assignment=review.assignment, physician=review.physician, phase=Phase(review.phase), **fields
-        )
