@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -18,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from review import accounts, eligibility, errors, queries, services, signing, training, trust
-from review.access import person, posted_token, requires
+from review.access import arrived, person, posted_token, requires
 from review.forms import PasswordForm, PersonForm, PriorityForm, WithdrawForm
 from review.machine import ADJUDICATORS, Phase, Role, State, Verdict
 from review.models import Assignment, Case, User
@@ -123,7 +122,9 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
     if not _is_htmx(request):
         if "do" not in request.POST:
             messages.success(request, _("Your draft is saved."))
-        return _accepted(redirect("review:case", assignment_id), posted, anchor=_row_asked_for(request, posted.answers))
+        return arrived(
+            redirect("review:case", assignment_id), posted.local, anchor=_row_asked_for(request, posted.answers)
+        )
     assignment = saved.assignment
     filled = sheet(queries.case_shown_to(posted.me, assignment).form, posted.answers)
     context = {"draft": saved, "sheet": filled, "oob": True, **_lease(assignment)}
@@ -152,7 +153,7 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _sent_back(request, incomplete, assignment_id, posted, posted.answers)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, posted.answers)
-    return _accepted(redirect("review:case", assignment_id), posted)
+    return arrived(redirect("review:case", assignment_id), posted.local)
 
 
 @requires(Can.REVIEW)
@@ -161,7 +162,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     if request.method != "POST":
         return redirect("review:case", assignment_id)
     posted = _posted(request, assignment_id)
-    answers = tidy(posted.answers)
+    typed = answers = tidy(posted.answers)
     if "keep" in request.POST:
         assignment = queries.assignment_of(posted.me, assignment_id)
         answers = _kept_as_committed(_own_answers(posted.me, assignment), answers)
@@ -177,18 +178,19 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
                 revision=posted.revision,
             )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
-        return _sent_back(request, refused, assignment_id, posted, answers)
+        # What was typed, not the kept answer: whoever kept it only to be sent back may have drafted another.
+        return _sent_back(request, refused, assignment_id, posted, typed)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, answers)
     again = queries.in_hand(posted.me).filter(pk=assignment_id).first()
     if again is not None and again.phase == Phase.CONFIRM:
         messages.success(request, _("Your own answer is committed. Now compare it with the first reviewer's."))
-        return _accepted(redirect("review:case", assignment_id), posted)
+        return arrived(redirect("review:case", assignment_id), posted.local)
     if again is not None:
         messages.success(request, _("Your vote is committed. The two votes differ: read both and vote once more."))
-        return _accepted(redirect("review:case", assignment_id), posted)
+        return arrived(redirect("review:case", assignment_id), posted.local)
     messages.success(request, _("Submitted."))
-    return _accepted(redirect("review:workbench") if "stop" in request.POST else _go_on(request), posted)
+    return arrived(redirect("review:workbench") if "stop" in request.POST else _go_on(request), posted.local)
 
 
 @requires(Can.REVIEW)
@@ -210,7 +212,7 @@ def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
         services.save_draft(posted.me, assignment_id, posted.token, posted.answers, revision=posted.revision)
     services.release(posted.me, assignment_id, posted.token)
     messages.success(request, _("The case is given back. Your draft is kept."))
-    return _accepted(redirect("review:workbench"), posted)
+    return arrived(redirect("review:workbench"), posted.local)
 
 
 @requires(Can.REVIEW)
@@ -289,17 +291,12 @@ def _local(me: User, assignment: Assignment, looking: bool) -> str:
     return f"mhb-draft:{me.pk}:{assignment.pk}:{assignment.phase}{':first' if looking else ''}"
 
 
-def _accepted(answer: HttpResponseRedirect, posted: _Posted, anchor: str = "") -> HttpResponseRedirect:
-    """The redirect with word to the browser that what was posted has arrived: its own copy can go."""
-    if anchor or posted.local:
-        answer["Location"] += f"#{anchor}" + (f"!{quote(posted.local)}" if posted.local else "")
-    return answer
-
-
 def _stale(request: HttpRequest, stale: errors.StaleDraft, assignment_id: int, posted: _Posted) -> HttpResponse:
     assignment = queries.assignment_of(posted.me, assignment_id)
     if not _is_htmx(request):
-        return _workbench(request, assignment, answers=posted.answers, status=stale.status, stale=stale)
+        return _workbench(
+            request, assignment, answers=posted.answers, status=stale.status, stale=stale, seen=posted.revision
+        )
     other = queries.draft_of(assignment, posted.me)
     context = {"error": stale, "id": assignment_id, "revision": other.revision if other else 0}
     return render(request, "review/_stale.html", context, status=stale.status)
@@ -325,6 +322,7 @@ def _sent_back(
         "answers": answers,
         "status": refused.status,
         "stale": stale,
+        "seen": posted.revision,
         "arrived": "" if stale else posted.local,
     }
     if isinstance(refused, errors.Incomplete):
@@ -380,6 +378,7 @@ def _workbench(
     problems: Sequence[Problem] = (),
     status: int = 200,
     stale: errors.StaleDraft | None = None,
+    seen: int = 0,
     unsigned: errors.SignatureRefused | None = None,
     arrived: str = "",
 ) -> HttpResponse:
@@ -419,6 +418,7 @@ def _workbench(
         "local": _local(me, assignment, looking),
         "stage": Role(assignment.role).stage,
         "stale": stale,
+        "seen": seen,
         "unsigned": unsigned,
         "arrived": arrived,
         "signs_as": signing.name(me),

@@ -373,7 +373,7 @@ def test_the_browser_keeps_its_copy_of_what_is_sent_back_unless_it_was_stored(br
     assert late.status_code == 422
     assert "data-arrived" not in late.content.decode()
     assert "of an older page" in text_of(late)
-    assert "load the saved version" in text_of(late)
+    assert "Load the other version" in text_of(late)
     assert Draft.objects.get().answers["reason"] == "half a thought"
 
 

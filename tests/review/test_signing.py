@@ -26,6 +26,7 @@ from tests.review.factories import (
     to_adjudication,
     to_secondary,
 )
+from tests.review.pages import HTMX
 from tests.site.test_second_factor import code as shown_code
 from tests.site.test_second_factor import enrol
 
@@ -257,3 +258,51 @@ def test_the_api_takes_a_code(ana: User, coded: Any, client: Any) -> None:
     refused = client.post(address, body, content_type="application/json")
     assert (refused.status_code, refused.json()["type"]) == (403, "urn:mhb:code-refused")
     assert client.post(address, {**body, "code": shown_code()}, content_type="application/json").status_code == 201
+
+
+# 'Keep mine' that is sent back ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def confirming(ana: User, bo: User) -> Any:
+    """Bo's assignment of a case that is signed with the password, where the first answer is to be confirmed."""
+    opened(policy=SIGNED)
+    for physician in (ana, bo):
+        held = take(physician)
+        assert held.token is not None
+        services.submit(physician, held.pk, held.token, approving(), password=PASSWORD)
+    held.refresh_from_db()
+    return held
+
+
+def keep_mine(client: Any, held: Any, password: str, **more: str) -> Any:
+    return client.post(reverse("review:submit", args=[held.pk]), {**posted(held, password), "keep": "1", **more})
+
+
+def test_a_wrong_password_under_a_kept_answer_leaves_what_was_drafted(bo: User, confirming: Any, client: Any) -> None:
+    services.save_draft(bo, confirming.pk, confirming.token, rejecting("Second thoughts."), revision=0)
+    client.force_login(bo)
+    refused = keep_mine(client, confirming, "wrong", verdict="reject", reason="Second thoughts.", revision="1")
+    assert refused.status_code == 403
+    assert "Second thoughts." in refused.content.decode()
+    assert Draft.objects.get(phase="confirm").answers["reason"] == "Second thoughts."
+    assert keep_mine(client, confirming, PASSWORD, verdict="reject", revision="2").status_code == 302
+    assert Review.objects.get(phase="confirm").verdict == "approve"
+
+
+def test_nor_does_typing_the_password_again_replace_what_another_window_drafted(
+    bo: User, confirming: Any, client: Any
+) -> None:
+    """The page saves itself as one types, the password included: with the version that it was made from, not the newest."""
+    client.force_login(bo)
+    services.save_draft(bo, confirming.pk, confirming.token, rejecting("From the other window."), revision=0)
+    refused = keep_mine(client, confirming, "wrong", revision="0")
+    assert refused.status_code == 403
+    html = refused.content.decode()
+    assert '<input type="hidden" name="revision" value="0">' in html
+    assert 'name="over" value="1"' in html
+    draft = reverse("review:draft", args=[confirming.pk])
+    assert client.post(draft, {**posted(confirming, ""), "revision": "0"}, headers=HTMX).status_code == 409
+    assert Draft.objects.get(phase="confirm").answers["reason"] == "From the other window."
+    assert client.post(draft, {**posted(confirming, ""), "revision": "0", "over": "1"}).status_code == 302
+    assert Draft.objects.get(phase="confirm").answers["verdict"] == "approve", "chosen"
