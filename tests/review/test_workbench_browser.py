@@ -82,6 +82,7 @@ def test_a_session_that_ended_says_so_and_what_was_typed_comes_back(desk: Page, 
         reason.fill("typed too late")
     note = desk.locator("[data-ended-note]")
     expect(note).to_contain_text("Your session has ended")
+    expect(desk.locator(".saved__pending")).to_be_hidden()
     assert desk.url.endswith(reverse("review:case", args=[held.pk])), "nobody is led away"
     assert not Draft.objects.exists()
     reason.fill("typed too late, and more")
