@@ -1,6 +1,5 @@
 """Whether to trust the reviews: what counts in agreement, one physician's figures, progress, and who may see which."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -312,8 +311,6 @@ def test_progress_counts_work_alone(ana: User, bo: User, clock: Clock) -> None:
 
 
 # Pages and API --------------------------------------------------------------------------------------------------------
-
-Open = Callable[[User], Client]
 
 
 @pytest.fixture

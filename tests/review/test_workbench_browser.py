@@ -36,11 +36,11 @@ def goes(page: Page, url: str, name: str, held: Assignment) -> None:
     page.goto(url + reverse(f"review:{name}", args=[held.pk]))
 
 
-def boxes(page: Page) -> tuple[dict[str, float], dict[str, float]]:
+def boxes(page: Page) -> tuple[dict[str, Any], dict[str, Any]]:
     report, question = page.locator(".block--text").bounding_box(), page.locator(".callout--question").bounding_box()
     assert report is not None
     assert question is not None
-    return dict(report), dict(question)
+    return {**report}, {**question}
 
 
 def test_a_report_has_its_question_beside_it_where_there_is_room(desk: Page, live_server: Any, ana: User) -> None:
