@@ -315,6 +315,7 @@ def new_sample(version: SampleVersion) -> NewSample:
         task=version.sample.task,
         title=version.title,
         language=version.case.language,
+        specialty=version.case.specialty,
         content=version.content,
         rubrics=tuple(
             NewRubric(rubric.key, rubric.approved or rubric.criterion, tuple(rubric.traps))

@@ -90,13 +90,17 @@ class NewRubric:
 
 @dataclass(frozen=True, slots=True)
 class NewSample:
-    """What a recipe makes. `content` is the benchmark's own; `facets` of a sample are derived at the release."""
+    """What a recipe makes. `content` is the benchmark's own; `facets` of a sample are derived at the release.
+
+    specialty: of which whoever reviews it has to be, where its record says so (empty: any). A benchmark's `case` passes it on.
+    """
 
     task: str
     title: str
     language: str
     content: Mapping[str, Any]
     rubrics: tuple[NewRubric, ...] = ()
+    specialty: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from generation import api as generation
 from review import api as review
 from review import api_assign as assign
 from review import api_trust as trust
+from review import signing
 from review.access import requires
 from review.models import User
 from review.permissions import Can
@@ -43,6 +44,12 @@ class SignInSerializer(serializers.Serializer[Any]):
 
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(max_length=4096, trim_whitespace=False, style={"input_type": "password"})
+    code = serializers.CharField(
+        allow_blank=True,
+        default="",
+        max_length=20,
+        help_text="The code your authenticator app shows, or a recovery code, where you have set up a second factor.",
+    )
     days = serializers.IntegerField(min_value=1, max_value=TTL.days, default=TTL.days)
 
 
@@ -62,7 +69,8 @@ class TooManyTokens(APIException):
 
 
 class Token(APIView):
-    """A token for a username and a password; send it as `Authorization: Bearer TOKEN`. Too many failures: 429."""
+    """A token for a username, a password and, where one is set up, a second factor's code; send it as
+    `Authorization: Bearer TOKEN`. Too many failures: 429."""
 
     authentication_classes = [BearerToken]
     permission_classes = [AllowAny]
@@ -74,6 +82,10 @@ class Token(APIView):
         user = authenticate(request._request, username=body["username"], password=body["password"])
         if not isinstance(user, User):
             raise AuthenticationFailed(_("Username or password is wrong."))
+        if signing.has_second_factor(user):
+            with signing.counting(request._request, user, AuthenticationFailed()):
+                if not signing.takes_code(user, body["code"], recovery=True):
+                    raise AuthenticationFailed(_("The code of your second factor is missing or wrong."))
         issued, token = _issue(user, timedelta(days=body["days"]))
         update_last_login(User, user)  # the signal would have axes start a session
         answer = IssuedSerializer({"token": token, "expires_at": issued.expiry}).data
@@ -167,6 +179,8 @@ _v1 = [
     path("cases/<int:pk>/withdraw/", review.Withdraw.as_view(), name="case-withdraw"),
     path("cases/<int:pk>/priority/", review.Prioritise.as_view(), name="case-priority"),
     path("cases/<int:pk>/reassign/", assign.Reassign.as_view(), name="case-reassign"),
+    path("cases/<int:pk>/specialty/", assign.SetSpecialty.as_view(), name="case-specialty"),
+    path("cases/<int:pk>/set-back/", assign.SetBack.as_view(), name="case-set-back"),
     path("cases/<int:pk>/calibration/", assign.MakeCalibration.as_view(), name="case-calibration"),
     path("calibration/", assign.Calibration.as_view(), name="calibration"),
     path("calibration/<int:pk>/", assign.CalibrationDetail.as_view(), name="calibration-item"),

@@ -34,6 +34,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
     "axes",
     "csp",
     "django_htmx",
@@ -103,6 +104,14 @@ ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 # allauth counts failures in the cache, which is one per process without Redis; axes counts them in the database.
 ACCOUNT_RATE_LIMITS = {"login_failed": None}
+MFA_ADAPTER = "mhb_site.accounts.SecondFactorAdapter"
+MFA_FORMS = {
+    "authenticate": "mhb_site.accounts.SignInCodeForm",
+    "reauthenticate": "mhb_site.accounts.ConfirmCodeForm",
+}
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_TOTP_ISSUER = "MHB"
+MFA_TOTP_TOLERANCE = 1  # a telephone's clock may be half a minute off
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]

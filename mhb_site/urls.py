@@ -1,9 +1,12 @@
 """Every address of the site."""
 
+from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.urls import include, path
 
 from mhb_site import views
+
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign] # by the site's own sign-in, which asks for the second factor
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -12,6 +15,7 @@ urlpatterns = [
     path("accounts/email/", views.gone),
     path("accounts/confirm-email/<path:rest>", views.gone),
     path("accounts/confirm-email/", views.gone),
+    path("accounts/second-factor/", include("allauth.mfa.urls")),
     path("accounts/", include("allauth.account.urls")),
     path("i18n/", include("django.conf.urls.i18n")),
     path("admin/", admin.site.urls),

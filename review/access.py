@@ -4,9 +4,10 @@ import uuid
 from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec
+from urllib.parse import quote
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 
 from review.errors import NotAllowed
@@ -37,6 +38,13 @@ def person(request: HttpRequest) -> User:
     if not isinstance(request.user, User):
         raise NotAllowed
     return request.user
+
+
+def arrived(answer: HttpResponseRedirect, local: str, anchor: str = "") -> HttpResponseRedirect:
+    """The redirect with word to the browser that what was posted has arrived: its own copy, named `local`, can go."""
+    if anchor or local:
+        answer["Location"] += f"#{anchor}" + (f"!{quote(local)}" if local else "")
+    return answer
 
 
 def posted_token(request: HttpRequest) -> uuid.UUID:

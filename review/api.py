@@ -68,6 +68,12 @@ class AnswersSerializer(serializers.Serializer[Any]):
     reason_code = serializers.CharField(
         allow_blank=True, default="", max_length=100, help_text="One of the form's reasons, with a rejection."
     )
+    dissent_code = serializers.CharField(
+        allow_blank=True,
+        default="",
+        max_length=100,
+        help_text="One of the form's dissents, with the secondary's confirmed approval of what the primary rejected.",
+    )
     change_reason = serializers.CharField(
         allow_blank=True,
         default="",
@@ -94,6 +100,12 @@ class SubmitSerializer(TokenSerializer):
         max_length=4096,
         trim_whitespace=False,
         help_text="Your password, where the case asks that reviews be signed with it. It is not kept.",
+    )
+    code = serializers.CharField(
+        allow_blank=True,
+        default="",
+        max_length=20,
+        help_text="The code your authenticator app shows, where the case asks that reviews be signed with it.",
     )
     revision = serializers.IntegerField(
         min_value=0,
@@ -174,7 +186,7 @@ class LevelSerializer(serializers.Serializer[Any]):
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
-    """Why a sample is rejected. `reducible`: a new version can mend it."""
+    """Why a sample is rejected, or approved against a rejection. `reducible`: it can be mended."""
 
     code = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
@@ -189,6 +201,9 @@ class FormSerializer(serializers.Serializer[Any]):
     rubrics = RubricTextSerializer(many=True)
     severities = LevelSerializer(many=True, default=list)
     reasons = ReasonSerializer(many=True, default=list)
+    dissents = ReasonSerializer(
+        many=True, default=list, help_text="What a confirmed approval against the primary's rejection is coded by."
+    )
     rubrics_editable = serializers.BooleanField(default=False)
 
 
@@ -386,7 +401,7 @@ class SaveDraft(APIView):
 class Submit(APIView):
     """Submit the review that is due. Twice, too late, or before the first look: 409. Not complete: 422 with `problems`.
 
-    Where the case asks for the password: 403 without it, and 429 after too many wrong ones.
+    Where the case asks for the password or a second factor's code: 403 without it, and 429 after too many wrong ones.
     """
 
     can = Can.REVIEW
@@ -397,7 +412,13 @@ class Submit(APIView):
         answers = answers_from_json(body["answers"])
         with signing.counted(request._request, me, assignment_id, body["token"]):
             review = services.submit(
-                me, assignment_id, body["token"], answers, password=body["password"], revision=body.get("revision")
+                me,
+                assignment_id,
+                body["token"],
+                answers,
+                password=body["password"],
+                code=body["code"],
+                revision=body.get("revision"),
             )
         return Response(SubmittedSerializer(review).data, status=201)
 
@@ -493,6 +514,7 @@ class CaseSerializer(serializers.ModelSerializer[Any]):
             "version",
             "title",
             "language",
+            "specialty",
             "simulated",
             "priority",
             "state",

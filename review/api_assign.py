@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from review import accounts, eligibility, services, training
 from review.access import person
-from review.api import AnswersSerializer, HolderSerializer, TokenSerializer
+from review.api import AnswersSerializer, CaseSerializer, HolderSerializer, TokenSerializer
 from review.machine import Role, State
 from review.models import CalibrationItem, Case, Declined, PersonEvent, User
 from review.permissions import Can, UserRole
@@ -86,6 +86,46 @@ class Reassign(GenericAPIView[Case]):
         assignment = services.reassign(
             self.get_object().pk, Role(body["role"]), to=body["physician"], actor=person(request)
         )
+        return Response(HolderSerializer(assignment).data)
+
+
+class SpecialtySerializer(serializers.Serializer[Any]):
+    """Of which specialty whoever reviews a case has to be; empty: of any."""
+
+    specialty = serializers.CharField(max_length=100, allow_blank=True)
+
+
+class SetSpecialty(GenericAPIView[Case]):
+    """Hand a case only to physicians of a specialty, and to those with none on record. One that has ended: 409."""
+
+    can = Can.OVERSEE
+    queryset = Case.objects.all()
+
+    @extend_schema(request=SpecialtySerializer, responses=CaseSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        specialty = sent(SpecialtySerializer, request)["specialty"]
+        case = services.set_specialty(self.get_object().pk, specialty, actor=person(request))
+        return Response(CaseSerializer(case).data)
+
+
+class SetBackSerializer(serializers.Serializer[Any]):
+    """Which role, and why."""
+
+    role = serializers.ChoiceField(choices=[role.value for role in Role])
+    reason = serializers.CharField(max_length=2000)
+
+
+class SetBack(GenericAPIView[Case]):
+    """Open a role anew whose holder has answered and left before the confirmation or the second vote. Else: 409."""
+
+    can = Can.OVERSEE
+    queryset = Case.objects.all()
+
+    @extend_schema(request=SetBackSerializer, responses=HolderSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        body = sent(SetBackSerializer, request)
+        role, actor = Role(body["role"]), person(request)
+        assignment = services.set_back(self.get_object().pk, role, actor=actor, reason=body["reason"])
         return Response(HolderSerializer(assignment).data)
 
 

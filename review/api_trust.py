@@ -98,8 +98,9 @@ class DotSerializer(serializers.Serializer[Any]):
 
 
 class FiguresSerializer(serializers.Serializer[Any]):
-    """One physician's work. `minutes` is the median of active minutes a case over the `measured` ones, null where none is;
-    `first_pass`: of the answered cases that have closed, those that ended as the own blind verdict said."""
+    """One physician's work, training cases and repeats included. `minutes` is the median of active minutes a case over the
+    `measured` ones, null where none is; `first_pass`: of the answered cases that have closed, those that ended as the own
+    blind verdict said."""
 
     stages = serializers.DictField(child=serializers.IntegerField())
     minutes = serializers.FloatField(allow_null=True)

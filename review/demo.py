@@ -132,7 +132,8 @@ def _answers(
     own = {review.phase: answers_from_json(review.answers) for review in shown if review.physician_id == physician.pk}
     if held.phase == Phase.CONFIRM:
         primary = next(answers_from_json(review.answers) for review in shown if review.role == Role.PRIMARY)
-        return _confirmed(form, own[Phase.COMMIT], primary, chance)
+        confirmed = _confirmed(form, own[Phase.COMMIT], primary, chance)
+        return _dissenting(form, confirmed, primary, chance)
     if held.phase == Phase.DISCUSS:
         if _blocked_at_first_look(form, own[Phase.COMMIT]):
             return own[Phase.COMMIT]
@@ -164,6 +165,17 @@ def _confirmed(form: Form, blind: Answers, primary: Answers, chance: random.Rand
         blind,
         rubrics={**blind.rubrics, **reworded},
         change_reason=f"The primary reviewer's wording is clearer. {SIGNED}",
+    )
+
+
+def _dissenting(form: Form, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
+    """The same with a coded reason, where it approves what the primary rejected."""
+    if not form.dissents or (confirmed.verdict, primary.verdict) != (Verdict.APPROVE, Verdict.REJECT):
+        return confirmed
+    return replace(
+        confirmed,
+        dissent_code=chance.choice(form.dissents).code,
+        reason=f"I do not see what speaks against it. {SIGNED}",
     )
 
 

@@ -1,4 +1,4 @@
-"""What was typed and not submitted: the one place where a draft is written."""
+"""What a physician has typed and not submitted: one draft for each phase of an assignment, written here alone."""
 
 from typing import Any
 
@@ -9,21 +9,19 @@ from review.models import Assignment, Draft, User
 
 
 def keep(
-    assignment: Assignment, physician: User, phase: Phase, answers: dict[str, Any], revision: int | None
+    assignment: Assignment, physician: User, phase: Phase, answers: dict[str, Any], *, revision: int | None = None
 ) -> Draft | None:
-    """The draft with these answers (as JSON), its revision one higher; wants a transaction.
+    """Put `answers` (as `answers_to_json` makes them) in the place of the draft, or make it the first one.
 
-    `revision` is what the writer has seen (0: no draft); None: the writer knows of no other window. None is returned, and
-    nothing written, where it is not the one that is stored: another window has saved one since.
+    `revision` is the one that the writer has seen (0: none); None: it replaces whatever there is. Returns None where the draft
+    has another revision: that one stands.
     """
-    draft = Draft.objects.filter(assignment=assignment, physician=physician, phase=phase).first()
     fields: dict[str, Any] = {"answers": answers, "saved_at": timezone.now()}
+    draft = Draft.objects.filter(assignment=assignment, physician=physician, phase=phase).first()
     if draft is None:
-        if revision:
-            return None
         return Draft.objects.create(assignment=assignment, physician=physician, phase=phase, **fields)
     seen = draft.revision if revision is None else revision
-    # In one statement: who has lost the assignment does not hold its row locked.
+    # One statement decides: who has lost the assignment does not hold its row locked.
     if not Draft.objects.filter(pk=draft.pk, revision=seen).update(revision=seen + 1, **fields):
         return None
     draft.assignment, draft.revision = assignment, seen + 1

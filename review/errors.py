@@ -82,6 +82,17 @@ class SignatureRefused(ReviewError):
     """This is not your password. Nothing was submitted."""
 
     status = 403
+    field: ClassVar[str] = "password"
+
+
+class CodeRefused(SignatureRefused):
+    """This is not the code that your authenticator app shows now, or you have used it already. Nothing was submitted."""
+
+    field = "code"
+
+
+class NoSecondFactor(CodeRefused):
+    """This case is signed with a second factor, and you have set up none. Nothing was submitted."""
 
 
 class Incomplete(ReviewError):

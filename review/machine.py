@@ -86,6 +86,7 @@ class Policy:
         naturally"): a marked trap no longer looks natural.
     other_hospital: the secondary and the adjudicators come from other hospitals than the primary.
     sign_with_password: signing off a review asks for the password again.
+    sign_with_second_factor: signing off a review asks for a code of the physician's authenticator app.
     calibrated_only: a physician must have passed the calibration cases before working on real ones.
     """
 
@@ -97,6 +98,7 @@ class Policy:
     reveal_first_look: bool = False
     other_hospital: bool = False
     sign_with_password: bool = False
+    sign_with_second_factor: bool = False
     calibrated_only: bool = False
 
 

@@ -59,8 +59,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a sample is rejected. A reducible one (ambiguous wording, missing context) can be mended by a new version; with
-    an irreducible one (true medical disagreement) the sample is dropped."""
+    """Why a sample is rejected, or why it is approved against the primary's rejection.
+
+    A reducible one (ambiguous wording, missing context, something overlooked) can be mended; an irreducible one (true medical
+    disagreement) cannot: a sample rejected for it is dropped.
+    """
 
     code: str
     label: str
@@ -76,13 +79,15 @@ class Form:
     """Everything that is asked about one case.
 
     severities: the harm scale asked for each rubric that stands; empty: not asked. reasons: the list a rejection is coded by;
-    empty: free text alone. rubrics_editable: rubrics may be added and removed, not only corrected.
+    empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
+    not asked. rubrics_editable: rubrics may be added and removed, not only corrected.
     """
 
     questions: tuple[Question, ...]
     rubrics: tuple[RubricText, ...] = ()
     severities: tuple[Level, ...] = ()
     reasons: tuple[Reason, ...] = ()
+    dissents: tuple[Reason, ...] = ()
     rubrics_editable: bool = False
 
     @property
@@ -130,8 +135,8 @@ class AddedRubric:
 class Answers:
     """What a physician has answered so far; complete when `problems` finds nothing.
 
-    `reason_code` is one of the form's reasons; `change_reason`: why the secondary's confirmed answer differs from the own
-    blind one.
+    `reason_code` is one of the form's reasons, of a rejection; `dissent_code` one of its dissents, of an approval against the
+    primary's rejection; `change_reason`: why the secondary's confirmed answer differs from the own blind one.
     """
 
     questions: Mapping[str, Answer] = field(default_factory=dict)
@@ -139,6 +144,7 @@ class Answers:
     verdict: str = ""
     reason: str = ""
     reason_code: str = ""
+    dissent_code: str = ""
     change_reason: str = ""
     citations: tuple[Citation, ...] = ()
     added: tuple[AddedRubric, ...] = ()
@@ -150,7 +156,7 @@ class Problem:
 
     Fields: `question.<key>`, `question.<key>.note`, `rubric.<key>` with `.wording`, `.note` and `.severity`, `rubrics` (all of
     them), `added.<n>.criterion`, `.tags` and `.severity`, `citations` (all), `citation.<n>.<part>`, `verdict`, `reason`,
-    `reason_code`, `change_reason`; n counts from 1.
+    `reason_code`, `dissent_code`, `change_reason`; n counts from 1.
     """
 
     field: str
@@ -158,17 +164,24 @@ class Problem:
         "unanswered", "unknown-value", "note-missing", "wording-missing", "wording-unchanged",
         "verdict-missing", "verdict-contradicts", "reason-missing", "change-reason-missing", "unknown-field",
         "evidence-missing", "citation-malformed", "citation-incomplete", "citation-duplicate", "severity-missing",
-        "reason-code-missing", "criterion-missing", "criterion-duplicate", "no-rubric-left",
+        "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
+        "criterion-missing", "criterion-duplicate", "no-rubric-left",
     ]  # fmt: skip
 
 
 def problems(
-    form: Form, answers: Answers, *, committed: Answers | None = None, today: date | None = None
+    form: Form,
+    answers: Answers,
+    *,
+    committed: Answers | None = None,
+    rejected_before: bool = False,
+    today: date | None = None,
 ) -> list[Problem]:
     """All that keeps `answers` from being submitted, in the order of the page.
 
-    `committed` is the secondary's blind answer when the confirmed one is being given: a difference wants a reason. `today`
-    is the last day on which a citation can have been read; see `citations.faults`.
+    `committed` is the secondary's blind answer when the confirmed one is being given: a difference wants a reason.
+    `rejected_before`: the physician has seen that the primary rejected, so that an approval is a dissent and wants one, too.
+    `today` is the last day on which a citation can have been read; see `citations.faults`.
     """
     found = _problems_of_questions(form, answers)
     chosen = _chosen(form, answers)
@@ -194,6 +207,11 @@ def problems(
             found.append(Problem("reason_code", "unknown-value" if answers.reason_code else "reason-code-missing"))
         if not answers.reason.strip():
             found.append(Problem("reason", "reason-missing"))
+    elif answers.verdict == Verdict.APPROVE and rejected_before and form.dissents:
+        if answers.dissent_code not in {reason.code for reason in form.dissents}:
+            found.append(Problem("dissent_code", "unknown-value" if answers.dissent_code else "dissent-code-missing"))
+        if not (answers.reason.strip() or answers.change_reason.strip()):
+            found.append(Problem("reason", "dissent-reason-missing"))
     if committed is not None and differs(committed, answers) and not answers.change_reason.strip():
         found.append(Problem("change_reason", "change-reason-missing"))
     return found

@@ -8,6 +8,7 @@ from django.utils.translation import gettext
 from review.blocks import Block, Dialogue, Diff, Text, Turn
 from review.diffing import Pair, Span, align, words
 from review.labels import CITATION_KINDS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS
+from review.machine import Verdict
 from review.models import Review, User
 from review.questions import Answer, Answers, Citation, Form, RubricAnswer
 from review.sheet import Offer, said
@@ -119,7 +120,9 @@ def _differ(values: Iterable[object]) -> bool:
 
 
 def _reasons(form: Form, answers: Answers) -> str:
-    coded = next((said(reason.label) for reason in form.reasons if reason.code == answers.reason_code), "")
+    approved = answers.verdict == Verdict.APPROVE
+    offered, code = (form.dissents, answers.dissent_code) if approved else (form.reasons, answers.reason_code)
+    coded = next((said(reason.label) for reason in offered if reason.code == code), "")
     changed = gettext("Changed, because: %(reason)s") % {"reason": answers.change_reason}
     return "\n".join(part for part in (coded, answers.reason, changed if answers.change_reason else "") if part)
 

@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from review import eligibility, errors, queries, signing, talk
+from review import drafts, eligibility, errors, queries, signing, talk
 from review.claims import claim_next as claim_next
 from review.claims import decline as decline
 from review.claims import expire_leases as expire_leases
@@ -19,10 +19,9 @@ from review.claims import release as release
 from review.claims import report_problem as report_problem
 from review.claims import set_back as set_back
 from review.claims import set_specialty as set_specialty
-from review.drafts import keep
 from review.first_look import as_looked
 from review.first_look import reveal as reveal
-from review.machine import Phase, Position, Role, State, position
+from review.machine import Phase, Position, Role, State, Verdict, position
 from review.models import Assignment, Case, Draft, Event, Review, User
 from review.permissions import Can, require
 from review.questions import Answers, opinion, problems
@@ -68,7 +67,8 @@ def save_draft(physician: User, assignment_id: int, token: uuid.UUID, answers: A
             assignment = renew(mine(physician, assignment_id, token))
         except (errors.LeaseLost, errors.CaseClosed) as error:
             assignment, late = Assignment.objects.get(pk=assignment_id), error
-        draft = keep(assignment, physician, _due(assignment, physician), answers_to_json(answers), revision)
+        phase = _due(assignment, physician)
+        draft = drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision)
         if draft is None:
             raise _outdated(late) if late is not None else errors.StaleDraft
     if late is not None:
@@ -88,6 +88,7 @@ def submit(
     answers: Answers,
     *,
     password: str = "",
+    code: str = "",
     revision: int | None = None,
 ) -> Review:
     """Submit the review that is due and move the case on. What was said at the first look stands, whatever `answers` say.
@@ -96,13 +97,14 @@ def submit(
 
     Raises:
         Incomplete: with every problem by field; AlreadySubmitted; NotRevealed: the first look is due. Nothing was written.
-        SignatureRefused: the policy asks for the password, and `password` is not it. Nothing was written.
+        SignatureRefused: the policy asks for the password, and `password` is not it; CodeRefused, NoSecondFactor: the same of
+            a second factor's `code`. Nothing was written.
         LeaseLost, CaseClosed: too late; the answers were kept as the physician's draft, unless another window has saved one
             since `revision`, and nothing else was written.
     """
     signing.check(physician, assignment_id, token, password)
     try:
-        return _submit(physician, assignment_id, token, answers)
+        return _submit(physician, assignment_id, token, answers, code)
     except (errors.LeaseLost, errors.CaseClosed) as late:
         if not _keep_late(physician, assignment_id, answers, revision):
             _outdated(late)
@@ -114,9 +116,7 @@ def _keep_late(physician: User, assignment_id: int, answers: Answers, revision: 
     """Whether the answers are the draft now; not if another window has saved one since `revision`."""
     assignment = Assignment.objects.select_for_update().get(pk=assignment_id)
     phase = _due(assignment, physician)
-    if revision and not Draft.objects.filter(assignment=assignment, physician=physician, phase=phase).exists():
-        revision = None  # gone since it was seen: nothing stands in the way
-    return keep(assignment, physician, phase, answers_to_json(answers), revision) is not None
+    return drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision) is not None
 
 
 def _outdated(late: errors.ReviewError) -> errors.ReviewError:
@@ -125,7 +125,7 @@ def _outdated(late: errors.ReviewError) -> errors.ReviewError:
 
 
 @recorded()
-def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers) -> Review:
+def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers, code: str) -> Review:
     # Always the case before the assignment. FOR NO KEY UPDATE, because whoever claims an assignment of this case meanwhile
     # holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
     case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(assignments=assignment_id).first()
@@ -135,12 +135,14 @@ def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answ
     spec = case.frozen
     role, phase = Role(assignment.role), Phase(assignment.phase)
     answers = as_looked(spec, queries.first_look_of(assignment, physician), answers)
-    committed = None
+    committed, rejected_before = None, False
     if phase is Phase.CONFIRM:
-        blind = queries.counted().get(case=case, role=role, phase=Phase.COMMIT)
-        committed = answers_from_json(blind.answers)
-    if missing := problems(spec.form, answers, committed=committed):
+        blind = {review.role: review for review in queries.counted().filter(case=case, phase=Phase.COMMIT)}
+        committed = answers_from_json(blind[role].answers)
+        rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
+    if missing := problems(spec.form, answers, committed=committed, rejected_before=rejected_before):
         raise errors.Incomplete(missing)
+    signing.check_code(physician, spec.policy, code)
     said = opinion(spec.form, answers, role, phase)
     review = Review.objects.create(
         case=case,

@@ -2,8 +2,8 @@
 
 Fields are named as `review.questions.Problem` names them: `question.<key>`, `question.<key>.note`, `rubric.<key>`,
 `rubric.<key>.wording`, `.note`, `.severity`, `citation.<n>.<part>`, `added.<n>.<part>` (n from 1), `verdict`, `reason_code`,
-`reason`, `change_reason`. Rows that one may add or take away come and go by `do`: `add-citation`, `remove-citation.<n>`,
-`add-rubric`, `remove-rubric.<n>`.
+`dissent_code`, `reason`, `change_reason`. Rows that one may add or take away come and go by `do`: `add-citation`,
+`remove-citation.<n>`, `add-rubric`, `remove-rubric.<n>`.
 """
 
 import re
@@ -27,6 +27,7 @@ from review.questions import (
     Level,
     Problem,
     Question,
+    Reason,
     RubricAnswer,
     RubricText,
 )
@@ -50,6 +51,8 @@ SENTENCES: dict[str, Promise] = {
     "citation-duplicate": _("This source is given already."),
     "severity-missing": _("Say how much harm it could do."),
     "reason-code-missing": _("Choose the reason that fits best."),
+    "dissent-code-missing": _("The first reviewer rejected it. Choose why you approve it all the same."),
+    "dissent-reason-missing": _("Say in your words why you approve what the first reviewer rejected."),
     "criterion-missing": _("Write what a good answer must do."),
     "criterion-duplicate": _("There is a rubric that says the same."),
     "no-rubric-left": _("No rubric is left: keep one, or add your own."),
@@ -128,6 +131,7 @@ def answers_from_post(form: Form, data: QueryDict, offers: Offers = NO_OFFERS) -
         verdict=text("verdict"),
         reason=text("reason"),
         reason_code=text("reason_code"),
+        dissent_code=text("dissent_code"),
         change_reason=text("change_reason"),
         citations=tuple(citations) if asks_evidence(form) else (),
         added=tuple(added) if form.rubrics_editable else (),
@@ -279,7 +283,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The whole form as a page shows it. A blank row of each kind lets a script add one without asking."""
+    """The whole form as a page shows it. A blank row of each kind lets a script add one without asking.
+
+    `dissent_code` has options only where the primary's rejection is before the physician's eyes.
+    """
 
     questions: tuple[Row, ...]
     rubrics: tuple[Row, ...]
@@ -287,6 +294,7 @@ class Sheet:
     added: tuple[AddedRow, ...]
     verdict: Control
     reason_code: Control
+    dissent_code: Control
     reason: Control
     change_reason: Control
     blank_citation: CitationRow
@@ -314,6 +322,11 @@ class _Filling:
             return None
         made = self.control(name, id_, value, [(level.value, said(level.label)) for level in form.severities])
         return replace(made, options=tuple(map(_explained, made.options, form.severities)))
+
+    def code(self, name: str, id_: str, value: str, reasons: Sequence[Reason]) -> Control:
+        made = self.control(name, id_, value, [(reason.code, said(reason.label)) for reason in reasons])
+        options = zip(made.options, reasons, strict=True)
+        return replace(made, options=tuple(replace(each, reducible=reason.reducible) for each, reason in options))
 
     def citation(self, number: int, citation: Citation) -> CitationRow:
         name, id_ = f"citation.{number}", f"citation-{number}"
@@ -355,10 +368,12 @@ def sheet(
     problems: Sequence[Problem] = (),
     offers: Offers = NO_OFFERS,
     given: Collection[str] = (),
+    *,
+    rejected_before: bool = False,
 ) -> Sheet:
     """The form with `answers` filled in and every problem beside its field; the inverse of `answers_from_post`.
 
-    given: keys of the questions that were answered before the traps were revealed.
+    given: keys of the questions that were answered before the traps were revealed. rejected_before: as of `problems`.
     """
     filling = _Filling(problems)
     questions = tuple(
@@ -369,9 +384,6 @@ def sheet(
         _rubric(filling, form, number, rubric, answers.rubrics.get(rubric.key, RubricAnswer()), offers)
         for number, rubric in enumerate(form.rubrics, 1)
     )
-    code = filling.control(
-        "reason_code", "reason-code", answers.reason_code, [(r.code, said(r.label)) for r in form.reasons]
-    )
     made = Sheet(
         questions=questions,
         rubrics=rubrics,
@@ -380,12 +392,9 @@ def sheet(
         verdict=filling.control(
             "verdict", "verdict", answers.verdict, [(v, str(label)) for v, label in VERDICTS.items()]
         ),
-        reason_code=replace(
-            code,
-            options=tuple(
-                replace(option, reducible=reason.reducible)
-                for option, reason in zip(code.options, form.reasons, strict=True)
-            ),
+        reason_code=filling.code("reason_code", "reason-code", answers.reason_code, form.reasons),
+        dissent_code=filling.code(
+            "dissent_code", "dissent-code", answers.dissent_code, form.dissents if rejected_before else ()
         ),
         reason=filling.control("reason", "reason", answers.reason),
         change_reason=filling.control("change_reason", "change-reason", answers.change_reason),
@@ -483,5 +492,6 @@ def _labelled(made: Sheet) -> Iterator[tuple[str, Control]]:
         yield from ((label, control) for control in own.controls)
     yield gettext("Verdict"), made.verdict
     yield gettext("Reason"), made.reason_code
+    yield gettext("Reason"), made.dissent_code
     yield gettext("Reason"), made.reason
     yield gettext("Reason of the change"), made.change_reason

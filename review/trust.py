@@ -1,7 +1,8 @@
 """Whether to trust the reviews: agreement by criterion, and one physician's own figures. Read only.
 
-Only independent answers count (phase COMMIT: the other's was not yet shown), only cases that are work (no calibration, no
-repeat), and no review that was taken back. Nothing here puts physicians in an order.
+Only independent answers count (phase COMMIT: the other's was not yet shown), and no review that was taken back. Agreement is
+on cases that are work; what a physician has answered includes the copies (calibration, repeats), because a count without them
+would tell whoever keeps a count of their own which cases were copies. Nothing here puts physicians in an order.
 """
 
 from collections import defaultdict
@@ -43,8 +44,13 @@ PAIRS: dict[Pair, tuple[Role, Role]] = {
 
 
 def blind() -> QuerySet[Review]:
-    """The answers that count here."""
+    """The answers by which agreement is counted."""
     return counted().filter(phase=Phase.COMMIT, case__kind=Case.Kind.WORK)
+
+
+def _answered(physician: User) -> QuerySet[Review]:
+    """Every case answered, copies included."""
+    return counted().filter(phase=Phase.COMMIT, physician=physician)
 
 
 # ---------------------------------------------------------------------------------------------------------- agreement
@@ -208,9 +214,10 @@ class Week:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One physician's work. `minutes`: median active minutes a case, over the `measured` ones.
+    """One physician's work, copies included. `minutes`: median active minutes a case, over the `measured` ones.
 
-    first_pass: of the answered cases that have closed, how many ended as the own blind verdict said.
+    first_pass: of the answered cases that have closed, how many ended as the own blind verdict said; without copies, whose
+    outcome nobody is told who answers them, so that they look like cases still open.
     calibration: of the expected answers to calibration cases, how many were given.
     repeat_verdicts, repeat_answers: of a case seen again unknowingly, how many verdicts (answers) were the same.
     """
@@ -243,10 +250,9 @@ def figures(physician: User) -> Figures:
     monday = today - timedelta(days=today.weekday())
     minutes = activity.minutes_by_assignment(physician)
     rows: list[Any] = list(
-        blind()
-        .filter(physician=physician)
+        _answered(physician)
         .order_by("id")
-        .values_list("assignment_id", "role", "verdict", "submitted_at", "case__state", named=True)
+        .values_list("assignment_id", "role", "verdict", "submitted_at", "case__state", "case__kind", named=True)
     )
     stages = {stage: 0 for stage in State if not stage.final}
     weeks: dict[date, list[Any]] = defaultdict(list)
@@ -280,7 +286,11 @@ def _week(monday: date, rows: list[Any], minutes: Mapping[int, float]) -> Week:
 
 
 def _first_pass(rows: Iterable[Any]) -> Share:
-    ended = [(_ENDS[row.case__state], row.verdict) for row in rows if row.case__state in _ENDS]
+    ended = [
+        (_ENDS[row.case__state], row.verdict)
+        for row in rows
+        if row.case__state in _ENDS and row.case__kind == Case.Kind.WORK
+    ]
     return Share(sum(end == verdict for end, verdict in ended), len(ended))
 
 
@@ -293,7 +303,7 @@ def _repeats(physician: User, before: datetime) -> QuerySet[Review, tuple[Any, A
 
 
 def _dots(physician: User, minutes: Mapping[int, float]) -> tuple[Dot, ...]:
-    rows = blind().filter(physician=physician, assignment__in=list(minutes)).order_by("-id")
+    rows = _answered(physician).filter(assignment__in=list(minutes)).order_by("-id")
     return tuple(
         Dot(length(spec_from_json(spec).blocks), minutes[assignment])
         for assignment, spec in rows.values_list("assignment_id", "case__spec")[:SHOWN]

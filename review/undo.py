@@ -50,7 +50,7 @@ def retract(physician: User, review_id: int) -> Assignment:
     own.hold, own.lease_until = Hold.HELD, timezone.now() + lease()
     own.new_token()
     own.save(update_fields=["hold", "lease_until", "token"])
-    drafts.keep(own, physician, Phase(review.phase), review.answers, None)
+    drafts.keep(own, physician, Phase(review.phase), review.answers)
     record(case, Event.Kind.RETRACTED, physician, role=review.role, phase=review.phase, review=review.pk)
     if now.state != case.state:
         before, case.state, case.ground, case.closed_at = case.state, now.state, "", None

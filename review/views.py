@@ -3,10 +3,9 @@
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -18,9 +17,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from review import accounts, eligibility, errors, queries, services, signing, training, trust
-from review.access import person, posted_token, requires
+from review.access import arrived, person, posted_token, requires
 from review.forms import PasswordForm, PersonForm, PriorityForm, WithdrawForm
-from review.machine import ADJUDICATORS, Phase, Role, State
+from review.machine import ADJUDICATORS, Phase, Role, State, Verdict
 from review.models import Assignment, Case, User
 from review.paging import page_of
 from review.permissions import Can, UserRole
@@ -121,7 +120,9 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
     if not _is_htmx(request):
         if "do" not in request.POST:
             messages.success(request, _("Your draft is saved."))
-        return _accepted(redirect("review:case", assignment_id), posted, anchor=_row_asked_for(request, posted.answers))
+        return arrived(
+            redirect("review:case", assignment_id), posted.local, anchor=_row_asked_for(request, posted.answers)
+        )
     assignment = saved.assignment
     context = {"draft": saved, "rows": _wordings(posted, assignment), "oob": True, **_lease(assignment)}
     return render(request, "review/_saved.html", context)
@@ -149,7 +150,7 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _sent_back(request, incomplete, assignment_id, posted, posted.answers)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, posted.answers)
-    return _accepted(redirect("review:case", assignment_id), posted)
+    return arrived(redirect("review:case", assignment_id), posted.local)
 
 
 @requires(Can.REVIEW)
@@ -158,10 +159,10 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     if request.method != "POST":
         return redirect("review:case", assignment_id)
     posted = _posted(request, assignment_id)
-    answers = tidy(posted.answers)
+    typed = answers = tidy(posted.answers)
     if "keep" in request.POST:
         assignment = queries.assignment_of(posted.me, assignment_id)
-        answers = _own_answers(posted.me, assignment) or answers
+        answers = _kept_as_committed(_own_answers(posted.me, assignment), answers)
     try:
         with signing.counted(request, posted.me, assignment_id, posted.token):
             services.submit(
@@ -170,21 +171,23 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
                 posted.token,
                 answers,
                 password=request.POST.get("password", ""),
+                code=request.POST.get("code", ""),
                 revision=posted.revision,
             )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
-        return _sent_back(request, refused, assignment_id, posted, answers)
+        # What was typed, not the kept answer: whoever kept it only to be sent back may have drafted another.
+        return _sent_back(request, refused, assignment_id, posted, typed)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, answers)
     again = queries.in_hand(posted.me).filter(pk=assignment_id).first()
     if again is not None and again.phase == Phase.CONFIRM:
         messages.success(request, _("Your own answer is committed. Now compare it with the first reviewer's."))
-        return _accepted(redirect("review:case", assignment_id), posted)
+        return arrived(redirect("review:case", assignment_id), posted.local)
     if again is not None:
         messages.success(request, _("Your vote is committed. The two votes differ: read both and vote once more."))
-        return _accepted(redirect("review:case", assignment_id), posted)
+        return arrived(redirect("review:case", assignment_id), posted.local)
     messages.success(request, _("Submitted."))
-    return _accepted(redirect("review:workbench") if "stop" in request.POST else _go_on(request), posted)
+    return arrived(redirect("review:workbench") if "stop" in request.POST else _go_on(request), posted.local)
 
 
 @requires(Can.REVIEW)
@@ -206,7 +209,7 @@ def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
         services.save_draft(posted.me, assignment_id, posted.token, posted.answers, revision=posted.revision)
     services.release(posted.me, assignment_id, posted.token)
     messages.success(request, _("The case is given back. Your draft is kept."))
-    return _accepted(redirect("review:workbench"), posted)
+    return arrived(redirect("review:workbench"), posted.local)
 
 
 @requires(Can.REVIEW)
@@ -292,17 +295,12 @@ def _local(me: User, assignment: Assignment, looking: bool) -> str:
     return f"mhb-draft:{me.pk}:{assignment.pk}:{assignment.phase}{':first' if looking else ''}"
 
 
-def _accepted(answer: HttpResponseRedirect, posted: _Posted, anchor: str = "") -> HttpResponseRedirect:
-    """The redirect with word to the browser that what was posted has arrived: its own copy can go."""
-    if anchor or posted.local:
-        answer["Location"] += f"#{anchor}" + (f"!{quote(posted.local)}" if posted.local else "")
-    return answer
-
-
 def _stale(request: HttpRequest, stale: errors.StaleDraft, assignment_id: int, posted: _Posted) -> HttpResponse:
     assignment = queries.assignment_of(posted.me, assignment_id)
     if not _is_htmx(request):
-        return _workbench(request, assignment, answers=posted.answers, status=stale.status, stale=stale)
+        return _workbench(
+            request, assignment, answers=posted.answers, status=stale.status, stale=stale, seen=posted.revision
+        )
     other = queries.draft_of(assignment, posted.me)
     context = {"error": stale, "id": assignment_id, "revision": other.revision if other else 0}
     return render(request, "review/_stale.html", context, status=stale.status)
@@ -328,6 +326,7 @@ def _sent_back(
         "answers": answers,
         "status": refused.status,
         "stale": stale,
+        "seen": posted.revision,
         "arrived": "" if stale else posted.local,
     }
     if isinstance(refused, errors.Incomplete):
@@ -366,6 +365,15 @@ def _own_answers(me: User, assignment: Assignment) -> Answers | None:
     return answers_from_json(own.answers) if own else None
 
 
+def _kept_as_committed(own: Answers | None, typed: Answers) -> Answers:
+    """The blind answer; why it approves what the first reviewer rejected can only be said now."""
+    if own is None:
+        return typed
+    if own.verdict != Verdict.APPROVE or not typed.dissent_code:
+        return own
+    return replace(own, dissent_code=typed.dissent_code, reason=typed.reason)
+
+
 def _workbench(
     request: HttpRequest,
     assignment: Assignment,
@@ -374,6 +382,7 @@ def _workbench(
     problems: Sequence[Problem] = (),
     status: int = 200,
     stale: errors.StaleDraft | None = None,
+    seen: int = 0,
     unsigned: errors.SignatureRefused | None = None,
     arrived: str = "",
 ) -> HttpResponse:
@@ -393,11 +402,14 @@ def _workbench(
     given = [question.key for question in spec.form.questions if first is not None and question.first_look]
     voices = [] if looking else nameless(me, queries.reviews_shown_to(me, assignment.case, assignment))
     blind = assignment.phase == Phase.COMMIT
+    rejected_before = assignment.phase == Phase.CONFIRM and any(
+        voice.role == Role.PRIMARY and voice.answers.verdict == Verdict.REJECT for voice in voices
+    )
     context = {
         "case": assignment.case,
         "spec": spec,
         "draft": kept,
-        "sheet": sheet(spec.form, answers, problems, offers(voices), given),
+        "sheet": sheet(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
         "voices": voices,
         "comparison": compare(spec.form, voices) if len(voices) > 1 else None,
         "changes": None if looking else _changes(assignment.case, spec),
@@ -410,9 +422,11 @@ def _workbench(
         "local": _local(me, assignment, looking),
         "stage": Role(assignment.role).stage,
         "stale": stale,
+        "seen": seen,
         "unsigned": unsigned,
         "arrived": arrived,
         "signs_as": signing.name(me),
+        "has_second_factor": spec.policy.sign_with_second_factor and signing.has_second_factor(me),
         "last": queries.undoable(me),
         "waiting": eligibility.waiting_for(me),
         "simulated": assignment.case.simulated,

@@ -6,7 +6,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 
 from review import accounts, errors, queries, services, training
-from review.access import person, posted_token, requires
+from review.access import arrived, person, posted_token, requires
 from review.forms import AboutForm, DeclineForm, ProblemForm, WithdrawForm
 from review.machine import Role
 from review.models import Assignment, Case, Declined, User
@@ -23,7 +23,7 @@ def decline(request: HttpRequest, assignment_id: int) -> HttpResponse:
         reason = Declined.Reason(form.cleaned_data["reason"])
         services.decline(me, assignment_id, posted_token(request), reason, form.cleaned_data["text"])
         messages.success(request, _("Declined. You are not offered this case again."))
-        return redirect("review:workbench")
+        return arrived(redirect("review:workbench"), request.POST.get("local", ""))
     return _aside(request, assignment, declining=form)
 
 
@@ -39,7 +39,7 @@ def problem(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _aside(request, assignment, reporting=form)
     services.report_problem(me, assignment_id, form.cleaned_data["text"])
     messages.success(request, _("Reported. The admins are told."))
-    return redirect("review:case", assignment_id)
+    return arrived(redirect("review:case", assignment_id), request.POST.get("local", ""))
 
 
 def _aside(

@@ -50,6 +50,7 @@ class Row:
     """One good record. `content` may be shown and sent to models, `private` is kept with the record and stays there.
 
     Both are JSON-able. `language` is 'zh', 'en' or '' (not recognised); `where` is its place in the file ('line 12').
+    A format whose records name a medical specialty puts it into `content` as `specialty`.
     """
 
     external_id: str

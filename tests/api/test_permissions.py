@@ -46,6 +46,8 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("case-withdraw", "POST"): ADMIN,
     ("case-priority", "POST"): ADMIN,
     ("case-reassign", "POST"): ADMIN,
+    ("case-specialty", "POST"): ADMIN,
+    ("case-set-back", "POST"): ADMIN,
     ("case-calibration", "POST"): ADMIN,
     ("calibration", "GET"): ADMIN,
     ("calibration-item", "PATCH"): ADMIN,

@@ -182,3 +182,31 @@ def test_withdraw_and_priority(api: Api, adela: User, ana: User) -> None:
     listed = client.get(reverse("api:cases"), {"state": "withdrawn"}).json()["results"]
     assert [row["id"] for row in listed] == [first.pk]
     assert client.post(reverse("api:case-withdraw", args=[999]), {"reason": "x"}).status_code == 404
+
+
+def test_a_cases_specialty(api: Api, adela: User, ana: User) -> None:
+    case, admin = opened(), api(adela)
+    address = reverse("api:case-specialty", args=[case.pk])
+    answer = admin.post(address, {"specialty": " Nephrology "})
+    assert (answer.status_code, answer.json()["specialty"]) == (200, "Nephrology")
+    assert Assignment.objects.get().specialty == "nephrology"
+    assert api(ana).post(reverse("api:assignment-next")).status_code == 204, "a cardiologist"
+    assert admin.get(reverse("api:case", args=[case.pk])).json()["trail"][-1]["kind"] == "specialty"
+    assert admin.post(address, {"specialty": "x" * 101}).status_code == 400
+    assert admin.post(address, {"specialty": ""}).json()["specialty"] == ""
+    admin.post(reverse("api:case-withdraw", args=[case.pk]), {"reason": "Twice."})
+    assert admin.post(address, {"specialty": "Oncology"}).status_code == 409
+
+
+def test_a_role_is_set_back(api: Api, adela: User, ana: User, bo: User, chen: User) -> None:
+    case, admin = opened(), api(adela)
+    address = reverse("api:case-set-back", args=[case.pk])
+    for physician in (ana, bo):
+        submit(api(physician), claim(api(physician)), APPROVE)
+    assert admin.post(address, {"role": "secondary"}).status_code == 400, "without a reason"
+    assert admin.post(address, {"role": "adjudicator-1", "reason": "Left."}).status_code == 404
+    assert admin.post(address, {"role": "primary", "reason": "Left."}).status_code == 409
+    body = admin.post(address, {"role": "secondary", "reason": "Left."}).json()
+    assert (body["role"], body["phase"], body["hold"], body["physician"]) == ("secondary", "commit", "open", None)
+    assert claim(api(chen))["role"] == "secondary"
+    assert admin.post(address, {"role": "secondary", "reason": "Left."}).status_code == 409

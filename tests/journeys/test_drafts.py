@@ -18,6 +18,9 @@ def test_what_is_typed_after_the_session_has_ended_stays_in_the_browser(desk: Si
     typist.page.context.clear_cookies(name="sessionid")
     typist.presses("y", "Tab")
     typist.types("typed too late")
+    expect(typist.page.locator("[data-ended-note]")).to_contain_text("Your session has ended")
+    assert kept_in(typist.page) == 1
+    typist.page.locator("[data-ended-note]").get_by_role("link").click()
     typist.page.wait_for_url("**/accounts/login/**")
     assert kept_in(typist.page) == 1
     expect(typist.page.get_by_label("Username")).to_be_visible()

@@ -64,6 +64,7 @@ WHOLE_FORM = Form(
     rubrics=FORM.rubrics,
     severities=(Level("none", "None"), Level("mild", "Mild"), Level("death", "Death")),
     reasons=(Reason("unclear", "Unclear wording", reducible=True), Reason("disputed", "Disputed", reducible=False)),
+    dissents=(Reason("misread", "Misread", reducible=True), Reason("opinion", "Another opinion", reducible=False)),
     rubrics_editable=True,
 )
 LOOK_FIRST = Policy(reveal_first_look=True)

@@ -18,7 +18,7 @@ HTMX = {"HX-Request": "true"}
 def fields(answers: Answers) -> dict[str, Any]:
     """`answers` as a browser would post them."""
     typed: dict[str, Any] = {
-        name: getattr(answers, name) for name in ("verdict", "reason", "reason_code", "change_reason")
+        name: getattr(answers, name) for name in ("verdict", "reason", "reason_code", "dissent_code", "change_reason")
     }
     for key, answer in answers.questions.items():
         typed |= {f"question.{key}": answer.value, f"question.{key}.note": answer.note}

@@ -373,7 +373,7 @@ def test_the_browser_keeps_its_copy_of_what_is_sent_back_unless_it_was_stored(br
     assert late.status_code == 422
     assert "data-arrived" not in late.content.decode()
     assert "of an older page" in text_of(late)
-    assert "load the saved version" in text_of(late)
+    assert "Load the other version" in text_of(late)
     assert Draft.objects.get().answers["reason"] == "half a thought"
 
 
@@ -408,3 +408,63 @@ def test_nobody_signs_for_what_is_anothers(browse: Open, ana: User, bo: User) ->
     opened(policy=replace(LOOK_FIRST, reveal_first_look=False, sign_with_password=True))
     held = take(ana)
     assert post(browse(bo), "submit", held, approving(), password="wrong").status_code == 404
+
+
+# A dissent by approving -----------------------------------------------------------------------------------------------
+
+
+def against_a_rejection(ana: User, bo: User) -> Any:
+    """Bo's assignment of a case that ana rejected and bo, blind, approved."""
+    case = whole_case()
+    for who, answers in ((ana, wholly_rejecting()), (bo, wholly_approving())):
+        held = take(who)
+        look(held)
+        send(held, answers)
+    held.refresh_from_db()
+    assert (held.case, held.phase) == (case, "confirm")
+    return held
+
+
+def test_an_approval_against_a_rejection_is_coded_and_says_why(browse: Open, ana: User, bo: User) -> None:
+    held, client = against_a_rejection(ana, bo), browse(bo)
+    page = client.get(reverse("review:case", args=[held.pk]))
+    assert [attrs["value"] for attrs in Elements(page).named("dissent_code")] == ["misread", "opinion"]
+    assert "can be cleared up" in text_of(page)
+    assert "a true disagreement" in text_of(page)
+
+    page = post(client, "submit", held, wholly_approving())
+    assert page.status_code == 422
+    assert "Choose why you approve it all the same." in text_of(page)
+    assert "Say in your words why you approve" in text_of(page)
+    assert {"#dissent-code-1", "#reason"} <= {a.get("href") for tag, a in Elements(page).found if tag == "a"}
+
+    said = wholly_approving(dissent_code="misread", reason="It is there, in turn 3.")
+    assert post(client, "submit", held, said, revision="1").status_code == 302
+    stored = answers_from_json(Review.objects.get(phase="confirm").answers)
+    assert (stored.dissent_code, stored.reason) == ("misread", "It is there, in turn 3.")
+    own = text_of(client.get(reverse("review:mine-detail", args=[Review.objects.get(phase="confirm").pk])))
+    assert "Misread" in own
+    assert "It is there, in turn 3." in own
+
+
+def test_keeping_ones_approval_against_a_rejection_wants_its_reason_too(browse: Open, ana: User, bo: User) -> None:
+    held, client = against_a_rejection(ana, bo), browse(bo)
+    assert post(client, "submit", held, wholly_approving(), keep="1").status_code == 422
+    said = wholly_approving(dissent_code="opinion", reason="I hold otherwise.", citations=())
+    assert post(client, "submit", held, said, keep="1", revision="1").status_code == 302
+    stored = answers_from_json(Review.objects.get(phase="confirm").answers)
+    assert (stored.dissent_code, stored.reason, stored.citations) == ("opinion", "I hold otherwise.", (CITATION,))
+
+
+def test_whoever_agrees_is_not_asked_why(browse: Open, ana: User, bo: User) -> None:
+    whole_case()
+    for who in (ana, bo):
+        held = take(who)
+        look(held)
+        page = browse(who).get(reverse("review:case", args=[held.pk]))
+        assert not Elements(page).named("dissent_code"), "blind"
+        send(held, wholly_approving())
+    held.refresh_from_db()
+    client = browse(bo)
+    assert not Elements(client.get(reverse("review:case", args=[held.pk]))).named("dissent_code")
+    assert post(client, "submit", held, wholly_approving(), keep="1").status_code == 302

@@ -29,6 +29,7 @@ def test_every_case_is_decided_with_everything_that_is_asked(physicians: list[Us
     }
     assert severities == {level.value for level in WHOLE_FORM.severities}
     assert {answers.reason_code for answers in reviews} == {"", "unclear", "disputed"}
+    assert {answers.dissent_code for answers in reviews} == {"", "misread", "opinion"}
     looks = FirstLook.objects.values_list("assignment", "physician")
     assert set(looks) == set(Review.objects.values_list("assignment", "physician")), "everybody looked first, once"
 

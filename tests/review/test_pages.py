@@ -236,8 +236,11 @@ def test_a_second_window_does_not_overwrite(browse: Open, ana: User) -> None:
     assert "from the second" in text_of(page), "what was typed here is not lost either"
     assert Draft.objects.get().answers["reason"] == "from the first window"
 
-    shown = Elements(page).named("revision")[0]["value"]
-    post(client, "draft", held, approving(reason="from the second"), revision=shown)
+    elements = Elements(page)
+    shown = elements.named("revision")[0]["value"]
+    assert post(client, "draft", held, approving(reason="typed on"), revision=shown).status_code == 409, "not unasked"
+    chosen = elements.named("over")[0]["value"]
+    post(client, "draft", held, approving(reason="from the second"), over=chosen)
     assert Draft.objects.get().answers["reason"] == "from the second"
 
 

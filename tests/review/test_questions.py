@@ -212,6 +212,25 @@ NEARLY = st.builds(  # complete answers of which some parts are anything
 )
 
 
+DISSENT = wholly_approving(dissent_code="misread", reason="It is there.")
+
+DISSENTS: list[tuple[Answers, Problem | None]] = [
+    (DISSENT, None),
+    (wholly_rejecting(), None),
+    (replace(DISSENT, reason="", change_reason="It is there."), None),
+    (replace(DISSENT, dissent_code=""), Problem("dissent_code", "dissent-code-missing")),
+    (replace(DISSENT, dissent_code="unclear"), Problem("dissent_code", "unknown-value")),
+    (replace(DISSENT, reason=" "), Problem("reason", "dissent-reason-missing")),
+]
+
+
+@pytest.mark.parametrize(("answers", "problem"), DISSENTS)
+def test_an_approval_of_what_was_rejected_before_wants_its_reason(answers: Answers, problem: Problem | None) -> None:
+    assert problems(WHOLE_FORM, answers, rejected_before=True, today=TODAY) == ([problem] if problem else [])
+    assert problems(WHOLE_FORM, wholly_approving(), today=TODAY) == [], "only then"
+    assert problems(replace(WHOLE_FORM, dissents=()), wholly_approving(), rejected_before=True, today=TODAY) == []
+
+
 @settings(max_examples=400)
 @given(NEARLY)
 def test_what_has_no_problem_holds_what_the_form_asks_for(answers: Answers) -> None:
@@ -253,6 +272,7 @@ def test_any_answers_are_stored_and_read_back_unchanged(answers: Answers) -> Non
 
 def test_every_code_is_tested() -> None:
     tested = [*ONE_PROBLEM, *ONE_PROBLEM_OF_THE_WHOLE]
+    tested += [(answers, problem) for answers, problem in DISSENTS if problem]
     codes = {problem.code for _answers, problem in tested} | {"change-reason-missing"}
     assert codes == set(get_args(Problem.__dataclass_fields__["code"].type))
 

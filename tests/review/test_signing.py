@@ -5,8 +5,10 @@ import logging
 from typing import Any
 
 import pytest
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from axes.models import AccessAttempt
 from django.conf import settings
+from django.core.cache import cache
 from django.urls import reverse
 
 from review import errors, services
@@ -24,6 +26,9 @@ from tests.review.factories import (
     to_adjudication,
     to_secondary,
 )
+from tests.review.pages import HTMX
+from tests.site.test_second_factor import code as shown_code
+from tests.site.test_second_factor import enrol
 
 pytestmark = pytest.mark.django_db
 
@@ -176,3 +181,128 @@ def test_every_phase_is_signed(ana: User, bo: User) -> None:
         services.submit(physician, assignment.pk, assignment.token, answers, password=PASSWORD)
     case.refresh_from_db()
     assert case.state == "approved"
+
+
+# With a second factor -------------------------------------------------------------------------------------------------
+
+BY_CODE = Policy(sign_with_second_factor=True)
+
+
+@pytest.fixture
+def coded(ana: User) -> Any:
+    """Ana's case that is signed with a code, and her app."""
+    cache.clear()
+    opened(policy=BY_CODE)
+    enrol(ana)
+    return take(ana)
+
+
+def test_a_code_signs_once(ana: User, coded: Any) -> None:
+    def submit(code: str, answers: Any = None) -> Any:
+        return services.submit(ana, coded.pk, coded.token, answers or approving(), code=code)
+
+    for wrong in ("", "000000", PASSWORD):
+        with pytest.raises(errors.CodeRefused):
+            submit(wrong)
+    assert not Review.objects.exists()
+    now = shown_code()
+    with pytest.raises(errors.Incomplete):
+        submit(now, approving(verdict=""))
+    assert submit(now).meaning == "review", "what was not complete has used up no code"
+    opened(2, policy=BY_CODE)
+    other = take(ana)
+    assert other.token is not None
+    with pytest.raises(errors.CodeRefused):
+        services.submit(ana, other.pk, other.token, approving(), code=now)
+
+
+def test_recovery_codes_do_not_sign(ana: User, coded: Any) -> None:
+    codes = RecoveryCodes.activate(ana).generate_codes()
+    with pytest.raises(errors.CodeRefused):
+        services.submit(ana, coded.pk, coded.token, approving(), code=codes[0])
+
+
+def test_who_has_none_is_told_where_to_set_it_up(ana: User, client: Any) -> None:
+    opened(policy=BY_CODE)
+    assignment = take(ana)
+    client.force_login(ana)
+    page = client.get(reverse("review:case", args=[assignment.pk])).content.decode()
+    assert 'name="code"' not in page
+    assert f'<a href="{reverse("mfa_index")}">Set it up in your account</a>' in page
+    submit = reverse("review:submit", args=[assignment.pk])
+    for _ in range(settings.AXES_FAILURE_LIMIT + 1):
+        refused = client.post(submit, {**posted(assignment, ""), "reason": "What I had typed."})
+        assert refused.status_code == 403, "it is no guess"
+    assert "Set it up in your account" in refused.content.decode()
+    assert Draft.objects.get().answers["reason"] == "What I had typed."
+    assert not Review.objects.exists()
+
+
+def test_the_page_that_takes_a_code(ana: User, coded: Any, client: Any) -> None:
+    client.force_login(ana)
+    submit = reverse("review:submit", args=[coded.pk])
+    assert 'name="code"' in client.get(reverse("review:case", args=[coded.pk])).content.decode()
+    refused = client.post(submit, {**posted(coded, ""), "code": "000000"})
+    assert refused.status_code == 403
+    assert 'id="code-error"' in refused.content.decode()
+    assert 'value="000000"' not in refused.content.decode()
+    assert AccessAttempt.objects.get().failures_since_start == 1
+    assert client.post(submit, {**posted(coded, ""), "code": shown_code()}).status_code == 302
+    assert Review.objects.exists()
+
+
+def test_the_api_takes_a_code(ana: User, coded: Any, client: Any) -> None:
+    client.force_login(ana)
+    address = reverse("api:assignment-submit", args=[coded.pk])
+    body = {"token": str(coded.token), "answers": answers_to_json(approving())}
+    refused = client.post(address, body, content_type="application/json")
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:mhb:code-refused")
+    assert client.post(address, {**body, "code": shown_code()}, content_type="application/json").status_code == 201
+
+
+# 'Keep mine' that is sent back ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def confirming(ana: User, bo: User) -> Any:
+    """Bo's assignment of a case that is signed with the password, where the first answer is to be confirmed."""
+    opened(policy=SIGNED)
+    for physician in (ana, bo):
+        held = take(physician)
+        assert held.token is not None
+        services.submit(physician, held.pk, held.token, approving(), password=PASSWORD)
+    held.refresh_from_db()
+    return held
+
+
+def keep_mine(client: Any, held: Any, password: str, **more: str) -> Any:
+    return client.post(reverse("review:submit", args=[held.pk]), {**posted(held, password), "keep": "1", **more})
+
+
+def test_a_wrong_password_under_a_kept_answer_leaves_what_was_drafted(bo: User, confirming: Any, client: Any) -> None:
+    services.save_draft(bo, confirming.pk, confirming.token, rejecting("Second thoughts."), revision=0)
+    client.force_login(bo)
+    refused = keep_mine(client, confirming, "wrong", verdict="reject", reason="Second thoughts.", revision="1")
+    assert refused.status_code == 403
+    assert "Second thoughts." in refused.content.decode()
+    assert Draft.objects.get(phase="confirm").answers["reason"] == "Second thoughts."
+    assert keep_mine(client, confirming, PASSWORD, verdict="reject", revision="2").status_code == 302
+    assert Review.objects.get(phase="confirm").verdict == "approve"
+
+
+def test_nor_does_typing_the_password_again_replace_what_another_window_drafted(
+    bo: User, confirming: Any, client: Any
+) -> None:
+    """The page saves itself as one types, the password included: with the version that it was made from, not the newest."""
+    client.force_login(bo)
+    services.save_draft(bo, confirming.pk, confirming.token, rejecting("From the other window."), revision=0)
+    refused = keep_mine(client, confirming, "wrong", revision="0")
+    assert refused.status_code == 403
+    html = refused.content.decode()
+    assert '<input type="hidden" name="revision" value="0">' in html
+    assert 'name="over" value="1"' in html
+    draft = reverse("review:draft", args=[confirming.pk])
+    assert client.post(draft, {**posted(confirming, ""), "revision": "0"}, headers=HTMX).status_code == 409
+    assert Draft.objects.get(phase="confirm").answers["reason"] == "From the other window."
+    assert client.post(draft, {**posted(confirming, ""), "revision": "0", "over": "1"}).status_code == 302
+    assert Draft.objects.get(phase="confirm").answers["verdict"] == "approve", "chosen"

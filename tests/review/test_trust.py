@@ -1,6 +1,5 @@
 """Whether to trust the reviews: what counts in agreement, one physician's figures, progress, and who may see which."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -15,7 +14,7 @@ from django.utils import timezone
 from review import activity, charts, services, trust
 from review.agreement import Estimate, Why
 from review.machine import Phase, Policy, Role, State
-from review.models import Assignment, CalibrationItem, Case, Retraction, Review, User
+from review.models import ActiveInterval, Assignment, CalibrationItem, Case, Retraction, Review, User
 from review.progress import progress, project
 from review.questions import Answer, Answers, Choice, Form, Level, Question, RubricAnswer
 from review.spec import answers_to_json, spec_to_json
@@ -36,6 +35,7 @@ from tests.review.factories import (
     to_adjudication,
     to_secondary,
 )
+from tests.review.pages import Open
 
 __all__ = ["api"]
 
@@ -226,12 +226,32 @@ def test_calibration_and_silent_repeats(ana: User, clock: Clock) -> None:
     alone(ana, Case.Kind.REPEAT, 3, rejecting(), repeats=original)
     silent = figures(ana)  # a figure that moved at once would tell which of the cases were copies
     assert (silent.calibrated, silent.calibration.whole, silent.repeat_verdicts.whole) == (0, 0, 0)
+    assert (silent.cases, silent.stages[State.PRIMARY], [week.cases for week in silent.weeks]) == (3, 3, [3])
+    assert silent.first_pass.whole == 1, "a copy's outcome is not told: it looks like a case still open"
     clock.advance(days=7)
     found = figures(ana)
     assert (found.calibrated, found.calibration.part, found.calibration.whole) == (1, 1, 2)
     assert (found.repeat_verdicts.part, found.repeat_verdicts.whole) == (0, 1)
     assert (found.repeat_answers.part, found.repeat_answers.whole) == (4, 5)
-    assert found.cases == 1
+    assert found.cases == 3
+
+
+def test_whoever_counts_their_own_answers_finds_no_copy_missing(ana: User, browse: Open, clock: Clock) -> None:
+    case = opened(1, policy=Policy(secondary=False))
+    say(ana, approving())
+    item = CalibrationItem.objects.create(
+        benchmark="invented", title="I", spec=case.spec, expected={"verdict": "reject"}, created_at=timezone.now()
+    )
+    alone(ana, Case.Kind.CALIBRATION, 2, approving(), item=item)
+    for assignment in Assignment.objects.all():
+        began = timezone.now() + timedelta(minutes=5 * assignment.pk)
+        ActiveInterval.objects.create(
+            assignment=assignment, physician=ana, began_at=began, ended_at=began + timedelta(minutes=2)
+        )
+    found = figures(ana)
+    assert (found.cases, found.measured, len(found.dots)) == (2, 2, 2)
+    page = browse(ana).get(reverse("review:me")).content.decode()
+    assert "All cases answered count here, training cases and those that came again among them" in page
 
 
 # Progress -------------------------------------------------------------------------------------------------------------
@@ -291,8 +311,6 @@ def test_progress_counts_work_alone(ana: User, bo: User, clock: Clock) -> None:
 
 
 # Pages and API --------------------------------------------------------------------------------------------------------
-
-Open = Callable[[User], Client]
 
 
 @pytest.fixture

@@ -64,6 +64,14 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "accounts/password/change/":                            ("200 200 200 200", "302 302 302 302"),
     "accounts/password/set/":                               ("302 302 302 302", "302 302 302 302"),
     "accounts/login/code/confirm/":                         ("302 302 302 302", "302 302 302 302"),
+    "accounts/second-factor/":                              ("200 200 200 200", "405 405 405 405"),
+    "accounts/second-factor/authenticate/":                 ("302 302 302 302", "302 302 302 302"),
+    "accounts/second-factor/reauthenticate/":               ("302 302 302 302", "302 302 302 302"),
+    "accounts/second-factor/totp/activate/":                ("302 302 302 302", "302 302 302 302"),
+    "accounts/second-factor/totp/deactivate/":              ("404 404 404 404", "404 404 404 404"),
+    "accounts/second-factor/recovery-codes/":               ("404 404 404 404", "405 405 405 405"),
+    "accounts/second-factor/recovery-codes/generate/":      ("302 302 302 302", "302 302 302 302"),
+    "accounts/second-factor/recovery-codes/download/":      ("404 404 404 404", "404 404 404 404"),
     "i18n/setlang/":                                        ("302 302 302 302", "302 302 302 302"),
     "styleguide/":                                          ("404 404 404 200", "404 404 404 200"),
     "health/":                                              ("200 200 200 200", "200 200 200 200"),
@@ -225,6 +233,8 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
 IDLE = {
     "", "health/", "styleguide/", "i18n/setlang/", "accounts/login/", "accounts/logout/", "accounts/signup/",
     "accounts/reauthenticate/", "accounts/password/set/", "accounts/login/code/confirm/",
+    "accounts/second-factor/authenticate/", "accounts/second-factor/reauthenticate/",
+    "accounts/second-factor/totp/activate/", "accounts/second-factor/recovery-codes/generate/",
 }  # fmt: skip
 
 
@@ -238,7 +248,7 @@ def expected(route: str, name: str, method: str) -> int | str:
     if route in PUBLIC:
         return int(PUBLIC[route].split()[at])
     refused_to_all = set(TABLE[route][at].split()) == {"405"}
-    return 405 if refused_to_all and not route.startswith("review/") else "login"
+    return 405 if refused_to_all and not route.startswith(("review/", "accounts/")) else "login"
 
 
 def everything() -> dict[str, list[Any]]:

@@ -16,7 +16,19 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from generation.llm.errors import BrokenReply
 from generation.llm.types import Request
-from generation.recipe import Draft, ModelRole, Models, NewRubric, NewSample, Prompt, Recipe, Term, each, read_prompt
+from generation.recipe import (
+    Draft,
+    ModelRole,
+    Models,
+    NewRubric,
+    NewSample,
+    Prompt,
+    Recipe,
+    Record,
+    Term,
+    each,
+    read_prompt,
+)
 from mhb_site.benchmarks.mhb.fencing import as_data
 from mhb_site.benchmarks.mhb.taxonomy import subtypes
 
@@ -30,6 +42,7 @@ MAX_CRITERIA = 12
 MAX_QUESTION = 2_000  # characters of the bait or of the question on a report
 MAX_FIELD = 1_000  # characters of a criterion and of each text about a trap
 MAX_ADDED_TURNS = 6
+MAX_SPECIALTY = 100
 MAX_GROWTH = 8_000  # characters that an altered conversation may have more than its source
 
 
@@ -273,11 +286,18 @@ def sample(draft: Draft) -> NewSample:
         title=draft.record.title,
         language=draft.record.language,
         content=content,
+        specialty=_specialty(draft.record),
         rubrics=tuple(
             NewRubric(f"R{number}", rubric["criterion"], tuple(dict.fromkeys(rubric["traps"])))
             for number, rubric in enumerate(draft.data["rubrics"], 1)
         ),
     )
+
+
+def _specialty(record: Record) -> str:
+    """The medical specialty that the record itself names. Neither HealthBench nor PMC-Patients does."""
+    named = record.content.get("specialty")
+    return named.strip()[:MAX_SPECIALTY] if isinstance(named, str) else ""
 
 
 RECIPE = Recipe(

@@ -100,6 +100,15 @@ REASONS = (
     Reason("source", _("The source text is unsuitable"), reducible=False),
 )
 
+# Ours, too: why the second reviewer approves what the first rejected. Reducible: another look at the same text settles it.
+DISSENTS = (
+    Reason("misread", _("The first reviewer misread the text or a rubric"), reducible=True),
+    Reason("evidence", _("The evidence supports the sample"), reducible=True),
+    Reason("acceptable", _("The wording is ambiguous, yet acceptable"), reducible=True),
+    Reason("mended", _("The corrections made here mend it"), reducible=True),
+    Reason("disagreement", _("Medical experts truly disagree"), reducible=False),
+)
+
 # secondary, secondary_confirms, inadequate_rejects, discussion: all as the paper describes its review, which is the default.
 # Naturalness first, because a marked trap no longer looks natural.
 POLICY = Policy(reveal_first_look=True)
@@ -119,10 +128,12 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
             tuple(RubricText(rubric.key, rubric.criterion, rubric.traps) for rubric in sample.rubrics),
             severities=SEVERITIES,
             reasons=REASONS,
+            dissents=DISSENTS,
             rubrics_editable=True,
         ),
         policy=POLICY,
         language=sample.language,
+        specialty=sample.specialty,
         first_look=_as_a_model_sees_it(sample),
     )
 

@@ -169,13 +169,14 @@ document.addEventListener("htmx:responseError", (event) => {
   showProblem(xhr.responseText, `${messages.dataset.failed} (${xhr.status})`);
 });
 
-// A session that ended answers with the sign-in page; that is a page, not a fragment.
+// A session that ended answers with the sign-in page; that is a page, not a fragment. A page on which something is typed says so
+// itself (`mhb:ended`) and stays; others are loaded anew, which leads to the sign-in.
 document.addEventListener("htmx:beforeSwap", (event) => {
   const { xhr } = event.detail;
   const login = document.body.dataset.login;
   if (xhr.responseURL && new URL(xhr.responseURL).pathname === login && location.pathname !== login) {
     event.detail.shouldSwap = false;
-    location.reload();
+    if (document.dispatchEvent(new Event("mhb:ended", { cancelable: true }))) location.reload();
   }
 });
 

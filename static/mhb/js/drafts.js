@@ -5,7 +5,7 @@ const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 const KEEP_DAYS = 30; // then a copy that nobody asked for goes
 const RETRY = 5000; // milliseconds
-const NOT_TYPED = new Set(["csrfmiddlewaretoken", "token", "revision", "local", "password"]);
+const NOT_TYPED = new Set(["csrfmiddlewaretoken", "token", "revision", "local", "password", "code"]);
 
 // Storage can be closed to us (private windows); then the server's copy is the only one.
 let storage = null;
@@ -75,6 +75,7 @@ function keep(form) {
   const own = `${base}#${Math.random().toString(36).slice(2)}`; // each page its own: two tabs keep two copies
   let edits = 0; // what was typed since the page was loaded
   let sending = -1; // the edits that are on their way
+  let ended = false; // the session: nothing arrives until one has signed in again
   let refused = false; // 409: this page's answers are no longer the ones that count
 
   const local = Object.assign(document.createElement("input"), { type: "hidden", name: "local", value: own });
@@ -106,7 +107,7 @@ function keep(form) {
 
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (event.detail.elt !== form) return;
-    if (refused) event.preventDefault();
+    if (refused || ended) event.preventDefault();
     else sending = edits;
   });
 
@@ -126,6 +127,15 @@ function keep(form) {
     sending = -1;
   });
 
+  // To sign in leads away from the page, and whoever types decides when.
+  document.addEventListener("mhb:ended", (event) => {
+    event.preventDefault();
+    ended = true;
+    store();
+    form.toggleAttribute("data-ended", true);
+    $("[data-ended-note]", form).hidden = false;
+  });
+
   function refuse(forGood) {
     refused = true;
     form.toggleAttribute("data-refused", true);
@@ -138,7 +148,7 @@ function keep(form) {
 
   // What could not be sent is sent again: when the network is back, and every few seconds until it arrives.
   const again = () => {
-    if (form.hasAttribute("data-unsaved") && !refused && sending < 0) htmx.trigger(form, "input");
+    if (form.hasAttribute("data-unsaved") && !refused && !ended && sending < 0) htmx.trigger(form, "input");
   };
   window.addEventListener("online", again);
   setInterval(again, RETRY);

@@ -36,7 +36,7 @@ document.addEventListener("htmx:afterSettle", tick);
 document.addEventListener("htmx:oobAfterSwap", tick);
 
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (event.detail.elt.closest?.("#lease") && (document.hidden || form.hasAttribute("data-refused"))) event.preventDefault();
+  if (event.detail.elt.closest?.("#lease") && (document.hidden || form.matches("[data-refused], [data-ended]"))) event.preventDefault();
 });
 
 document.addEventListener("visibilitychange", () => {

@@ -93,6 +93,7 @@ def test_harm_and_reasons():
     assert [level.value for level in form.severities] == ["none", "mild", "moderate", "severe", "death"]
     assert {reason.code for reason in form.reasons if not reason.reducible} == {"disagreement", "source"}
     assert {"wording", "context"} <= {reason.code for reason in form.reasons if reason.reducible}
+    assert {reason.code for reason in form.dissents if not reason.reducible} == {"disagreement"}
     assert form.rubrics_editable
 
 
@@ -136,3 +137,14 @@ def test_each_criterion_can_keep_a_sample_from_approval(changes):
 def test_only_misalignment_calls_the_rubric_inadequate(changes, inadequate):
     said = opinion(dialogue_case().form, answers(**changes), Role.PRIMARY, Phase.COMMIT)
     assert said.inadequate is inadequate
+
+
+@pytest.mark.parametrize(
+    ("named", "specialty"),
+    [({}, ""), ({"specialty": " Cardiology "}, "Cardiology"), ({"specialty": None}, ""), ({"tags": ["theme:x"]}, "")],
+)
+def test_a_case_asks_for_a_specialty_where_the_record_names_one(named, specialty):
+    draft = dialogue_draft()
+    record = replace(draft.record, content={**draft.record.content, **named})
+    made = generated(replace(draft, record=record), dialogue_reply())
+    assert benchmarks.case_spec("mhb", made, "mhb-dialogue-000001", 1).specialty == specialty

@@ -1,0 +1,120 @@
+"""The second factor: set up by oneself, asked for at every sign-in from then on, wherever one signs in."""
+
+from typing import Any
+
+import pytest
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal import auth
+from django.conf import settings
+from django.core.cache import cache
+from django.test import Client
+from django.urls import reverse
+
+from mhb_site.accounts import SecondFactorAdapter
+from review.models import User
+from tests.review.factories import PASSWORD
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
+
+
+@pytest.fixture(autouse=True)
+def no_code_was_used() -> None:
+    cache.clear()
+
+
+def code(secret: str = SECRET) -> str:
+    """What the app shows now."""
+    now = list(auth.yield_hotp_counters_from_time())[1]  # between the one before and the one after
+    return str(auth.format_hotp_value(auth.hotp_value(secret, now)))
+
+
+def enrol(user: User) -> None:
+    auth.TOTP.activate(user, SECRET)
+
+
+def sign_in(client: Client) -> Any:
+    return client.post(reverse("account_login"), {"login": "ana", "password": PASSWORD})
+
+
+def is_in(client: Client) -> bool:
+    return client.get(reverse("review:workbench")).status_code == 200
+
+
+def test_it_is_set_up_with_a_code_and_gives_recovery_codes(ana: User, client: Client) -> None:
+    sign_in(client)
+    assert "None is set up." in client.get(reverse("mfa_index")).content.decode()
+    assert client.get(reverse("mfa_activate_totp"))["Location"].startswith(reverse("account_reauthenticate"))
+    assert "Is it you?" in client.get(reverse("account_reauthenticate")).content.decode()
+    client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
+    page = client.get(reverse("mfa_activate_totp"))
+    secret = page.context["form"].secret
+    assert secret in page.content.decode()
+    assert 'src="data:image/svg+xml;base64,' in page.content.decode()
+    assert client.post(reverse("mfa_activate_totp"), {"code": "000000"}).status_code == 200
+    assert not Authenticator.objects.exists()
+    assert client.post(reverse("mfa_activate_totp"), {"code": code(secret)}).status_code == 302
+    codes = client.get(reverse("mfa_view_recovery_codes"))
+    assert len(codes.context["unused_codes"]) == 10
+    assert codes.context["unused_codes"][0] in codes.content.decode()
+    assert "An authenticator app is set up." in client.get(reverse("mfa_index")).content.decode()
+
+    stored = str(list(Authenticator.objects.values_list("data", flat=True)))
+    assert secret not in stored, "encrypted"
+    assert client.post(reverse("mfa_deactivate_totp")).status_code == 302
+    assert not Authenticator.objects.exists()
+
+
+def test_a_sign_in_takes_the_code(ana: User, client: Client) -> None:
+    enrol(ana)
+    assert sign_in(client)["Location"] == reverse("mfa_authenticate")
+    assert not is_in(client)
+    assert "authenticator app" in client.get(reverse("mfa_authenticate")).content.decode()
+    assert client.post(reverse("mfa_authenticate"), {"code": "000000"}).status_code == 200
+    assert not is_in(client)
+    now = code()
+    assert client.post(reverse("mfa_authenticate"), {"code": now}).status_code == 302
+    assert is_in(client)
+    other = Client()
+    sign_in(other)
+    other.post(reverse("mfa_authenticate"), {"code": now})
+    assert not is_in(other), "each code counts once"
+
+
+def test_guessing_codes_is_counted_and_ends(ana: User, client: Client) -> None:
+    enrol(ana)
+    sign_in(client)
+    said = [client.post(reverse("mfa_authenticate"), {"code": "000000"}) for _ in range(settings.AXES_FAILURE_LIMIT)]
+    assert [answer.status_code for answer in said] == [200] * (settings.AXES_FAILURE_LIMIT - 1) + [429]
+    assert client.post(reverse("mfa_authenticate"), {"code": code()}).status_code == 429, "not even the right one"
+    assert not is_in(client)
+
+
+def test_a_token_takes_the_code_too(ana: User) -> None:
+    enrol(ana)
+
+    def ask(**more: str) -> Any:
+        return Client().post(
+            reverse("api:token"), {"username": "ana", "password": PASSWORD, **more}, content_type="application/json"
+        )
+
+    assert ask().status_code == 401
+    assert ask(code="000000").status_code == 401
+    assert ask(code=code()).status_code == 201
+
+
+def test_djangos_admin_has_no_door_of_its_own(ana: User, client: Client) -> None:
+    User.objects.filter(pk=ana.pk).update(is_staff=True, is_superuser=True)
+    answer = client.post(reverse("admin:login"), {"username": "ana", "password": PASSWORD})
+    assert answer["Location"].startswith(reverse("account_login"))
+    assert client.get(reverse("admin:index")).status_code == 302
+
+
+def test_under_another_secret_of_the_site_no_code_fits(ana: User, settings: Any) -> None:
+    enrol(ana)
+    stored = Authenticator.objects.get()
+    assert SecondFactorAdapter().decrypt(stored.data["secret"]) == SECRET
+    settings.SECRET_KEY = "another secret of the site, long enough"
+    for secret in ("", SECRET):
+        assert not stored.wrap().validate_code(code(secret))
