@@ -6,10 +6,14 @@ from importlib import import_module
 from types import ModuleType
 
 from django.conf import settings
+from django.utils.translation import gettext_noop as _
 
+from generation.checks import ALIKE, IDENTICAL
 from generation.errors import UnknownBenchmark
 from generation.recipe import NewSample, Recipe, Term
 from review.spec import CaseSpec
+
+_LABELS = {IDENTICAL: _("The same text as another sample"), ALIKE: _("Nearly the same text as another sample")}
 
 
 def names() -> list[str]:
@@ -30,6 +34,19 @@ def recipe(benchmark: str) -> Recipe:
     """The benchmark's `recipe.RECIPE`."""
     found: Recipe = module(benchmark, "recipe").RECIPE
     return found
+
+
+def check_names(benchmark: str) -> tuple[str, ...]:
+    """The checks that the benchmark's drafts go through before physicians see them, the engine's own first."""
+    found = recipe(benchmark)
+    own = tuple(check.name for check in found.checks)
+    return own if found.compared is None else (IDENTICAL, ALIKE, *own)
+
+
+def check_label(benchmark: str, name: str) -> str:
+    """A check in words, to be translated; its name where the recipe no longer has it."""
+    labels = {**_LABELS, **{check.name: check.label for check in recipe(benchmark).checks}}
+    return labels.get(name, name)
 
 
 def case_spec(benchmark: str, sample: NewSample, lineage: str, version: int) -> CaseSpec:

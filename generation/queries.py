@@ -1,5 +1,6 @@
 """Everything that is read of sources, batches, samples and releases."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -97,16 +98,20 @@ def terms(benchmark: str) -> tuple[Term, ...]:
 def draft_value(row: Draft) -> DraftValue:
     """A stored draft as the recipe sees it; a record's private part stays behind."""
     record = SourceRecord.objects.defer("private").get(pk=row.record_id)
+    batch = Batch.objects.only("benchmark", "prompts", "checks").get(pk=row.batch_id)
     previous = None
     if row.sample_id:
         previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
     return DraftValue(
         record=Record(record.external_id, record.title, record.language, record.content),
-        terms=terms(Batch.objects.values_list("benchmark", flat=True).get(pk=row.batch_id)),
+        terms=terms(batch.benchmark),
         version=row.version,
         reasons=tuple(previous.reasons) if previous else (),
         previous=_with_rubrics(previous) if previous else None,
         data=row.data,
+        preferred=tuple(row.preferred),
+        prompts=batch.prompts,
+        checks=tuple(batch.checks),
     )
 
 
@@ -291,6 +296,52 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
                 cell["samples"] += (version, facet, value) not in seen
                 seen.add((version, facet, value))
     return counts
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """How many samples were to carry a trap (or some trap of a cluster), and how many do. `cluster` is its heading."""
+
+    code: str
+    label: str
+    cluster: str
+    planned: int
+    reached: int
+
+
+def plan_against_reached(batch: Batch) -> list[tuple[str, list[Aim]]]:
+    """Task -> each cluster with its subtypes, planned and reached; [] for a batch without a plan.
+
+    Of each sample its living version counts (in review or approved). One query besides the taxonomy's, streamed.
+    """
+    if not batch.plan:
+        return []
+    in_force = terms(batch.benchmark)
+    parents = {term.code: term.parent for term in in_force}
+    reached: dict[str, Counter[str]] = {}
+    for kind, traps in _living(batch).values_list("sample__record__content__kind", "traps").iterator():
+        counts = reached.setdefault(kind, Counter())
+        counts.update(set(traps) | {parents.get(code, "") for code in traps})
+    found = []
+    for task, targets in batch.plan["targets"].items():
+        aims = []
+        for cluster in (term for term in in_force if not term.parent):
+            heading = f"{cluster.code} {gettext(cluster.label)}"
+            of_cluster = batch.plan["clusters"][task].get(cluster.code, 0)
+            there = reached.get(task, Counter())
+            aims.append(Aim(cluster.code, gettext("all of it"), heading, of_cluster, there[cluster.code]))
+            aims += [
+                Aim(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), there[t.code])
+                for t in in_force
+                if t.parent == cluster.code
+            ]
+        found.append((task, aims))
+    return found
+
+
+def _living(batch: Batch) -> QuerySet[SampleVersion]:
+    alive = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
+    return SampleVersion.objects.filter(sample__batch=batch, status__in=alive)
 
 
 def releases() -> QuerySet[Release]:
