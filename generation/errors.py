@@ -45,6 +45,12 @@ class UnknownRelease(GenerationError):
     status = 404
 
 
+class UnknownComparison(GenerationError):
+    """There is no comparison of this number."""
+
+    status = 404
+
+
 class WrongFile(GenerationError):
     """This file is not what it was said to be; nothing was stored."""
 

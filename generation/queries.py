@@ -17,6 +17,7 @@ from generation.models import (
     Call,
     Draft,
     Endpoint,
+    Finding,
     Import,
     Release,
     ReleasedSample,
@@ -296,6 +297,53 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
                 cell["samples"] += (version, facet, value) not in seen
                 seen.add((version, facet, value))
     return counts
+
+
+def findings(batch: Batch, *, check: str = "", state: str = "") -> QuerySet[Finding]:
+    """What checks found in the drafts of a batch, each with its draft's record and the sample that it is like."""
+    found = Finding.objects.filter(draft__batch=batch).select_related("draft__record", "draft__sample", "other")
+    found = found.defer("draft__data", "draft__record__content", "draft__record__private")
+    if check:
+        found = found.filter(check_name=check)
+    if state:
+        found = found.filter(draft__gate=state)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How many drafts of a batch a check had something to say about, by what became of them."""
+
+    name: str
+    label: str
+    stopped: int
+    let_through: int
+    discarded: int
+
+
+def checked(batch: Batch) -> list[Checked]:
+    """Each check that the batch makes, with its counts: one query."""
+    gates = Finding.objects.filter(draft__batch=batch).order_by().values_list("check_name", "draft__gate")
+    counts = {(name, state): n for name, state, n in gates.annotate(n=Count("pk"))}
+    return [
+        Checked(
+            name,
+            gettext(benchmarks.check_label(batch.benchmark, name)),
+            *(counts.get((name, state), 0) for state in (gate.STOPPED, gate.LET_THROUGH, gate.DISCARDED)),
+        )
+        for gate in [Draft.Gate]
+        for name in batch.checks
+    ]
+
+
+def held_of(sample: Sample) -> QuerySet[Draft]:
+    """Versions of a sample that a check stopped."""
+    return Draft.objects.filter(sample=sample, gate=Draft.Gate.STOPPED).order_by("pk")
+
+
+def made_by(draft: Draft) -> NewSample:
+    """What the recipe made of a draft that has been through all its steps."""
+    return benchmarks.recipe(draft.batch.benchmark).sample(draft_value(draft))
 
 
 @dataclass(frozen=True, slots=True)

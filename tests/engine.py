@@ -139,7 +139,14 @@ def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
 
 
 def launched(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
-    return services.launch_batch(benchmark="mhb", source=source, roles={"generator": generator}, limit=limit)
+    """A batch without the checks before review, which `tests.generation.test_gate` is about."""
+    return services.launch_batch(
+        benchmark="mhb",
+        source=source,
+        roles={"generator": generator},
+        limit=limit,
+        setting=services.Setting(checks=()),
+    )
 
 
 def generated(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
