@@ -331,7 +331,7 @@ class LaunchSerializer(serializers.Serializer[Any]):
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_ID, allow_null=True, default=None, help_text="At most so many records."
     )
-    plan = serializers.JSONField(default="", help_text='A name, or targets such as {"A1": 30, "C": 20}.')
+    plan = serializers.JSONField(required=False, help_text='A name, or targets such as {"A1": 30, "C": 20}.')
     prompts = serializers.CharField(max_length=64, default="", allow_blank=True, help_text="The set of prompts.")
     checks = serializers.ListField(child=serializers.CharField(max_length=40), allow_null=True, default=None)
 
@@ -345,7 +345,7 @@ class CompareSerializer(LaunchSerializer):
 def _asked_for(body: dict[str, Any], actor: User) -> dict[str, Any]:
     """The arguments of a launch. Raises WrongPlan."""
     setting = services.Setting(
-        plan=benchmarks.plan_of(body["benchmark"], body.pop("plan")),
+        plan=benchmarks.plan_of(body["benchmark"], body.pop("plan", "")),
         prompts=body.pop("prompts"),
         checks=body.pop("checks"),
     )
@@ -479,8 +479,8 @@ class PairSerializer(serializers.Serializer[Any]):
     """A record with both outcomes."""
 
     record = serializers.CharField(source="record.external_id")
-    a = SideSerializer(source="sides.0")
-    b = SideSerializer(source="sides.1")
+    a = SideSerializer()
+    b = SideSerializer()
     differs = serializers.BooleanField()
 
 
@@ -689,7 +689,8 @@ def _compared(pk: int) -> Any:
     both = outcomes.compared(found)
     about = {name: getattr(found, name) for name in ComparisonSerializer.Meta.fields}
     figures = {name: getattr(both, name) for name in ("arms", "only_a", "only_b", "chance")}
-    return ComparedSerializer({**about, **figures}).data
+    whole: Any = {**about, **figures}
+    return ComparedSerializer(whole).data
 
 
 class Pairs(GenericAPIView[SourceRecord]):

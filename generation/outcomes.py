@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from math import comb
 from typing import Any
 
@@ -131,8 +132,8 @@ def sign_test(one: int, other: int) -> float | None:
     n = one + other
     if not n:
         return None
-    tail = sum(comb(n, k) for k in range(min(one, other) + 1))
-    return min(1.0, 2 * tail / 2**n)
+    tail: int = sum(comb(n, k) for k in range(min(one, other) + 1))
+    return min(1.0, float(Fraction(2 * tail, 2**n)))  # a fraction: 2**n is beyond a float from n = 1,024 on
 
 
 def compared(comparison: Comparison) -> Compared:
@@ -221,11 +222,18 @@ class Pair:
     sides: tuple[Side, Side]
 
     @property
+    def a(self) -> Side:
+        return self.sides[0]
+
+    @property
+    def b(self) -> Side:
+        return self.sides[1]
+
+    @property
     def differs(self) -> bool:
         """Whether the outcomes or the planted traps are not the same."""
-        a, b = self.sides
         traps = [set(side.version.traps) if side.version else set() for side in self.sides]
-        return a.status != b.status or traps[0] != traps[1]
+        return self.a.status != self.b.status or traps[0] != traps[1]
 
 
 def records_of(comparison: Comparison) -> QuerySet[SourceRecord]:

@@ -51,7 +51,7 @@ def spread(targets: Mapping[str, Any], terms: Iterable[Term]) -> dict[str, tuple
             raise PlanMistake(f"{code!r} is no trap of the taxonomy; known: {', '.join([*clusters, *subtypes])}.")
         if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count <= 10**9:
             raise PlanMistake(f"The target of {code} is no number from 0 to 1,000,000,000.")
-    shared = {code: (code,) for code in subtypes if code in targets}
+    shared: dict[str, tuple[str, ...]] = {code: (code,) for code in subtypes if code in targets}
     for cluster in clusters:
         if cluster not in targets:
             continue

@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop, ngettext
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
@@ -31,8 +31,8 @@ from generation.models import (
 from generation.paging import keyset
 from generation.work import Work
 from review.access import person, requires
-from review.blocks import Dialogue, Diff, Text, Turn
-from review.diffing import words
+from review.blocks import Dialogue, Text, Turn
+from review.diffing import align, words
 from review.permissions import Can, require
 
 Status = Work.Status
@@ -295,6 +295,7 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
         "events": found.gate_events.select_related("actor").order_by("pk"),
         "version": SampleVersion.objects.filter(draft=found).select_related("sample").first(),
         "form": forms.DecisionForm(),
+        "simulated": BatchRole.objects.filter(batch=found.batch_id, endpoint__simulated=True).exists(),
         "stopped": found.gate == Draft.Gate.STOPPED,
     }
     return render(request, "generation/draft.html", context)
@@ -336,7 +337,13 @@ def attempts(request: HttpRequest) -> HttpResponse:
     if not filters.is_valid():
         raise Http404
     by = [name for name in outcomes.BY if name in filters.cleaned_data["by"]]
-    context = {"filters": filters, "by": by, "rows": outcomes.attempts(filters.cleaned_data["benchmark"], by)}
+    benchmark = filters.cleaned_data["benchmark"]
+    context = {
+        "filters": filters,
+        "by": by,
+        "rows": outcomes.attempts(benchmark, by),
+        "simulated": SampleVersion.objects.filter(sample__benchmark=benchmark, simulated=True).exists(),
+    }
     return render(request, "generation/attempts.html", context)
 
 
@@ -357,6 +364,7 @@ def comparison(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "comparison": found,
         "compared": outcomes.compared(found),
+        "simulated": BatchRole.objects.filter(batch__comparison=found, endpoint__simulated=True).exists(),
         "page": page,
         "pairs": outcomes.pairs(found, page.rows),
     }
@@ -380,10 +388,9 @@ def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResp
     context = {
         "comparison": found,
         "record": record,
+        "simulated": any(version.simulated for version in versions if version),
         "sides": list(zip(pair.sides, versions, strict=True)),
-        "difference": Diff(gettext_noop("A, and B with its differences from A marked"), shown[0], shown[1])
-        if all(shown)
-        else None,
+        "aligned": align(shown[0], shown[1]) if all(shown) else (),
     }
     return render(request, "generation/comparison_record.html", context)
 

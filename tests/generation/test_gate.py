@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ def test_different_texts_pass(tmp_path: Path, models: str) -> None:
 def test_of_two_like_texts_that_arrive_at_once_one_is_stopped(tmp_path: Path, together: Together, models: str) -> None:
     sources = twins(tmp_path, "one", "two", "three", "four")
     endpoint(models)
-    outcomes = together([lambda source=source: batch_over(source, models) for source in sources])
+    outcomes = together([partial(batch_over, source, models) for source in sources])
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert Sample.objects.count() == 1
     assert Draft.objects.filter(gate=Gate.STOPPED).count() == 3

@@ -20,7 +20,7 @@ class Command(Step):
         compared = outcomes.compared(found)
         return {
             "comparison": found.pk,
-            "records": found.records_count,
+            "records": outcomes.records_of(found).count(),
             "arms": [
                 {
                     "arm": arm.batch.arm,
