@@ -18,7 +18,7 @@ from generation.outcomes import sign_test
 from mhb_site.benchmarks.mhb.plan import PAPER
 from review.models import User
 from tests.api.conftest import Api, api
-from tests.engine import Manage, calls, conversations_file, endpoint, imported, manage
+from tests.engine import Manage, calls, conversation, conversations_file, endpoint, imported, manage
 from tests.generation.test_gate import batch_over, simulated_by, twins
 from tests.generation.test_outcomes import decide, rejecting
 from tests.review.approve import approve_everything
@@ -190,17 +190,21 @@ def test_the_api_of_the_gate(api: Api, adela: User, stopped: Draft) -> None:
 
 
 def test_attempts_count_versions_by_what_made_them(
-    source: Source, models: str, ana: User, bo: User, admin: Client, manage: Manage, api: Api, adela: User
+    tmp_path: Path, models: str, ana: User, bo: User, admin: Client, manage: Manage, api: Api, adela: User
 ) -> None:
-    batch = batch_over(source, models, checks=())
-    physicians = [ana, bo]
-    first = Sample.objects.order_by("pk")[0]
-    for sample in Sample.objects.exclude(pk=first.pk):
-        SampleVersion.objects.filter(sample=sample).update(prompt="mhb/other@3")
-    decide(first, ana, bo, rejecting)
+    batch = batch_over(twins(tmp_path, "one")[0], models, checks=())
+    decide(Sample.objects.get(), ana, bo, rejecting)
     services.work_on_batch(batch.pk)
-    assert len(calls(batch.job)[-1].sent["messages"]) >= 2
-    approve_everything(physicians)
+    rejected = calls(batch.job)[-1].sent["messages"][1]["content"].partition("<<<REJECTED\n")[2]
+    assert "Nobody would ask for a dose in this way." in rejected.partition("\nREJECTED>>>")[0], "MHB-9"
+    others = services.launch_batch(
+        benchmark="mhb",
+        source=imported(conversations_file(tmp_path / "more.jsonl", *map(conversation, (2, 3, 4))), "more"),
+        roles={"generator": endpoint(models)},
+    )
+    services.work_on_batch(others.pk)
+    SampleVersion.objects.filter(sample__batch=others).update(prompt="mhb/other@3")
+    approve_everything([ana, bo])
     services.handle_outcomes()
     rows = {row.key: row for row in outcomes.attempts("mhb", ["prompt"])}
     mine, other = rows["mhb/inject_dialogue@2",], rows["mhb/other@3",]
