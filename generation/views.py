@@ -285,15 +285,15 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
     """One draft: what it came to, what checks found, what was decided about it; for a stopped one, the decision."""
     rows = Draft.objects.select_related("batch", "record", "sample").defer("record__private", "record__content")
     found = get_object_or_404(rows, pk=pk)
-    is_made = bool(found.gate) or found.status == Status.DONE
-    made = queries.made_by(found) if is_made and found.data else None
+    version = SampleVersion.objects.filter(draft=found).select_related("sample").first()
+    made = queries.made_by(found) if found.gate or version else None
     context = {
         "draft": found,
         "made": made,
         "blocks": benchmarks.case_spec(found.batch.benchmark, made, "", found.version).blocks if made else (),
         "findings": found.findings.select_related("other").order_by("pk"),
         "events": found.gate_events.select_related("actor").order_by("pk"),
-        "version": SampleVersion.objects.filter(draft=found).select_related("sample").first(),
+        "version": version,
         "form": forms.DecisionForm(),
         "simulated": BatchRole.objects.filter(batch=found.batch_id, endpoint__simulated=True).exists(),
         "stopped": found.gate == Draft.Gate.STOPPED,

@@ -77,10 +77,7 @@ class World:
             attempt=1, started_at=now,
         )  # fmt: skip
         Finding.objects.create(draft=draft, check_name="leak", stops=False, detail="d", created_at=now)
-        pair = Comparison.objects.create(benchmark="mhb", source=source, created_at=now)
-        if first:
-            for arm in "AB":
-                Batch.objects.create(benchmark="mhb", source=source, comparison=pair, arm=arm, created_at=now)
+        Comparison.objects.create(benchmark="mhb", source=source, created_at=now)
         sample = Sample.objects.create(benchmark="mhb", task="dialogue", batch=batch, record=record, created_at=now)
         version = SampleVersion.objects.create(
             sample=sample, number=1, draft=draft, case=case, title="t", content={}, created_at=now
