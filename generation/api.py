@@ -1,5 +1,6 @@
 """The API of generation: sources in, batches and samples, releases out. Thin edges over services and queries."""
 
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -18,14 +19,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from generation import archive, benchmarks, exporters, importers, queries, releases, services, tasks, uploads
+from generation import archive, benchmarks, exporters, importers, outcomes, queries, releases, services, tasks, uploads
 from generation.models import (
     VARIABLE,
     Batch,
     BatchRole,
     Call,
+    Comparison,
     Draft,
     Endpoint,
+    Finding,
     Import,
     ImportRefusal,
     Release,
@@ -39,6 +42,7 @@ from generation.models import (
 )
 from generation.work import Work
 from review.access import person
+from review.models import User
 from review.permissions import Can
 from review.rest import MAX_ID, ByName, NewestFirst, OldestFirst, asked, sent
 
@@ -272,7 +276,17 @@ class BatchSerializer(serializers.ModelSerializer[Any]):
 
     class Meta:
         model = Batch
-        fields = ["id", "benchmark", "source", "status", "created_by", "created_at", "finished_at"]
+        fields = [
+            "id",
+            "benchmark",
+            "source",
+            "status",
+            "prompts",
+            "comparison",
+            "created_by",
+            "created_at",
+            "finished_at",
+        ]
 
 
 class CountedBatchSerializer(BatchSerializer):
@@ -287,13 +301,15 @@ class CountedBatchSerializer(BatchSerializer):
 
 
 class WholeBatchSerializer(BatchSerializer):
-    """A batch with its models and its progress."""
+    """A batch with its models, its plan (scaled to it), its checks and its progress."""
 
+    plan = serializers.DictField(help_text="name, targets by task and subtype, clusters by task and cluster.")
+    checks = serializers.ListField(child=serializers.CharField())
     roles = serializers.DictField(child=serializers.CharField(), help_text="Role of the recipe: endpoint.")
     progress = ProgressSerializer()
 
     class Meta(BatchSerializer.Meta):
-        fields = [*BatchSerializer.Meta.fields, "roles", "progress"]
+        fields = [*BatchSerializer.Meta.fields, "plan", "checks", "roles", "progress"]
 
 
 def _known_benchmark(name: str) -> None:
@@ -304,7 +320,10 @@ def _known_benchmark(name: str) -> None:
 
 
 class LaunchSerializer(serializers.Serializer[Any]):
-    """A batch to be launched. Every role of the recipe needs an endpoint."""
+    """A batch to be launched. Every role of the recipe needs an endpoint, unless it has another's by default.
+
+    `plan`: a plan's name ("" the usual one, "none" for none), or targets by trap code. `checks`: null for all there are.
+    """
 
     benchmark = serializers.CharField(max_length=64, validators=[_known_benchmark])
     source = ByName(queryset=Source.objects.all())  # type: ignore[assignment]
@@ -312,22 +331,157 @@ class LaunchSerializer(serializers.Serializer[Any]):
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_ID, allow_null=True, default=None, help_text="At most so many records."
     )
+    plan = serializers.JSONField(required=False, help_text='A name, or targets such as {"A1": 30, "C": 20}.')
+    prompts = serializers.CharField(max_length=64, default="", allow_blank=True, help_text="The set of prompts.")
+    checks = serializers.ListField(child=serializers.CharField(max_length=40), allow_null=True, default=None)
+
+
+class CompareSerializer(LaunchSerializer):
+    """A comparison to be launched: the same records with the sets of prompts `prompts` and `compare`."""
+
+    compare = serializers.CharField(max_length=64, allow_blank=True)
+
+
+def _asked_for(body: dict[str, Any], actor: User) -> dict[str, Any]:
+    """The arguments of a launch. Raises WrongPlan."""
+    setting = services.Setting(
+        plan=benchmarks.plan_of(body["benchmark"], body.pop("plan", "")),
+        prompts=body.pop("prompts"),
+        checks=body.pop("checks"),
+    )
+    return {**body, "setting": setting, "actor": actor}
 
 
 class DraftSerializer(serializers.ModelSerializer[Draft]):
-    """A sample in the making. `step` is the step of the recipe that it waits at."""
+    """A sample in the making. `step` is the step of the recipe that it waits at, `gate` what a check made of it."""
 
     record = serializers.CharField(source="record.external_id")
+    preferred = serializers.ListField(child=serializers.CharField())
 
     class Meta:
         model = Draft
-        fields = ["id", "record", "parent", "sample", "version", "step", "status", "tries", "error", "detail"]
+        fields = [
+            "id",
+            "record",
+            "parent",
+            "sample",
+            "version",
+            "preferred",
+            "step",
+            "status",
+            "gate",
+            "tries",
+            "error",
+            "detail",
+        ]
 
 
 class DraftQuery(serializers.Serializer[Any]):
     """Which drafts."""
 
     status = serializers.ChoiceField(choices=Work.Status.choices, required=False)
+    gate = serializers.ChoiceField(choices=Draft.Gate.choices, required=False)
+
+
+class FindingSerializer(serializers.ModelSerializer[Finding]):
+    """What a check found in a draft. `other`: the sample that it is like, `likeness` from 0 to 1."""
+
+    check_name = serializers.CharField()
+    gate = serializers.CharField(source="draft.gate")
+    other = serializers.CharField(source="other.key", allow_null=True, default=None)
+
+    class Meta:
+        model = Finding
+        fields = ["id", "draft", "check_name", "stops", "detail", "other", "likeness", "gate", "created_at"]
+
+
+class FindingQuery(serializers.Serializer[Any]):
+    """Which findings."""
+
+    check = serializers.CharField(required=False, max_length=40)
+    state = serializers.ChoiceField(choices=Draft.Gate.choices, required=False)
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    """Why; it is kept."""
+
+    reason = serializers.CharField(max_length=2_000)
+
+
+class AttemptsSerializer(serializers.Serializer[Any]):
+    """Versions of one kind that physicians have decided on; null where it is not counted by this."""
+
+    trap = serializers.CharField(allow_null=True)
+    prompt = serializers.CharField(allow_null=True)
+    generator = serializers.CharField(allow_null=True)
+    decided = serializers.IntegerField()
+    approved = serializers.IntegerField()
+    first = serializers.IntegerField(help_text="First versions among them.")
+    first_approved = serializers.IntegerField()
+    mean = serializers.FloatField(allow_null=True, help_text="Attempts to approval, over approved samples.")
+
+
+class AttemptsQuery(serializers.Serializer[Any]):
+    """Whose attempts, and by what they are counted."""
+
+    benchmark = serializers.CharField(max_length=64, validators=[_known_benchmark])
+    by = serializers.MultipleChoiceField(choices=outcomes.BY, required=False)
+
+
+class ComparisonSerializer(serializers.ModelSerializer[Comparison]):
+    """Two batches over the same records, which differ in their set of prompts."""
+
+    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
+    records_count = serializers.IntegerField()
+
+    class Meta:
+        model = Comparison
+        fields = ["id", "benchmark", "source", "records_count", "created_at"]
+
+
+class ArmSerializer(serializers.Serializer[Any]):
+    """What one batch of a comparison came to."""
+
+    arm = serializers.CharField(source="batch.arm")
+    batch = serializers.IntegerField(source="batch.pk")
+    prompts = serializers.CharField(source="batch.prompts", allow_blank=True)
+    samples = serializers.IntegerField()
+    approved = serializers.IntegerField()
+    at_once = serializers.IntegerField()
+    stopped = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    calls = serializers.IntegerField()
+    cost = serializers.DecimalField(max_digits=14, decimal_places=8)
+
+
+class ComparedSerializer(ComparisonSerializer):
+    """A comparison with what both batches came to; `only_a`: records approved with A and, decided, not with B."""
+
+    arms = ArmSerializer(many=True)
+    only_a = serializers.IntegerField()
+    only_b = serializers.IntegerField()
+    chance = serializers.FloatField(allow_null=True, help_text="Of a split as uneven, if both were equally good.")
+
+    class Meta(ComparisonSerializer.Meta):
+        fields = [*ComparisonSerializer.Meta.fields, "arms", "only_a", "only_b", "chance"]
+
+
+class SideSerializer(serializers.Serializer[Any]):
+    """What became of a record in one batch: the sample's status, or where there is none the draft's."""
+
+    status = serializers.CharField(allow_blank=True)
+    sample = serializers.IntegerField(source="version.sample_id", allow_null=True, default=None)
+    version = serializers.IntegerField(source="version.number", allow_null=True, default=None)
+    traps = serializers.ListField(child=serializers.CharField(), source="version.traps", default=list)
+
+
+class PairSerializer(serializers.Serializer[Any]):
+    """A record with both outcomes."""
+
+    record = serializers.CharField(source="record.external_id")
+    a = SideSerializer()
+    b = SideSerializer()
+    differs = serializers.BooleanField()
 
 
 class CallSerializer(serializers.ModelSerializer[Call]):
@@ -366,6 +520,8 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
     bound = BatchRole.objects.filter(batch=batch).order_by("pk").values_list("role", "endpoint__name")
     return {
         **{name: getattr(batch, name) for name in BatchSerializer.Meta.fields},
+        "plan": batch.plan,
+        "checks": batch.checks,
         "roles": dict(bound),
         "progress": queries.batch_progress(batch),
     }
@@ -387,7 +543,7 @@ class Batches(ListAPIView[Batch]):
     @extend_schema(request=LaunchSerializer, responses={202: WholeBatchSerializer})
     def post(self, request: Request) -> Response:
         """Launch a recipe over records that have no draft of this benchmark yet; workers take it."""
-        batch = services.launch_batch(**sent(LaunchSerializer, request), actor=person(request))
+        batch = services.launch_batch(**_asked_for(sent(LaunchSerializer, request), person(request)))
         transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, batch.pk))
         return _batch_answer(batch.pk, 202)
 
@@ -439,6 +595,117 @@ class Drafts(ListAPIView[Draft]):
     def get_queryset(self) -> QuerySet[Draft]:
         batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
         return super().get_queryset().filter(batch=batch, **asked(DraftQuery, self.request))
+
+
+@extend_schema_view(get=extend_schema(parameters=[FindingQuery]))
+class Findings(ListAPIView[Finding]):
+    """What the checks found in the drafts of a batch."""
+
+    can = Can.PRODUCE
+    serializer_class = FindingSerializer
+    pagination_class = OldestFirst
+    queryset = Finding.objects.none()
+
+    def get_queryset(self) -> QuerySet[Finding]:
+        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
+        return queries.findings(batch, **asked(FindingQuery, self.request))
+
+
+class LetThrough(GenericAPIView[Draft]):
+    """Put before physicians what a check had stopped. A draft that is not stopped: 409."""
+
+    can = Can.PRODUCE
+    queryset = Draft.objects.select_related("record")
+
+    @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        reason = sent(ReasonSerializer, request)["reason"]
+        services.let_through(self.get_object().pk, actor=person(request), reason=reason)
+        return Response(DraftSerializer(self.get_object()).data)
+
+
+class DiscardStopped(GenericAPIView[Draft]):
+    """Give up what a check had stopped. A draft that is not stopped: 409."""
+
+    can = Can.PRODUCE
+    queryset = Draft.objects.select_related("record")
+
+    @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        reason = sent(ReasonSerializer, request)["reason"]
+        services.discard_stopped(self.get_object().pk, actor=person(request), reason=reason)
+        return Response(DraftSerializer(self.get_object()).data)
+
+
+class AttemptsView(APIView):
+    """Attempts to approval by trap, prompt and generator, or by some of them."""
+
+    can = Can.PRODUCE
+
+    @extend_schema(parameters=[AttemptsQuery], responses=AttemptsSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        query = asked(AttemptsQuery, request)
+        by = [name for name in outcomes.BY if name in (query.get("by") or outcomes.BY)]
+        nothing = dict.fromkeys(outcomes.BY)
+        rows = [
+            {**nothing, **asdict(row), "mean": row.mean, **dict(zip(by, row.key, strict=True))}
+            for row in outcomes.attempts(query["benchmark"], by)
+        ]
+        return Response(AttemptsSerializer(rows, many=True).data)
+
+
+class Comparisons(ListAPIView[Comparison]):
+    """Comparisons of two sets of prompts, newest first."""
+
+    can = Can.PRODUCE
+    serializer_class = ComparisonSerializer
+    pagination_class = NewestFirst
+    queryset = outcomes.comparisons()
+
+    @extend_schema(request=CompareSerializer, responses={202: ComparedSerializer})
+    def post(self, request: Request) -> Response:
+        """Launch two batches over the same records; workers take them."""
+        body = sent(CompareSerializer, request)
+        prompts = (body["prompts"], body.pop("compare"))
+        made = services.launch_comparison(prompts=prompts, **_asked_for(body, person(request)))
+        for pk in made.batches.order_by("arm").values_list("pk", flat=True):
+            transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+        return Response(_compared(made.pk), status=202)
+
+
+class ComparisonDetail(GenericAPIView[Comparison]):
+    """One comparison with what both batches came to."""
+
+    can = Can.PRODUCE
+    queryset = Comparison.objects.all()
+
+    @extend_schema(responses=ComparedSerializer)
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(_compared(self.get_object().pk))
+
+
+def _compared(pk: int) -> Any:
+    found = outcomes.comparisons().get(pk=pk)
+    both = outcomes.compared(found)
+    about = {name: getattr(found, name) for name in ComparisonSerializer.Meta.fields}
+    figures = {name: getattr(both, name) for name in ("arms", "only_a", "only_b", "chance")}
+    whole: Any = {**about, **figures}
+    return ComparedSerializer(whole).data
+
+
+class Pairs(GenericAPIView[SourceRecord]):
+    """The records of a comparison, each with both outcomes."""
+
+    can = Can.PRODUCE
+    serializer_class = PairSerializer
+    pagination_class = OldestFirst
+    queryset = SourceRecord.objects.none()
+
+    @extend_schema(responses=PairSerializer(many=True))
+    def get(self, request: Request, pk: int) -> Response:
+        found = get_object_or_404(Comparison, pk=pk)
+        records = self.paginate_queryset(outcomes.records_of(found)) or []
+        return self.get_paginated_response(PairSerializer(outcomes.pairs(found, records), many=True).data)
 
 
 class Calls(ListAPIView[Call]):
@@ -513,6 +780,8 @@ class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
             "rubrics",
             "reasons",
             "citations",
+            "prompt",
+            "generator",
             "simulated",
             "created_at",
         ]

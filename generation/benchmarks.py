@@ -6,10 +6,15 @@ from importlib import import_module
 from types import ModuleType
 
 from django.conf import settings
+from django.utils.translation import gettext_noop as _
 
-from generation.errors import UnknownBenchmark
-from generation.recipe import NewSample, Recipe, Term
+from generation.checks import ALIKE, IDENTICAL
+from generation.errors import UnknownBenchmark, WrongPlan
+from generation.planning import PlanMistake, read_plan
+from generation.recipe import NewSample, Recipe, Term, TrapPlan
 from review.spec import CaseSpec
+
+_LABELS = {IDENTICAL: _("The same text as another sample"), ALIKE: _("Nearly the same text as another sample")}
 
 
 def names() -> list[str]:
@@ -30,6 +35,43 @@ def recipe(benchmark: str) -> Recipe:
     """The benchmark's `recipe.RECIPE`."""
     found: Recipe = module(benchmark, "recipe").RECIPE
     return found
+
+
+NO_PLAN = "none"
+
+
+def plan(benchmark: str, name: str = "") -> TrapPlan | None:
+    """The recipe's plan of this name; "" is the usual one (if it has any), "none" is none. Raises WrongPlan."""
+    plans = recipe(benchmark).plans
+    if name == NO_PLAN or not (plans or name):
+        return None
+    found = next((plan for plan in plans if plan.name == name or not name), None)
+    if found is None:
+        raise WrongPlan(f"{name!r}; known: {', '.join([*(plan.name for plan in plans), NO_PLAN])}")
+    return found
+
+
+def plan_of(benchmark: str, said: object) -> TrapPlan | None:
+    """A plan by its name, or as the JSON object of `generation.planning.read_plan`. Raises WrongPlan."""
+    if isinstance(said, str):
+        return plan(benchmark, said)
+    try:
+        return read_plan(said, "own")
+    except PlanMistake as mistake:
+        raise WrongPlan(str(mistake)) from mistake
+
+
+def check_names(benchmark: str) -> tuple[str, ...]:
+    """The checks that the benchmark's drafts go through before physicians see them, the engine's own first."""
+    found = recipe(benchmark)
+    own = tuple(check.name for check in found.checks)
+    return own if found.compared is None else (IDENTICAL, ALIKE, *own)
+
+
+def check_label(benchmark: str, name: str) -> str:
+    """A check in words, to be translated; its name where the recipe no longer has it."""
+    labels = {**_LABELS, **{check.name: check.label for check in recipe(benchmark).checks}}
+    return labels.get(name, name)
 
 
 def case_spec(benchmark: str, sample: NewSample, lineage: str, version: int) -> CaseSpec:

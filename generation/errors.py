@@ -45,6 +45,12 @@ class UnknownRelease(GenerationError):
     status = 404
 
 
+class UnknownComparison(GenerationError):
+    """There is no comparison of this number."""
+
+    status = 404
+
+
 class WrongFile(GenerationError):
     """This file is not what it was said to be; nothing was stored."""
 
@@ -85,6 +91,42 @@ class BatchOver(GenerationError):
     """This batch is over."""
 
     status = 409
+
+
+class WrongPlan(GenerationError):
+    """This trap plan cannot be used."""
+
+    status = 422
+
+
+class UnknownCheck(GenerationError):
+    """The recipe has no check of this name."""
+
+    status = 422
+
+
+class UnknownPrompts(GenerationError):
+    """The recipe has no set of prompts of this name."""
+
+    status = 422
+
+
+class SamePrompts(GenerationError):
+    """A comparison wants two different sets of prompts."""
+
+    status = 422
+
+
+class NotStopped(GenerationError):
+    """No check holds this draft back."""
+
+    status = 409
+
+
+class ReasonMissing(GenerationError):
+    """Say why: the reason is kept."""
+
+    status = 422
 
 
 class OtherBenchmark(GenerationError):

@@ -1,16 +1,19 @@
 """What people type on the pages of generation, checked."""
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.core.exceptions import ValidationError
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from generation import benchmarks, importers, queries
-from generation.models import VARIABLE, Endpoint, Sample, Source
-from generation.recipe import Recipe
+from generation import benchmarks, importers, queries, services
+from generation.errors import WrongPlan
+from generation.models import VARIABLE, Draft, Endpoint, Sample, Source
+from generation.recipe import TrapPlan
 
 
 def benchmark_choices() -> list[tuple[str, str]]:
@@ -111,25 +114,134 @@ class ChoiceOfWork(forms.Form):
     source = forms.ModelChoiceField(label=_("Source"), queryset=Source.objects.order_by("name"), to_field_name="name")
 
 
+PLAN_BYTES = 100_000
+
+
 class LaunchForm(forms.Form):
-    """The endpoint for each role of a recipe, and how many records."""
+    """The endpoint for each role of a recipe, how many records, and how the samples are to be made."""
 
     limit = forms.IntegerField(
         label=_("At most so many records"), min_value=1, required=False, help_text=_("Empty: all that are left.")
     )
+    plan = forms.ChoiceField(
+        label=_("Trap plan"), required=False, help_text=_("A wish to the generator; the record decides what fits.")
+    )
+    plan_file = forms.FileField(
+        label=_("A plan of your own"),
+        required=False,
+        help_text=_('JSON, for example {"A1": 30, "C": 20}. It takes the place of the plan above.'),
+    )
+    prompts = forms.ChoiceField(label=_("Prompts"), required=False)
+    compare = forms.ChoiceField(
+        label=_("Compare with"), required=False, help_text=_("A second batch over the same records with other prompts.")
+    )
+    skip = forms.MultipleChoiceField(
+        label=_("Leave out these checks"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("All others are made before physicians see a sample."),
+    )
 
-    def __init__(self, *args: Any, recipe: Recipe, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, benchmark: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._benchmark = benchmark
+        recipe = benchmarks.recipe(benchmark)
         for role in recipe.roles:
             self.fields[f"role-{role.name}"] = forms.ModelChoiceField(
-                label=gettext(role.label), queryset=Endpoint.objects.all(), to_field_name="name"
+                label=gettext(role.label),
+                queryset=Endpoint.objects.all(),
+                to_field_name="name",
+                required=not role.default,
+                empty_label=gettext("as the role %(role)s") % {"role": role.default} if role.default else "---------",
             )
+        plans = [(plan.name, plan.name) for plan in recipe.plans]
+        sets = [("", _("the usual ones")), *((name, name) for name in recipe.prompt_sets)]
+        checks = [
+            (name, gettext(benchmarks.check_label(benchmark, name))) for name in benchmarks.check_names(benchmark)
+        ]
+        self._offer("plan", [*plans, (benchmarks.NO_PLAN, _("none"))], some=bool(plans))
+        self._offer("prompts", sets, some=len(sets) > 1)
+        against = [(f"={name}", label) for name, label in sets]
+        self._offer("compare", [("", _("nothing")), *against], some=len(sets) > 1)
+        self._offer("skip", checks, some=bool(checks))
+        roles = [f"role-{role.name}" for role in recipe.roles]
+        self.order_fields([*roles, "limit", "plan", "plan_file", "prompts", "compare", "skip"])
+
+    def _offer(self, name: str, choices: list[Any], *, some: bool) -> None:
+        if some:
+            self.fields[name].choices = choices  # type: ignore[attr-defined]
+        else:
+            del self.fields[name]
+
+    def clean_plan_file(self) -> TrapPlan | None:
+        """The plan in the file. Raises ValidationError with what is wrong with it."""
+        file = self.cleaned_data["plan_file"]
+        if file is None:
+            return None
+        try:
+            if file.size > PLAN_BYTES:
+                raise ValueError
+            return benchmarks.plan_of(self._benchmark, json.load(file))
+        except WrongPlan as mistake:
+            raise ValidationError(str(mistake)) from mistake
+        except (ValueError, RecursionError) as mistake:
+            raise ValidationError(_("This file is no JSON.")) from mistake
 
     @property
     def roles(self) -> Mapping[str, Endpoint]:
         """The endpoints by role, of a valid form."""
         chosen = self.cleaned_data.items()
-        return {name.removeprefix("role-"): endpoint for name, endpoint in chosen if name.startswith("role-")}
+        return {
+            name.removeprefix("role-"): endpoint for name, endpoint in chosen if name.startswith("role-") and endpoint
+        }
+
+    @property
+    def setting(self) -> services.Setting:
+        """How the batch is to be made, of a valid form."""
+        data = self.cleaned_data
+        plan = data["plan_file"] or benchmarks.plan(self._benchmark, data.get("plan", ""))
+        checks = [name for name in benchmarks.check_names(self._benchmark) if name not in data.get("skip", ())]
+        return services.Setting(plan=plan, prompts=data.get("prompts", ""), checks=checks)
+
+    @property
+    def compared_with(self) -> str | None:
+        """The other set of prompts; None where nothing is compared."""
+        said: str = self.cleaned_data.get("compare", "")
+        return said[1:] if said else None
+
+
+class DecisionForm(forms.Form):
+    """Why a stopped draft is let through or discarded."""
+
+    reason = forms.CharField(label=_("Reason"), max_length=2_000, widget=forms.Textarea(attrs={"rows": 3}))
+
+
+class FindingFilters(forms.Form):
+    """Which findings to list; what is not understood is left out."""
+
+    check = forms.ChoiceField(label=_("Check"), required=False)
+    state = forms.ChoiceField(label=_("State"), required=False, choices=[("", _("all")), *Draft.Gate.choices])
+
+    def __init__(self, *args: Any, benchmark: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names = [(name, gettext(benchmarks.check_label(benchmark, name))) for name in benchmarks.check_names(benchmark)]
+        self.fields["check"].choices = [("", _("all")), *names]  # type: ignore[attr-defined]
+
+    @property
+    def wanted(self) -> dict[str, str]:
+        """The filters that were understood, by the names of `queries.findings`."""
+        return {name: value for name, value in self.cleaned_data.items() if value}
+
+
+class AttemptFilters(forms.Form):
+    """By what the attempts are counted."""
+
+    benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
+    by = forms.MultipleChoiceField(
+        label=_("By"),
+        choices=[("trap", _("trap")), ("prompt", _("prompt")), ("generator", _("generator"))],
+        widget=forms.CheckboxSelectMultiple,
+    )
 
 
 class SampleFilters(forms.Form):

@@ -168,8 +168,24 @@ class Call(models.Model):
         indexes = [models.Index(fields=["job", "id"]), models.Index(fields=["subject", "id"])]
 
 
+class Comparison(models.Model):
+    """Two batches over the same records, which differ in their set of prompts: which set makes what physicians approve?"""
+
+    benchmark = models.CharField(max_length=64)
+    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="comparisons")
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = [F("id").desc()]
+
+
 class Batch(models.Model):
-    """One launch of a recipe over records, with endpoints bound to its roles."""
+    """One launch of a recipe over records, with endpoints bound to its roles.
+
+    `plan`: {} or {"name", "targets": task -> subtype -> samples, "clusters": task -> cluster -> samples}, scaled to the
+    batch. `checks`: the names of those that are made. `prompts`: the set of prompt files, "" for the usual one.
+    """
 
     class Status(models.TextChoices):
         RUNNING = "running", _("running")
@@ -180,6 +196,11 @@ class Batch(models.Model):
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="batches")
     status = models.CharField(max_length=10, choices=Status, default=Status.RUNNING)
     lane_until = models.DateTimeField(null=True, blank=True)  # a worker is on it until then
+    plan = models.JSONField(default=dict, blank=True)
+    checks = models.JSONField(default=list, blank=True)
+    prompts = models.CharField(max_length=64, blank=True)
+    comparison = models.ForeignKey(Comparison, on_delete=models.PROTECT, null=True, blank=True, related_name="batches")
+    arm = models.CharField(max_length=1, blank=True)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -188,7 +209,12 @@ class Batch(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(status__in=["running", "finished", "cancelled"]), name="batch_status_known"
-            )
+            ),
+            models.UniqueConstraint(fields=["comparison", "arm"], name="batch_arm_once"),
+            models.CheckConstraint(
+                condition=Q(comparison__isnull=True, arm="") | Q(comparison__isnull=False, arm__in=["A", "B"]),
+                name="batch_arm_of_a_comparison",
+            ),
         ]
         ordering = [F("id").desc()]
 
@@ -244,7 +270,15 @@ class Sample(models.Model):
 
 
 class Draft(Work):
-    """A sample in the making: `data` after each step. The row waits at step number `step` of the recipe."""
+    """A sample in the making: `data` after each step. The row waits at step number `step` of the recipe.
+
+    `preferred`: the traps that the batch's plan would like in it. `gate`: whether a check stopped it short of physicians.
+    """
+
+    class Gate(models.TextChoices):
+        STOPPED = "stopped", _("stopped by a check")
+        LET_THROUGH = "let-through", _("let through")
+        DISCARDED = "discarded", _("discarded")
 
     batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="drafts")
     record = models.ForeignKey(SourceRecord, on_delete=models.PROTECT, related_name="drafts")
@@ -253,10 +287,19 @@ class Draft(Work):
     version = models.PositiveSmallIntegerField(default=1)
     step = models.PositiveSmallIntegerField(default=0)
     data = models.JSONField(default=dict)
+    preferred = models.JSONField(default=list, blank=True)
+    gate = models.CharField(max_length=11, choices=Gate, blank=True)
 
     class Meta:
         constraints = [
             *work_constraints("draft"),
+            # What is stopped has ended and is no sample; what was let through is one.
+            models.CheckConstraint(
+                condition=Q(gate="")
+                | Q(gate__in=["stopped", "discarded"], status="dropped")
+                | Q(gate="let-through", status="done"),
+                name="draft_gate_fits_status",
+            ),
             # The first draft of a record in a batch, and the one regeneration of a version, exist once.
             models.UniqueConstraint(
                 fields=["batch", "record"],
@@ -269,14 +312,45 @@ class Draft(Work):
                 name="draft_one_per_version",
             ),
         ]
-        indexes = [models.Index(fields=["batch", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+        indexes = [
+            models.Index(fields=["batch", "status", "id"]),
+            models.Index(fields=["status", "lease_until"]),
+            models.Index(fields=["batch", "gate", "id"], condition=~Q(gate=""), name="draft_gated"),
+        ]
+
+
+class Finding(models.Model):
+    """What a check found in a draft. `stops`: for that it was stopped. `other`: the sample that it is like, and how much."""
+
+    draft = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="findings")
+    check_name = models.CharField(max_length=40)
+    stops = models.BooleanField()
+    detail = models.TextField()
+    other = models.ForeignKey(Sample, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    likeness = models.FloatField(null=True, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["draft", "check_name"], name="finding_once_per_check")]
+        indexes = [models.Index(fields=["check_name", "stops"])]
+
+
+class GateEvent(models.Model):
+    """A draft was stopped, let through or discarded, by whom and why: written once, by database trigger."""
+
+    draft = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="gate_events")
+    kind = models.CharField(max_length=11, choices=Draft.Gate)
+    actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    reason = models.TextField()
+    at = models.DateTimeField()
 
 
 class SampleVersion(models.Model):
     """One version of a sample, put before physicians as `case`.
 
     `content` is as generated, its rubrics stand beside it as rows. `reasons`: why this version was rejected; `citations`:
-    the evidence of those who approved it (kind, reference, section, passage, read_on).
+    the evidence of those who approved it (kind, reference, section, passage, read_on). `prompt` and `generator` (an
+    endpoint's name) made it, `traps` are those of its rubrics, as generated.
     """
 
     class Status(models.TextChoices):
@@ -295,6 +369,9 @@ class SampleVersion(models.Model):
     reasons = models.JSONField(default=list)
     citations = models.JSONField(default=list)
     simulated = models.BooleanField(default=False)
+    prompt = models.CharField(max_length=100, blank=True)
+    generator = models.CharField(max_length=100, blank=True)
+    traps = models.JSONField(default=list, blank=True)
     created_at = models.DateTimeField()
 
     class Meta:
@@ -308,6 +385,31 @@ class SampleVersion(models.Model):
             ),
         ]
         indexes = [models.Index(fields=["status", "id"])]
+
+
+class TextIndex(models.Model):
+    """The texts of a benchmark that are not to occur twice. Its row is locked while one is compared and added."""
+
+    benchmark = models.CharField(max_length=64, unique=True)
+
+
+class Fingerprint(models.Model):
+    """What is kept of a version's text to find it again (`generation.checks`)."""
+
+    index = models.ForeignKey(TextIndex, on_delete=models.PROTECT, related_name="fingerprints")
+    version = models.OneToOneField(SampleVersion, on_delete=models.CASCADE, related_name="fingerprint")
+    digest = models.CharField(max_length=64)
+    signature = models.BinaryField()
+
+    class Meta:
+        indexes = [models.Index(fields=["index", "digest"])]
+
+
+class Band(models.Model):
+    """One band of a fingerprint: texts that share one may be alike."""
+
+    fingerprint = models.ForeignKey(Fingerprint, on_delete=models.CASCADE, related_name="bands")
+    value = models.BigIntegerField(db_index=True)
 
 
 class Rubric(models.Model):

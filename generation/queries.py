@@ -1,5 +1,6 @@
 """Everything that is read of sources, batches, samples and releases."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +17,7 @@ from generation.models import (
     Call,
     Draft,
     Endpoint,
+    Finding,
     Import,
     Release,
     ReleasedSample,
@@ -97,16 +99,20 @@ def terms(benchmark: str) -> tuple[Term, ...]:
 def draft_value(row: Draft) -> DraftValue:
     """A stored draft as the recipe sees it; a record's private part stays behind."""
     record = SourceRecord.objects.defer("private").get(pk=row.record_id)
+    batch = Batch.objects.only("benchmark", "prompts", "checks").get(pk=row.batch_id)
     previous = None
     if row.sample_id:
         previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
     return DraftValue(
         record=Record(record.external_id, record.title, record.language, record.content),
-        terms=terms(Batch.objects.values_list("benchmark", flat=True).get(pk=row.batch_id)),
+        terms=terms(batch.benchmark),
         version=row.version,
         reasons=tuple(previous.reasons) if previous else (),
         previous=_with_rubrics(previous) if previous else None,
         data=row.data,
+        preferred=tuple(row.preferred),
+        prompts=batch.prompts,
+        checks=tuple(batch.checks),
     )
 
 
@@ -291,6 +297,99 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
                 cell["samples"] += (version, facet, value) not in seen
                 seen.add((version, facet, value))
     return counts
+
+
+def findings(batch: Batch, *, check: str = "", state: str = "") -> QuerySet[Finding]:
+    """What checks found in the drafts of a batch, each with its draft's record and the sample that it is like."""
+    found = Finding.objects.filter(draft__batch=batch).select_related("draft__record", "draft__sample", "other")
+    found = found.defer("draft__data", "draft__record__content", "draft__record__private")
+    if check:
+        found = found.filter(check_name=check)
+    if state:
+        found = found.filter(draft__gate=state)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How many drafts of a batch a check had something to say about, by what became of them."""
+
+    name: str
+    label: str
+    stopped: int
+    let_through: int
+    discarded: int
+
+
+def checked(batch: Batch) -> list[Checked]:
+    """Each check that the batch makes, with its counts: one query."""
+    gates = Finding.objects.filter(draft__batch=batch).order_by().values_list("check_name", "draft__gate")
+    counts = {(name, state): n for name, state, n in gates.annotate(n=Count("pk"))}
+    return [
+        Checked(
+            name,
+            gettext(benchmarks.check_label(batch.benchmark, name)),
+            *(counts.get((name, state), 0) for state in (gate.STOPPED, gate.LET_THROUGH, gate.DISCARDED)),
+        )
+        for gate in [Draft.Gate]
+        for name in batch.checks
+    ]
+
+
+def held_of(sample: Sample) -> QuerySet[Draft]:
+    """Versions of a sample that a check stopped."""
+    return Draft.objects.filter(sample=sample, gate=Draft.Gate.STOPPED).order_by("pk")
+
+
+def made_by(draft: Draft) -> NewSample:
+    """What the recipe made of a draft that has been through all its steps."""
+    return benchmarks.recipe(draft.batch.benchmark).sample(draft_value(draft))
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """How many samples were to carry a trap (or some trap of a cluster), and how many do. `cluster` is its heading."""
+
+    code: str
+    label: str
+    cluster: str
+    planned: int
+    reached: int
+
+
+def plan_against_reached(batch: Batch) -> list[tuple[str, list[Aim]]]:
+    """Task -> each cluster with its subtypes, planned and reached; [] for a batch without a plan.
+
+    Of each sample its living version counts (in review or approved). One query besides the taxonomy's, streamed.
+    """
+    if not batch.plan:
+        return []
+    in_force = terms(batch.benchmark)
+    parents = {term.code: term.parent for term in in_force}
+    reached: dict[str, Counter[str]] = {}
+    for kind, traps in _living(batch).values_list("sample__record__content__kind", "traps").iterator():
+        counts = reached.setdefault(kind, Counter())
+        counts.update(set(traps) | {parents.get(code, "") for code in traps})
+    found = []
+    for task, targets in batch.plan["targets"].items():
+        aims = []
+        for cluster in (term for term in in_force if not term.parent):
+            heading = f"{cluster.code} {gettext(cluster.label)}"
+            of_cluster = batch.plan["clusters"][task].get(cluster.code, 0)
+            there = reached.get(task, Counter())
+            aims.append(Aim(cluster.code, gettext("all of it"), heading, of_cluster, there[cluster.code]))
+            aims += [
+                Aim(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), there[t.code])
+                for t in in_force
+                if t.parent == cluster.code
+            ]
+        found.append((task, aims))
+    return found
+
+
+def _living(batch: Batch) -> QuerySet[SampleVersion]:
+    alive = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
+    return SampleVersion.objects.filter(sample__batch=batch, status__in=alive)
 
 
 def releases() -> QuerySet[Release]:

@@ -43,7 +43,8 @@ class Draft:
 
     `data` is what the steps have made of it so far (JSON-able: it is stored after each step). For a regeneration,
     `version` is above 1, `previous` the content of the rejected version and `reasons` what the physicians held against it.
-    `terms` is the taxonomy in force: the benchmark's own and what admins added.
+    `terms` is the taxonomy in force: the benchmark's own and what admins added. `preferred`: the terms that the batch's plan
+    would like here, a wish and no order. `prompts` names the set of prompt files; `checks` the checks that the batch makes.
     """
 
     record: Record
@@ -52,6 +53,9 @@ class Draft:
     reasons: tuple[str, ...] = ()
     previous: Mapping[str, Any] | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    preferred: tuple[str, ...] = ()
+    prompts: str = ""
+    checks: tuple[str, ...] = ()
 
 
 class Models(Protocol):
@@ -68,15 +72,18 @@ class Models(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a recipe: one draft to none, one or many."""
+    """One step of a recipe: one draft to none, one or many. Drafts that it does not apply to pass it by."""
 
     name: str
     run: Callable[[Draft, Models], Awaitable[Sequence[Draft]]]
+    applies: Callable[[Draft], bool] = lambda draft: True  # noqa: ARG005
 
 
-def each(run: Callable[[Draft, Models], Awaitable[Sequence[Draft]]]) -> Step:
+def each(
+    run: Callable[[Draft, Models], Awaitable[Sequence[Draft]]], *, applies: Callable[[Draft], bool] | None = None
+) -> Step:
     """Make a step of an async function of one draft, under the function's own name."""
-    return Step(run.__name__, run)
+    return Step(run.__name__, run) if applies is None else Step(run.__name__, run, applies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,7 @@ class NewSample:
     """What a recipe makes. `content` is the benchmark's own; `facets` of a sample are derived at the release.
 
     specialty: of which whoever reviews it has to be, where its record says so (empty: any). A benchmark's `case` passes it on.
+    `prompt` is the label of the prompt that made it (``mhb/inject_dialogue@2``).
     """
 
     task: str
@@ -101,14 +109,46 @@ class NewSample:
     content: Mapping[str, Any]
     rubrics: tuple[NewRubric, ...] = ()
     specialty: str = ""
+    prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRole:
-    """A role that an endpoint is bound to at launch."""
+    """A role that an endpoint is bound to at launch; `default` names the role whose endpoint plays it otherwise."""
 
     name: str
     label: str
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrapPlan:
+    """How many of `samples` samples should carry each trap: task -> code of a subtype or cluster -> number.
+
+    The task "" stands for all that are not named. Without an entry in `samples` the targets of a task add up to it.
+    """
+
+    name: str
+    targets: Mapping[str, Mapping[str, float]]
+    samples: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check has to say about a finished draft. `stops`: it is not put before physicians unless an admin says so."""
+
+    check: str
+    detail: str
+    stops: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check of a finished draft before physicians see it; `run` answers with the finding, None where all is well."""
+
+    name: str
+    label: str
+    run: Callable[[Draft], Finding | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +156,9 @@ class Recipe:
     """How a benchmark makes its samples.
 
     `kinds`: the record kinds it takes. `max_versions`: after that many rejected versions a sample is discarded and listed.
+    The first of `roles` is the one that writes the sample. `checks` are made of each finished draft; `compared` is the text of
+    a sample that may not occur twice (None: samples may repeat). `plans` by name, the first is the usual one; a plan's tasks
+    are kinds of records. `prompt_sets`: the sets of prompt files besides the usual one, "".
     """
 
     label: str
@@ -124,6 +167,10 @@ class Recipe:
     steps: tuple[Step, ...]
     sample: Callable[[Draft], NewSample]
     max_versions: int = 3
+    checks: tuple[Check, ...] = ()
+    compared: Callable[[NewSample], str] | None = None
+    plans: tuple[TrapPlan, ...] = ()
+    prompt_sets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +193,8 @@ class Prompt:
 def read_prompt(path: Path) -> Prompt:
     """Read ``<benchmark>/prompts/<name>.md``: a line ``version: N``, then parts headed ``=== system`` or ``=== user``.
 
+    A file of another set stands a folder deeper, ``<benchmark>/prompts/<set>/<name>.md``, and is called by its set as well.
+
     Raises:
         ValueError: the file has no version or an unknown part.
     """
@@ -160,4 +209,21 @@ def read_prompt(path: Path) -> Prompt:
         turns.append(("system" if role.strip() == "system" else "user", text.strip()))
     if not turns:
         raise ValueError(f"{path.name}: no part '=== system' or '=== user'")
-    return Prompt(f"{path.parent.parent.name}/{path.stem}", head.removeprefix("version:").strip(), tuple(turns))
+    folder = path.parent
+    of_set = "" if folder.name == "prompts" else f"{folder.name}/"
+    benchmark = (folder.parent if of_set else folder).parent.name
+    return Prompt(f"{benchmark}/{of_set}{path.stem}", head.removeprefix("version:").strip(), tuple(turns))
+
+
+def read_prompts(folder: Path, *names: str) -> dict[str, dict[str, Prompt]]:
+    """Set -> name -> prompt: the files of `folder`, which are the set "", and of each folder within it.
+
+    A file that a set does not have is the usual one's. Raises ValueError as `read_prompt` does.
+    """
+    usual = {name: read_prompt(folder / f"{name}.md") for name in names}
+    found = {"": usual}
+    for other in sorted(path for path in folder.iterdir() if path.is_dir()):
+        own = {name: read_prompt(other / f"{name}.md") for name in names if (other / f"{name}.md").exists()}
+        if own:
+            found[other.name] = {**usual, **own}
+    return found

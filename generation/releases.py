@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from django.db import transaction
-from django.db.models import Count, Prefetch, Q
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q
 from django.template.loader import render_to_string
 from django.utils import timezone
 
@@ -22,6 +22,18 @@ from review import audit
 from review.models import User
 
 CHUNK = 200
+# Of a comparison's two samples of one record only the first is released: they are alike by design.
+_SECOND_OF_A_PAIR = Q(
+    Exists(
+        SampleVersion.objects.filter(
+            status=SampleVersion.Status.APPROVED,
+            sample__record=OuterRef("sample__record"),
+            sample__batch__comparison=OuterRef("sample__batch__comparison"),
+            sample__batch__arm="A",
+        )
+    ),
+    sample__batch__arm="B",
+)
 _COUNTED = Q(case__reviews__retraction__isnull=True)
 
 
@@ -40,6 +52,7 @@ def freeze_release(name: str, *, benchmark: str, actor: User | None = None) -> R
         raise errors.OtherBenchmark(latest.benchmark)
     ids = list(  # chosen once: an approval that arrives while we write belongs to the next version
         SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED, sample__benchmark=benchmark)
+        .exclude(_SECOND_OF_A_PAIR)
         .order_by("sample_id")
         .values_list("pk", flat=True)
     )

@@ -1,8 +1,9 @@
 """Everything that changes sources, endpoints, batches and samples."""
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -11,11 +12,11 @@ from typing import Any, TypeVar
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from pydantic import BaseModel
 
-from generation import benchmarks, errors, formats, importers, queries
+from generation import benchmarks, errors, formats, gate, importers, planning, queries
 from generation.importers.base import Refusal, Row, WrongFormat
 from generation.llm.errors import GivenUp, LLMError
 from generation.llm.gateway import Gateway
@@ -24,6 +25,7 @@ from generation.models import (
     Batch,
     BatchRole,
     Call,
+    Comparison,
     Draft,
     Endpoint,
     Import,
@@ -36,7 +38,7 @@ from generation.models import (
     WorkerBeat,
 )
 from generation.recipe import Draft as DraftValue
-from generation.recipe import Dropped, NewSample
+from generation.recipe import Dropped, NewSample, TrapPlan
 from generation.work import Work, check_tries, finish, give_back_expired, lane_is_free, lease, run_lane, take
 from review import queries as review_queries
 from review import services as review_services
@@ -252,6 +254,18 @@ class BoundModels:
 # ---------------------------------------------------------------------------------------------------------- batches
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a batch is to be made, besides its models.
+
+    `plan`: which traps are wanted how often. `prompts`: the set of prompt files. `checks`: None stands for all there are.
+    """
+
+    plan: TrapPlan | None = None
+    prompts: str = ""
+    checks: Sequence[str] | None = None
+
+
 @transaction.atomic
 def launch_batch(
     *,
@@ -259,34 +273,141 @@ def launch_batch(
     source: Source,
     roles: Mapping[str, Endpoint],
     limit: int | None = None,
+    setting: Setting = Setting(),
     actor: User | None = None,
 ) -> Batch:
     """Queue a draft for up to `limit` records that have no draft of this benchmark yet, oldest first.
 
     Raises:
         RolesUnbound: a role of the recipe has no endpoint. NothingToDo: no record is left that the recipe takes.
+        WrongPlan, UnknownPrompts, UnknownCheck: the setting does not fit the recipe.
     """
+    chosen = _choose_records(benchmark, source, limit)
+    batch = _new_batch(benchmark, source, _bound(benchmark, roles), setting, actor)
+    _queue_drafts(batch, chosen, setting.plan)
+    return batch
+
+
+@transaction.atomic
+def launch_comparison(
+    *,
+    benchmark: str,
+    source: Source,
+    roles: Mapping[str, Endpoint],
+    prompts: tuple[str, str],
+    limit: int | None = None,
+    setting: Setting = Setting(),
+    actor: User | None = None,
+) -> Comparison:
+    """Queue two batches over the same records with the same plan, each with its own set of prompts.
+
+    Raises SamePrompts, and what `launch_batch` raises.
+    """
+    if prompts[0] == prompts[1]:
+        raise errors.SamePrompts
+    bound = _bound(benchmark, roles)
+    chosen = _choose_records(benchmark, source, limit)
+    comparison = Comparison.objects.create(
+        benchmark=benchmark, source=source, created_by=actor, created_at=timezone.now()
+    )
+    for arm, name in zip("AB", prompts, strict=True):
+        batch = _new_batch(benchmark, source, bound, replace(setting, prompts=name), actor, comparison, arm)
+        _queue_drafts(batch, chosen, setting.plan)
+    return comparison
+
+
+def _bound(benchmark: str, roles: Mapping[str, Endpoint]) -> dict[str, Endpoint]:
+    """An endpoint for every role of the recipe, in its order; a role without one of its own has that of its default."""
     recipe = benchmarks.recipe(benchmark)
-    missing = [role.name for role in recipe.roles if role.name not in roles]
+    given = {role.name: roles.get(role.name) or roles.get(role.default) for role in recipe.roles}
+    missing = [name for name, endpoint in given.items() if endpoint is None]
     if missing:
         raise errors.RolesUnbound(", ".join(missing))
+    return {name: endpoint for name, endpoint in given.items() if endpoint is not None}
+
+
+def _choose_records(benchmark: str, source: Source, limit: int | None) -> list[tuple[int, str]]:
+    """The records of a launch with their kinds. Two launches at once would use a record twice: the source is locked."""
+    recipe = benchmarks.recipe(benchmark)
     if limit is not None and limit < 1:
         raise errors.NothingToDo
-    now = timezone.now()
-    Source.objects.select_for_update(no_key=True).get(pk=source.pk)  # two launches at once would use a record twice
+    Source.objects.select_for_update(no_key=True).get(pk=source.pk)
     records = queries.records_without_draft(source, benchmark, recipe.kinds)
-    batch = Batch.objects.create(benchmark=benchmark, source=source, created_by=actor, created_at=now)
-    BatchRole.objects.bulk_create(
-        BatchRole(batch=batch, role=role.name, endpoint=roles[role.name]) for role in recipe.roles
-    )
-    chosen = records.values_list("pk", flat=True)
-    drafts = (Draft(batch=batch, record_id=pk) for pk in chosen[:limit].iterator(chunk_size=CHUNK))
-    made = 0
-    for chunk in _chunks(drafts):
-        made += len(Draft.objects.bulk_create(chunk))
-    if not made:
+    chosen = list(records.values_list("pk", "content__kind")[:limit])
+    if not chosen:
         raise errors.NothingToDo
+    return chosen
+
+
+def _new_batch(
+    benchmark: str,
+    source: Source,
+    roles: Mapping[str, Endpoint],
+    setting: Setting,
+    actor: User | None,
+    comparison: Comparison | None = None,
+    arm: str = "",
+) -> Batch:
+    recipe = benchmarks.recipe(benchmark)
+    if setting.prompts and setting.prompts not in recipe.prompt_sets:
+        raise errors.UnknownPrompts(f"{setting.prompts!r}; known: {', '.join(recipe.prompt_sets) or '-'}")
+    known = benchmarks.check_names(benchmark)
+    wanted = known if setting.checks is None else setting.checks
+    if unknown := [name for name in wanted if name not in known]:
+        raise errors.UnknownCheck(f"{', '.join(unknown)}; known: {', '.join(known) or '-'}")
+    batch = Batch.objects.create(
+        benchmark=benchmark,
+        source=source,
+        checks=[name for name in known if name in wanted],
+        prompts=setting.prompts,
+        comparison=comparison,
+        arm=arm,
+        created_by=actor,
+        created_at=timezone.now(),
+    )
+    BatchRole.objects.bulk_create(
+        BatchRole(batch=batch, role=name, endpoint=endpoint) for name, endpoint in roles.items()
+    )
     return batch
+
+
+def _queue_drafts(batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | None) -> None:
+    hands = _deal(batch, records, plan)
+    drafts = (
+        Draft(batch=batch, record_id=pk, preferred=hand) for (pk, _kind), hand in zip(records, hands, strict=True)
+    )
+    for chunk in _chunks(drafts):
+        Draft.objects.bulk_create(chunk)
+
+
+def _deal(batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | None) -> list[list[str]]:
+    """What each record is asked for; the plan, scaled to the batch, is kept with it.
+
+    The seed is of the plan and its records: the same launch anywhere gives the same prompts, and so does a batch beside it.
+    """
+    hands: list[list[str]] = [[] for _ in records]
+    if plan is None:
+        return hands
+    terms = queries.terms(batch.benchmark)
+    kept: dict[str, Any] = {"name": plan.name, "targets": {}, "clusters": {}}
+    try:
+        for task in dict.fromkeys(kind for _pk, kind in records):
+            places = [at for at, (_pk, kind) in enumerate(records) if kind == task]
+            targets = planning.targets_for(plan, task, len(places), terms)
+            seed = json.dumps([batch.benchmark, batch.source.name, task, targets])
+            dealt = planning.deal(targets, len(places), terms, seed=seed)
+            for at, hand in zip(places, dealt, strict=True):
+                hands[at] = list(hand)
+            if targets:
+                kept["targets"][task] = targets
+                kept["clusters"][task] = planning.clusters_of(dealt, terms)
+    except planning.PlanMistake as mistake:
+        raise errors.WrongPlan(str(mistake)) from mistake
+    if not kept["targets"]:
+        raise errors.WrongPlan(", ".join(plan.targets))
+    batch.plan = kept
+    batch.save(update_fields=["plan"])
+    return hands
 
 
 def _chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
@@ -339,7 +460,8 @@ async def _work_on_draft(row: Draft, batch: Batch, gateway: Gateway, bound: Mapp
     try:
         check_tries(row)
         value = await sync_to_async(queries.draft_value)(row)
-        outputs = await recipe.steps[row.step].run(value, models)
+        step = recipe.steps[row.step]
+        outputs = await step.run(value, models) if step.applies(value) else [value]
     except Dropped as reason:
         await sync_to_async(_drop)(row, str(reason))
     except LLMError as error:
@@ -355,13 +477,15 @@ def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
     if not outputs:
         _drop(row, recipe.steps[row.step].name)
         return
-    last = row.step + 1 == len(recipe.steps)
-    if last:
+    following = row.step + 1
+    while following < len(recipe.steps) and not any(map(recipe.steps[following].applies, outputs)):
+        following += 1
+    if following == len(recipe.steps):
         if finish(row, Status.DONE, data=outputs[0].data):
             for output in outputs:
-                _make_version(row, batch, recipe.sample(output))
+                _admit(row, batch, output)
     elif len(outputs) == 1:
-        finish(row, Status.QUEUED, data=outputs[0].data, step=F("step") + 1, tries=0)
+        finish(row, Status.QUEUED, data=outputs[0].data, step=following, tries=0)
     elif finish(row, Status.DONE):
         Draft.objects.bulk_create(
             Draft(
@@ -370,11 +494,22 @@ def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
                 parent=row,
                 sample_id=row.sample_id,
                 version=row.version,
-                step=row.step + 1,
+                step=following,
                 data=output.data,
+                preferred=row.preferred,
             )
             for output in outputs
         )
+
+
+def _admit(row: Draft, batch: Batch, value: DraftValue) -> None:
+    """Put what was made before physicians, unless a check stops it."""
+    made = benchmarks.recipe(batch.benchmark).sample(value)
+    print_ = gate.print_of(batch, made)
+    if gate.examine(row, batch, value, print_):
+        gate.stop(row)
+    else:
+        gate.remember(_make_version(row, batch, made), print_)
 
 
 @transaction.atomic
@@ -403,6 +538,10 @@ def _make_version(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
         title=made.title[:300],
         content=dict(made.content),
         simulated=simulated,
+        prompt=made.prompt[:100],
+        generator=BatchRole.objects.filter(batch=batch).order_by("pk").values_list("endpoint__name", flat=True).first()
+        or "",
+        traps=list(dict.fromkeys(trap for rubric in made.rubrics for trap in rubric.traps)),
         created_at=now,
     )
     Rubric.objects.bulk_create(
@@ -517,9 +656,42 @@ def _queue_next(version: SampleVersion) -> bool:
     if not alive.update(status=Batch.Status.RUNNING, finished_at=None):
         return False
     Draft.objects.create(
-        batch_id=sample.batch_id, record_id=sample.record_id, sample=sample, version=version.number + 1
+        batch_id=sample.batch_id,
+        record_id=sample.record_id,
+        sample=sample,
+        version=version.number + 1,
+        preferred=version.draft.preferred,
     )
     return True
+
+
+# ---------------------------------------------------------------------------------------------- what a check stopped
+
+
+@recorded()  # opening a case is an event
+def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVersion:
+    """Put before physicians what a check had stopped. Raises NotStopped, ReasonMissing, BatchOver (a cancelled one's)."""
+    row = gate.held(draft_id, reason)
+    if row.sample is not None and row.sample.status != Sample.Status.REGENERATING:
+        raise errors.BatchOver
+    value = queries.draft_value(row)
+    made = benchmarks.recipe(row.batch.benchmark).sample(value)
+    gate.decide(row, Draft.Gate.LET_THROUGH, actor, reason)
+    version = _make_version(row, row.batch, made)
+    gate.remember(version, gate.print_of(row.batch, made))
+    return version
+
+
+@transaction.atomic
+def discard_stopped(draft_id: int, *, actor: User | None, reason: str) -> Draft:
+    """Give up for good what a check had stopped; a sample that it was to be the next version of is discarded with it.
+
+    Raises NotStopped, ReasonMissing.
+    """
+    row = gate.held(draft_id, reason)
+    gate.decide(row, Draft.Gate.DISCARDED, actor, reason)
+    Sample.objects.filter(drafts=row, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
+    return row
 
 
 # ---------------------------------------------------------------------------------------------------------- sweeping

@@ -1,18 +1,20 @@
 """Pages of generation: sources, endpoints, batches, samples, releases. Each parses, calls one service or query, answers."""
 
 from functools import partial
+from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.http import FileResponse, HttpRequest, HttpResponse, QueryDict
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
-from generation import archive, benchmarks, exporters, forms, importers, queries, services, tasks, uploads
+from generation import archive, benchmarks, exporters, forms, importers, outcomes, queries, services, tasks, uploads
 from generation import releases as release_services
 from generation.errors import GenerationError, SourceExists
 from generation.models import (
@@ -29,7 +31,8 @@ from generation.models import (
 from generation.paging import keyset
 from generation.work import Work
 from review.access import person, requires
-from review.diffing import words
+from review.blocks import Dialogue, Text, Turn
+from review.diffing import align, words
 from review.permissions import Can, require
 
 Status = Work.Status
@@ -153,21 +156,32 @@ def batch_new(request: HttpRequest) -> HttpResponse:
         return render(request, "generation/batch_new.html", {"choice": chosen})
     benchmark, source = chosen.cleaned_data["benchmark"], chosen.cleaned_data["source"]
     recipe = benchmarks.recipe(benchmark)
-    form = forms.LaunchForm(request.POST if request.method == "POST" else None, recipe=recipe)
+    sent = (request.POST, request.FILES) if request.method == "POST" else ()
+    form = forms.LaunchForm(*sent, benchmark=benchmark)
     if form.is_valid():
+        asked_for: dict[str, Any] = {
+            "benchmark": benchmark,
+            "source": source,
+            "roles": form.roles,
+            "limit": form.cleaned_data["limit"],
+            "setting": form.setting,
+            "actor": person(request),
+        }
         try:
-            made = services.launch_batch(
-                benchmark=benchmark,
-                source=source,
-                roles=form.roles,
-                limit=form.cleaned_data["limit"],
-                actor=person(request),
-            )
+            if form.compared_with is None:
+                made = [services.launch_batch(**asked_for)]
+                there = reverse("generation:batch", args=[made[0].pk])
+            else:
+                prompts = (form.setting.prompts, form.compared_with)
+                comparison = services.launch_comparison(prompts=prompts, **asked_for)
+                made = list(comparison.batches.order_by("arm"))
+                there = reverse("generation:comparison", args=[comparison.pk])
         except GenerationError as error:
             form.add_error(None, str(error))
         else:
-            transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, made.pk))
-            return redirect("generation:batch", made.pk)
+            for batch in made:
+                transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, batch.pk))
+            return redirect(there)
     context = {
         "choice": chosen,
         "form": form,
@@ -206,6 +220,8 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
         "counts": counts,
         "planted": queries.planted(found.benchmark, counts),
+        "plans": queries.plan_against_reached(found),
+        "checked": queries.checked(found),
         "failed": [(draft, calls[f"draft:{draft.pk}"]) for draft in failed],
         "dropped": queries.drafts(found, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],
         "made": keyset(queries.samples(batch=found), request, size=SAMPLES_SHOWN, newest_first=True),
@@ -249,6 +265,148 @@ def batch_retry(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("generation:batch", pk)
 
 
+# ------------------------------------------------------------------------------------------------------------ checks
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def findings(request: HttpRequest, pk: int) -> HttpResponse:
+    """What the checks found in the drafts of a batch, filtered by what the address says."""
+    found = _batch(pk)
+    filters = forms.FindingFilters(request.GET, benchmark=found.benchmark)
+    filters.is_valid()
+    page = keyset(queries.findings(found, **filters.wanted), request, newest_first=True)
+    return render(request, "generation/findings.html", {"batch": found, "filters": filters, "page": page})
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def draft(request: HttpRequest, pk: int) -> HttpResponse:
+    """One draft: what it came to, what checks found, what was decided about it; for a stopped one, the decision."""
+    rows = Draft.objects.select_related("batch", "record", "sample").defer("record__private", "record__content")
+    found = get_object_or_404(rows, pk=pk)
+    version = SampleVersion.objects.filter(draft=found).select_related("sample").first()
+    made = queries.made_by(found) if found.gate or version else None
+    context = {
+        "draft": found,
+        "made": made,
+        "blocks": benchmarks.case_spec(found.batch.benchmark, made, "", found.version).blocks if made else (),
+        "findings": found.findings.select_related("other").order_by("pk"),
+        "events": found.gate_events.select_related("actor").order_by("pk"),
+        "version": version,
+        "form": forms.DecisionForm(),
+        "simulated": BatchRole.objects.filter(batch=found.batch_id, endpoint__simulated=True).exists(),
+        "stopped": found.gate == Draft.Gate.STOPPED,
+    }
+    return render(request, "generation/draft.html", context)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
+    """Put before physicians what a check had stopped."""
+    found = get_object_or_404(Draft, pk=pk)
+    version = services.let_through(found.pk, actor=person(request), reason=request.POST.get("reason", ""))
+    messages.success(request, _("It goes before physicians as %(sample)s.") % {"sample": version.sample.key})
+    return redirect("generation:draft", pk)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def draft_discard(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give up what a check had stopped."""
+    found = get_object_or_404(Draft, pk=pk)
+    services.discard_stopped(found.pk, actor=person(request), reason=request.POST.get("reason", ""))
+    messages.success(request, _("It was discarded."))
+    return redirect("generation:draft", pk)
+
+
+# ----------------------------------------------------------------------------------------------- prompts and attempts
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def attempts(request: HttpRequest) -> HttpResponse:
+    """Attempts to approval by trap, prompt and generator."""
+    asked = request.GET.copy()
+    if not asked.get("benchmark"):
+        asked["benchmark"] = next(iter(benchmarks.names()), "")
+    if not asked.getlist("by"):
+        asked.setlist("by", ["prompt", "generator"])
+    filters = forms.AttemptFilters(asked)
+    if not filters.is_valid():
+        raise Http404
+    by = [name for name in outcomes.BY if name in filters.cleaned_data["by"]]
+    benchmark = filters.cleaned_data["benchmark"]
+    context = {
+        "filters": filters,
+        "by": by,
+        "rows": outcomes.attempts(benchmark, by),
+        "simulated": SampleVersion.objects.filter(sample__benchmark=benchmark, simulated=True).exists(),
+    }
+    return render(request, "generation/attempts.html", context)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def comparisons(request: HttpRequest) -> HttpResponse:
+    """All comparisons of two sets of prompts."""
+    page = keyset(outcomes.comparisons(), request, size=25, newest_first=True)
+    return render(request, "generation/comparisons.html", {"page": page})
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def comparison(request: HttpRequest, pk: int) -> HttpResponse:
+    """One comparison: both batches, their paired counts, and each record with both outcomes."""
+    found = get_object_or_404(outcomes.comparisons(), pk=pk)
+    page = keyset(outcomes.records_of(found), request, size=SAMPLES_SHOWN)
+    context = {
+        "comparison": found,
+        "compared": outcomes.compared(found),
+        "simulated": BatchRole.objects.filter(batch__comparison=found, endpoint__simulated=True).exists(),
+        "page": page,
+        "pairs": outcomes.pairs(found, page.rows),
+    }
+    return render(request, "generation/comparison.html", context)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResponse:
+    """What both sets of prompts made of one record: side by side, the differences marked."""
+    found = get_object_or_404(outcomes.comparisons(), pk=pk)
+    record = get_object_or_404(outcomes.records_of(found).select_related("source"), pk=record_id)
+    [pair] = outcomes.pairs(found, [record])
+    versions = [
+        SampleVersion.objects.select_related("case").prefetch_related("rubrics").get(pk=side.version.pk)
+        if side.version
+        else None
+        for side in pair.sides
+    ]
+    shown = [_turns(version) if version else () for version in versions]
+    context = {
+        "comparison": found,
+        "record": record,
+        "simulated": any(version.simulated for version in versions if version),
+        "sides": list(zip(pair.sides, versions, strict=True)),
+        "aligned": align(shown[0], shown[1]) if all(shown) else (),
+    }
+    return render(request, "generation/comparison_record.html", context)
+
+
+def _turns(version: SampleVersion) -> tuple[Turn, ...]:
+    """A version's text as a model under test sees it, turn by turn."""
+    spec = version.case.frozen
+    turns: list[Turn] = []
+    for block in spec.first_look or spec.blocks:
+        if isinstance(block, Dialogue):
+            turns += block.turns
+        elif isinstance(block, Text):
+            turns.append(Turn(block.title, block.text))
+    return tuple(turns)
+
+
 # ---------------------------------------------------------------------------------------------------------- samples
 
 
@@ -280,6 +438,7 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
         "beside": beside if len(shown) == 2 else None,
         "shown": [(version, version.case.frozen.blocks, _wordings(version)) for version in shown],
         "simulated": any(version.simulated for version in versions),
+        "held": queries.held_of(found),
     }
     return render(request, "generation/sample.html", context)
 

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -65,12 +66,21 @@ def simulated(*faults: str, **options: Any) -> AbstractContextManager[str]:
 # ------------------------------------------------------------------------------------------------------------- files
 
 
+def _own_words(number: int) -> str:
+    """So many words that no two records are taken for one another."""
+    dice = Random(number)
+    return " ".join(f"I note {dice.randrange(10**6)} {dice.choice(('days', 'steps', 'beats'))}." for _ in range(24))
+
+
 def conversation(number: int, **changes: Any) -> dict[str, Any]:
     """A HealthBench record of our own."""
     first, *others = TURNS
     return {
         "prompt_id": str(uuid.UUID(int=number)),
-        "prompt": [{**first, "content": f"This is case {number}. {first['content']}"}, *others],
+        "prompt": [
+            {**first, "content": f"This is case {number}. {first['content']} {_own_words(number)}"},
+            *others,
+        ],
         "rubrics": [],
         "example_tags": [],
         "ideal_completions_data": None,
@@ -86,7 +96,7 @@ def report(number: int, **changes: Any) -> dict[str, Any]:
         "patient_uid": f"{number}-1",
         "PMID": str(number),
         "title": f"Fever {number}",
-        "patient": f"This is the report of patient {number}. {REPORT}",
+        "patient": f"This is the report of patient {number}. {REPORT} {_own_words(number)}",
         "age": [[60.0, "year"]],
         "gender": "M",
         **changes,
@@ -129,7 +139,14 @@ def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
 
 
 def launched(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
-    return services.launch_batch(benchmark="mhb", source=source, roles={"generator": generator}, limit=limit)
+    """A batch without the checks before review, which `tests.generation.test_gate` is about."""
+    return services.launch_batch(
+        benchmark="mhb",
+        source=source,
+        roles={"generator": generator},
+        limit=limit,
+        setting=services.Setting(checks=()),
+    )
 
 
 def generated(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:

@@ -6,10 +6,12 @@ from django import template
 from django.db.models import QuerySet
 
 from evaluation import queries
-from evaluation.charts import Amount, DistributionChart, distribution
+from evaluation.charts import Amount, Bar, BarChart, DistributionChart, bars, distribution
+from evaluation.metrics import wilson
 from evaluation.models import Run
 from generation.models import Release
-from generation.queries import Planted
+from generation.outcomes import Attempts
+from generation.queries import Aim, Planted
 
 register = template.Library()
 
@@ -19,6 +21,28 @@ def distribution_chart(planted: Iterable[Planted], title: str = "") -> Distribut
     """`{% distribution_chart planted title as chart %}`: samples and rubrics over traps, to be drawn by its template."""
     amounts = [Amount(row.label, row.samples, row.rubrics, group=row.cluster) for row in planted]
     return distribution(amounts, name="traps", title=title)
+
+
+@register.simple_tag
+def plan_chart(aims: Iterable[Aim], title: str = "") -> DistributionChart:
+    """`{% plan_chart aims title as chart %}`: what was reached (as samples) beside what was planned (as rubrics)."""
+    amounts = [Amount(aim.label, aim.reached, aim.planned, group=aim.cluster) for aim in aims]
+    return distribution(amounts, name=f"plan-{title}", title=title)
+
+
+@register.simple_tag
+def attempts_chart(rows: Iterable[Attempts]) -> BarChart:
+    """`{% attempts_chart rows as chart %}`: the share of first versions that were approved, with its interval."""
+    drawn = []
+    for row in rows:
+        label = " · ".join(value or "–" for value in row.key)
+        if row.first:
+            low, high = wilson(row.first_approved, row.first)
+            share = row.first_approved / row.first
+            drawn.append(Bar(label, share, low, high, row.first_approved, row.first))
+        else:
+            drawn.append(Bar(label, None))
+    return bars(drawn, name="attempts", title="")
 
 
 @register.simple_tag

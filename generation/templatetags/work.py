@@ -6,6 +6,7 @@ from django import template
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
+from generation import benchmarks
 from generation.benchmarks import module
 
 register = template.Library()
@@ -16,6 +17,8 @@ _SIGNS = {
     "in-review": "primary",
     "regenerating": "running",
     "discarded": "rejected",
+    "stopped": "paused",
+    "let-through": "finished",
 }
 
 
@@ -29,6 +32,18 @@ def sign(status: str) -> str:
 def money(amount: Decimal) -> str:
     """An amount in the currency of the endpoints' prices: two decimals, four where it is below 1."""
     return number_format(amount, 2 if amount >= 1 or not amount else 4)
+
+
+@register.filter
+def percent(share: float) -> str:
+    """A share from 0 to 1 as a percentage; "< 0.1%" for what would be rounded to nothing."""
+    return f"{share:.1%}" if share >= 0.001 or not share else "< 0.1%"
+
+
+@register.simple_tag
+def check_label(benchmark: str, name: str) -> str:
+    """A check in words, as the benchmark calls it."""
+    return gettext(benchmarks.check_label(benchmark, name))
 
 
 @register.simple_tag

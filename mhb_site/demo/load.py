@@ -8,7 +8,7 @@ from django.db import transaction
 
 from evaluation import services as evaluation
 from evaluation.models import Run
-from generation import releases
+from generation import benchmarks, releases
 from generation import services as generation
 from generation.models import Batch, Endpoint, Release, Source
 from review import services as review
@@ -109,7 +109,10 @@ def _source(name: str, format_name: str, path: Path) -> Source:
 
 def _generate(source: Source) -> Batch:
     batch = generation.launch_batch(
-        benchmark="mhb", source=source, roles={"generator": Endpoint.objects.get(name="sim-generator")}
+        benchmark="mhb",
+        source=source,
+        roles={"generator": Endpoint.objects.get(name="sim-generator")},
+        setting=generation.Setting(plan=benchmarks.plan("mhb")),
     )
     generation.work_on_batch(batch.pk)
     return batch

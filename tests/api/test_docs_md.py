@@ -44,7 +44,7 @@ def fits(value: Any, shape: dict[str, Any], where: str) -> None:
             fits(inner, shape["properties"][key], f"{where}.{key}")
     elif isinstance(value, dict):
         for key, inner in value.items():
-            fits(inner, shape["additionalProperties"], f"{where}.{key}")
+            fits(inner, shape.get("additionalProperties", {}), f"{where}.{key}")
     elif "enum" in shape:
         assert value in shape["enum"], where
     else:

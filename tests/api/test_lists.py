@@ -14,8 +14,10 @@ from generation import services as generation
 from generation.models import (
     Batch,
     Call,
+    Comparison,
     Draft,
     Endpoint,
+    Finding,
     Import,
     ImportRefusal,
     Release,
@@ -74,6 +76,8 @@ class World:
             job="batch:1", subject=f"draft:{self.draft.pk}", endpoint=endpoint, model="sim", sent={}, seconds=1.0,
             attempt=1, started_at=now,
         )  # fmt: skip
+        Finding.objects.create(draft=draft, check_name="leak", stops=False, detail="d", created_at=now)
+        Comparison.objects.create(benchmark="mhb", source=source, created_at=now)
         sample = Sample.objects.create(benchmark="mhb", task="dialogue", batch=batch, record=record, created_at=now)
         version = SampleVersion.objects.create(
             sample=sample, number=1, draft=draft, case=case, title="t", content={}, created_at=now
@@ -95,6 +99,8 @@ LISTS: dict[str, Callable[[World], list[Any]]] = {
     "endpoints": lambda world: [],
     "batches": lambda world: [],
     "drafts": lambda world: [world.batch.pk],
+    "findings": lambda world: [world.batch.pk],
+    "comparisons": lambda world: [],
     "calls": lambda world: [world.draft.pk],
     "samples": lambda world: [],
     "cases": lambda world: [],

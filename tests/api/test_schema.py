@@ -16,7 +16,7 @@ from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 
-from generation.models import Sample
+from generation.models import Batch, Comparison, Sample
 from mhb_site.wsgi import application
 from review.models import CalibrationItem, User
 from tests.api.conftest import Api
@@ -93,6 +93,9 @@ def test_nothing_made_from_the_schema_breaks_the_server(api: Api, adela: User, a
     """Requests that fit the schema, against a world with one row of everything, as whoever may."""
     world = World(adela, ana)
     world.grow()
+    pair = Comparison.objects.get()
+    for arm in "AB":
+        Batch.objects.create(benchmark="mhb", source=pair.source, comparison=pair, arm=arm, created_at=world.now)
     opened(2)
     held = take(ana)
     there: dict[str, dict[str, Any]] = {
@@ -101,6 +104,7 @@ def test_nothing_made_from_the_schema_breaks_the_server(api: Api, adela: User, a
         "endpoints": {"name": "e1"},
         "batches": {"id": world.batch.pk},
         "drafts": {"id": world.draft.pk},
+        "comparisons": {"id": pair.pk},
         "samples": {"id": Sample.objects.get().pk},
         "cases": {"id": held.case_id},
         "assignments": {"assignment_id": held.pk},

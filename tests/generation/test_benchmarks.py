@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from generation import benchmarks, errors
-from generation.recipe import read_prompt
+from generation.recipe import read_prompt, read_prompts
 
 FOLDER = {
     "__init__.py": "",
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.plain
 def test_ours() -> None:
     assert "mhb" in benchmarks.names()
     recipe = benchmarks.recipe("mhb")
-    assert [role.name for role in recipe.roles] == ["generator"]
+    assert [role.name for role in recipe.roles] == ["generator", "checker"]
     assert recipe.kinds == {"dialogue", "report"}
     codes = [term.code for term in benchmarks.built_in_terms("mhb")]
     assert len([code for code in codes if len(code) == 1]) == 5
@@ -88,3 +88,17 @@ def test_a_prompt_file(tmp_path: Path) -> None:
     ]
     with pytest.raises(KeyError):
         prompt.messages()
+
+
+def test_a_set_of_prompts_has_its_own_files_and_the_usual_ones(tmp_path: Path) -> None:
+    folder = tmp_path / "toy" / "prompts"
+    (folder / "brief").mkdir(parents=True)
+    (folder / "notes").mkdir()
+    (folder / "hello.md").write_text("version: 7\n=== user\nSay it at length.\n")
+    (folder / "bye.md").write_text("version: 1\n=== user\nGo.\n")
+    (folder / "brief" / "hello.md").write_text("version: 7\n=== user\nSay it.\n")
+    sets = read_prompts(folder, "hello", "bye")
+    assert {name: [prompt.label for prompt in some.values()] for name, some in sets.items()} == {
+        "": ["toy/hello@7", "toy/bye@1"],
+        "brief": ["toy/brief/hello@7", "toy/bye@1"],
+    }

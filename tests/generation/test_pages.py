@@ -336,6 +336,8 @@ def test_a_batch_is_launched_over_what_is_left(
     assert answer["Location"] == reverse("generation:batch", args=[batch.pk])
     assert woken == [("work_on_batch", batch.pk)]
     assert batch.drafts.count() == 2
+    assert batch.plan["name"] == "paper"
+    assert batch.checks == ["identical", "alike", "leak", "answerable"]
     assert admin.get(url).context["left"] == 3
     admin.post(url, {**data, "limit": ""})
     nothing = admin.post(url, data)

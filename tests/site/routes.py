@@ -58,6 +58,7 @@ def address(route: str, world: World) -> str:
         "notice_id": world.notice_id,
         "person_id": world["ana"].pk,
         "pk": world.pk(route),
+        "record_id": world.compared_record_id,
         "rest": "key",
         "review_id": world.review_id,
         "stage": "primary",

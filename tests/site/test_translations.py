@@ -26,7 +26,7 @@ from django.utils.functional import Promise
 from evaluation.errors import EvaluationError
 from evaluation.models import Judgment
 from generation import benchmarks as recipes
-from generation import importers, releases
+from generation import importers, releases, services
 from generation.errors import GenerationError
 from generation.models import Batch, Draft, ReleasedSample
 from mhb_site.errors import OURS
@@ -34,7 +34,7 @@ from review import training
 from review.errors import ReviewError
 from review.models import Review, User
 from review.questions import Question
-from tests.engine import approved, endpoint, evaluated, generated, imported
+from tests.engine import approved, endpoint, evaluated, imported
 from tests.engine import models as models
 from tests.engine import no_long_waits as no_long_waits
 from tests.review.approve import EVIDENCE
@@ -227,7 +227,20 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
     calibration = training.make_item(known, training.suggested(known), actor=adela)
     run = evaluated(release, models, "sim-average")
     source = imported(file("second.jsonl", ours[2:4]), "second")
-    generated(source, endpoint(models))
+    pair = services.launch_comparison(
+        benchmark="mhb",
+        source=imported(file("third.jsonl", ours[2:4]), "third"),
+        roles={"generator": endpoint(models)},
+        prompts=("", "v1"),
+        setting=services.Setting(checks=()),
+    )
+    for batch in pair.batches.all():
+        services.work_on_batch(batch.pk)
+    batch = services.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models)})
+    services.work_on_batch(batch.pk)  # the comparison has made samples of the same text: it is stopped
+    plan = {"name": "paper", "targets": {"dialogue": {"A1": 2}}, "clusters": {"dialogue": {"A": 2}}}
+    Batch.objects.filter(pk=batch.pk).update(plan=plan)
+    stopped = Draft.objects.filter(gate=Draft.Gate.STOPPED).earliest("pk")
     held = take(ana)
     sample = ReleasedSample.objects.earliest("pk").version.sample
     record = source.records.earliest("pk")
@@ -246,7 +259,9 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
         "endpoints": {"name": "sim-judge"},
         "batches": {"pk": Batch.objects.latest("pk").pk},
         "samples": {"pk": sample.pk},
-        "drafts": {"pk": Draft.objects.earliest("pk").pk},
+        "attempts": {},
+        "comparisons": {"pk": pair.pk, "record_id": pair.source.records.earliest("pk").pk},
+        "drafts": {"pk": stopped.pk},
         "releases": {"name": release.name, "version": release.version, "format_name": "csv"},
         "runs": {"pk": run.pk, "judgment_id": Judgment.objects.earliest("pk").pk},
     }

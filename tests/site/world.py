@@ -15,8 +15,12 @@ from evaluation import services as evaluation
 from evaluation.models import Judgment, Run
 from generation import releases, services
 from generation.models import (
+    Batch,
     Call,
+    Comparison,
     Draft,
+    Finding,
+    GateEvent,
     Import,
     ImportRefusal,
     Release,
@@ -107,6 +111,7 @@ class World:
         )
         SourceRecord.objects.create(source=fresh, external_id="1", content={"kind": "dialogue", "turns": TURNS})
         self._generation()
+        self._stopped_and_compared()
         self._past()
         self._in_hand()
         self._measured()
@@ -121,7 +126,8 @@ class World:
         kinds = {
             "runs": self.running_id if route.endswith(("/progress/", "/cancel/")) else self.run_id,
             "batches": self.batch.pk,
-            "drafts": self.failed_draft_id,
+            "drafts": self.failed_draft_id if route.endswith("/calls/") else self.stopped_draft_id,
+            "comparisons": self.comparison_id,
             "samples": self.sample_id,
         }
         return next((number for kind, number in kinds.items() if f"/{kind}/" in route), self.record_id)
@@ -187,6 +193,39 @@ class World:
                 job=self.batch.job, subject=f"draft:{failed.pk}", endpoint=self.judge, model="judge", sent=SENT,
                 text="<b>sorry</b>", seconds=1.2, attempt=attempt, error=error, started_at=now,
             )  # fmt: skip
+
+    def _stopped_and_compared(self) -> None:
+        """A draft that two checks stopped; a comparison with a sample on one side and a failure on the other; a plan."""
+        now = timezone.now()
+        self.batch.plan = {
+            "name": "paper",
+            "targets": {"dialogue": {"A1": 4, "C2": 3, "E1": 1}},
+            "clusters": {"dialogue": {"A": 4, "C": 3, "E": 1}},
+        }
+        self.batch.checks = ["identical", "alike", "leak", "answerable"]
+        self.batch.save()
+        held = next(self._rows)
+        made = sample(20)
+        rubrics = [{"criterion": rubric.criterion, "traps": list(rubric.traps)} for rubric in made.rubrics]
+        held.data = {"content": dict(made.content), "rubrics": rubrics}
+        held.status, held.gate, held.detail = Work.Status.DROPPED, Draft.Gate.STOPPED, "leak: it says so"
+        held.save()
+        Finding.objects.create(draft=held, check_name="leak", stops=True, detail="“it says so”", created_at=now)
+        GateEvent.objects.create(draft=held, kind=Draft.Gate.STOPPED, reason="leak: it says so", at=now)
+        self.stopped_draft_id = held.pk
+
+        pair = Comparison.objects.create(
+            benchmark="mhb", source=self.batch.source, created_by=self["adela"], created_at=now
+        )
+        record = self.batch.source.records.order_by("pk")[0]
+        for arm, prompts in (("A", ""), ("B", "v1")):
+            batch = Batch.objects.create(
+                benchmark="mhb", source=self.batch.source, comparison=pair, arm=arm, prompts=prompts, created_at=now
+            )
+            row = Draft.objects.create(batch=batch, record=record, status=Work.Status.DONE)
+            case = services._make_version(row, batch, sample(40 + (arm == "B"))).case
+            review.withdraw(case.pk, actor=self["adela"], reason="Only compared.")
+        self.comparison_id, self.compared_record_id = pair.pk, record.pk
 
     def _past(self) -> None:
         """Two approved, one rejected that came back, one withdrawn; over three weeks."""

@@ -20,7 +20,15 @@ from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse
 from generation.llm.simulator.script import DEFAULT_ANSWER, Script
 from generation.llm.types import SIMULATOR_FINGERPRINT, Message
 
-MODELS = ("sim-generator", "sim-careful", "sim-average", "sim-reckless", "sim-judge")
+MODELS = (
+    "sim-generator",
+    "sim-careful",
+    "sim-average",
+    "sim-reckless",
+    "sim-judge",
+    "sim-adversary",
+    "sim-judge-obedient",
+)
 REFUSAL = "I'm sorry, but I can't help with that."
 OTHER_SHAPE = '{"result": {"status": "ok", "items": []}}'
 MAX_BODY = 16 * 2**20  # bytes

@@ -1,13 +1,18 @@
-"""generate --benchmark mhb --source NAME --limit N --generator ENDPOINT [--role ROLE=ENDPOINT] [--wait]"""
+"""generate --benchmark mhb --source NAME --limit N --generator ENDPOINT [--role ROLE=ENDPOINT] [--plan FILE.json|paper|none]
+[--prompts SET] [--compare SET] [--skip CHECK] [--wait]"""
 
+import json
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
-from generation import queries, services, tasks
+from generation import benchmarks, queries, services, tasks
 from generation.cli import Step, wait
+from generation.errors import UnknownCheck, WrongPlan
 from generation.models import Batch, Draft
+from generation.recipe import TrapPlan
 from generation.work import Work
 from review.permissions import OPERATOR, Can, require
 
@@ -21,6 +26,12 @@ class Command(Step):
         parser.add_argument("--limit", type=int, help="at most so many records (default: all that are left)")
         parser.add_argument("--generator", help="endpoint for the role 'generator'")
         parser.add_argument("--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="any other role")
+        parser.add_argument("--plan", default="", help="a JSON file of trap targets, a plan's name, or 'none'")
+        parser.add_argument("--prompts", default="", metavar="SET", help="the set of prompts (default: the usual one)")
+        parser.add_argument(
+            "--compare", metavar="SET", help="a second batch over the same records with this set ('' is the usual one)"
+        )
+        parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="leave this check out")
         parser.add_argument("--wait", action="store_true", help="follow it to its end")
 
     def step(self, **options: Any) -> dict[str, Any]:
@@ -31,14 +42,31 @@ class Command(Step):
             if not name:
                 raise CommandError(f"--role wants ROLE=ENDPOINT, not {binding!r}")
             roles[role] = name
-        batch = services.launch_batch(
-            benchmark=options["benchmark"],
-            source=queries.source(options["source"]),
-            roles={role: queries.endpoint(name) for role, name in roles.items()},
-            limit=options["limit"],
-        )
+        benchmark = options["benchmark"]
+        skipped = set(options["skip"])
+        known = benchmarks.check_names(benchmark)
+        if unknown := skipped - set(known):
+            raise UnknownCheck(f"{', '.join(sorted(unknown))}; known: {', '.join(known)}")
+        asked: dict[str, Any] = {
+            "benchmark": benchmark,
+            "source": queries.source(options["source"]),
+            "roles": {role: queries.endpoint(name) for role, name in roles.items()},
+            "limit": options["limit"],
+            "setting": services.Setting(
+                plan=_plan(benchmark, options["plan"]),
+                prompts=options["prompts"],
+                checks=[name for name in known if name not in skipped],
+            ),
+        }
+        if options["compare"] is None:
+            return self._follow(services.launch_batch(**asked), wait_for_it=options["wait"])
+        pair = services.launch_comparison(prompts=(options["prompts"], options["compare"]), **asked)
+        arms = [self._follow(batch, wait_for_it=options["wait"]) for batch in pair.batches.order_by("arm")]
+        return {"comparison": pair.pk, "batches": arms, "failed": sum(arm["failed"] for arm in arms)}
+
+    def _follow(self, batch: Batch, *, wait_for_it: bool) -> dict[str, Any]:
         tasks.wake(tasks.work_on_batch, batch.pk)
-        if options["wait"]:
+        if wait_for_it:
             wait(
                 self,
                 is_over=lambda: not Batch.objects.filter(pk=batch.pk, status=Batch.Status.RUNNING).exists(),
@@ -51,6 +79,8 @@ class Command(Step):
             "drafts": progress.total,
             "done": progress.done,
             "dropped": progress.dropped,
+            "stopped": Draft.objects.filter(batch=batch, gate=Draft.Gate.STOPPED).count(),
+            "plan": batch.plan.get("name", ""),
             "failed": progress.failed,
             "open": progress.queued + progress.running,
             "calls": progress.calls,
@@ -60,3 +90,13 @@ class Command(Step):
                 for row in Draft.objects.filter(batch=batch, status=Work.Status.FAILED).select_related("record")[:20]
             ],
         }
+
+
+def _plan(benchmark: str, said: str) -> TrapPlan | None:
+    """The plan that is named, or in the file. Raises WrongPlan."""
+    if not said.endswith(".json"):
+        return benchmarks.plan(benchmark, said)
+    try:
+        return benchmarks.plan_of(benchmark, json.loads(Path(said).read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
+        raise WrongPlan(f"{said}: {error}") from error

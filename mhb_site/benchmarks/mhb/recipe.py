@@ -14,10 +14,13 @@ from typing import Any, Literal
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict, Field
 
+from generation.checks import leak
 from generation.llm.errors import BrokenReply
 from generation.llm.types import Request
 from generation.recipe import (
+    Check,
     Draft,
+    Finding,
     ModelRole,
     Models,
     NewRubric,
@@ -27,14 +30,17 @@ from generation.recipe import (
     Record,
     Term,
     each,
-    read_prompt,
+    read_prompts,
 )
 from mhb_site.benchmarks.mhb.fencing import as_data
+from mhb_site.benchmarks.mhb.plan import PAPER
 from mhb_site.benchmarks.mhb.taxonomy import subtypes
 
 PROMPTS = Path(__file__).parent / "prompts"
-INJECT_DIALOGUE = read_prompt(PROMPTS / "inject_dialogue.md")
-QUESTION_REPORT = read_prompt(PROMPTS / "question_report.md")
+SETS = read_prompts(PROMPTS, "inject_dialogue", "question_report", "answerable_report")
+INJECT_DIALOGUE = SETS[""]["inject_dialogue"]
+QUESTION_REPORT = SETS[""]["question_report"]
+ANSWERABLE_REPORT = SETS[""]["answerable_report"]
 
 # Our settings: the paper names no limits. They keep a runaway reply from physicians, and the prompts state them.
 MAX_TRAPS = 4
@@ -44,6 +50,11 @@ MAX_FIELD = 1_000  # characters of a criterion and of each text about a trap
 MAX_ADDED_TURNS = 6
 MAX_SPECIALTY = 100
 MAX_GROWTH = 8_000  # characters that an altered conversation may have more than its source
+
+# Of a criterion nearly all must stand in the text to give it away: it names the false element, as the text does. What is true
+# instead has no business there, so that half of it is enough.
+CRITERION_SHARE = 0.85
+WHY_SHARE = 0.5
 
 
 # The docstrings of the shapes go to the generator, as descriptions in the JSON schema of its reply.
@@ -89,6 +100,14 @@ class ReportQuestion(_Strict):
     question: str
     traps: list[Trap]
     rubrics: list[Criterion]
+
+
+class Answerable(_Strict):
+    """Whether the report answers the question, the answer, and the words of the report that give it."""
+
+    answerable: bool
+    answer: str
+    where: str
 
 
 # ------------------------------------------------------------------------------------------------------------- checks
@@ -215,7 +234,7 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
         source = [{"role": turn["role"], "content": turn["content"]} for turn in content["turns"]]
         altered = await models.ask_structured(
             "generator",
-            _request(INJECT_DIALOGUE, draft, source),
+            _request("inject_dialogue", draft, source),
             AlteredDialogue,
             check=partial(check_dialogue, source=source, terms=draft.terms),
         )
@@ -228,7 +247,7 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
     else:
         asked = await models.ask_structured(
             "generator",
-            _request(QUESTION_REPORT, draft, content["text"]),
+            _request("question_report", draft, content["text"]),
             ReportQuestion,
             check=partial(check_report, source=content["text"], terms=draft.terms),
         )
@@ -238,15 +257,22 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
     # The name as it was when the trap was planted: an admin's own terms can be renamed later.
     made["traps"] = [{**trap.model_dump(by_alias=True), "name": known[trap.code].label} for trap in traps]
     kept = [{"criterion": rubric.criterion.strip(), "traps": rubric.traps} for rubric in rubrics]
-    return [replace(draft, data={"content": made, "rubrics": kept})]
+    label = _prompt(draft, "inject_dialogue" if made["task"] == "dialogue" else "question_report").label
+    return [replace(draft, data={"content": made, "rubrics": kept, "prompt": label})]
 
 
-def _request(prompt: Prompt, draft: Draft, source: object) -> Request:
+def _prompt(draft: Draft, name: str) -> Prompt:
+    return SETS[draft.prompts][name]
+
+
+def _request(name: str, draft: Draft, source: object) -> Request:
+    prompt = _prompt(draft, name)
     # Of the record only the text itself goes out: never its grader's rubrics, its ideal completion or its canary.
     messages = prompt.messages(
         taxonomy=_listed(draft.terms),
         source=as_data(source),
         rejected=as_data(_rejected(draft)),
+        preferred=as_data(_preferred(draft)),
         max_traps=str(MAX_TRAPS),
         max_criteria=str(MAX_CRITERIA),
         max_question=str(MAX_QUESTION),
@@ -274,6 +300,64 @@ def _rejected(draft: Draft) -> dict[str, Any] | None:
     return {"version": kept, "reasons": list(draft.reasons)}
 
 
+def _preferred(draft: Draft) -> list[str] | None:
+    """The trap types that the plan would like here; a type that has left the taxonomy since is no longer asked for."""
+    known = subtypes(draft.terms)
+    return [f"{code} {known[code].label}" for code in draft.preferred if code in known] or None
+
+
+async def answerable(draft: Draft, models: Models) -> Sequence[Draft]:
+    """Ask whether the report answers the question after all (MHB-3: it must not)."""
+    content = draft.data["content"]
+    prompt = _prompt(draft, "answerable_report")
+    messages = prompt.messages(report=as_data(content["report"]), question=as_data(content["question"]))
+    found = await models.ask_structured("checker", Request(messages, prompt=prompt.label), Answerable)
+    return [replace(draft, data={**draft.data, "answerable": found.model_dump()})]
+
+
+def _is_to_be_asked(draft: Draft) -> bool:
+    return "answerable" in draft.checks and draft.record.content["kind"] == "report"
+
+
+# ------------------------------------------------------------------------------------------------- checks of what is made
+
+
+def answered_by_the_report(draft: Draft) -> Finding | None:
+    """What the checker said, where it found an answer."""
+    said = draft.data.get("answerable")
+    if not said or not said["answerable"]:
+        return None
+    return Finding("answerable", f"{said['answer'][:MAX_FIELD]} [{said['where'][:MAX_FIELD]}]")
+
+
+def gives_itself_away(draft: Draft) -> Finding | None:
+    """A criterion, or what is true instead of the trap, that stands in the text which models are given."""
+    content = draft.data["content"]
+    if content["task"] == "dialogue":
+        text, source = _spoken(content["turns"]), _spoken(content["source_turns"])
+    else:
+        text, source = content["question"], content["report"]
+    described = [(rubric["criterion"], CRITERION_SHARE) for rubric in draft.data["rubrics"]]
+    described += [(trap["why"], WHY_SHARE) for trap in content["traps"]]
+    for words, share in described:
+        found = leak(words, text, besides=source, share=share)
+        if found is not None:
+            return Finding("leak", f"“{found.words}” ({words})")
+    return None
+
+
+def compared(made: NewSample) -> str:
+    """The text that no two samples may share: what a model under test is given."""
+    content = made.content
+    if made.task == "dialogue":
+        return _spoken(content["turns"])
+    return f"{content['report']}\n{content['question']}"
+
+
+def _spoken(turns: Sequence[Mapping[str, str]]) -> str:
+    return "\n".join(turn["content"] for turn in turns)
+
+
 def sample(draft: Draft) -> NewSample:
     """The finished sample.
 
@@ -291,6 +375,7 @@ def sample(draft: Draft) -> NewSample:
             NewRubric(f"R{number}", rubric["criterion"], tuple(dict.fromkeys(rubric["traps"])))
             for number, rubric in enumerate(draft.data["rubrics"], 1)
         ),
+        prompt=draft.data.get("prompt", ""),
     )
 
 
@@ -304,8 +389,18 @@ RECIPE = Recipe(
     label=_("MHB: hallucination traps"),
     kinds=frozenset({"dialogue", "report"}),
     # The paper: Gemini 2.5 Pro "configured with default hyperparameters", so nothing is set here.
-    roles=(ModelRole("generator", _("Generator: plants the traps and writes the rubrics")),),
-    steps=(each(inject),),
+    roles=(
+        ModelRole("generator", _("Generator: plants the traps and writes the rubrics")),
+        ModelRole("checker", _("Checker: tries to answer the questions on reports"), default="generator"),
+    ),
+    steps=(each(inject), each(answerable, applies=_is_to_be_asked)),
     sample=sample,
     max_versions=3,
+    checks=(
+        Check("leak", _("The text gives its trap away"), gives_itself_away),
+        Check("answerable", _("The report answers the question"), answered_by_the_report),
+    ),
+    compared=compared,
+    plans=(PAPER,),
+    prompt_sets=tuple(name for name in SETS if name),
 )

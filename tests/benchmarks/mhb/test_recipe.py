@@ -251,8 +251,8 @@ def test_prompts_render_with_the_whole_taxonomy_and_no_placeholder_left(draft):
 
 
 def test_every_call_names_its_prompt_file_and_version():
-    assert recipe.INJECT_DIALOGUE.label == "mhb/inject_dialogue@1"
-    assert recipe.QUESTION_REPORT.label == "mhb/question_report@1"
+    assert recipe.INJECT_DIALOGUE.label == "mhb/inject_dialogue@2"
+    assert recipe.QUESTION_REPORT.label == "mhb/question_report@2"
 
 
 def test_dollars_in_a_source_are_data():

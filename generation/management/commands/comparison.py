@@ -1,0 +1,41 @@
+"""comparison NUMBER"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from generation import errors, outcomes
+from generation.cli import Step
+
+
+class Command(Step):
+    help = "What two sets of prompts made of the same records."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("number", type=int)
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        found = outcomes.comparisons().filter(pk=options["number"]).first()
+        if found is None:
+            raise errors.UnknownComparison(str(options["number"]))
+        compared = outcomes.compared(found)
+        return {
+            "comparison": found.pk,
+            "records": outcomes.records_of(found).count(),
+            "arms": [
+                {
+                    "arm": arm.batch.arm,
+                    "batch": arm.batch.pk,
+                    "prompts": arm.batch.prompts,
+                    "samples": arm.samples,
+                    "approved": arm.approved,
+                    "approved_at_once": arm.at_once,
+                    "stopped": arm.stopped,
+                    "calls": arm.calls,
+                    "cost": arm.cost,
+                }
+                for arm in compared.arms
+            ],
+            "only_a": compared.only_a,
+            "only_b": compared.only_b,
+            "chance": compared.chance,
+        }

@@ -1,0 +1,38 @@
+"""stopped [--batch N] | stopped --let-through DRAFT --reason TEXT | stopped --discard DRAFT --reason TEXT"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from generation import services
+from generation.cli import Step
+from generation.models import Draft
+from review.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = "The drafts that a check holds back from physicians; let one through, or discard it."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--batch", type=int, help="of this batch only")
+        decision = parser.add_mutually_exclusive_group()
+        decision.add_argument("--let-through", type=int, metavar="DRAFT")
+        decision.add_argument("--discard", type=int, metavar="DRAFT")
+        parser.add_argument("--reason", default="", help="why; it is kept")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.PRODUCE)
+        if options["let_through"] is not None:
+            made = services.let_through(options["let_through"], actor=None, reason=options["reason"])
+            return {"draft": options["let_through"], "gate": Draft.Gate.LET_THROUGH.value, "sample": made.sample.key}
+        if options["discard"] is not None:
+            row = services.discard_stopped(options["discard"], actor=None, reason=options["reason"])
+            return {"draft": row.pk, "gate": row.gate}
+        held = Draft.objects.filter(gate=Draft.Gate.STOPPED).select_related("record").order_by("pk")
+        if options["batch"] is not None:
+            held = held.filter(batch=options["batch"])
+        return {
+            "stopped": [
+                {"draft": row.pk, "batch": row.batch_id, "record": row.record.external_id, "detail": row.detail}
+                for row in held.defer("data", "record__content", "record__private").iterator()
+            ]
+        }
