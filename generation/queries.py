@@ -149,7 +149,7 @@ class Progress:
 def progress(rows: QuerySet[Any], job: str) -> Progress:
     """Counts of work rows by status, and what the job's calls came to: two queries however many rows there are."""
     counts = dict(rows.order_by().values_list("status").annotate(n=Count("pk")))
-    spent = Call.objects.filter(job=job).aggregate(cost=Sum("cost"), calls=Count("pk"))
+    spent = Call.objects.filter(job=job, hit_of__isnull=True).aggregate(cost=Sum("cost"), calls=Count("pk"))
     return Progress(
         queued=counts.get(Status.QUEUED, 0),
         running=counts.get(Status.RUNNING, 0),

@@ -21,6 +21,7 @@ from generation.models import (
     Draft,
     Endpoint,
     Facet,
+    Lane,
     Release,
     ReleasedRubric,
     ReleasedSample,
@@ -30,6 +31,7 @@ from generation.models import (
     SourceRecord,
 )
 from generation.recipe import NewRubric, NewSample
+from generation.work import lease
 from mhb_site.benchmarks.mhb import simulate, taxonomy
 from review import services as review
 from review.models import User
@@ -48,6 +50,7 @@ TARGETS = ("sim-careful", "sim-average", "sim-reckless")
 def no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that is quick to try again."""
     monkeypatch.setattr("generation.llm.gateway.BACKOFF_BASE", 0.001)
+    monkeypatch.setattr("generation.llm.gates.PAUSE", 0.001)
 
 
 @pytest.fixture(scope="session")
@@ -128,8 +131,8 @@ def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
     return found or services.add_endpoint(name=name, url=url, model=model, **{"concurrency": 16, **fields})
 
 
-def launched(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
-    return services.launch_batch(benchmark="mhb", source=source, roles={"generator": generator}, limit=limit)
+def launched(source: Source, generator: Endpoint, limit: int | None = None, **options: Any) -> Batch:
+    return services.launch_batch(benchmark="mhb", source=source, roles={"generator": generator}, limit=limit, **options)
 
 
 def generated(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
@@ -138,6 +141,12 @@ def generated(source: Source, generator: Endpoint, limit: int | None = None) -> 
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     return batch
+
+
+def held(job: Batch | Run) -> Lane:
+    """A lane that lives on a job, as somebody else's."""
+    now = timezone.now()
+    return Lane.objects.create(job=job.job, until=now + lease(), started_at=now)
 
 
 def approved(source: Source, url: str, physicians: Sequence[User], limit: int | None = None) -> list[Sample]:

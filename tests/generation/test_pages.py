@@ -385,8 +385,8 @@ def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
     assert woken == [("work_on_batch", batch.pk)]
     assert not batch.drafts.filter(status=Status.FAILED).exists()
     assert admin.post(cancel).status_code == 302
-    for url in (cancel, retry):
-        assert admin.post(url).status_code == 409
+    assert admin.post(cancel).status_code == 302, "twice is as good as once"
+    assert admin.post(retry).status_code == 409
     assert admin.post(reverse("generation:batch-cancel", args=[batch.pk + 1])).status_code == 404
 
 

@@ -113,7 +113,15 @@ class MhbModels:
         if model == GENERATOR and heading in _TASKS:
             return _generate(_TASKS[heading], _blocks(messages), seed)
         if model == JUDGE and heading == _heading(protocol.JUDGE.turns[0][1]):
-            return _judge(_blocks(messages), seed)
+            return _json(_judge(_blocks(messages), seed))
+        if model == JUDGE and heading == _heading(protocol.JUDGE_ALL.turns[0][1]):
+            blocks = _blocks(messages)
+            judged = [
+                {"key": each["key"], **_judge({**blocks, "CRITERION": each["criterion"]}, seed)}
+                for each in blocks["CRITERIA"]
+            ]
+            # What the judge does not know it leaves out: null would spoil the whole reply.
+            return _json({"judgments": [each for each in judged if each["criteria_met"] is not None]})
         if model in FALL:
             return _answer(model, "\n".join(message.content for message in messages), seed)
         return None
@@ -282,7 +290,11 @@ def _answer(model: str, text: str, seed: int) -> str | None:
 # -------------------------------------------------------------------------------------------------------------- judge
 
 
-def _judge(blocks: Mapping[str, Any], seed: int) -> str:
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Met if the criterion's good sentence is in the response; the opposite with the chance `JUDGE_ERROR`.
 
     A criterion that no planted trap has is answered with null: that is no verdict, and is recorded as unjudged, not guessed.
@@ -290,14 +302,14 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> str:
     text, response = _flat(blocks["CONTEXT"]) + "\n" + blocks["STIMULUS"], blocks["RESPONSE"]
     found = _scripted(blocks["CRITERION"], planted_in(text))
     if found is None:
-        return json.dumps({"explanation": "The simulated judge does not know this criterion.", "criteria_met": None})
+        return {"explanation": "The simulated judge does not know this criterion.", "criteria_met": None}
     template, at = found
     good = template.criteria[at].good
     met = good in response
     if chance(seed, "judge", _digest(text, response), template.key, str(at)) < JUDGE_ERROR:
         met = not met
     explanation = f"The response {'says' if met else 'does not say'}: “{good}”"
-    return json.dumps({"explanation": explanation, "criteria_met": met}, ensure_ascii=False)
+    return {"explanation": explanation, "criteria_met": met}
 
 
 def _scripted(criterion: str, planted: Sequence[Template]) -> tuple[Template, int] | None:
