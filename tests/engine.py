@@ -1,6 +1,7 @@
 """The engines in tests: own source files, the simulated models over real HTTP, and each step of the loop as one call."""
 
 import json
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -63,6 +64,12 @@ def models() -> Iterator[str]:
 def simulated(*faults: str, **options: Any) -> AbstractContextManager[str]:
     """Simulated models of their own; yields their base URL."""
     return running(make_app([simulate.SCRIPT], **{"seed": SEED, "faults": faults, "retry_after": 0.001, **options}))
+
+
+def served(url: str) -> dict[str, Any]:
+    """What the simulated models at `url` themselves counted."""
+    with urllib.request.urlopen(url.removesuffix("/v1") + "/stats") as answer:
+        return dict(json.load(answer))
 
 
 # ------------------------------------------------------------------------------------------------------------- files
