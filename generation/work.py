@@ -55,7 +55,7 @@ def work_constraints(prefix: str) -> list[models.BaseConstraint]:
 
 
 W = TypeVar("W", bound=Work)
-MAX_TRIES = 5
+MAX_TRIES = 10  # not fewer: a row may also have been in flight beside whatever killed the process
 PULSE = 0.5  # seconds between two signs of life of a lane
 
 

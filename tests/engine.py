@@ -245,7 +245,7 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
             version=version,
             key=f"mhb-{task}-{at:06}",
             task=task,
-            exported={"content": content[task]},
+            exported={"content": _apart(content[task], at)},
         )
         for at, (task, _rubrics) in enumerate(samples)
     )
@@ -261,6 +261,14 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
         for value in values
     )
     return release
+
+
+def _apart(content: dict[str, Any], at: int) -> dict[str, Any]:
+    """The content of one sample among several: no two ask the same."""
+    if "turns" in content:
+        first, *others = content["turns"]
+        return {**content, "turns": [{**first, "content": f"Case {at}. {first['content']}"}, *others]}
+    return {**content, "report": f"Case {at}. {content['report']}"}
 
 
 def _named_traps() -> list[dict[str, str]]:

@@ -230,12 +230,12 @@ def test_what_was_paid_for_is_not_paid_again_and_a_hit_says_so(source: Source, m
     Draft.objects.filter(batch=first).update(status=Status.FAILED)
     Batch.objects.filter(pk=first.pk).update(status=Batch.Status.CANCELLED)  # so that its records are free again
     second = generated(source, generator)
-    assert (second.calls, second.hits, second.cost) == (0, 6, 0)
+    assert (second.calls, second.hits, second.cost) == (0, 6, Decimal(0))
     assert statuses(second) == {Status.DONE: 6}
     paid = {call.pk: call for call in calls(first.job)}
     for hit in calls(second.job):
         of = paid[hit.hit_of_id or 0]
-        assert (hit.attempt, hit.cost, hit.tokens_in, hit.error) == (0, 0, 0, "")
+        assert (hit.attempt, hit.cost, hit.tokens_in, hit.error) == (0, Decimal(0), 0, "")
         assert (hit.text, hit.identity, hit.sent) == (of.text, of.identity, of.sent)
     assert totals_of(second) == totals_of_the_ledger(second)
 

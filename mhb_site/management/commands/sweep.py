@@ -32,7 +32,7 @@ class Command(BaseCommand):
         while not stop.is_set():
             try:
                 sweep()
-            except (OperationalError, InterfaceError) as error:  # the database is away or busy: the next round sees the same rows
+            except (OperationalError, InterfaceError) as error:  # away or busy: the next round sees the same rows
                 log.warning("sweep put off: %s", error)
             close_old_connections()
             stop.wait(options["every"])
