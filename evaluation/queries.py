@@ -12,6 +12,7 @@ from evaluation.metrics import NOTHING, UNJUDGED, Measured, measure, pool
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import FacetView, Protocol, Rate, Rubric, Sample
 from generation import queries as generation_queries
+from generation.jobs import OVER
 from generation.llm.types import Request
 from generation.models import Call, Endpoint, Release, ReleasedSample
 from generation.work import Work
@@ -87,11 +88,11 @@ def is_open(run: Run) -> bool:
 
 
 def runs_to_settle() -> list[int]:
-    """Running runs of which nothing is open any more."""
+    """Runs that have not ended and of which nothing is open any more."""
     waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
     open_rows = [Exists(model.objects.filter(waiting, run=OuterRef("pk"))) for model in (Response, Judgment)]
     return list(
-        Run.objects.filter(~(open_rows[0] | open_rows[1]), status=Run.Status.RUNNING).values_list("pk", flat=True)
+        Run.objects.filter(~(open_rows[0] | open_rows[1])).exclude(status__in=OVER).values_list("pk", flat=True)
     )
 
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from generation import benchmarks, errors
+from generation.jobs import OVER
 from generation.models import (
     Batch,
     Call,
@@ -178,7 +179,7 @@ def batches() -> QuerySet[Batch]:
 def batches_to_settle() -> list[int]:
     """Running batches in which no draft is open any more."""
     is_open = Draft.objects.filter(batch=OuterRef("pk"), status__in=[Status.QUEUED, Status.RUNNING])
-    return list(Batch.objects.filter(~Exists(is_open), status=Batch.Status.RUNNING).values_list("pk", flat=True))
+    return list(Batch.objects.filter(~Exists(is_open)).exclude(status__in=OVER).values_list("pk", flat=True))
 
 
 def calls_of(subject: str) -> QuerySet[Call]:

@@ -571,3 +571,13 @@ def test_no_page_of_releases_does_either(name: str, admin: Client):
         for n in range(12)
     )
     assert counted(admin, reverse(f"generation:{name}", args=args(big))) == few
+
+
+def test_a_batch_that_paused_by_itself_says_why(admin: Client):
+    batch = drafts(2)
+    Batch.objects.filter(pk=batch.pk).update(
+        status=Batch.Status.PAUSED, paused_because="KeyMissing", paused_detail="Variable: OWN_KEY."
+    )
+    page = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    assert "Variable: OWN_KEY." in page
+    assert "paused" in page

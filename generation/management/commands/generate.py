@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation import queries, services, tasks
-from generation.cli import Step, wait
+from generation.cli import Step, add_budget, paused, wait
 from generation.models import Batch, Draft
 from generation.work import Work
 from review.permissions import OPERATOR, Can, require
@@ -21,6 +21,7 @@ class Command(Step):
         parser.add_argument("--limit", type=int, help="at most so many records (default: all that are left)")
         parser.add_argument("--generator", help="endpoint for the role 'generator'")
         parser.add_argument("--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="any other role")
+        add_budget(parser)
         parser.add_argument("--wait", action="store_true", help="follow it to its end")
 
     def step(self, **options: Any) -> dict[str, Any]:
@@ -36,6 +37,9 @@ class Command(Step):
             source=queries.source(options["source"]),
             roles={role: queries.endpoint(name) for role, name in roles.items()},
             limit=options["limit"],
+            budget_money=options["budget"],
+            budget_calls=options["budget_calls"],
+            fresh=options["fresh"],
         )
         tasks.wake(tasks.work_on_batch, batch.pk)
         if options["wait"]:
@@ -46,15 +50,18 @@ class Command(Step):
                 percent=lambda: queries.batch_progress(batch).percent,
             )
         progress = queries.batch_progress(batch)
+        batch.refresh_from_db()
         return {
             "batch": batch.pk,
             "drafts": progress.total,
             "done": progress.done,
             "dropped": progress.dropped,
-            "failed": progress.failed,
+            "failed": progress.failed or paused(batch),
             "open": progress.queued + progress.running,
             "calls": progress.calls,
             "cost": progress.cost,
+            "status": batch.status,
+            "paused": batch.paused_detail,
             "failures": [
                 {"record": row.record.external_id, "error": row.error, "detail": row.detail}
                 for row in Draft.objects.filter(batch=batch, status=Work.Status.FAILED).select_related("record")[:20]
