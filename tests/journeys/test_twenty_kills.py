@@ -23,7 +23,7 @@ SAMPLES, RUBRICS = 500, 3
 CALLS = SAMPLES * (1 + RUBRICS)
 BUDGET = 1_500
 KILLS = 20
-LEASE = 1.5  # seconds; the environment allows no less than five
+LEASE = 1.2  # seconds; the environment allows no less than five
 
 SETUP = """
 from evaluation.services import launch_run
@@ -82,7 +82,7 @@ def test_twenty_kills_amid_two_thousand_calls(site: Site) -> None:
         with workers(site, run) as start:
             pids = [start(), start()]
             for _ in range(KILLS):
-                time.sleep(dice.uniform(0.2, 1.2))
+                time.sleep(dice.uniform(0.1, 0.8))
                 lost_at_most += _kill(site, pids.pop(dice.randrange(2)))
                 pids.append(start())
             site.until("the budget is spent", lambda: site.sql(STATE) == [("paused", "BudgetSpent")])
