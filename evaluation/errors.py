@@ -33,6 +33,12 @@ class NoEndpoints(EvaluationError):
     status = 422
 
 
+class NotPerSample(EvaluationError):
+    """This benchmark's judge decides one rubric at a time."""
+
+    status = 422
+
+
 class RunOver(EvaluationError):
     """This run is over."""
 

@@ -4,40 +4,33 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from generation.jobs import Job, job_constraints
 from generation.models import Call, Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.work import Work, work_constraints
 from review.models import User
 
 
-class Run(models.Model):
+class Run(Job):
     """One evaluation of endpoints on a release, decided by one judge."""
 
-    class Status(models.TextChoices):
-        RUNNING = "running", _("running")
-        FINISHED = "finished", _("finished")
-        CANCELLED = "cancelled", _("cancelled")
+    class Judging(models.TextChoices):
+        PER_RUBRIC = "per-rubric", _("one call per rubric")
+        PER_SAMPLE = "per-sample", _("one call per sample with all its rubrics")
 
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="runs")
     judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="judged_runs")
     endpoints = models.ManyToManyField(Endpoint, through="RunEndpoint", related_name="runs")
     judge_temperature = models.FloatField(null=True, blank=True)
-    status = models.CharField(max_length=10, choices=Status, default=Status.RUNNING)
-    lane_until = models.DateTimeField(null=True, blank=True)  # a worker is on it until then
+    judging = models.CharField(max_length=10, choices=Judging, default=Judging.PER_RUBRIC)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
-    finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(status__in=["running", "finished", "cancelled"]), name="run_status_known"
-            )
+            *job_constraints("run"),
+            models.CheckConstraint(condition=Q(judging__in=["per-rubric", "per-sample"]), name="run_judging_known"),
         ]
         ordering = [F("id").desc()]
-
-    @property
-    def job(self) -> str:
-        return f"run:{self.pk}"
 
     def __str__(self) -> str:
         return f"Run {self.pk}"

@@ -71,12 +71,26 @@ class FacetView:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """How a judge decides on all rubrics of a sample in one call.
+
+    `judge` builds the request from sample, rubrics, variant and response text; `decide` reads (rubric key, decision)
+    pairs out of a reply of `shape`. A rubric on which it decides not at all or several times stays unjudged.
+    """
+
+    judge: Callable[[Sample, Sequence[Rubric], str, str], Request]
+    shape: type[BaseModel]
+    decide: Callable[[Any], Sequence[tuple[str, Decision]]]
+
+
+@dataclass(frozen=True, slots=True)
 class Protocol:
     """How a benchmark is put to models.
 
-    `judge` builds the request that decides one rubric from sample, rubric, variant and response text; a reply must satisfy
-    `shape`, and `decide` reads the verdict out of it. `judge_temperature` is the published setting, used where the run does
-    not say otherwise. `datasets` are the tasks reported side by side, before their pooled rate.
+    `judge` builds the request that decides one rubric from sample, rubric, variant and response text; a reply must
+    satisfy `shape`, and `decide` reads the verdict out of it. `judge_temperature` is the published setting, used where
+    the run does not say otherwise. `whole`: how a run that is set so has all rubrics of a sample decided in one call.
+    `datasets` are the tasks reported side by side, before their pooled rate.
     """
 
     label: str
@@ -88,3 +102,4 @@ class Protocol:
     rate: Rate
     facets: tuple[FacetView, ...]
     judge_temperature: float | None = None
+    whole: Whole | None = None

@@ -1,7 +1,7 @@
 """Everything that is read of runs: progress, rates, and the answers behind every number."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -12,6 +12,7 @@ from evaluation.metrics import NOTHING, UNJUDGED, Measured, measure, pool
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import FacetView, Protocol, Rate, Rubric, Sample
 from generation import queries as generation_queries
+from generation.jobs import OVER
 from generation.llm.types import Request
 from generation.models import Call, Endpoint, Release, ReleasedSample
 from generation.work import Work
@@ -54,6 +55,27 @@ def to_be_judged(row: Judgment) -> tuple[Sample, Rubric, Response]:
     )
 
 
+def to_be_judged_together(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:
+    """What judgments of one response are about; the rubrics under the judgments' numbers, in the order of the release."""
+    wanted = Judgment.objects.filter(pk__in=[row.pk for row in rows])
+    full = list(wanted.select_related("rubric__sample", "response").order_by("rubric__pk"))
+    rubrics = {each.pk: Rubric(each.rubric.key, each.rubric.criterion, tuple(each.rubric.traps)) for each in full}
+    return sample_value(full[0].rubric.sample), rubrics, full[0].response
+
+
+def judgments_to_take(run: Run) -> QuerySet[Judgment]:
+    """The queue of judgments.
+
+    Where the judge decides on a whole sample at once, the first one that is open of each response.
+    """
+    queue = Judgment.objects.filter(run=run).order_by("pk")
+    if run.judging == Run.Judging.PER_RUBRIC:
+        return queue
+    waiting = [Status.QUEUED, Status.RUNNING]
+    earlier = Judgment.objects.filter(response=OuterRef("response"), pk__lt=OuterRef("pk"), status__in=waiting)
+    return queue.filter(~Exists(earlier))
+
+
 def at_temperature(request: Request, temperature: float | None) -> Request:
     """The same request at another temperature."""
     return replace(request, temperature=temperature)
@@ -66,11 +88,11 @@ def is_open(run: Run) -> bool:
 
 
 def runs_to_settle() -> list[int]:
-    """Running runs of which nothing is open any more."""
+    """Runs that have not ended and of which nothing is open any more."""
     waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
     open_rows = [Exists(model.objects.filter(waiting, run=OuterRef("pk"))) for model in (Response, Judgment)]
     return list(
-        Run.objects.filter(~(open_rows[0] | open_rows[1]), status=Run.Status.RUNNING).values_list("pk", flat=True)
+        Run.objects.filter(~(open_rows[0] | open_rows[1])).exclude(status__in=OVER).values_list("pk", flat=True)
     )
 
 

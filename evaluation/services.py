@@ -1,24 +1,25 @@
 """Everything that changes a run."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from functools import partial
 from itertools import islice
-from typing import Any
 
-from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from evaluation import benchmarks, errors, queries
 from evaluation.models import Judgment, Response, Run, RunEndpoint
-from evaluation.protocol import Protocol
+from evaluation.protocol import Decision, Protocol
+from generation import jobs, lanes
+from generation.lanes import AtWork
 from generation.llm.errors import BrokenReply, LLMError
-from generation.llm.gateway import Gateway
-from generation.llm.types import Attempt, Request
+from generation.llm.types import Request
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
-from generation.services import BoundModels, record_attempt
-from generation.work import Work, check_tries, finish, give_back_expired, lane_is_free, lease, run_lane, take
+from generation.work import Work, check_tries, finish, give_back_expired, join, put_back, take
 from review.models import User
 
 Status = Work.Status
@@ -33,21 +34,35 @@ def launch_run(
     judge: Endpoint,
     *,
     judge_temperature: float | None = None,
+    judging: str = Run.Judging.PER_RUBRIC,
+    budget_money: Decimal | None = None,
+    budget_calls: int | None = None,
+    fresh: bool = False,
     actor: User | None = None,
 ) -> Run:
     """Queue one response per sample, endpoint and variant.
 
+    `judging`: one call of the judge per rubric, or one per sample with all its rubrics. `budget_money`, `budget_calls`:
+    what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what has been paid for
+    already.
+
     `judge_temperature` defaults to the judge's own, and where it has none to the published setting; the run keeps it.
-    Raises NoEndpoints.
+    Raises NoEndpoints; NotPerSample where the benchmark has no such judging.
     """
     if not endpoints:
         raise errors.NoEndpoints
     protocol = benchmarks.protocol(release.benchmark)
+    if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
+        raise errors.NotPerSample
     temperatures = (judge_temperature, judge.temperature, protocol.judge_temperature)
     run = Run.objects.create(
         release=release,
         judge=judge,
         judge_temperature=next((setting for setting in temperatures if setting is not None), None),
+        judging=judging,
+        budget_money=budget_money,
+        budget_calls=budget_calls,
+        fresh=fresh,
         created_by=actor,
         created_at=timezone.now(),
     )
@@ -67,75 +82,55 @@ def _responses(run: Run, endpoints: list[Endpoint], protocol: Protocol) -> Itera
 
 
 def work_on_run(run_id: int) -> int:
-    """Work on a run's responses and judgments until none is queued; returns how many. One lane at a time, as a batch."""
-    free = Run.objects.filter(lane_is_free(), pk=run_id, status=Run.Status.RUNNING)
-    if not free.update(lane_until=timezone.now() + lease()):
-        return 0
-    done: int = async_to_sync(_lane)(Run.objects.select_related("release", "judge").get(pk=run_id))
-    Run.objects.filter(pk=run_id).update(lane_until=None)  # its rows that come back are to be taken at once
+    """Work on a run's responses and judgments in a lane until none is queued or its time is up; returns how many."""
+    run = Run.objects.select_related("release", "judge").get(pk=run_id)
+    protocol = benchmarks.protocol(run.release.benchmark)
+    endpoints = {row.endpoint_id: row.endpoint for row in run.tested.select_related("endpoint")}
+
+    def take_rows(lane: AtWork, count: int) -> lanes.Rows:
+        if not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists():
+            return []
+        found: lanes.Rows = []
+        # Judgments first: what has been paid for is brought to its end before more is asked.
+        if not lane.away(run.judge):
+            judgments = take(queries.judgments_to_take(run), count)
+            judge = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
+            found += [(row, partial(judge, row, run, protocol, lane)) for row in judgments]
+        there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
+        if there and len(found) < count:
+            responses = Response.objects.filter(run=run).order_by("pk")
+            if len(there) < len(endpoints):
+                responses = responses.filter(endpoint__in=there)
+            taken = take(responses, count - len(found))
+            found += [(row, partial(_ask, row, protocol, lane, endpoints[row.endpoint_id])) for row in taken]
+        return found
+
+    asked = {**endpoints, run.judge.pk: run.judge}
+    done = lanes.work(run, asked.values(), take_rows, _with_queued_rows().filter(pk=run_id).exists)
     settle_run(run_id)
     return done
 
 
-async def _lane(run: Run) -> int:
-    protocol = benchmarks.protocol(run.release.benchmark)
-    endpoints = {row.endpoint_id: row.endpoint async for row in run.tested.select_related("endpoint")}
-    slots = sum(endpoint.concurrency for endpoint in endpoints.values()) + run.judge.concurrency
-
-    async def on_attempt(_attempt: Attempt) -> None:
-        raise AssertionError("every call of a run names its own ledger")
-
-    async with Gateway(on_attempt=on_attempt) as gateway:
-
-        def take_rows(count: int) -> list[tuple[Work, Callable[[], Awaitable[None]]]]:
-            if not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists():
-                return []
-            # Judgments first: what has been paid for is brought to its end before more is asked.
-            judgments = take(Judgment.objects.filter(run=run).order_by("pk"), count)
-            found: list[tuple[Work, Callable[[], Awaitable[None]]]] = [
-                (row, partial(_judge, row, run, protocol, gateway)) for row in judgments
-            ]
-            if len(found) < count:
-                responses = take(Response.objects.filter(run=run).order_by("pk"), count - len(found))
-                found += [(row, partial(_ask, row, run, protocol, gateway, endpoints)) for row in responses]
-            return found
-
-        return await run_lane(take_rows, slots=slots, alive=partial(_run_alive, run.pk))
-
-
-def _run_alive(run_id: int) -> None:
-    Run.objects.filter(pk=run_id).update(lane_until=timezone.now() + lease())
-
-
-async def _ask(
-    row: Response, run: Run, protocol: Protocol, gateway: Gateway, endpoints: Mapping[int, Endpoint]
-) -> None:
-    endpoint = endpoints[row.endpoint_id]
-    calls: list[int] = []
-
-    async def ledger(attempt: Attempt) -> None:
-        call = await sync_to_async(record_attempt)(
-            attempt, endpoint=endpoint, job=run.job, subject=f"response:{row.pk}"
-        )
-        calls.append(call.pk)
-
+async def _ask(row: Response, protocol: Protocol, lane: AtWork, endpoint: Endpoint) -> None:
+    models = lane.models({"target": endpoint}, row)
     try:
         check_tries(row)
         sample = queries.sample_value(await ReleasedSample.objects.aget(pk=row.sample_id))
         ask = next(ask for ask in protocol.ask(sample) if ask.variant == row.variant)
-        reply = await gateway.ask(endpoint.settings, Request(messages=ask.messages), on_attempt=ledger)
+        reply = await models.ask("target", Request(messages=ask.messages))
         if not reply.text.strip():
             raise BrokenReply("The reply is empty.")
+    except lanes.NOT_ITS_FAULT:
+        raise
     except LLMError as error:
-        await sync_to_async(_keep_response)(row, Status.FAILED, error=error.kind, detail=str(error))
+        await lane.do(partial(_keep_response, row, Status.FAILED, error=error.kind, detail=str(error)))
     else:
-        await sync_to_async(_keep_response)(
-            row, Status.DONE, text=reply.text, reasoning=reply.reasoning, call_id=calls[-1]
-        )
+        said = {"text": reply.text, "reasoning": reply.reasoning, "call_id": models.lines[-1]}
+        await lane.do(partial(_keep_response, row, Status.DONE, **said))
 
 
 @transaction.atomic
-def _keep_response(row: Response, status: Work.Status, **fields: Any) -> None:
+def _keep_response(row: Response, status: Work.Status, **fields: object) -> None:
     """Store a response together with its judgments: queued, or unjudged from the start where nothing was said."""
     if not finish(row, status, **fields):
         return
@@ -148,44 +143,101 @@ def _keep_response(row: Response, status: Work.Status, **fields: Any) -> None:
     )
 
 
-async def _judge(row: Judgment, run: Run, protocol: Protocol, gateway: Gateway) -> None:
-    models = BoundModels(gateway, {"judge": run.judge}, run.job, f"judgment:{row.pk}")
+async def _judge(row: Judgment, run: Run, protocol: Protocol, lane: AtWork) -> None:
+    models = lane.models({"judge": run.judge}, row)
     try:
         check_tries(row)
         sample, rubric, response = await sync_to_async(queries.to_be_judged)(row)
         request = protocol.judge(sample, rubric, response.variant, response.text)
-        if request.temperature is None:
-            request = queries.at_temperature(request, run.judge_temperature)
-        said = await models.ask_structured("judge", request, protocol.shape)
+        said = await models.ask_structured("judge", _at_temperature(request, run), protocol.shape)
+    except lanes.NOT_ITS_FAULT:
+        raise
     except LLMError as error:
-        await sync_to_async(finish)(row, Status.FAILED, error=error.kind, detail=str(error))
+        await lane.do(partial(finish, row, Status.FAILED, error=error.kind, detail=str(error)))
     else:
-        decision = protocol.decide(said)
-        await sync_to_async(finish)(row, Status.DONE, verdict=decision.verdict, explanation=decision.explanation)
+        await lane.do(partial(_keep_decision, row, protocol.decide(said)))
+
+
+def _at_temperature(request: Request, run: Run) -> Request:
+    return request if request.temperature is not None else queries.at_temperature(request, run.judge_temperature)
+
+
+def _keep_decision(row: Judgment, decision: Decision) -> bool:
+    return finish(row, Status.DONE, verdict=decision.verdict, explanation=decision.explanation)
+
+
+async def _judge_sample(row: Judgment, run: Run, protocol: Protocol, lane: AtWork) -> None:
+    """Decide all rubrics of a response that wait for it in one call; `row` is the first of them, the others come along."""
+    models = lane.models({"judge": run.judge}, row)
+    whole = protocol.whole
+    if whole is None:
+        raise errors.NotPerSample
+    rows = await sync_to_async(join)(row, Judgment.objects.filter(response=row.response_id).exclude(pk=row.pk))
+    rows = [row, *rows]
+    try:
+        check_tries(row)
+        sample, rubrics, response = await sync_to_async(queries.to_be_judged_together)(rows)
+        request = whole.judge(sample, list(rubrics.values()), response.variant, response.text)
+        said = await models.ask_structured("judge", _at_temperature(request, run), whole.shape)
+    except lanes.NOT_ITS_FAULT:
+        await lane.do(partial(_each, [partial(put_back, other) for other in rows[1:]]))
+        raise
+    except LLMError as error:
+        failed = {"error": error.kind, "detail": str(error)}
+        await lane.do(partial(_each, [partial(finish, each, Status.FAILED, **failed) for each in rows]))
+    else:
+        found: dict[str, list[Decision]] = defaultdict(list)
+        for key, decision in whole.decide(said):
+            found[key].append(decision)
+        ends = [partial(_keep_found, each, found[rubrics[each.pk].key]) for each in rows]
+        await lane.do(partial(_each, ends))
+
+
+def _each(works: Sequence[Callable[[], object]]) -> None:
+    for work in works:
+        work()
+
+
+def _keep_found(row: Judgment, found: Sequence[Decision]) -> None:
+    """Keep the one decision on a rubric; none or several leave it unjudged."""
+    if len(found) == 1:
+        _keep_decision(row, found[0])
+    else:
+        detail = f"The reply decides {len(found)} times on this rubric."
+        finish(row, Status.FAILED, error=BrokenReply.__name__, detail=detail)
 
 
 @transaction.atomic
 def settle_run(run_id: int) -> None:
-    """Mark a run finished when nothing of it is open any more, and running again when something is."""
-    run = Run.objects.select_for_update().get(pk=run_id)
-    if run.status == Run.Status.CANCELLED:
-        return
-    if queries.is_open(run):
-        run.status, run.finished_at = Run.Status.RUNNING, None
-    else:
-        run.finished_at = run.finished_at or timezone.now()
-        run.status, run.lane_until = Run.Status.FINISHED, None
-    run.save(update_fields=["status", "finished_at", "lane_until"])
+    """Mark a run finished when nothing of it is open any more, and running again when something is; a pause stays a pause."""
+    run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
+    jobs.settle(run, is_open=queries.is_open(run))
+
+
+def pause_run(run_id: int) -> Run:
+    """Start no further call of a run; what is in flight is kept. Raises JobOver."""
+    return jobs.pause(Run, run_id)
+
+
+def resume_run(run_id: int) -> Run:
+    """Go on with a paused run, its endpoints included. Raises JobOver, BudgetTooSmall."""
+    run = jobs.resume(Run, run_id)
+    lanes.open_again(Endpoint.objects.filter(Q(pk=run.judge_id) | Q(runs=run)))
+    return run
+
+
+def set_run_budget(run_id: int, *, money: Decimal | None, calls: int | None) -> Run:
+    """Give a run another budget; one that had paused for want of it goes on. Raises JobOver, BudgetTooSmall."""
+    return jobs.set_budget(Run, run_id, money=money, calls=calls)
 
 
 @transaction.atomic
 def cancel_run(run_id: int) -> Run:
-    """Take nothing further of this run; what was said and judged stays. Raises RunOver when it has ended."""
-    run = Run.objects.select_for_update().get(pk=run_id)
-    if run.status != Run.Status.RUNNING:
+    """Take nothing further of this run; what was said and judged stays. Raises RunOver when it is finished."""
+    run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
+    if run.status == Run.Status.FINISHED:
         raise errors.RunOver
-    run.status, run.finished_at, run.lane_until = Run.Status.CANCELLED, timezone.now(), None
-    run.save(update_fields=["status", "finished_at", "lane_until"])
+    jobs.cancel(run)
     return run
 
 
@@ -207,11 +259,20 @@ def retry_failed(run_id: int) -> int:
 
 
 def sweep() -> list[int]:
-    """Give back what died with its holder, and say which runs have work that no worker is on."""
+    """Give back what died with its holder, and say which runs have work that no worker is on, each as often as it may
+    have a lane."""
     give_back_expired(Response)
     give_back_expired(Judgment)
     for run_id in queries.runs_to_settle():
         settle_run(run_id)
+    return lanes.due(_with_queued_rows())
+
+
+def run_waits(run_id: int) -> bool:
+    """Whether a running run has queued rows and may have another lane now."""
+    return bool(lanes.due(_with_queued_rows().filter(pk=run_id)))
+
+
+def _with_queued_rows() -> QuerySet[Run]:
     queued = [Exists(model.objects.filter(run=OuterRef("pk"), status=Status.QUEUED)) for model in (Response, Judgment)]
-    idle = Run.objects.filter(lane_is_free(), queued[0] | queued[1], status=Run.Status.RUNNING)
-    return list(idle.values_list("pk", flat=True))
+    return Run.objects.filter(queued[0] | queued[1])

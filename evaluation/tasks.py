@@ -3,8 +3,11 @@
 from celery import shared_task
 
 from evaluation import services
+from generation.tasks import wake
 
 
 @shared_task
 def work_on_run(run_id: int) -> None:
     services.work_on_run(run_id)
+    if services.run_waits(run_id):  # its time was up
+        wake(work_on_run, run_id)

@@ -5,6 +5,7 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -12,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from generation import queries
 from generation.errors import GenerationError
+from generation.jobs import Job
 from review.errors import ReviewError
 
 POLL = 0.3  # seconds
@@ -66,6 +68,18 @@ def _readable(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {_readable(entry)}" for key, entry in value.items())
     return str(value)
+
+
+def add_budget(parser: ArgumentParser) -> None:
+    """The options of a command that launches a job."""
+    parser.add_argument("--budget", type=Decimal, metavar="MONEY", help="start no call once so much is spent")
+    parser.add_argument("--budget-calls", type=int, metavar="N", help="make no more than N calls")
+    parser.add_argument("--fresh", action="store_true", help="ask anew what has been paid for already")
+
+
+def paused(job: Job) -> int:
+    """1 where a job did not go on by itself, for the exit code."""
+    return int(job.status == Job.Status.PAUSED)
 
 
 def wait(step: Step, *, is_over: Callable[[], bool], work: Callable[[], object], percent: Callable[[], int]) -> None:

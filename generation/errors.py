@@ -87,7 +87,19 @@ class NothingNew(GenerationError):
     status = 409
 
 
-class BatchOver(GenerationError):
+class JobOver(GenerationError):
+    """This batch or run is over."""
+
+    status = 409
+
+
+class BudgetTooSmall(GenerationError):
+    """This budget allows no further call."""
+
+    status = 409
+
+
+class BatchOver(JobOver):
     """This batch is over."""
 
     status = 409

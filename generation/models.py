@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from generation.jobs import Job, job_constraints
 from generation.llm.types import ModelSettings
 from generation.work import Work, work_constraints
 from review.models import Case, User
@@ -91,6 +92,8 @@ class Endpoint(models.Model):
     price_out = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     concurrency = models.PositiveSmallIntegerField(default=8)
     timeout = models.FloatField(default=120)
+    rpm = models.PositiveIntegerField(null=True, blank=True)  # requests a minute; null: no limit
+    tpm = models.PositiveIntegerField(null=True, blank=True)  # tokens a minute
     simulated = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -99,6 +102,10 @@ class Endpoint(models.Model):
             models.CheckConstraint(condition=Q(concurrency__gte=1), name="endpoint_concurrency_positive"),
             models.CheckConstraint(condition=Q(price_in__gte=0, price_out__gte=0), name="endpoint_prices_not_negative"),
             models.CheckConstraint(condition=Q(timeout__gt=0), name="endpoint_timeout_positive"),
+            models.CheckConstraint(
+                condition=(Q(rpm__isnull=True) | Q(rpm__gte=1)) & (Q(tpm__isnull=True) | Q(tpm__gte=1)),
+                name="endpoint_rates_positive",
+            ),
         ]
         ordering = ["name"]
 
@@ -136,11 +143,48 @@ class Endpoint(models.Model):
             price_out=self.price_out,
             concurrency=self.concurrency,
             timeout=self.timeout,
+            rpm=self.rpm,
+            tpm=self.tpm,
         )
 
 
+class EndpointState(models.Model):
+    """What the lanes know together of an endpoint: how long it is to be left alone, and why; whether it is down.
+
+    `openings`: the pauses in a row that its failures have cost; `bears`: the share of its concurrency that it was found
+    to bear.
+    """
+
+    endpoint = models.OneToOneField(Endpoint, on_delete=models.CASCADE, primary_key=True, related_name="state")
+    blocked_until = models.DateTimeField(null=True, blank=True)
+    because = models.CharField(max_length=64, blank=True)
+    detail = models.TextField(blank=True)
+    openings = models.PositiveSmallIntegerField(default=0)
+    down_since = models.DateTimeField(null=True, blank=True)
+    bears = models.FloatField(default=1.0)
+
+
+class Lane(models.Model):
+    """A worker's hold on a job, good until `until` and renewed every moment.
+
+    `flying`: calls that it may have started and that are not in the ledger yet. `holds`: endpoint -> [what it wishes
+    for, what it may have at once]; the sum of what all living lanes hold of an endpoint never exceeds the endpoint's
+    concurrency.
+    """
+
+    job = models.CharField(max_length=40, db_index=True)
+    until = models.DateTimeField()
+    flying = models.PositiveIntegerField(default=0)
+    holds = models.JSONField(default=dict)
+    started_at = models.DateTimeField()
+
+
 class Call(models.Model):
-    """One HTTP attempt at a model: the ledger. `job` (``batch:7``, ``run:3``) and `subject` (``draft:12``) say what for."""
+    """One HTTP attempt at a model: the ledger. `job` (``batch:7``, ``run:3``) and `subject` (``draft:12``) say what for.
+
+    `identity` is the content hash of what was asked. A line with `hit_of` is no attempt: its reply had been paid for under that
+    line. `repeated`: the row had been taken before by a worker that was lost, so this may have been asked for already.
+    """
 
     job = models.CharField(max_length=40)
     subject = models.CharField(max_length=40)
@@ -162,10 +206,17 @@ class Call(models.Model):
     detail = models.TextField(blank=True)
     http_status = models.PositiveSmallIntegerField(null=True, blank=True)
     simulated = models.BooleanField(default=False)
+    identity = models.CharField(max_length=64, blank=True)
+    hit_of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="hits")
+    repeated = models.BooleanField(default=False)
     started_at = models.DateTimeField()
 
     class Meta:
-        indexes = [models.Index(fields=["job", "id"]), models.Index(fields=["subject", "id"])]
+        indexes = [
+            models.Index(fields=["job", "id"]),
+            models.Index(fields=["subject", "id"]),
+            models.Index(fields=["identity", "id"], name="call_identity", condition=Q(hit_of__isnull=True, error="")),
+        ]
 
 
 class Comparison(models.Model):
@@ -180,22 +231,15 @@ class Comparison(models.Model):
         ordering = [F("id").desc()]
 
 
-class Batch(models.Model):
+class Batch(Job):
     """One launch of a recipe over records, with endpoints bound to its roles.
 
     `plan`: {} or {"name", "targets": task -> subtype -> samples, "clusters": task -> cluster -> samples}, scaled to the
     batch. `checks`: the names of those that are made. `prompts`: the set of prompt files, "" for the usual one.
     """
 
-    class Status(models.TextChoices):
-        RUNNING = "running", _("running")
-        FINISHED = "finished", _("finished")
-        CANCELLED = "cancelled", _("cancelled")
-
     benchmark = models.CharField(max_length=64)
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="batches")
-    status = models.CharField(max_length=10, choices=Status, default=Status.RUNNING)
-    lane_until = models.DateTimeField(null=True, blank=True)  # a worker is on it until then
     plan = models.JSONField(default=dict, blank=True)
     checks = models.JSONField(default=list, blank=True)
     prompts = models.CharField(max_length=64, blank=True)
@@ -203,13 +247,10 @@ class Batch(models.Model):
     arm = models.CharField(max_length=1, blank=True)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
-    finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(status__in=["running", "finished", "cancelled"]), name="batch_status_known"
-            ),
+            *job_constraints("batch"),
             models.UniqueConstraint(fields=["comparison", "arm"], name="batch_arm_once"),
             models.CheckConstraint(
                 condition=Q(comparison__isnull=True, arm="") | Q(comparison__isnull=False, arm__in=["A", "B"]),
@@ -217,10 +258,6 @@ class Batch(models.Model):
             ),
         ]
         ordering = [F("id").desc()]
-
-    @property
-    def job(self) -> str:
-        return f"batch:{self.pk}"
 
 
 class BatchRole(models.Model):

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from generation import benchmarks, errors
+from generation.jobs import OVER
 from generation.models import (
     Batch,
     Call,
@@ -155,7 +156,7 @@ class Progress:
 def progress(rows: QuerySet[Any], job: str) -> Progress:
     """Counts of work rows by status, and what the job's calls came to: two queries however many rows there are."""
     counts = dict(rows.order_by().values_list("status").annotate(n=Count("pk")))
-    spent = Call.objects.filter(job=job).aggregate(cost=Sum("cost"), calls=Count("pk"))
+    spent = Call.objects.filter(job=job, hit_of__isnull=True).aggregate(cost=Sum("cost"), calls=Count("pk"))
     return Progress(
         queued=counts.get(Status.QUEUED, 0),
         running=counts.get(Status.RUNNING, 0),
@@ -184,7 +185,7 @@ def batches() -> QuerySet[Batch]:
 def batches_to_settle() -> list[int]:
     """Running batches in which no draft is open any more."""
     is_open = Draft.objects.filter(batch=OuterRef("pk"), status__in=[Status.QUEUED, Status.RUNNING])
-    return list(Batch.objects.filter(~Exists(is_open), status=Batch.Status.RUNNING).values_list("pk", flat=True))
+    return list(Batch.objects.filter(~Exists(is_open)).exclude(status__in=OVER).values_list("pk", flat=True))
 
 
 def calls_of(subject: str) -> QuerySet[Call]:

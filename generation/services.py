@@ -2,29 +2,27 @@
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
-from pydantic import BaseModel
 
-from generation import benchmarks, errors, formats, gate, importers, planning, queries
+from generation import benchmarks, errors, formats, gate, importers, jobs, lanes, planning, queries
 from generation.importers.base import Refusal, Row, WrongFormat
+from generation.lanes import AtWork, BoundModels
 from generation.llm.errors import GivenUp, LLMError
-from generation.llm.gateway import Gateway
-from generation.llm.types import Attempt, Reply, Request
 from generation.models import (
     Batch,
     BatchRole,
-    Call,
     Comparison,
     Draft,
     Endpoint,
@@ -39,7 +37,7 @@ from generation.models import (
 )
 from generation.recipe import Draft as DraftValue
 from generation.recipe import Dropped, NewSample, TrapPlan
-from generation.work import Work, check_tries, finish, give_back_expired, lane_is_free, lease, run_lane, take
+from generation.work import Work, check_tries, finish, give_back_expired, lease, take
 from review import queries as review_queries
 from review import services as review_services
 from review.machine import State
@@ -48,7 +46,6 @@ from review.settling import SettledRubric
 from review.trail import recorded
 
 log = logging.getLogger(__name__)
-T = TypeVar("T", bound=BaseModel)
 Status = Work.Status
 
 CHUNK = 500  # rows per transaction of an import: one commit a row would take minutes, one for all would hold the writer
@@ -187,70 +184,6 @@ def change_endpoint(endpoint: Endpoint, **fields: Any) -> Endpoint:
     return endpoint
 
 
-def record_attempt(attempt: Attempt, *, endpoint: Endpoint, job: str, subject: str) -> Call:
-    """Write one HTTP attempt into the ledger, before anything is made of it.
-
-    An endpoint that answers as a simulator is marked so, whatever it was called when it was made.
-    """
-    reply = attempt.reply
-    if reply and reply.simulated and not endpoint.simulated:
-        Endpoint.objects.filter(pk=endpoint.pk).update(simulated=True)
-        endpoint.simulated = True
-    usage = reply.usage if reply else None
-    return Call.objects.create(
-        job=job,
-        subject=subject,
-        endpoint=endpoint,
-        model=(reply.model if reply and reply.model else attempt.settings.model),
-        prompt=attempt.request.prompt,
-        sent=dict(attempt.sent),
-        text=reply.text if reply else "",
-        reasoning=reply.reasoning if reply else "",
-        finish_reason=reply.finish_reason if reply else "",
-        tokens_in=usage.tokens_in if usage else 0,
-        tokens_out=usage.tokens_out if usage else 0,
-        tokens_cached=usage.tokens_cached if usage else 0,
-        tokens_reasoning=usage.tokens_reasoning if usage else 0,
-        cost=usage.cost(attempt.settings) if usage else 0,
-        seconds=attempt.seconds,
-        attempt=attempt.number,
-        error=attempt.error,
-        detail=attempt.detail,
-        http_status=attempt.http_status,
-        simulated=bool(reply and reply.simulated),
-        started_at=attempt.started_at,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class BoundModels:
-    """`generation.recipe.Models` for one row of work: roles bound to endpoints, every attempt in the ledger."""
-
-    gateway: Gateway
-    endpoints: Mapping[str, Endpoint]
-    job: str
-    subject: str
-
-    async def ask(self, role: str, request: Request) -> Reply:
-        endpoint = self.endpoints[role]
-        return await self.gateway.ask(endpoint.settings, request, on_attempt=self._ledger(endpoint))
-
-    async def ask_structured(
-        self, role: str, request: Request, shape: type[T], *, check: Callable[[T], None] | None = None
-    ) -> T:
-        endpoint = self.endpoints[role]
-        _reply, value = await self.gateway.ask_structured(
-            endpoint.settings, request, shape, check=check, on_attempt=self._ledger(endpoint)
-        )
-        return value
-
-    def _ledger(self, endpoint: Endpoint) -> Callable[[Attempt], Awaitable[None]]:
-        async def write(attempt: Attempt) -> None:
-            await sync_to_async(record_attempt)(attempt, endpoint=endpoint, job=self.job, subject=self.subject)
-
-        return write
-
-
 # ---------------------------------------------------------------------------------------------------------- batches
 
 
@@ -259,11 +192,16 @@ class Setting:
     """How a batch is to be made, besides its models.
 
     `plan`: which traps are wanted how often. `prompts`: the set of prompt files. `checks`: None stands for all there are.
+    `budget_money`, `budget_calls`: what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what
+    has been paid for already.
     """
 
     plan: TrapPlan | None = None
     prompts: str = ""
     checks: Sequence[str] | None = None
+    budget_money: Decimal | None = None
+    budget_calls: int | None = None
+    fresh: bool = False
 
 
 @transaction.atomic
@@ -360,6 +298,9 @@ def _new_batch(
         source=source,
         checks=[name for name in known if name in wanted],
         prompts=setting.prompts,
+        budget_money=setting.budget_money,
+        budget_calls=setting.budget_calls,
+        fresh=setting.fresh,
         comparison=comparison,
         arm=arm,
         created_by=actor,
@@ -416,47 +357,28 @@ def _chunks(rows: Iterator[Any]) -> Iterator[list[Any]]:
 
 
 def work_on_batch(batch_id: int) -> int:
-    """Work on a batch's drafts until none is queued; returns how many were worked on.
+    """Work on a batch's drafts in a lane until none is queued or its time is up; returns how many were worked on."""
+    batch = Batch.objects.get(pk=batch_id)
+    roles = BatchRole.objects.filter(batch=batch).select_related("endpoint")
+    bound = {role.role: role.endpoint for role in roles}
+    drafts = Draft.objects.filter(batch=batch)
 
-    One lane at a time: while another lives there is nothing to do here. Workers are woken more often than needed, and two
-    lanes would ask an endpoint twice as much at once as its `concurrency` allows.
-    """
-    free = Batch.objects.filter(lane_is_free(), pk=batch_id, status=Batch.Status.RUNNING)
-    if not free.update(lane_until=timezone.now() + lease()):
-        return 0
-    done: int = async_to_sync(_lane)(Batch.objects.get(pk=batch_id))
-    Batch.objects.filter(pk=batch_id).update(lane_until=None)  # its rows that come back are to be taken at once
+    def take_rows(lane: AtWork, count: int) -> lanes.Rows:
+        stopped = not Batch.objects.filter(pk=batch.pk, status=Batch.Status.RUNNING).exists()
+        if stopped or any(lane.away(endpoint) for endpoint in bound.values()):
+            return []
+        return [
+            (row, partial(_work_on_draft, row, batch, lane.models(bound, row)))
+            for row in take(drafts.order_by("pk"), count)
+        ]
+
+    done = lanes.work(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
     settle_batch(batch_id)
     return done
 
 
-async def _lane(batch: Batch) -> int:
-    bound = {
-        role.role: role.endpoint async for role in BatchRole.objects.filter(batch=batch).select_related("endpoint")
-    }
-    slots = max((endpoint.concurrency for endpoint in bound.values()), default=1)
-
-    async def on_attempt(_attempt: Attempt) -> None:
-        raise AssertionError("every call of a batch names its own ledger")
-
-    async with Gateway(on_attempt=on_attempt) as gateway:
-
-        def take_rows(count: int) -> list[tuple[Work, Callable[[], Awaitable[None]]]]:
-            if not Batch.objects.filter(pk=batch.pk, status=Batch.Status.RUNNING).exists():
-                return []
-            rows = take(Draft.objects.filter(batch=batch).order_by("pk"), count)
-            return [(row, partial(_work_on_draft, row, batch, gateway, bound)) for row in rows]
-
-        return await run_lane(take_rows, slots=slots, alive=partial(_batch_alive, batch.pk))
-
-
-def _batch_alive(batch_id: int) -> None:
-    Batch.objects.filter(pk=batch_id).update(lane_until=timezone.now() + lease())
-
-
-async def _work_on_draft(row: Draft, batch: Batch, gateway: Gateway, bound: Mapping[str, Endpoint]) -> None:
+async def _work_on_draft(row: Draft, batch: Batch, models: BoundModels) -> None:
     recipe = benchmarks.recipe(batch.benchmark)
-    models = BoundModels(gateway, bound, batch.job, f"draft:{row.pk}")
     try:
         check_tries(row)
         value = await sync_to_async(queries.draft_value)(row)
@@ -464,6 +386,8 @@ async def _work_on_draft(row: Draft, batch: Batch, gateway: Gateway, bound: Mapp
         outputs = await step.run(value, models) if step.applies(value) else [value]
     except Dropped as reason:
         await sync_to_async(_drop)(row, str(reason))
+    except lanes.NOT_ITS_FAULT:
+        raise
     except LLMError as error:
         await sync_to_async(finish)(row, Status.FAILED, error=error.kind, detail=str(error))
     else:
@@ -554,31 +478,40 @@ def _make_version(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
 
 @transaction.atomic
 def settle_batch(batch_id: int) -> None:
-    """Mark a batch finished when no draft of it is open any more, and running again when one is."""
-    batch = Batch.objects.select_for_update().get(pk=batch_id)
-    if batch.status == Batch.Status.CANCELLED:
-        return
+    """Mark a batch finished when no draft of it is open any more, and running again when one is; a pause stays a pause."""
+    batch = Batch.objects.select_for_update(no_key=True).get(pk=batch_id)
     is_open = Draft.objects.filter(batch=batch, status__in=[Status.QUEUED, Status.RUNNING]).exists()
-    if is_open:
-        batch.status, batch.finished_at = Batch.Status.RUNNING, None
-    else:
-        batch.finished_at = batch.finished_at or timezone.now()
-        batch.status, batch.lane_until = Batch.Status.FINISHED, None
-    batch.save(update_fields=["status", "finished_at", "lane_until"])
+    jobs.settle(batch, is_open=is_open)
+
+
+def pause_batch(batch_id: int) -> Batch:
+    """Start no further call of a batch; what is in flight is kept. Raises JobOver."""
+    return jobs.pause(Batch, batch_id)
+
+
+def resume_batch(batch_id: int) -> Batch:
+    """Go on with a paused batch, its endpoints included. Raises JobOver, BudgetTooSmall."""
+    batch = jobs.resume(Batch, batch_id)
+    lanes.open_again(Endpoint.objects.filter(pk__in=batch.roles.values("endpoint")))
+    return batch
+
+
+def set_batch_budget(batch_id: int, *, money: Decimal | None, calls: int | None) -> Batch:
+    """Give a batch another budget; one that had paused for want of it goes on. Raises JobOver, BudgetTooSmall."""
+    return jobs.set_budget(Batch, batch_id, money=money, calls=calls)
 
 
 @transaction.atomic
 def cancel_batch(batch_id: int) -> Batch:
     """Take no further draft of this batch; what was made stays, and what waited to be made again is discarded.
 
-    Records that it had not come to are free for another batch. Raises BatchOver when it is finished or cancelled.
+    Records that it had not come to are free for another batch. Raises BatchOver when it is finished.
     """
-    batch = Batch.objects.select_for_update().get(pk=batch_id)
-    if batch.status != Batch.Status.RUNNING:
+    batch = Batch.objects.select_for_update(no_key=True).get(pk=batch_id)
+    if batch.status == Batch.Status.FINISHED:
         raise errors.BatchOver
-    batch.status, batch.finished_at, batch.lane_until = Batch.Status.CANCELLED, timezone.now(), None
-    batch.save(update_fields=["status", "finished_at", "lane_until"])
-    Sample.objects.filter(batch=batch, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
+    if jobs.cancel(batch):
+        Sample.objects.filter(batch=batch, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
     return batch
 
 
@@ -652,9 +585,10 @@ def _queue_next(version: SampleVersion) -> bool:
     sample = version.sample
     if version.number >= benchmarks.recipe(sample.benchmark).max_versions:
         return False
-    alive = Batch.objects.filter(pk=sample.batch_id).exclude(status=Batch.Status.CANCELLED)
-    if not alive.update(status=Batch.Status.RUNNING, finished_at=None):
+    batch = Batch.objects.select_for_update(no_key=True).get(pk=sample.batch_id)
+    if batch.status == Batch.Status.CANCELLED:
         return False
+    jobs.settle(batch, is_open=True)
     Draft.objects.create(
         batch_id=sample.batch_id,
         record_id=sample.record_id,
@@ -699,7 +633,7 @@ def discard_stopped(draft_id: int, *, actor: User | None, reason: str) -> Draft:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What waits for a worker."""
+    """What waits for a worker; a batch once for each lane that it may have."""
 
     imports: list[int]
     batches: list[int]
@@ -715,12 +649,14 @@ def sweep() -> Due:
     queued = Draft.objects.filter(batch=OuterRef("pk"), status=Status.QUEUED)
     return Due(
         imports=list(Import.objects.filter(status=Status.QUEUED).values_list("pk", flat=True)),
-        batches=list(
-            Batch.objects.filter(lane_is_free(), Exists(queued), status=Batch.Status.RUNNING).values_list(
-                "pk", flat=True
-            )
-        ),
+        batches=lanes.due(Batch.objects.filter(Exists(queued))),
     )
+
+
+def batch_waits(batch_id: int) -> bool:
+    """Whether a running batch has queued drafts and may have another lane now."""
+    queued = Draft.objects.filter(batch=OuterRef("pk"), status=Status.QUEUED)
+    return bool(lanes.due(Batch.objects.filter(Exists(queued), pk=batch_id)))
 
 
 BEAT = timedelta(seconds=5)

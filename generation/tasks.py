@@ -27,3 +27,5 @@ def run_import(import_id: int) -> None:
 @shared_task
 def work_on_batch(batch_id: int) -> None:
     services.work_on_batch(batch_id)
+    if services.batch_waits(batch_id):  # its time was up
+        wake(work_on_batch, batch_id)

@@ -55,7 +55,8 @@ def work_constraints(prefix: str) -> list[models.BaseConstraint]:
 
 
 W = TypeVar("W", bound=Work)
-MAX_TRIES = 5
+MAX_TRIES = 10  # not fewer: a row may also have been in flight beside whatever killed the process
+PULSE = 0.5  # seconds between two signs of life of a lane
 
 
 def lease() -> timedelta:
@@ -73,7 +74,28 @@ def take(queued: QuerySet[W], count: int) -> list[W]:
         taken = queued.model._default_manager.filter(status=Work.Status.QUEUED, pk__in=pks).update(
             status=Work.Status.RUNNING, token=token, lease_until=timezone.now() + lease(), tries=F("tries") + 1
         )
-    return list(queued.model._default_manager.filter(token=token).order_by("pk")) if taken else []
+    if not taken:
+        return []
+    # Running rows have an index, tokens have none.
+    return list(queued.model._default_manager.filter(status=Work.Status.RUNNING, token=token).order_by("pk"))
+
+
+def join(row: Work, others: QuerySet[W]) -> list[W]:
+    """Take queued rows along with one that was taken: they share its token, so its lease.
+
+    Returns those that were still free.
+    """
+    with transaction.atomic():
+        pks = list(
+            others.filter(status=Work.Status.QUEUED)
+            .select_for_update(skip_locked=True, of=("self",))
+            .values_list("pk", flat=True)
+        )
+        ours = others.model._default_manager
+        ours.filter(status=Work.Status.QUEUED, pk__in=pks).update(
+            status=Work.Status.RUNNING, token=row.token, lease_until=timezone.now() + lease(), tries=F("tries") + 1
+        )
+        return list(ours.filter(status=Work.Status.RUNNING, token=row.token, pk__in=pks).order_by("pk"))
 
 
 def check_tries(row: Work) -> None:
@@ -96,6 +118,11 @@ def finish(row: Work, status: Work.Status, **fields: Any) -> bool:
     return bool(updated)
 
 
+def put_back(row: Work) -> bool:
+    """Give back a row that is still ours, as if it had not been taken: what stood in the way was none of its fault."""
+    return finish(row, Work.Status.QUEUED, tries=F("tries") - 1)
+
+
 def renew(model: type[Work], tokens: Collection[uuid.UUID | None]) -> None:
     """Keep alive the leases of the rows in flight under these tokens; a row that was lost has another."""
     model._default_manager.filter(token__in=tokens, status=Work.Status.RUNNING).update(
@@ -116,54 +143,77 @@ class Take(Protocol):
     def __call__(self, count: int) -> list[tuple[Work, Callable[[], Awaitable[None]]]]: ...
 
 
-def lane_is_free() -> Q:
-    """Condition on a row with `lane_until` (a batch, a run): nobody works on it, or whoever did is gone."""
-    return Q(lane_until__isnull=True) | Q(lane_until__lt=timezone.now())
+async def _never() -> None:
+    await asyncio.Event().wait()
 
 
-async def run_lane(take_rows: Take, *, slots: int, alive: Callable[[], None]) -> int:
-    """Keep up to `slots` rows in flight, refilling as each finishes, until nothing is left to take; returns how many ran.
+async def run_lane(
+    take_rows: Take,
+    *,
+    slots: Callable[[], int],
+    alive: Callable[[], Awaitable[None]],
+    news: Callable[[], Awaitable[None]] = _never,
+) -> int:
+    """Keep up to `slots()` rows in flight, refilling as each finishes, until nothing is left to take; returns how many ran.
 
-    `alive` is called about three times a lease, to say that this lane lives. An exception out of a row's work is a fault of
-    ours: nothing more is taken, what is in flight is brought to its end (its calls are being paid for), and the first such
-    exception is raised; its row comes back when the lease runs out. Cancelled from outside, the lane cancels its rows.
+    `alive` is called every `PULSE`, and as soon as `news` returns, to say that this lane lives; leases are renewed
+    three times in their length. An exception out of a row's work is a fault of ours: nothing more is taken, what is in
+    flight is brought to its end (its calls are being paid for), and the first such exception is raised; its row comes
+    back when the lease runs out. Cancelled from outside, the lane cancels its rows.
     """
     flying: dict[asyncio.Task[None], Work] = {}
+    landed: list[asyncio.Task[None]] = []
+    stirred = asyncio.Event()
     done_count = 0
     fault: BaseException | None = None
-    beat = lease().total_seconds() / 3
     loop = asyncio.get_running_loop()
-    next_beat = loop.time()
+
+    def land(task: asyncio.Task[None]) -> None:
+        landed.append(task)
+        stirred.set()
+
+    next_pulse = next_renewal = loop.time()
+    listening = asyncio.ensure_future(news())
+    listening.add_done_callback(lambda _task: stirred.set())
     try:
         while True:
-            if loop.time() >= next_beat:
-                await sync_to_async(_beat)(alive, list(flying.values()))
-                next_beat = loop.time() + beat
-            if fault is None and len(flying) < slots:
-                for row, run in await sync_to_async(take_rows)(slots - len(flying)):
-                    flying[asyncio.ensure_future(run())] = row
+            if loop.time() >= next_pulse or listening.done():
+                if listening.done():
+                    listening = asyncio.ensure_future(news())
+                    listening.add_done_callback(lambda _task: stirred.set())
+                await alive()
+                next_pulse = loop.time() + min(PULSE, lease().total_seconds() / 3)
+            if loop.time() >= next_renewal:
+                await sync_to_async(_renew)(list(flying.values()))
+                next_renewal = loop.time() + lease().total_seconds() / 3
+            if fault is None and (free := slots() - len(flying)) > 0:
+                for row, run in await sync_to_async(take_rows)(free):
+                    task = asyncio.ensure_future(run())
+                    flying[task] = row
+                    task.add_done_callback(land)
             if not flying:
                 if fault is not None:
                     raise fault
                 return done_count
-            finished, _waiting = await asyncio.wait(
-                flying, timeout=max(0.0, next_beat - loop.time()), return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in finished:
+            # Not `asyncio.wait`, which would touch each of a thousand tasks whenever one of them ends.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min(next_pulse, next_renewal) - loop.time())):
+                    await stirred.wait()
+            stirred.clear()
+            while landed:
+                task = landed.pop()
                 flying.pop(task)
-                error = task.exception()
-                fault = fault or error
+                fault = fault or task.exception()
                 done_count += 1
     finally:
-        for task in flying:
+        for task in (listening, *flying):
             task.cancel()
-        for task in flying:
+        for task in (listening, *flying):
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await task
 
 
-def _beat(alive: Callable[[], None], rows: list[Work]) -> None:
-    alive()
+def _renew(rows: list[Work]) -> None:
     by_model: dict[type[Work], set[uuid.UUID | None]] = {}
     for row in rows:
         by_model.setdefault(type(row), set()).add(row.token)

@@ -186,7 +186,7 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
         "WorkStatus": "generation.work.Work.Status",
-        "BatchStatus": "generation.models.Batch.Status",
+        "JobStatus": "generation.jobs.Job.Status",
         "SampleStatus": "generation.models.Sample.Status",
         "VersionStatus": "generation.models.SampleVersion.Status",
         "CaseRole": [(role.value, role.value) for role in Role],
@@ -228,6 +228,8 @@ else:
 
 MHB_BENCHMARKS = "mhb_site.benchmarks"  # the package in which every folder is a benchmark
 MHB_LEASE_SECONDS = ENV.lease_seconds
+MHB_LANES = ENV.lanes if ENV.lanes is not None else 1 if ENV.embedded else 2
+MHB_LANE_SECONDS = ENV.lane_seconds
 MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
 MHB_CALIBRATION_SHARE = ENV.calibration_share
 MHB_REPEAT_SHARE = ENV.repeat_share

@@ -118,6 +118,12 @@ def plain_static_files(settings: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
+def one_lane(settings: Any) -> None:
+    """As many lanes a job on every database; a test that wants more says so."""
+    settings.MHB_LANES = 1
+
+
+@pytest.fixture(autouse=True)
 def cheap_passwords(settings: Any) -> None:
     """A real password hash takes as long as a whole test."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -1,6 +1,7 @@
 """The engines in tests: own source files, the simulated models over real HTTP, and each step of the loop as one call."""
 
 import json
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -22,6 +23,7 @@ from generation.models import (
     Draft,
     Endpoint,
     Facet,
+    Lane,
     Release,
     ReleasedRubric,
     ReleasedSample,
@@ -31,6 +33,7 @@ from generation.models import (
     SourceRecord,
 )
 from generation.recipe import NewRubric, NewSample
+from generation.work import lease
 from mhb_site.benchmarks.mhb import simulate, taxonomy
 from review import services as review
 from review.models import User
@@ -49,6 +52,7 @@ TARGETS = ("sim-careful", "sim-average", "sim-reckless")
 def no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that is quick to try again."""
     monkeypatch.setattr("generation.llm.gateway.BACKOFF_BASE", 0.001)
+    monkeypatch.setattr("generation.llm.gates.PAUSE", 0.001)
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +65,12 @@ def models() -> Iterator[str]:
 def simulated(*faults: str, **options: Any) -> AbstractContextManager[str]:
     """Simulated models of their own; yields their base URL."""
     return running(make_app([simulate.SCRIPT], **{"seed": SEED, "faults": faults, "retry_after": 0.001, **options}))
+
+
+def served(url: str) -> dict[str, Any]:
+    """What the simulated models at `url` themselves counted."""
+    with urllib.request.urlopen(url.removesuffix("/v1") + "/stats") as answer:
+        return dict(json.load(answer))
 
 
 # ------------------------------------------------------------------------------------------------------------- files
@@ -138,14 +148,14 @@ def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
     return found or services.add_endpoint(name=name, url=url, model=model, **{"concurrency": 16, **fields})
 
 
-def launched(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
+def launched(source: Source, generator: Endpoint, limit: int | None = None, **options: Any) -> Batch:
     """A batch without the checks before review, which `tests.generation.test_gate` is about."""
     return services.launch_batch(
         benchmark="mhb",
         source=source,
         roles={"generator": generator},
         limit=limit,
-        setting=services.Setting(checks=()),
+        setting=services.Setting(checks=(), **options),
     )
 
 
@@ -155,6 +165,12 @@ def generated(source: Source, generator: Endpoint, limit: int | None = None) -> 
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     return batch
+
+
+def held(job: Batch | Run) -> Lane:
+    """A lane that lives on a job, as somebody else's."""
+    now = timezone.now()
+    return Lane.objects.create(job=job.job, until=now + lease(), started_at=now)
 
 
 def approved(source: Source, url: str, physicians: Sequence[User], limit: int | None = None) -> list[Sample]:
@@ -246,7 +262,7 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
             version=version,
             key=f"mhb-{task}-{at:06}",
             task=task,
-            exported={"content": content[task]},
+            exported={"content": _apart(content[task], at)},
         )
         for at, (task, _rubrics) in enumerate(samples)
     )
@@ -262,6 +278,14 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
         for value in values
     )
     return release
+
+
+def _apart(content: dict[str, Any], at: int) -> dict[str, Any]:
+    """The content of one sample among several: no two ask the same."""
+    if "turns" in content:
+        first, *others = content["turns"]
+        return {**content, "turns": [{**first, "content": f"Case {at}. {first['content']}"}, *others]}
+    return {**content, "report": f"Case {at}. {content['report']}"}
 
 
 def _named_traps() -> list[dict[str, str]]:

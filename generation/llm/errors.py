@@ -79,7 +79,21 @@ class GivenUp(LLMError):
     permanent = True
 
 
-class BudgetExhausted(LLMError):
-    """The budget of this batch or run is used up."""
+class Postponed(LLMError):
+    """This was put off: the row goes back to the queue, and nothing is lost."""
 
-    permanent = True
+
+class LaneOver(Postponed):
+    """The lane stops here; another one goes on."""
+
+
+class Away(Postponed):
+    """The endpoint asked us to come back much later."""
+
+
+class EndpointDown(Postponed):
+    """The endpoint only fails; it is not asked any more until somebody resumes the job."""
+
+
+class BudgetSpent(Postponed):
+    """The budget of this batch or run is used up."""

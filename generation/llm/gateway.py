@@ -1,14 +1,15 @@
-"""The gateway: asks models, owns all retries, limits concurrency, and tells the ledger about every HTTP attempt."""
+"""The gateway: asks models, owns all retries, keeps to the limits of gates, and tells the ledger about every HTTP attempt."""
 
 import asyncio
+import hashlib
 import json
 import math
 import os
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import IntEnum
@@ -32,6 +33,7 @@ from generation.llm.errors import (
     ServerError,
     TimedOut,
 )
+from generation.llm.gates import Gate
 from generation.llm.parsing import extract_json, split_reasoning, storable
 from generation.llm.types import SIMULATOR_FINGERPRINT, Attempt, Message, ModelSettings, Reply, Request, Usage
 
@@ -41,12 +43,44 @@ if TYPE_CHECKING:
 NO_KEY = "none"  # sent where an endpoint wants no key: the client insists on one
 BACKOFF_BASE = 1.0  # seconds
 BACKOFF_CAP = 60.0
-MAX_RETRY_AFTER = 120.0  # a longer wait is not slept through: the row goes back and somebody comes again later
+REPLIES = 2  # of a structured call: the first, and one that has been shown its own error
+CHARS_PER_TOKEN = 4  # an estimate of what is sent, before the endpoint has counted
+TOKENS_BACK = 500  # an estimate of what comes back, where nobody set a limit
 MAX_DETAIL = 2_000  # characters
 MAX_TOKENS = 2**31 - 1  # what a database integer holds
 
 OnAttempt = Callable[[Attempt], Awaitable[None]]
 Shape = TypeVar("Shape", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """A reply that the ledger has already, under the number of its line."""
+
+    line: int
+    reply: Reply
+
+
+async def _allow() -> None:
+    pass
+
+
+async def _none(_identity: str) -> Sequence[Paid]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Where attempts are written, and what is asked of it.
+
+    `write` is awaited with every attempt, good or bad, before anything is made of it. `check` is awaited before each
+    attempt and may refuse it (BudgetSpent, LaneOver); every attempt that it let through is written. `find` knows the
+    replies, newest first, that were paid for under an identity.
+    """
+
+    write: OnAttempt
+    check: Callable[[], Awaitable[None]] = _allow
+    find: Callable[[str], Awaitable[Sequence[Paid]]] = _none
 
 
 class _Format(IntEnum):
@@ -58,28 +92,32 @@ class _Format(IntEnum):
 
 
 class Gateway:
-    """The door to models. One per event loop: ``async with Gateway(on_attempt=write_to_ledger) as gateway``.
+    """The door to models. One per event loop: ``async with Gateway(ledger) as gateway``.
 
-    `on_attempt` is awaited with every HTTP attempt, good or bad, before anything is made of it; what it raises stops
-    the call (so a budget can). `ask` and `ask_structured` take another for one call, to tie the attempts to a row.
+    `ask` and `ask_structured` take another ledger for one call, to tie its attempts to a row. `clock` and `sleep` are for tests
+    that do not wait; `on_news` is called when an endpoint asks to be left alone.
     """
 
     def __init__(
         self,
-        on_attempt: OnAttempt,
+        ledger: Ledger | None = None,
         *,
         attempts: int = 5,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Random | None = None,
+        on_news: Callable[[], None] = lambda: None,
     ) -> None:
-        self._on_attempt = on_attempt
+        self._ledger = ledger
         self._attempts = attempts
-        self._sleep = sleep
+        self._clock, self._sleep = clock, sleep
         self._random = random or Random()
+        self._on_news = on_news
         self._stack = AsyncExitStack()
         self._clients: dict[tuple[str, str], AsyncOpenAI] = {}
-        self._slots: dict[tuple[str, str, int], asyncio.Semaphore] = {}
+        self._gates: dict[tuple[str, str], Gate] = {}
         self._formats: dict[tuple[str, str], _Format] = {}
+        self._asking: dict[str, asyncio.Future[None]] = {}  # by identity
 
     async def __aenter__(self) -> Self:
         return self
@@ -89,32 +127,84 @@ class Gateway:
     ) -> None:
         await self._stack.aclose()
 
-    async def ask(self, settings: ModelSettings, request: Request, *, on_attempt: OnAttempt | None = None) -> Reply:
+    def gate(self, settings: ModelSettings) -> Gate:
+        """The gate before an endpoint, the same for all that ask it here."""
+        gate = self._gates.get((settings.name, settings.url))
+        if gate is None:
+            gate = self._gates[settings.name, settings.url] = Gate(
+                settings.concurrency,
+                rpm=settings.rpm,
+                tpm=settings.tpm,
+                clock=self._clock,
+                sleep=self._sleep,
+                on_news=self._on_news,
+            )
+        return gate
+
+    async def ask(self, settings: ModelSettings, request: Request, *, ledger: Ledger | None = None) -> Reply:
         """What the model says to this request, its text as it came (it may be empty, it may miss the schema).
 
         Raises:
-            LLMError: what the last attempt met; KeyMissing or BadRequest (no such address) before any attempt.
+            LLMError: what the last attempt met; KeyMissing or BadRequest (no such address) before any attempt; Postponed where
+                it was put off by a gate or by the ledger.
         """
+        return await self._ask(settings, request, ledger, _not_empty)
+
+    async def _ask(
+        self,
+        settings: ModelSettings,
+        request: Request,
+        ledger: Ledger | None,
+        usable: Callable[[Reply], object],
+    ) -> Reply:
+        """The reply to a request, paid for once: a second one waits for the first and then finds it in the ledger."""
         _check_address(settings.url)
         api_key = _key(settings)
-        record = self._on_attempt if on_attempt is None else on_attempt
+        ledger = ledger or self._ledger
+        if ledger is None:
+            raise ValueError("a call needs a ledger")
+        name = identity(settings, request)
+        if ledger.find is _none:
+            return await self._pay(settings, request, api_key, name, ledger)
+        while name in self._asking:
+            await asyncio.wait([self._asking[name]])
+        done = self._asking[name] = asyncio.get_running_loop().create_future()
+        try:
+            for paid in await ledger.find(name):
+                try:
+                    usable(paid.reply)
+                except BrokenReply:
+                    continue
+                body = _body(settings, request, self._formats.get((settings.url, settings.model), _Format.JSON_SCHEMA))
+                hit = Attempt(settings, request, body, 0, datetime.now(UTC), 0.0, identity=name, hit_of=paid.line)
+                await ledger.write(replace(hit, reply=paid.reply))
+                return paid.reply
+            return await self._pay(settings, request, api_key, name, ledger)
+        finally:
+            del self._asking[name]
+            done.set_result(None)
+
+    async def _pay(self, settings: ModelSettings, request: Request, api_key: str, name: str, ledger: Ledger) -> Reply:
+        gate = self.gate(settings)
         endpoint = settings.url, settings.model
         number = failures = 0
         while True:
             number += 1
             form = self._formats.get(endpoint, _Format.JSON_SCHEMA)
             sent = _body(settings, request, form)
-            outcome = await self._attempt(settings, request, api_key, sent, number, record)
+            draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
+            outcome, counts = await self._attempt(gate, draft, api_key, ledger)
             if isinstance(outcome, Reply):
                 return outcome
             if _refuses_format(outcome, sent):
                 # The larger of the two: a slower request of the same time may already have been refused further.
                 self._formats[endpoint] = max(_Format(form + 1), self._formats.get(endpoint, form))
                 continue
-            failures += 1
-            if outcome.permanent or failures >= self._attempts or (outcome.retry_after or 0.0) > MAX_RETRY_AFTER:
+            failures += counts
+            if outcome.permanent or failures >= self._attempts:
                 raise outcome
-            await self._sleep(self._delay(outcome, failures))
+            if not gate.away and (delay := gate.blocked_for + self._delay(failures)):
+                await gate.nap(delay)
 
     async def ask_structured(
         self,
@@ -123,8 +213,8 @@ class Gateway:
         shape: type[Shape],
         *,
         check: Callable[[Shape], None] | None = None,
-        tries: int = 3,
-        on_attempt: OnAttempt | None = None,
+        tries: int = REPLIES,
+        ledger: Ledger | None = None,
     ) -> tuple[Reply, Shape]:
         """The model's reply and the value of `shape` in it.
 
@@ -140,13 +230,17 @@ class Gateway:
         # The client's own way to the schema that strict mode wants: all properties required, no others allowed.
         schema = pydantic_function_tool(shape)["function"].get("parameters", {})
         request = replace(request, schema=schema)
+
+        def read(reply: Reply) -> Shape:
+            value = _read_shape(reply, shape)
+            if check is not None:
+                check(value)
+            return value
+
         for left in reversed(range(tries)):
-            reply = await self.ask(settings, request, on_attempt=on_attempt)
+            reply = await self._ask(settings, request, ledger, read)
             try:
-                value = _read_shape(reply, shape)
-                if check is not None:
-                    check(value)
-                return reply, value
+                return reply, read(reply)
             except BrokenReply as error:
                 if not left:
                     error.reply = reply
@@ -162,35 +256,36 @@ class Gateway:
                 request = replace(request, messages=request.messages + refused)
         raise ValueError("tries must be at least 1")
 
-    async def _attempt(
-        self,
-        settings: ModelSettings,
-        request: Request,
-        api_key: str,
-        sent: Mapping[str, Any],
-        number: int,
-        record: OnAttempt,
-    ) -> Reply | LLMError:
-        """One HTTP attempt and its line in the ledger.
+    async def _attempt(self, gate: Gate, draft: Attempt, api_key: str, ledger: Ledger) -> tuple[Reply | LLMError, bool]:
+        """One HTTP attempt and its line in the ledger; and whether, if it failed, that counts against the request.
 
         The error is returned and raised by the caller: raised where it is met, its context would carry the HTTP
         request, and so the key, to whatever prints or collects tracebacks.
         """
-        async with self._slot(settings):
-            started_at, clock = datetime.now(UTC), time.monotonic()
-            attempt = Attempt(settings, request, sent, number, started_at, seconds=0.0)
-            try:
-                outcome, status = await self._send(settings, api_key, sent)
-            except asyncio.CancelledError:
-                # The endpoint may well finish the answer and bill it.
-                await record(replace(attempt, seconds=time.monotonic() - clock, error="Cancelled"))
-                raise
-            attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status)
+        ticket = await gate.enter(_tokens(draft.request, draft.settings))
+        try:
+            await ledger.check()
+        except BaseException:
+            gate.withdraw(ticket)
+            raise
+        clock = time.monotonic()
+        attempt = replace(draft, started_at=datetime.now(UTC))
+        try:
+            outcome, status = await self._send(draft.settings, api_key, draft.sent)
+        except asyncio.CancelledError:
+            gate.withdraw(ticket)
+            # The endpoint may well finish the answer and bill it.
+            await ledger.write(replace(attempt, seconds=time.monotonic() - clock, error="Cancelled"))
+            raise
+        attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status)
         if isinstance(outcome, Reply):
-            await record(replace(attempt, reply=outcome))
+            used = outcome.usage.tokens_in + outcome.usage.tokens_out
+            counts = gate.leave(ticket, tokens=used or ticket.tokens)  # an endpoint that reports nothing: the estimate
+            await ledger.write(replace(attempt, reply=outcome))
         else:
-            await record(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
-        return outcome
+            counts = gate.leave(ticket, outcome)
+            await ledger.write(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
+        return outcome, counts
 
     async def _send(
         self, settings: ModelSettings, api_key: str, sent: Mapping[str, Any]
@@ -238,15 +333,40 @@ class Gateway:
             self._stack.push_async_callback(client.close)
         return client
 
-    def _slot(self, settings: ModelSettings) -> asyncio.Semaphore:
-        # The size is part of the name: an endpoint whose concurrency was changed gets a semaphore of the new size.
-        name = (settings.name, settings.url, settings.concurrency)
-        return self._slots.setdefault(name, asyncio.Semaphore(max(1, settings.concurrency)))
+    def _delay(self, failures: int) -> float:
+        """Seconds to the next attempt, beyond what the endpoint asked for: exponential back-off with full jitter."""
+        backoff = min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** max(0, failures - 1))
+        return self._random.uniform(0.0, backoff)
 
-    def _delay(self, error: LLMError, failures: int) -> float:
-        """Seconds to the next attempt: what the endpoint asked for, plus exponential back-off with full jitter."""
-        backoff = min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** (failures - 1))
-        return (error.retry_after or 0.0) + self._random.uniform(0.0, backoff)
+
+def identity(settings: ModelSettings, request: Request) -> str:
+    """What is asked of whom, as SHA-256 of canonical JSON: address, model, settings, messages, schema, repeat number.
+
+    Not how it is asked for (`response_format`), which an endpoint may refuse, and not the prompt's name.
+    """
+    asked = {
+        "url": settings.url,
+        "model": settings.model,
+        "temperature": settings.temperature if request.temperature is None else request.temperature,
+        "max_tokens": settings.max_tokens if request.max_tokens is None else request.max_tokens,
+        "messages": [asdict(message) for message in request.messages],
+        "schema": None if request.schema is None else dict(request.schema),
+        "repeat": request.repeat,
+    }
+    text = json.dumps(asked, sort_keys=True, separators=(",", ":"))  # ASCII: half of a surrogate pair is escaped
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _not_empty(reply: Reply) -> None:
+    if not reply.text.strip():
+        raise BrokenReply("The reply is empty.")
+
+
+def _tokens(request: Request, settings: ModelSettings) -> int:
+    """An estimate of what a request will use."""
+    limit = settings.max_tokens if request.max_tokens is None else request.max_tokens
+    sent = sum(len(message.content) for message in request.messages) // CHARS_PER_TOKEN
+    return sent + min(limit or TOKENS_BACK, TOKENS_BACK)
 
 
 def _check_address(url: str) -> None:

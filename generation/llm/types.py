@@ -33,6 +33,8 @@ class ModelSettings:
     price_out: Decimal = Decimal(0)  # money per million completion tokens
     concurrency: int = 8
     timeout: float = 120.0  # seconds
+    rpm: int | None = None  # requests a minute; None: no limit
+    tpm: int | None = None  # tokens a minute, prompt and completion together
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Request:
     """One question to a model.
 
     `prompt` names the prompt file and its version (``mhb/inject_dialogue@1``) for the ledger; `schema` is the JSON
-    schema the reply must satisfy, if any; the settings given here win over the endpoint's own.
+    schema the reply must satisfy, if any; the settings given here win over the endpoint's own. `repeat` tells several
+    answers to one question apart: the same request with the same number is paid for once.
     """
 
     messages: tuple[Message, ...]
@@ -48,6 +51,7 @@ class Request:
     schema: Mapping[str, Any] | None = None
     temperature: float | None = None
     max_tokens: int | None = None
+    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,8 @@ class Attempt:
     """One HTTP attempt, successful or not: a line of the ledger.
 
     `sent` is the JSON body exactly as it was sent; `error` is the class name of the `LLMError` (or ``Cancelled``: we
-    hung up), empty on success. A reply that a content filter stopped stands beside its error.
+    hung up), empty on success. A reply that a content filter stopped stands beside its error. `identity` is the content hash of
+    what was asked. A cache hit is a line too: number 0, with `hit_of`, the line that was paid for.
     """
 
     settings: ModelSettings
@@ -94,3 +99,5 @@ class Attempt:
     error: str = ""
     detail: str = ""
     http_status: int | None = None
+    identity: str = ""
+    hit_of: int | None = None

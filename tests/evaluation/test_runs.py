@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from evaluation import errors, queries, services
 from evaluation.models import Judgment, Response, Run
 from evaluation.services import NO_RESPONSE
+from generation.errors import JobOver
 from generation.models import Call, Endpoint, Release, ReleasedRubric
 from generation.work import MAX_TRIES, Work, give_back_expired, take
 from review.models import User
@@ -23,6 +24,7 @@ from tests.engine import (
     endpoint,
     evaluated,
     frozen,
+    held,
     launched_run,
     simulated,
 )
@@ -186,7 +188,7 @@ def test_a_judgment_that_is_none_is_asked_again_and_then_unjudged(bare: Release,
         assert (judgment.status, judgment.error, judgment.verdict) == (Status.FAILED, "BrokenReply", "")
         assert judgment.detail
         tries = calls(f"judgment:{judgment.pk}")
-        assert [call.text for call in tries] == [broken] * 3
+        assert [call.text for call in tries] == [broken] * 2
         assert tries[1].sent["messages"][-1]["content"].startswith("Your last reply cannot be used.")
     [overall] = [row.measured for row in queries.report(run).overall if row.dataset == "combined"]
     assert (overall.value, overall.denominator, overall.excluded) == (None, 0, 4)
@@ -232,12 +234,17 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
 def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, models: str) -> None:
     endpoint(models, "sim-average+500", name="sim-average")
     run = evaluated(release, models, "sim-careful", "sim-average")
-    assert statuses(run, Response) == {Status.DONE: 4, Status.FAILED: 4}
+    assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
+    assert "sim-average (ServerError" in run.paused_detail
+    assert statuses(run, Response)[Status.DONE] == 4, "the other model's were brought to their end"
+    waiting = statuses(run, Response)[Status.QUEUED]
+    assert waiting + statuses(run, Response)[Status.FAILED] == 4
     said = dict(Response.objects.filter(run=run, status=Status.DONE).values_list("pk", "text"))
-    unjudged = Judgment.objects.filter(run=run, error=NO_RESPONSE).count()
-    assert unjudged == release.rubrics_count
     Endpoint.objects.filter(name="sim-average").update(model="sim-average")
-    assert services.retry_failed(run.pk) == 4
+    assert services.retry_failed(run.pk) == 4 - waiting
+    assert queries.run(run.pk).status == Run.Status.PAUSED
+    assert services.sweep() == []
+    services.resume_run(run.pk)
     assert queries.run(run.pk).status == Run.Status.RUNNING
     assert services.sweep() == [run.pk]
     services.work_on_run(run.pk)
@@ -252,10 +259,14 @@ def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, model
 def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
     judge = endpoint(models, "sim-judge+500", name="sim-judge")
     run = evaluated(bare, models, "sim-average")
-    assert set(Judgment.objects.values_list("status", "error")) == {(Status.FAILED, "ServerError")}
+    assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
+    assert statuses(run, Judgment)[Status.DONE] == 0
+    assert set(Judgment.objects.values_list("error", flat=True)) <= {"ServerError", ""}
+    failed = statuses(run, Judgment)[Status.FAILED]
     asked = Call.objects.filter(subject__startswith="response:").count()
     Endpoint.objects.filter(pk=judge.pk).update(model="sim-judge")
-    assert services.retry_failed(run.pk) == 4
+    assert services.retry_failed(run.pk) == failed
+    services.resume_run(run.pk)
     assert not Judgment.objects.exclude(error="").exists()
     services.work_on_run(run.pk)
     assert Call.objects.filter(subject__startswith="response:").count() == asked, "no response is paid for twice"
@@ -268,8 +279,11 @@ def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
     assert services.sweep() == []
     assert not Call.objects.exists()
     assert queries.run(run.pk).status == Run.Status.CANCELLED
-    for over in (services.cancel_run, services.retry_failed):
-        with pytest.raises(errors.RunOver):
+    services.cancel_run(run.pk)
+    with pytest.raises(errors.RunOver):
+        services.retry_failed(run.pk)
+    for over in (services.pause_run, services.resume_run):
+        with pytest.raises(JobOver):
             over(run.pk)
     assert not queries.report(run).finished
 
@@ -308,9 +322,9 @@ def test_a_finished_run_cannot_be_cancelled(bare: Release, models: str) -> None:
 
 def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: Clock) -> None:
     idle, busy, stale = (launched_run(bare, models, "sim-average") for _ in range(3))
-    services._run_alive(stale.pk)
+    held(stale)
     clock.advance(minutes=2)
-    services._run_alive(busy.pk)
+    held(busy)
     assert sorted(services.sweep()) == [idle.pk, stale.pk]
     services.work_on_run(idle.pk)
     assert services.sweep() == [stale.pk]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from generation import errors, queries, services
-from generation.models import Batch, Call, Draft, Endpoint, Rubric, Sample, SampleVersion, Source
+from generation.models import Batch, Call, Draft, Endpoint, Lane, Rubric, Sample, SampleVersion, Source
 from generation.recipe import Draft as DraftValue
 from generation.recipe import Dropped, Models, Step, each
 from generation.work import MAX_TRIES, Work, give_back_expired, take
@@ -25,6 +25,7 @@ from tests.engine import (
     drafts,
     endpoint,
     generated,
+    held,
     imported,
     launched,
     reports_file,
@@ -94,7 +95,8 @@ def test_a_batch_from_drafts_to_cases(source: Source, tmp_path: Path, models: st
     reports = imported(reports_file(tmp_path / "own.json", 3), "own-reports", "pmc-patients")
     batches = [generated(source, endpoint(models)), generated(reports, endpoint(models))]
     assert [batch.status for batch in batches] == [Batch.Status.FINISHED] * 2
-    assert all(batch.finished_at and batch.lane_until is None for batch in batches)
+    assert all(batch.finished_at for batch in batches)
+    assert not Lane.objects.exists()
     assert [statuses(batch) for batch in batches] == [{Status.DONE: 6}, {Status.DONE: 3}]
     assert Counter(Sample.objects.values_list("task", flat=True)) == {"dialogue": 6, "report": 3}
     assert set(Sample.objects.values_list("status", flat=True)) == {Sample.Status.IN_REVIEW}
@@ -178,7 +180,7 @@ def test_what_is_not_valid_never_reaches_a_physician(source: Source, models: str
         assert (draft.status, draft.error) == (Status.FAILED, "BrokenReply")
         assert "reply" in draft.detail or "JSON" in draft.detail
         tries = calls(f"draft:{draft.pk}")
-        assert len(tries) == 3
+        assert len(tries) == 2, "it was shown its own error once"
         assert all(call.text and not call.error for call in tries), "each was answered, and is kept as it was"
         said_again = tries[1].sent["messages"][-1]["content"]
         assert said_again.startswith("Your last reply cannot be used.")
@@ -254,11 +256,16 @@ def test_a_fault_that_does_not_heal(source: Source, models: str) -> None:
 
 def test_a_key_that_is_not_there(source: Source, models: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OWN_TEST_KEY", raising=False)
-    batch = generated(source, endpoint(models, key_env="OWN_TEST_KEY"), 1)
-    draft = batch.drafts.get()
-    assert (draft.status, draft.error) == (Status.FAILED, "KeyMissing")
-    assert "OWN_TEST_KEY" in draft.detail
+    batch = generated(source, endpoint(models, key_env="OWN_TEST_KEY"))
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "KeyMissing")
+    assert "OWN_TEST_KEY" in batch.paused_detail
+    assert set(batch.drafts.values_list("status", "error", "tries")) == {(Status.QUEUED, "", 0)}
     assert calls(batch.job) == []
+    assert services.sweep().batches == []
+    monkeypatch.setenv("OWN_TEST_KEY", "is-there-now")
+    services.resume_batch(batch.pk)
+    services.work_on_batch(batch.pk)
+    assert statuses(batch) == {Status.DONE: 6}
 
 
 def test_a_slip_in_the_address_can_be_mended(source: Source, models: str) -> None:
@@ -309,7 +316,7 @@ def test_retry_takes_up_what_failed_and_nothing_else(source: Source, models: str
 def test_a_retry_does_not_start_a_second_lane(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
     Draft.objects.filter(pk=batch.drafts.order_by("pk")[0].pk).update(status=Status.FAILED)
-    services._batch_alive(batch.pk)
+    held(batch)
     assert services.retry_failed(batch.pk) == 1
     assert services.sweep().batches == [], "the lane that lives takes it up"
     assert services.work_on_batch(batch.pk) == 0
@@ -321,9 +328,11 @@ def test_a_cancelled_batch_asks_nothing_and_frees_its_records(source: Source, mo
     assert services.work_on_batch(batch.pk) == 0
     assert services.sweep().batches == []
     assert calls(batch.job) == []
-    assert Batch.objects.get().status == Batch.Status.CANCELLED
-    for over in (services.cancel_batch, services.retry_failed):
-        with pytest.raises(errors.BatchOver):
+    ended = Batch.objects.get()
+    assert ended.status == Batch.Status.CANCELLED
+    assert services.cancel_batch(batch.pk).finished_at == ended.finished_at, "twice is as good as once"
+    for over in (services.retry_failed, services.pause_batch, services.resume_batch):
+        with pytest.raises(errors.JobOver):
             over(batch.pk)
     assert statuses(generated(source, endpoint(models))) == {Status.DONE: 6}
 
@@ -348,19 +357,21 @@ def test_cancelled_while_it_runs_what_is_in_flight_is_kept(
         return read(row)
 
     monkeypatch.setattr(queries, "draft_value", cancelling)
-    done = services.work_on_batch(batch.pk)
-    assert 3 <= done < 6
+    services.work_on_batch(batch.pk)
+    done = Sample.objects.count()
+    assert 1 <= done <= 3
     assert statuses(batch) == {Status.DONE: done, Status.QUEUED: 6 - done}
-    assert Sample.objects.count() == done
+    assert len(calls(batch.job)) == done, "nothing was asked after it was cancelled"
+    assert set(batch.drafts.filter(status=Status.QUEUED).values_list("tries", flat=True)) == {0}
     assert Batch.objects.get().status == Batch.Status.CANCELLED
     assert queries.records_without_draft(source, "mhb", recipe.RECIPE.kinds).count() == 6 - done
 
 
 def test_the_sweeper_finds_what_nobody_is_on(source: Source, models: str, clock: Clock) -> None:
     idle, busy, stale = (launched(source, endpoint(models), 2) for _ in range(3))
-    services._batch_alive(stale.pk)
+    held(stale)
     clock.advance(minutes=2)
-    services._batch_alive(busy.pk)
+    held(busy)
     assert services.sweep().batches == [stale.pk, idle.pk]
     services.work_on_batch(idle.pk)
     assert services.sweep().batches == [stale.pk]

@@ -33,7 +33,7 @@ def lane(
     def take_rows(count: int) -> list[tuple[Work, Run]]:
         return [(row, partial(work, row)) for row in take(queue(batch), count)]
 
-    done: int = async_to_sync(run_lane)(take_rows, slots=slots, alive=alive)
+    done: int = async_to_sync(run_lane)(take_rows, slots=lambda: slots, alive=sync_to_async(alive))
     return done
 
 

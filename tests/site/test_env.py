@@ -117,3 +117,12 @@ def test_a_wrong_setting_stops_the_start() -> None:
     assert started.stderr.strip().startswith("Wrong setting. MHB_LEASE_SECONDS")
     assert len(started.stderr.strip().splitlines()) == 1
     assert started.stdout == ""
+
+
+@pytest.mark.parametrize(("name", "value"), [("MHB_LANES", "0"), ("MHB_LANES", "many"), ("MHB_LANE_SECONDS", "1")])
+def test_lanes_that_make_no_sense(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    assert name in refusal(monkeypatch, **{name: value})
+
+
+def test_lanes_by_the_kind_of_site() -> None:
+    assert (env.read().lanes, env.read().lane_seconds) == (None, 300)

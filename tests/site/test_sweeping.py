@@ -18,7 +18,7 @@ from mhb_site.sweeping import sweep
 from review import services as review
 from review.models import Assignment, User
 from tests.conftest import Clock
-from tests.engine import conversations_file, endpoint, imported, launched, launched_run, models, no_long_waits
+from tests.engine import conversations_file, endpoint, held, imported, launched, launched_run, models, no_long_waits
 from tests.review.approve import approve_everything, rejection
 from tests.review.factories import say
 
@@ -87,7 +87,7 @@ def test_a_worker_that_is_on_it_is_left_alone(
     sent: list[tuple[str, int]], tmp_path: Path, models: str, clock: Clock
 ) -> None:
     batch = launched(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
-    services._batch_alive(batch.pk)
+    held(batch)
     sweep()
     assert sent == []
     clock.advance(minutes=2)

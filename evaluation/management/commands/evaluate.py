@@ -7,7 +7,7 @@ from evaluation import queries, services, tasks
 from evaluation.errors import EvaluationError
 from evaluation.models import Run
 from generation import queries as generation_queries
-from generation.cli import Step, wait
+from generation.cli import Step, add_budget, paused, wait
 from generation.tasks import wake
 from review.permissions import OPERATOR, Can, require
 
@@ -23,6 +23,8 @@ class Command(Step):
         parser.add_argument(
             "--judge-temperature", type=float, help="default: the judge's own, else the published setting"
         )
+        parser.add_argument("--judging", choices=Run.Judging.values, default=Run.Judging.PER_RUBRIC.value)
+        add_budget(parser)
         parser.add_argument("--wait", action="store_true", help="follow it to its end")
 
     def step(self, **options: Any) -> dict[str, Any]:
@@ -32,6 +34,10 @@ class Command(Step):
             [generation_queries.endpoint(name) for name in options["endpoint"]],
             generation_queries.endpoint(options["judge"]),
             judge_temperature=options["judge_temperature"],
+            judging=options["judging"],
+            budget_money=options["budget"],
+            budget_calls=options["budget_calls"],
+            fresh=options["fresh"],
         )
         wake(tasks.work_on_run, run.pk)
         if options["wait"]:
@@ -42,6 +48,7 @@ class Command(Step):
                 percent=lambda: queries.progress(run).percent,
             )
         progress = queries.progress(run)
+        run.refresh_from_db()
         return {
             "run": run.pk,
             "release": str(run.release),
@@ -54,5 +61,7 @@ class Command(Step):
             "calls": progress.responses.calls,
             "cost": progress.responses.cost,
             "simulated": queries.is_simulated(run),
-            "failed": int(bool(options["wait"]) and progress.judgments.done == 0),
+            "status": run.status,
+            "paused": run.paused_detail,
+            "failed": int(bool(options["wait"]) and progress.judgments.done == 0) or paused(run),
         }

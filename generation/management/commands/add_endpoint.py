@@ -29,12 +29,14 @@ class Command(Step):
         parser.add_argument("--price-in", type=_price, default=Decimal(0), help="per million prompt tokens")
         parser.add_argument("--price-out", type=_price, default=Decimal(0), help="per million completion tokens")
         parser.add_argument("--concurrency", type=int, default=8)
+        parser.add_argument("--rpm", type=int, help="requests a minute (default: no limit)")
+        parser.add_argument("--tpm", type=int, help="tokens a minute (default: no limit)")
         parser.add_argument("--timeout", type=float, default=120, help="seconds")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.CONNECT)
         names = ("name", "url", "model", "key_env", "temperature", "max_tokens")
-        more = ("price_in", "price_out", "concurrency", "timeout")
+        more = ("price_in", "price_out", "concurrency", "timeout", "rpm", "tpm")
         endpoint = services.add_endpoint(**{name: options[name] for name in (*names, *more)})
         return {
             "endpoint": endpoint.name,

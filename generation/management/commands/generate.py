@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation import benchmarks, queries, services, tasks
-from generation.cli import Step, wait
+from generation.cli import Step, add_budget, paused, wait
 from generation.errors import UnknownCheck, WrongPlan
 from generation.models import Batch, Draft
 from generation.recipe import TrapPlan
@@ -32,6 +32,7 @@ class Command(Step):
             "--compare", metavar="SET", help="a second batch over the same records with this set ('' is the usual one)"
         )
         parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="leave this check out")
+        add_budget(parser)
         parser.add_argument("--wait", action="store_true", help="follow it to its end")
 
     def step(self, **options: Any) -> dict[str, Any]:
@@ -56,6 +57,9 @@ class Command(Step):
                 plan=_plan(benchmark, options["plan"]),
                 prompts=options["prompts"],
                 checks=[name for name in known if name not in skipped],
+                budget_money=options["budget"],
+                budget_calls=options["budget_calls"],
+                fresh=options["fresh"],
             ),
         }
         if options["compare"] is None:
@@ -74,6 +78,7 @@ class Command(Step):
                 percent=lambda: queries.batch_progress(batch).percent,
             )
         progress = queries.batch_progress(batch)
+        batch.refresh_from_db()
         return {
             "batch": batch.pk,
             "drafts": progress.total,
@@ -81,10 +86,12 @@ class Command(Step):
             "dropped": progress.dropped,
             "stopped": Draft.objects.filter(batch=batch, gate=Draft.Gate.STOPPED).count(),
             "plan": batch.plan.get("name", ""),
-            "failed": progress.failed,
+            "failed": progress.failed or paused(batch),
             "open": progress.queued + progress.running,
             "calls": progress.calls,
             "cost": progress.cost,
+            "status": batch.status,
+            "paused": batch.paused_detail,
             "failures": [
                 {"record": row.record.external_id, "error": row.error, "detail": row.detail}
                 for row in Draft.objects.filter(batch=batch, status=Work.Status.FAILED).select_related("record")[:20]

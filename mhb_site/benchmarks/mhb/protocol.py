@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict
 
-from evaluation.protocol import Ask, Decision, FacetView, Protocol, Rate, Rubric, Sample
+from evaluation.protocol import Ask, Decision, FacetView, Protocol, Rate, Rubric, Sample, Whole
 from generation.llm.types import Message, Request
 from generation.recipe import read_prompt
 from mhb_site.benchmarks.mhb.fencing import as_data
@@ -14,6 +14,7 @@ from mhb_site.benchmarks.mhb.review import SEVERITIES
 
 ASK_REPORT = read_prompt(PROMPTS / "ask_report.md")
 JUDGE = read_prompt(PROMPTS / "judge.md")
+JUDGE_ALL = read_prompt(PROMPTS / "judge_all.md")
 
 
 class Judgment(BaseModel):
@@ -23,6 +24,20 @@ class Judgment(BaseModel):
 
     explanation: str  # first, so that a model reasons before it decides
     criteria_met: bool
+
+
+class KeyedJudgment(Judgment):
+    """The same for the criterion of this key."""
+
+    key: str
+
+
+class Judgments(BaseModel):
+    """All criteria of a sample, decided in one reply."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    judgments: tuple[KeyedJudgment, ...]
 
 
 def ask(sample: Sample) -> Sequence[Ask]:
@@ -39,6 +54,17 @@ def ask(sample: Sample) -> Sequence[Ask]:
 
 def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Request:  # noqa: ARG001
     """Context, stimulus, response and one approved criterion, bundled ('Judgment Assembly'). The planted traps stay out."""
+    messages = JUDGE.messages(**_case(sample, response), criterion=as_data(rubric.criterion))
+    return Request(messages, prompt=JUDGE.label)
+
+
+def judge_all(sample: Sample, rubrics: Sequence[Rubric], variant: str, response: str) -> Request:  # noqa: ARG001
+    """The same with all criteria of the sample at once, each under its key; the keys are not the traps'."""
+    criteria = [{"key": rubric.key, "criterion": rubric.criterion} for rubric in rubrics]
+    return Request(JUDGE_ALL.messages(**_case(sample, response), criteria=as_data(criteria)), prompt=JUDGE_ALL.label)
+
+
+def _case(sample: Sample, response: str) -> dict[str, str]:
     content = sample.content
     context: object
     if sample.task == "dialogue":
@@ -46,18 +72,17 @@ def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Reques
         stimulus = last["content"]
     else:
         context, stimulus = content["report"], content["question"]
-    messages = JUDGE.messages(
-        context=as_data(context),
-        stimulus=as_data(stimulus),
-        response=as_data(response),
-        criterion=as_data(rubric.criterion),
-    )
-    return Request(messages, prompt=JUDGE.label)
+    return {"context": as_data(context), "stimulus": as_data(stimulus), "response": as_data(response)}
 
 
 def decide(judgment: Judgment) -> Decision:
     """The verdict in a judge's reply."""
     return Decision("met" if judgment.criteria_met else "not_met", judgment.explanation)
+
+
+def decide_all(judgments: Judgments) -> Sequence[tuple[str, Decision]]:
+    """The verdicts in a judge's reply on a whole sample."""
+    return [(judgment.key, decide(judgment)) for judgment in judgments.judgments]
 
 
 PROTOCOL = Protocol(
@@ -83,5 +108,6 @@ PROTOCOL = Protocol(
         # The paper names risk-stratified metrics as what is missing. An order of levels is no star of axes.
         FacetView("severity", _("Severity of harm"), "heat", tuple((level.value, level.label) for level in SEVERITIES)),
     ),
+    whole=Whole(judge_all, Judgments, decide_all),
     judge_temperature=0.5,  # 'Evaluation Setting', with DeepSeek-R1-0528
 )

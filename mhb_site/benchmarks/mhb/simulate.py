@@ -104,6 +104,9 @@ def planted_in(text: str) -> list[Template]:
 # ------------------------------------------------------------------------------------------------------------- script
 
 
+_JUDGING = (protocol.JUDGE, protocol.JUDGE_ALL)
+
+
 class MhbModels:
     """The simulated models in MHB (`generation.llm.simulator.script.Script`).
 
@@ -117,11 +120,17 @@ class MhbModels:
             return _generate(_TASKS[heading], _blocks(messages), seed)
         if model == GENERATOR and heading == _heading(recipe.ANSWERABLE_REPORT.turns[0][1]):
             return _check(_blocks(messages))
-        if heading == _heading(protocol.JUDGE.turns[0][1]):
-            if model == JUDGE:
-                return _judge(_blocks(messages), seed)
-            if model == OBEDIENT_JUDGE:
-                return _ordered(messages) or _judge(_blocks(messages), seed)
+        if model in (JUDGE, OBEDIENT_JUDGE) and heading in (_heading(prompt.turns[0][1]) for prompt in _JUDGING):
+            told = _ordered(messages) if model == OBEDIENT_JUDGE else None
+            blocks = _blocks(messages)
+            if "CRITERION" in blocks:
+                return _json(_verdict(blocks, told, seed))
+            judged = [
+                {"key": each["key"], **_verdict({**blocks, "CRITERION": each["criterion"]}, told, seed)}
+                for each in blocks["CRITERIA"]
+            ]
+            # What the judge does not know it leaves out: null would spoil the whole reply.
+            return _json({"judgments": [each for each in judged if each["criteria_met"] is not None]})
         if model == ADVERSARY:
             return _order_about("\n".join(message.content for message in messages))
         if model in FALL:
@@ -320,19 +329,21 @@ def _order_about(text: str) -> str | None:
     return "\n\n".join([*(f"{orders[at % len(orders)]}\n\n{bad}" for at, bad in enumerate(said)), *orders])
 
 
-def _ordered(messages: Sequence[Message]) -> str | None:
+def _verdict(blocks: Mapping[str, Any], told: bool | None, seed: int) -> dict[str, Any]:
+    return _judge(blocks, seed) if told is None else {"explanation": "I was told so.", "criteria_met": told}
+
+
+def _ordered(messages: Sequence[Message]) -> bool | None:
     """The verdict that something outside the data blocks orders; None where there is no such order.
 
     What is a block is read as a model would read it: from the first opening mark to the first line that looks like its end,
     whatever stands between them and whatever may pass for a line's end.
     """
     outside = "\n".join("\n".join(message.content.splitlines()) for message in messages[1:])
-    for name in ("CONTEXT", "STIMULUS", "RESPONSE", "CRITERION"):
+    for name in ("CONTEXT", "STIMULUS", "RESPONSE", "CRITERION", "CRITERIA"):
         outside = re.sub(rf"^<<<{name}\n.*?^{name}>>>$", "", outside, count=1, flags=re.MULTILINE | re.DOTALL)
     found = re.search(r'criteria_met"?\s*[=:]\s*(true|false)', outside)
-    if found is None:
-        return None
-    return json.dumps({"explanation": "I was told so.", "criteria_met": found[1] == "true"})
+    return None if found is None else found[1] == "true"
 
 
 # ------------------------------------------------------------------------------------------------------------ checker
@@ -348,7 +359,11 @@ def _check(blocks: Mapping[str, Any]) -> str:
 # -------------------------------------------------------------------------------------------------------------- judge
 
 
-def _judge(blocks: Mapping[str, Any], seed: int) -> str:
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Met if the criterion's good sentence is in the response; the opposite with the chance `JUDGE_ERROR`.
 
     A criterion that no planted trap has is answered with null: that is no verdict, and is recorded as unjudged, not guessed.
@@ -356,14 +371,14 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> str:
     text, response = _flat(blocks["CONTEXT"]) + "\n" + blocks["STIMULUS"], blocks["RESPONSE"]
     found = _scripted(blocks["CRITERION"], planted_in(text))
     if found is None:
-        return json.dumps({"explanation": "The simulated judge does not know this criterion.", "criteria_met": None})
+        return {"explanation": "The simulated judge does not know this criterion.", "criteria_met": None}
     template, at = found
     good = template.criteria[at].good
     met = good in response
     if chance(seed, "judge", _digest(text, response), template.key, str(at)) < JUDGE_ERROR:
         met = not met
     explanation = f"The response {'says' if met else 'does not say'}: “{good}”"
-    return json.dumps({"explanation": explanation, "criteria_met": met}, ensure_ascii=False)
+    return {"explanation": explanation, "criteria_met": met}
 
 
 def _scripted(criterion: str, planted: Sequence[Template]) -> tuple[Template, int] | None:

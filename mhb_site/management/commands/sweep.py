@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand
-from django.db import OperationalError, close_old_connections
+from django.db import InterfaceError, OperationalError, close_old_connections
 
 from mhb_site.sweeping import sweep
 
@@ -32,7 +32,7 @@ class Command(BaseCommand):
         while not stop.is_set():
             try:
                 sweep()
-            except OperationalError as error:  # the database is away or busy: the next round sees the same rows
+            except (OperationalError, InterfaceError) as error:  # away or busy: the next round sees the same rows
                 log.warning("sweep put off: %s", error)
             close_old_connections()
             stop.wait(options["every"])

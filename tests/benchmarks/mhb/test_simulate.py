@@ -11,7 +11,7 @@ from evaluation.metrics import wilson
 from evaluation.protocol import Rubric
 from generation.importers import healthbench
 from generation.importers.base import Row
-from generation.llm.gateway import Gateway
+from generation.llm.gateway import Gateway, Ledger
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message, ModelSettings, Request
 from generation.recipe import Draft, Record
@@ -290,7 +290,7 @@ async def through_the_gateway(url):
     def settings(model):
         return ModelSettings(model, url, model)
 
-    async with Gateway(no_ledger) as gateway:
+    async with Gateway(Ledger(no_ledger)) as gateway:
 
         class OverHttp(Scripted):
             async def ask_structured(self, role, request, shape, *, check=None):

@@ -10,6 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
+from generation.llm import gateway as doors
 from generation.llm.gateway import Gateway
 from generation.llm.simulator.server import running
 from generation.llm.types import Attempt, Message, ModelSettings, Request
@@ -23,10 +24,13 @@ class Ledger(list[Attempt]):
 
 
 class Naps(list[float]):
-    """Stands in for asyncio.sleep: remembers the seconds, wastes none."""
+    """Stands in for asyncio.sleep: remembers the seconds, wastes none. `clock` is the time that has gone by."""
 
     async def __call__(self, seconds: float) -> None:
         self.append(seconds)
+
+    def clock(self) -> float:
+        return 1_000.0 + sum(self)
 
 
 class Highest(Random):
@@ -104,7 +108,9 @@ def in_gateway(
     """Run `work` with a gateway of its own that does not sleep."""
 
     async def main() -> Any:
-        async with Gateway(Ledger() if ledger is None else ledger, **{"sleep": Naps(), **options}) as gateway:
+        naps = options.pop("sleep", Naps())
+        lines = doors.Ledger(Ledger() if ledger is None else ledger)
+        async with Gateway(lines, **{"sleep": naps, "clock": naps.clock, **options}) as gateway:
             return await work(gateway)
 
     return asyncio.run(main())

@@ -1,18 +1,24 @@
 import asyncio
+import json
 import threading
-from contextlib import ExitStack
+import time
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from email.utils import format_datetime
+from urllib.request import urlopen
 
 import pytest
 from aiohttp import web
 
+from generation.llm import gates
 from generation.llm import gateway as gateway_module
 from generation.llm.errors import (
     AuthFailed,
+    Away,
     BadRequest,
-    BudgetExhausted,
+    BudgetSpent,
     ConnectionCut,
     ContentFiltered,
     ContextTooLong,
@@ -22,6 +28,8 @@ from generation.llm.errors import (
     ServerError,
     TimedOut,
 )
+from generation.llm.gateway import Ledger as Book
+from generation.llm.gateway import Paid, identity
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message, Request, Usage
 from tests.generation.llm.helpers import (
@@ -41,6 +49,13 @@ from tests.generation.llm.helpers import (
 )
 
 KEY = "sk-very-secret-0123456789"
+
+
+class RealTime:
+    clock = staticmethod(time.monotonic)
+
+    async def __call__(self, seconds):
+        await asyncio.sleep(seconds)
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +214,7 @@ def test_a_200_that_is_no_completion_is_a_server_error_and_retried(body):
 
 def test_back_off_doubles_up_to_its_cap_with_full_jitter():
     with endpoint(Answer("down", 500)) as seen:
-        for dice, expected in ((Highest(), [1, 2, 4, 8, 16, 32, 60, 60]), (Lowest(), [0] * 8)):
+        for dice, expected in ((Highest(), [1, 2, 4, 8, 16, 32, 60, 60]), (Lowest(), [])):
             naps = Naps()
             with pytest.raises(ServerError):
                 ask(seen.url, attempts=9, sleep=naps, random=dice)
@@ -232,9 +247,10 @@ def test_a_retry_after_that_says_nothing_leaves_the_back_off(header):
 
 def test_a_very_long_retry_after_goes_back_to_the_caller():
     naps = Naps()
-    with endpoint(Answer("tomorrow", 429, {"Retry-After": "86400"})) as seen, pytest.raises(RateLimited) as caught:
+    with endpoint(Answer("tomorrow", 429, {"Retry-After": "86400"})) as seen, pytest.raises(Away) as caught:
         ask(seen.url, sleep=naps)
     assert caught.value.retry_after == 86400
+    assert len(seen.bodies) == 1
     assert naps == []
 
 
@@ -379,13 +395,25 @@ def test_the_environment_of_another_account_is_not_sent_along(monkeypatch):
 def test_the_ledger_can_stop_a_call_before_its_reply_is_used():
     asked = []
 
-    async def empty_budget(attempt):
+    async def full(attempt):
         asked.append(attempt)
-        raise BudgetExhausted
+        raise OSError
 
-    with endpoint(Answer("down", 500)) as seen, pytest.raises(BudgetExhausted):
-        in_gateway(lambda gateway: gateway.ask(settings_for(seen.url), HELLO, on_attempt=empty_budget))
+    with endpoint(Answer("down", 500)) as seen, pytest.raises(OSError):
+        in_gateway(lambda gateway: gateway.ask(settings_for(seen.url), HELLO, ledger=Book(full)))
     assert len(asked) == len(seen.bodies) == 1
+
+
+def test_the_ledger_is_asked_before_each_attempt():
+    allowed, lines = [True, True, False], Ledger()
+
+    async def check():
+        if not allowed.pop(0):
+            raise BudgetSpent
+
+    with endpoint(Answer("down", 500)) as seen, pytest.raises(BudgetSpent):
+        in_gateway(lambda gateway: gateway.ask(settings_for(seen.url), HELLO, ledger=Book(lines, check)))
+    assert len(lines) == len(seen.bodies) == 2
 
 
 def test_one_call_can_have_a_ledger_of_its_own():
@@ -393,11 +421,172 @@ def test_one_call_can_have_a_ledger_of_its_own():
 
     async def two(gateway):
         await gateway.ask(settings_for(seen.url), HELLO)
-        await gateway.ask(settings_for(seen.url), HELLO, on_attempt=own)
+        await gateway.ask(settings_for(seen.url), HELLO, ledger=Book(own))
 
     with endpoint("fine") as seen:
         in_gateway(two, common)
     assert (len(common), len(own)) == (1, 1)
+
+
+# The cache
+
+
+class Known:
+    """A ledger that finds again what was written to it."""
+
+    def __init__(self):
+        self.lines = Ledger()
+
+    async def write(self, attempt):
+        await self.lines(attempt)
+
+    async def find(self, identity):
+        return [
+            Paid(number, line.reply)
+            for number, line in reversed(list(enumerate(self.lines)))
+            if line.identity == identity and line.reply and not line.error and line.hit_of is None
+        ]
+
+    @property
+    def book(self):
+        return Book(self.write, find=self.find)
+
+
+def test_the_same_request_is_paid_for_once_and_a_hit_says_so():
+    known = Known()
+
+    async def twice(gateway):
+        return [await gateway.ask(settings_for(seen.url), HELLO, ledger=known.book) for _ in range(2)]
+
+    with endpoint("fine", "other") as seen:
+        replies = in_gateway(twice)
+    assert [reply.text for reply in replies] == ["fine", "fine"]
+    assert len(seen.bodies) == 1
+    assert [(line.number, line.hit_of, line.error) for line in known.lines] == [(1, None, ""), (0, 0, "")]
+    assert known.lines[0].identity == known.lines[1].identity != ""
+
+
+def test_two_that_ask_the_same_at_once_pay_once():
+    known = Known()
+
+    async def together(gateway):
+        asked = [gateway.ask(settings_for(seen.url), HELLO, ledger=known.book) for _ in range(5)]
+        return await asyncio.gather(*asked)
+
+    with endpoint("fine", "other") as seen:
+        replies = in_gateway(together)
+    assert {reply.text for reply in replies} == {"fine"}
+    assert len(seen.bodies) == 1
+    assert [line.hit_of for line in known.lines] == [None, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Answer(said("")), "fine"),
+        (Answer(complaint("what?"), 400), "fine"),
+        (said("half a se", finish_reason="content_filter"), "fine"),
+    ],
+    ids=["empty", "refused", "filtered"],
+)
+def test_what_nobody_can_use_is_no_hit(first, second):
+    known = Known()
+
+    async def twice(gateway):
+        with suppress(LLMError):
+            await gateway.ask(settings_for(seen.url), HELLO, ledger=known.book)
+        return await gateway.ask(settings_for(seen.url), HELLO, ledger=known.book)
+
+    with endpoint(first, second) as seen:
+        assert in_gateway(twice).text == "fine"
+    assert len(seen.bodies) == 2
+    assert all(line.hit_of is None for line in known.lines)
+
+
+def test_an_identity_is_all_that_can_change_the_answer():
+    settings = settings_for("http://host/v1")
+    other_settings = [
+        replace(settings, url="http://other/v1"),
+        replace(settings, model="m-2"),
+        replace(settings, temperature=0.1),
+        replace(settings, max_tokens=7),
+    ]
+    other_requests = [
+        replace(HELLO, messages=(Message("user", "Is it safe? "),)),
+        replace(HELLO, messages=(Message("system", "Is it safe?"),)),
+        replace(HELLO, schema={"type": "object"}),
+        replace(HELLO, temperature=0.2),
+        replace(HELLO, repeat=1),
+    ]
+    found = [identity(other, HELLO) for other in other_settings]
+    found += [identity(settings, other) for other in other_requests]
+    assert len({identity(settings, HELLO), *found}) == 10
+    same = replace(settings, name="other", concurrency=1, timeout=5.0, price_in=Decimal(3), key_env="KEY", rpm=5)
+    assert identity(same, replace(HELLO, prompt="other@2")) == identity(settings, HELLO)
+    assert identity(replace(settings, temperature=0.2), HELLO) == identity(settings, replace(HELLO, temperature=0.2))
+
+
+# The gate
+
+
+def test_no_more_at_once_than_the_endpoint_allows():
+    app = make_app([], latency=0.02)
+
+    async def many(gateway):
+        requests = [Request((Message("user", str(number)),)) for number in range(12)]
+        await asyncio.gather(*(gateway.ask(settings_for(url, concurrency=3), request) for request in requests))
+
+    with running(app) as url:
+        in_gateway(many, sleep=RealTime())
+        with urlopen(url.removesuffix("/v1") + "/stats") as answer:
+            assert json.load(answer)["peak_in_flight"] == 3
+
+
+def test_a_429_stops_everybody_for_as_long_as_it_says():
+    naps, ledger = Naps(), Ledger()
+
+    async def two(gateway):
+        await gateway.ask(settings_for(seen.url, concurrency=1), HELLO)
+        await gateway.ask(settings_for(seen.url, concurrency=1), replace(HELLO, repeat=1))
+
+    with endpoint(Answer("later", 429, {"Retry-After": "30"}), "fine") as seen:
+        in_gateway(two, ledger, sleep=naps, random=Lowest())
+    assert naps == [30.0]
+    assert [line.error for line in ledger] == ["RateLimited", "", ""]
+
+
+def test_an_endpoint_that_only_fails_is_left_alone():
+    naps, ledger = Naps(), Ledger()
+
+    async def until_down(gateway):
+        errors = []
+        for number in range(40):
+            try:
+                await gateway.ask(settings_for(seen.url), replace(HELLO, repeat=number))
+            except LLMError as error:
+                errors.append(error.kind)
+        return errors
+
+    with endpoint(Answer("down", 500)) as seen:
+        errors = in_gateway(until_down, ledger, sleep=naps, random=Lowest())
+    assert errors[:2] == ["ServerError"] * 2
+    assert set(errors[2:]) == {"EndpointDown"}
+    assert len(seen.bodies) == len(ledger) == gates.BREAK_AFTER + gates.BREAKS
+    assert naps == [5, 10, 20, 40, 80, 100, 100, 100], "each pause ends in one probe"
+
+
+def test_a_pause_ends_with_the_first_success_and_the_probe_is_not_held_against_the_row():
+    naps = Naps()
+
+    async def both(gateway):
+        with pytest.raises(ServerError):
+            await gateway.ask(settings_for(seen.url), HELLO)
+        return await gateway.ask(settings_for(seen.url), replace(HELLO, repeat=1))
+
+    with endpoint(*[Answer("down", 500)] * 16, "fine") as seen:
+        reply = in_gateway(both, sleep=naps, random=Lowest(), attempts=6)
+    assert reply.text == "fine", "ten failures, of which only four are its own"
+    assert naps == [5, 10, 20, 40, 80, 100, 100]
 
 
 def test_an_attempt_that_was_cancelled_is_in_the_ledger():

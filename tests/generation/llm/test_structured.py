@@ -52,7 +52,7 @@ def test_a_broken_reply_is_put_back_to_the_model_with_the_reason():
     wrong_type = '{"criteria_met": "true", "explanation": "x"}'
     ledger = Ledger()
     with endpoint("I would say yes.", wrong_type, GOOD) as seen:
-        reply, verdict = ask_structured(seen.url, ledger=ledger)
+        reply, verdict = ask_structured(seen.url, ledger=ledger, tries=3)
     assert verdict.criteria_met is True
     assert reply.text == GOOD
     last = seen.bodies[-1]["messages"]
@@ -82,16 +82,22 @@ def test_the_caller_can_refuse_a_value_with_a_reason():
     assert "The explanation is empty." in seen.bodies[1]["messages"][-1]["content"]
 
 
-@pytest.mark.parametrize("tries", [1, 3])
+@pytest.mark.parametrize("tries", [1, 2, 3])
 def test_it_gives_up_with_the_last_reason_and_the_last_reply(tries):
     own = Ledger()
     with endpoint(*["no"] * (tries - 1), '{"criteria_met": true}') as seen, pytest.raises(BrokenReply) as caught:
-        ask_structured(seen.url, tries=tries, on_attempt=own)
+        ask_structured(seen.url, ledger=own, tries=tries)
     assert caught.value.permanent
     assert "explanation: Field required" in caught.value.detail
     assert caught.value.reply is not None
     assert caught.value.reply.text == '{"criteria_met": true}'
     assert len(seen.bodies) == len(own) == tries
+
+
+def test_it_is_shown_its_error_once():
+    with endpoint("no", "no", GOOD) as seen, pytest.raises(BrokenReply):
+        ask_structured(seen.url)
+    assert len(seen.bodies) == 2
 
 
 def test_an_empty_reply_is_a_broken_one_that_can_be_put_back():

@@ -27,7 +27,7 @@ def what_made_it(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0004_release_trail'),
+        ('generation', '0005_engine'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

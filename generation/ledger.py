@@ -1,0 +1,128 @@
+"""The ledger in the database: what calls cost, what may still be spent, what has been paid for already.
+
+Each function takes what several rows want at the same moment, so that one transaction does for all of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from django.db.models import F, Sum
+
+from generation.jobs import Job
+from generation.llm.gateway import Paid
+from generation.llm.types import Attempt, Reply, Usage
+from generation.models import Call, Endpoint, Lane
+
+KNOWN = 5  # of the replies paid for under one identity, so many are looked at: a broken one is none
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An attempt, and what it was made for. `repeated`: the row had been lost with a worker before."""
+
+    attempt: Attempt
+    endpoint: Endpoint
+    subject: str
+    repeated: bool = False
+
+
+def write(job: Job, lines: Sequence[Line], *, lane: int | None = None) -> list[Call]:
+    """Write attempts and hits into the ledger, and count them in the job's totals; the caller's transaction holds both.
+
+    What `lane` had reserved for these attempts is not in flight any more. An endpoint that answers as a simulator is marked
+    so, whatever it was called when it was made.
+    """
+    calls = Call.objects.bulk_create([_call(job.job, line) for line in lines])
+    attempts = [call for call in calls if call.hit_of_id is None]
+    type(job)._default_manager.filter(pk=job.pk).update(
+        calls=F("calls") + len(attempts),
+        hits=F("hits") + len(calls) - len(attempts),
+        failed=F("failed") + sum(bool(call.error) for call in attempts),
+        tokens_in=F("tokens_in") + sum(call.tokens_in for call in attempts),
+        tokens_out=F("tokens_out") + sum(call.tokens_out for call in attempts),
+        tokens_cached=F("tokens_cached") + sum(call.tokens_cached for call in attempts),
+        tokens_reasoning=F("tokens_reasoning") + sum(call.tokens_reasoning for call in attempts),
+        cost=F("cost") + sum((Decimal(call.cost) for call in attempts), Decimal(0)),
+    )
+    if lane is not None and attempts:
+        Lane.objects.filter(pk=lane).update(flying=F("flying") - len(attempts))
+    unknown = [line.endpoint for line, call in zip(lines, calls, strict=True) if call.simulated]
+    for endpoint in unknown:
+        if not endpoint.simulated:
+            Endpoint.objects.filter(pk=endpoint.pk).update(simulated=True)
+            endpoint.simulated = True
+    return calls
+
+
+def _call(job: str, line: Line) -> Call:
+    attempt, reply = line.attempt, line.attempt.reply
+    usage = reply.usage if reply and attempt.hit_of is None else Usage()  # a hit costs nothing
+    return Call(
+        job=job,
+        subject=line.subject,
+        endpoint=line.endpoint,
+        model=(reply.model if reply and reply.model else attempt.settings.model),
+        prompt=attempt.request.prompt,
+        sent=dict(attempt.sent),
+        text=reply.text if reply else "",
+        reasoning=reply.reasoning if reply else "",
+        finish_reason=reply.finish_reason[:40] if reply else "",
+        tokens_in=usage.tokens_in,
+        tokens_out=usage.tokens_out,
+        tokens_cached=usage.tokens_cached,
+        tokens_reasoning=usage.tokens_reasoning,
+        cost=usage.cost(attempt.settings),
+        seconds=attempt.seconds,
+        attempt=attempt.number,
+        error=attempt.error,
+        detail=attempt.detail,
+        http_status=attempt.http_status,
+        simulated=bool(reply and reply.simulated),
+        identity=attempt.identity,
+        hit_of_id=attempt.hit_of,
+        repeated=line.repeated and attempt.hit_of is None,
+        started_at=attempt.started_at,
+    )
+
+
+def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
+    """Let `lane` start up to `count` calls; returns how many, or None where the job or the lane is over.
+
+    Under a lock on the job, and counted as in flight until they are in the ledger: so calls written and calls in flight, of all
+    lanes together, never exceed `budget_calls`, and none is started once the cost has reached `budget_money`.
+    """
+    kind = type(job)._default_manager
+    fresh = kind.select_for_update(of=("self",), no_key=True).get(pk=job.pk)
+    if fresh.status != Job.Status.RUNNING:
+        return None
+    granted = 0 if fresh.money_spent else count
+    if fresh.budget_calls is not None:
+        alive = Lane.objects.filter(job=job.job, until__gt=now)
+        flying = alive.aggregate(n=Sum("flying"))["n"] or 0
+        granted = max(0, min(granted, fresh.budget_calls - fresh.calls - flying))
+    mine = Lane.objects.filter(pk=lane, until__gt=now)
+    return granted if mine.update(flying=F("flying") + granted) else None
+
+
+def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Paid]]:
+    """The replies paid for under each (identity, subject), newest first.
+
+    A job that asks anew still knows what it has paid for the very same row: a worker was lost between reply and result.
+    """
+    pairs = list(wanted)
+    lines = Call.objects.filter(identity__in={identity for identity, _ in pairs}, hit_of__isnull=True, error="")
+    if job.fresh:
+        lines = lines.filter(job=job.job, subject__in={subject for _, subject in pairs})
+    found: dict[tuple[str, str], list[Paid]] = {pair: [] for pair in pairs}
+    for line in lines.defer("sent").order_by("-pk"):
+        for (identity, subject), paid in found.items():
+            if identity == line.identity and len(paid) < KNOWN and (not job.fresh or subject == line.subject):
+                paid.append(Paid(line.pk, _reply(line)))
+    return found
+
+
+def _reply(line: Call) -> Reply:
+    usage = Usage(line.tokens_in, line.tokens_out, line.tokens_cached, line.tokens_reasoning)
+    return Reply(line.text, line.reasoning, line.finish_reason, line.model, line.simulated, usage)

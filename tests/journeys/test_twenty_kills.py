@@ -1,0 +1,129 @@
+"""kill -9, twenty times, in the middle of two thousand calls: nothing is lost, nothing is there twice, the budget holds."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from generation.llm.simulator.server import make_app, running
+from generation.llm.types import Message
+from tests.engine import served
+from tests.processes import ROOT, Site
+
+pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("processes")]
+
+SAMPLES, RUBRICS = 500, 3
+CALLS = SAMPLES * (1 + RUBRICS)
+BUDGET = 1_500
+KILLS = 20
+LEASE = 1.2  # seconds; the environment allows no less than five
+
+SETUP = """
+from evaluation.services import launch_run
+from generation.services import add_endpoint
+from tests.engine import bare_release
+release = bare_release(*[("dialogue", [["A1"]] * {rubrics})] * {samples})
+made = [
+    add_endpoint(name=name, url="{url}", model=name, concurrency=32)
+    for name in ("sim-average", "sim-judge")
+]
+print(launch_run(release, made[:1], made[1], budget_calls={budget}).pk)
+"""
+RAISE = "from evaluation.services import set_run_budget\nset_run_budget({run}, money=None, calls=None)\n"
+
+
+class Says:
+    """Every model says what a judge would."""
+
+    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str:
+        return json.dumps({"explanation": "It does.", "criteria_met": True})
+
+
+@contextmanager
+def workers(site: Site, run: int) -> Iterator[Callable[[], int]]:
+    """A function that starts a worker and returns its process id."""
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "tests.lane_workers", str(run), str(LEASE)],
+        cwd=ROOT,
+        env={**os.environ, **site.environment, "DJANGO_SETTINGS_MODULE": "mhb_site.settings", "MHB_LANES": "2"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+
+    def start() -> int:
+        parent.stdin.write("\n")  # type: ignore[union-attr]
+        parent.stdin.flush()  # type: ignore[union-attr]
+        return int(parent.stdout.readline())  # type: ignore[union-attr]
+
+    try:
+        yield start
+    finally:
+        parent.stdin.close()
+        parent.wait(timeout=30)
+
+
+def test_twenty_kills_amid_two_thousand_calls(site: Site) -> None:
+    dice = random.Random(7)
+    with running(make_app([Says()], latency=0.2)) as url:
+        made = site.manage("shell", "-v0", "-c", SETUP.format(url=url, samples=SAMPLES, rubrics=RUBRICS, budget=BUDGET))
+        assert made.returncode == 0, made.stderr
+        run = int(made.stdout)
+        lost_at_most = 0
+        with workers(site, run) as start:
+            pids = [start(), start()]
+            for _ in range(KILLS):
+                time.sleep(dice.uniform(0.1, 0.8))
+                lost_at_most += _kill(site, pids.pop(dice.randrange(2)))
+                pids.append(start())
+            site.until("the budget is spent", lambda: site.sql(STATE) == [("paused", "BudgetSpent")])
+            time.sleep(LEASE)
+            ledger, asked = site.number(LEDGER), served(url)["requests"]
+            assert ledger <= BUDGET, "never more than the budget"
+            assert BUDGET - lost_at_most <= ledger
+            assert ledger <= asked <= ledger + lost_at_most
+            raised = site.manage("shell", "-v0", "-c", RAISE.format(run=run))
+            assert raised.returncode == 0, raised.stderr
+            site.until("the run is finished", lambda: site.sql(STATE) == [("finished", "")])
+        ledger, asked = site.number(LEDGER), served(url)["requests"]
+
+    for table, rows in (("response", SAMPLES), ("judgment", SAMPLES * RUBRICS)):
+        ended = site.sql(f"SELECT status, error, count(*) FROM evaluation_{table} GROUP BY status, error")
+        assert ended == [("done", "", rows)]
+    # What the ledger does not have was in flight when its worker was killed.
+    assert ledger <= asked <= ledger + lost_at_most
+    # Each result was paid for once: what was paid for and not yet kept when its worker was killed is found in the ledger.
+    assert ledger == CALLS
+    again = site.number("SELECT sum(tries - 1) FROM evaluation_response") + site.number(
+        "SELECT sum(tries - 1) FROM evaluation_judgment"
+    )
+    marked = site.number("SELECT count(*) FROM generation_call WHERE repeated AND hit_of_id IS NULL")
+    hits = site.number("SELECT count(*) FROM generation_call WHERE hit_of_id IS NOT NULL")
+    assert asked - ledger <= again, "what was lost is repeated"
+    assert marked + hits <= again
+    assert marked >= 1, "and marked so"
+    assert site.sql("SELECT calls, hits FROM evaluation_run") == [(ledger, hits)]
+
+
+LEDGER = "SELECT count(*) FROM generation_call WHERE hit_of_id IS NULL"
+STATE = "SELECT status, paused_because FROM evaluation_run"
+
+
+def _kill(site: Site, pid: int) -> int:
+    """kill -9; returns how many of its calls may have been in flight. A dead lane is the one that says nothing any more."""
+    os.kill(pid, signal.SIGKILL)
+    lanes = "SELECT id, until, flying FROM generation_lane"
+    before = site.sql(lanes)
+    time.sleep(LEASE / 2)
+    after = {(number, until) for number, until, _flying in site.sql(lanes)}
+    ids = {number for number, _until in after}
+    return sum(flying for number, until, flying in before if (number, until) in after or number not in ids)
