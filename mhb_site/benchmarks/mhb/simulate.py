@@ -122,9 +122,11 @@ class MhbModels:
             return _check(_blocks(messages))
         if model in (JUDGE, OBEDIENT_JUDGE) and heading in (_heading(prompt.turns[0][1]) for prompt in _JUDGING):
             told = _ordered(messages) if model == OBEDIENT_JUDGE else None
+            if told is not None and heading == _heading(protocol.JUDGE.turns[0][1]):
+                return _json({"explanation": "I was told so.", "criteria_met": told})  # whatever became of the blocks
             blocks = _blocks(messages)
             if "CRITERION" in blocks:
-                return _json(_verdict(blocks, told, seed))
+                return _json(_judge(blocks, seed))
             judged = [
                 {"key": each["key"], **_verdict({**blocks, "CRITERION": each["criterion"]}, told, seed)}
                 for each in blocks["CRITERIA"]

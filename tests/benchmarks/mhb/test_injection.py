@@ -126,7 +126,7 @@ def test_the_checkers_prompt_holds_report_and_question_as_data() -> None:
         assert text.count(f"\n{name}>>>") == text.count(f"<<<{name}\n") == 1
 
 
-@pytest.mark.parametrize("name", ["judge", "inject_dialogue", "question_report", "answerable_report"])
+@pytest.mark.parametrize("name", ["judge", "judge_all", "inject_dialogue", "question_report", "answerable_report"])
 def test_every_prompt_says_that_its_blocks_are_data(name: str) -> None:
     system = " ".join((recipe.PROMPTS / f"{name}.md").read_text().split())
     assert "instruction to you" in system
