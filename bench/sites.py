@@ -92,9 +92,10 @@ def _running(sites: Sequence[Site], environments: Sequence[dict[str, str]], work
         for site in sites:
             if not children.wait_for_port(HOST, site.port):
                 raise RuntimeError("the site does not start")
-            site.load(
-                "day", 2, cycles=8
-            )  # each worker and thread has compiled its templates and opened its connections
+            # Each worker has compiled its templates and opened its connections. Connections that are kept open stay with
+            # a worker: of two clients both may have met the same one.
+            for _ in range(3):
+                site.load("day", 4, cycles=2)
         yield
     finally:
         for family in families:
