@@ -8,7 +8,6 @@ import pytest
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from axes.models import AccessAttempt
 from django.conf import settings
-from django.core.cache import cache
 from django.urls import reverse
 
 from review import errors, services
@@ -191,7 +190,6 @@ BY_CODE = Policy(sign_with_second_factor=True)
 @pytest.fixture
 def coded(ana: User) -> Any:
     """Ana's case that is signed with a code, and her app."""
-    cache.clear()
     opened(policy=BY_CODE)
     enrol(ana)
     return take(ana)
