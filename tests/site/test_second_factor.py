@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal import auth
 from django.conf import settings
 from django.db import connection
@@ -16,7 +17,7 @@ from django.urls import reverse
 
 from mhb_site.accounts import SecondFactorAdapter
 from review import signing
-from review.models import User
+from review.models import PersonEvent, User
 from tests.review.factories import PASSWORD
 
 pytestmark = pytest.mark.django_db
@@ -165,3 +166,33 @@ def test_under_another_secret_of_the_site_no_code_fits(ana: User, settings: Any)
     settings.SECRET_KEY = "another secret of the site, long enough"
     for secret in ("", SECRET):
         assert not stored.wrap().validate_code(code(secret))
+
+
+def test_an_admin_takes_a_lost_one_away_and_it_is_noted(ana: User, adela: User, client: Client) -> None:
+    enrol(ana)
+    RecoveryCodes.activate(ana)
+    address, page = (reverse(f"review:person{door}", args=[ana.pk]) for door in ("-second-factor", ""))
+    client.force_login(adela)
+    assert address in client.get(page).content.decode()
+    assert client.post(address)["Location"] == page
+    assert not Authenticator.objects.exists()
+    shown = client.get(page).content.decode()
+    assert address not in shown, "nothing left to take away"
+    assert "Second factor taken away" in shown
+    client.post(address)
+    assert [(event.kind, event.person, event.actor) for event in PersonEvent.objects.all()] == [
+        (PersonEvent.Kind.SECOND_FACTOR, ana, adela)
+    ], "twice is once"
+    own = Client()
+    sign_in(own)
+    assert is_in(own)
+
+
+def test_nobody_takes_away_the_own_without_saying_who_it_is(adela: User, client: Client) -> None:
+    enrol(adela)
+    client.force_login(adela)
+    own = reverse("review:person-second-factor", args=[adela.pk])
+    assert own not in client.get(reverse("review:person", args=[adela.pk])).content.decode()
+    assert client.post(own).status_code == 403
+    assert Authenticator.objects.exists()
+    assert client.post(reverse("mfa_deactivate_totp"))["Location"].startswith(reverse("account_reauthenticate"))
