@@ -6,7 +6,7 @@ from functools import cache
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.core import context
-from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.adapter import DefaultMFAAdapter, get_adapter
 from allauth.mfa.base import forms
 from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -46,11 +46,14 @@ def _fernet(secret: str) -> Fernet:
 
 
 class _CountedCode:
-    """A wrong code counts as a failed sign-in, and who has had too many is locked out (axes)."""
+    """A wrong or used code counts as a failed sign-in, and who has had too many is locked out (axes)."""
 
     def clean_code(self) -> str:
         with signing.counting(context.request, self.user, ValidationError("")):  # type: ignore[attr-defined]
-            return super().clean_code()  # type: ignore[misc, no-any-return]
+            code: str = super().clean_code()  # type: ignore[misc]
+            if not signing.first_use(self.authenticator, code):  # type: ignore[attr-defined]
+                raise get_adapter().validation_error("incorrect_code")
+            return code
 
 
 class SignInCodeForm(_CountedCode, forms.AuthenticateForm):  # type: ignore[misc]

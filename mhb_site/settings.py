@@ -84,6 +84,14 @@ TEMPLATES = [
 
 DATABASES = {"default": ENV.database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+# What every process has to know of for a while: codes that were used, how often somebody has tried. No page reads it.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "mhb_site_cache",  # mhb_site.models.CacheEntry
+        "OPTIONS": {"MAX_ENTRIES": 10_000},  # above it what has run out goes first
+    }
+}
 
 AUTH_USER_MODEL = "review.User"
 AUTHENTICATION_BACKENDS = [
@@ -102,7 +110,7 @@ ACCOUNT_ADAPTER = "mhb_site.accounts.ClosedAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-# allauth counts failures in the cache, which is one per process without Redis; axes counts them in the database.
+# Failures are counted by axes, for each account and address; allauth would count the same once more, by its own limits.
 ACCOUNT_RATE_LIMITS = {"login_failed": None}
 MFA_ADAPTER = "mhb_site.accounts.SecondFactorAdapter"
 MFA_FORMS = {

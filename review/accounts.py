@@ -1,4 +1,5 @@
-"""Accounts: made, changed, paused, closed, opened again and given a new password, by admins. Nobody signs up.
+"""Accounts: made, changed, paused, closed, opened again, given a new password and rid of a lost second factor, by admins.
+Nobody signs up.
 
 Whatever is done to an account is written down beside it (`PersonEvent`), without passwords.
 """
@@ -6,6 +7,7 @@ Whatever is done to an account is written down beside it (`PersonEvent`), withou
 from collections.abc import Mapping
 from typing import Any
 
+from allauth.mfa.models import Authenticator
 from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -81,6 +83,19 @@ def set_password(person_id: int, password: str, *, actor: User) -> User:
     user.save(update_fields=["password"])
     AuthToken.objects.filter(user=user).delete()
     record_person(user, PersonEvent.Kind.PASSWORD, actor)
+    return user
+
+
+@recorded()
+def take_second_factor(person_id: int, *, actor: User) -> User:
+    """Take away what somebody signs in with beside the password, recovery codes included; twice is once."""
+    require(actor, Can.OVERSEE)
+    if person_id == actor.pk:  # the account's own page asks who it is first
+        raise NotAllowed(_("Nobody takes away the own second factor here. Remove it in your account."))
+    user = _locked(person_id)
+    gone, _each = Authenticator.objects.filter(user=user).delete()
+    if gone:
+        record_person(user, PersonEvent.Kind.SECOND_FACTOR, actor)
     return user
 
 

@@ -416,6 +416,7 @@ class PersonEvent(Chained):
         CLOSED = "closed", _("account closed")
         OPENED = "opened", _("account opened again")
         PASSWORD = "password", _("new password")
+        SECOND_FACTOR = "second-factor", _("second factor taken away")
         CALIBRATION = "calibration", _("calibration given again")
         ITEM_MADE = "item-made", _("made a calibration case")
         ITEM_CHANGED = "item-changed", _("changed a calibration case")

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 
+from allauth.mfa import app_settings as mfa
 from allauth.mfa.models import Authenticator
 from axes.handlers.proxy import AxesProxyHandler
 from django.contrib.auth.signals import user_login_failed
+from django.core.cache import cache
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
@@ -81,7 +83,19 @@ def takes_code(user: User, code: str, *, recovery: bool = False) -> bool:
     """Whether `code` is the one that the user's app shows now, or with `recovery` an unused recovery code; it is used then."""
     kinds = [Authenticator.Type.TOTP, *([Authenticator.Type.RECOVERY_CODES] if recovery else [])]
     found = Authenticator.objects.filter(user=user, type__in=kinds)
-    return any(bool(one.wrap().validate_code(code)) for one in found)
+    return any(one.wrap().validate_code(code) and first_use(one, code) for one in found)
+
+
+def first_use(authenticator: Authenticator, code: str) -> bool:
+    """Whether a code that `authenticator` has just found valid was not used before.
+
+    allauth remembers a used code for one period, but with a tolerance takes it for longer.
+    """
+    if authenticator.type != Authenticator.Type.TOTP:
+        return True  # a recovery code is marked where it is stored
+    digits = "".join(filter(str.isdigit, code))
+    seconds = mfa.TOTP_PERIOD * (2 * mfa.TOTP_TOLERANCE + 1)
+    return cache.add(f"review.signing.used:{authenticator.user_id}:{digits}", True, timeout=seconds)
 
 
 @contextmanager

@@ -46,6 +46,7 @@ urlpatterns = [
     path("people/<int:person_id>/calibration/", views_assign.person_calibration, name="person-calibration"),
     path("people/<int:person_id>/active/", views.person_active, name="person-active"),
     path("people/<int:person_id>/password/", views.person_password, name="person-password"),
+    path("people/<int:person_id>/second-factor/", views.person_second_factor, name="person-second-factor"),
     path("agreement/", views_trust.agreement, name="agreement"),
     path("progress/", views_trust.progress_page, name="progress"),
     path("me/", views_trust.me, name="me"),

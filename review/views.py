@@ -591,6 +591,7 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
         "recent": queries.submitted_by(shown)[:20],
         "standings": training.standings(shown) if shown.role == UserRole.PHYSICIAN else [],
         "today": eligibility.done_today(shown),
+        "has_second_factor": signing.has_second_factor(shown),
         "account_trail": accounts.account_trail(shown)[:20],
     }
     return render(request, "review/person.html", context, status=422 if refused else 200)
@@ -603,6 +604,15 @@ def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
         shown = accounts.set_active(_account(person_id).pk, request.POST.get("active") == "1", actor=person(request))
         done = _("%(name)s may sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
         messages.success(request, done % {"name": shown.username})
+    return redirect("review:person", person_id)
+
+
+@requires(Can.OVERSEE)
+def person_second_factor(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Take away the second factor of somebody who has lost it."""
+    if request.method == "POST":
+        shown = accounts.take_second_factor(_account(person_id).pk, actor=person(request))
+        messages.success(request, _("%(name)s has no second factor any more.") % {"name": shown.username})
     return redirect("review:person", person_id)
 
 

@@ -8,7 +8,6 @@ import pytest
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from axes.models import AccessAttempt
 from django.conf import settings
-from django.core.cache import cache
 from django.urls import reverse
 
 from review import errors, services
@@ -191,7 +190,6 @@ BY_CODE = Policy(sign_with_second_factor=True)
 @pytest.fixture
 def coded(ana: User) -> Any:
     """Ana's case that is signed with a code, and her app."""
-    cache.clear()
     opened(policy=BY_CODE)
     enrol(ana)
     return take(ana)
@@ -241,7 +239,9 @@ def test_who_has_none_is_told_where_to_set_it_up(ana: User, client: Any) -> None
 def test_the_page_that_takes_a_code(ana: User, coded: Any, client: Any) -> None:
     client.force_login(ana)
     submit = reverse("review:submit", args=[coded.pk])
-    assert 'name="code"' in client.get(reverse("review:case", args=[coded.pk])).content.decode()
+    page = client.get(reverse("review:case", args=[coded.pk])).content.decode()
+    assert 'name="code"' in page
+    assert 'hx-params="not password,code,do"' in page, "neither is sent along with a draft"
     refused = client.post(submit, {**posted(coded, ""), "code": "000000"})
     assert refused.status_code == 403
     assert 'id="code-error"' in refused.content.decode()

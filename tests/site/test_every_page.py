@@ -17,8 +17,10 @@ from playwright.sync_api import Page, Route, expect
 
 from mhb_site.urls import urlpatterns as real_urlpatterns
 from review.models import User
+from tests.review.factories import PASSWORD
 from tests.site.routes import address, django_admin
 from tests.site.test_permissions import GONE, PUBLIC, TABLE, expected
+from tests.site.test_second_factor import code
 from tests.site.world import World, people
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.usefixtures("transactional_db")]
@@ -181,4 +183,35 @@ def test_axe_finds_nothing_where_something_is_wrong(reader: Reader) -> None:
         )
         page.locator(".errorlist").first.wait_for()
         reader.looks(f"{form} that is sent back")
+    assert reader.faults == []
+
+
+def test_axe_finds_nothing_where_a_second_factor_is_set_up(reader: Reader) -> None:
+    reader.becomes(people()["ana"])
+    page = reader.page
+
+    def goes_on(field: str, value: str) -> None:
+        page.locator(f"main [name={field}]").fill(value)
+        page.locator("main form .button").first.click()
+
+    page.goto(reader.url + reverse("mfa_activate_totp"))
+    reader.looks("the password once more")
+    goes_on("password", PASSWORD)
+    secret = page.locator("#secret").input_value()
+    reader.looks("an app that is set up")
+    goes_on("code", "000000")
+    page.locator(".errorlist").wait_for()
+    reader.looks("a wrong code")
+    goes_on("code", code(secret))
+    page.locator(".recovery").wait_for()
+    reader.looks("the recovery codes")
+    for door in ("mfa_index", "mfa_generate_recovery_codes", "mfa_deactivate_totp"):
+        page.goto(reader.url + reverse(door))
+        reader.looks(door)
+    reader.becomes(None)
+    page.goto(reader.url + reverse("account_login"))
+    page.locator("[name=login]").fill("ana")
+    goes_on("password", PASSWORD)
+    page.wait_for_url("**" + reverse("mfa_authenticate"))
+    reader.looks("a sign-in that asks for the code")
     assert reader.faults == []

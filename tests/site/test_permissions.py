@@ -15,13 +15,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from review import services
+from review import services, signing
 from review.models import Assignment
 from tests.api.conftest import uploads
 from tests.engine import conversation
 from tests.review.approve import approval
 from tests.review.pages import fields
 from tests.site.routes import address, django_admin, routes
+from tests.site.test_second_factor import enrol
 from tests.site.world import World
 
 __all__ = ["uploads"]
@@ -118,6 +119,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "review/people/<int:person_id>/calibration/":           ("403 403 403 302", "403 403 403 302"),
     "review/people/<int:person_id>/active/":                ("403 403 403 302", "403 403 403 302"),
     "review/people/<int:person_id>/password/":              ("403 403 403 302", "403 403 403 302"),
+    "review/people/<int:person_id>/second-factor/":         ("403 403 403 302", "403 403 403 302"),
     "review/agreement/":                                    ("403 403 403 200", "403 403 403 405"),
     "review/progress/":                                     ("403 403 403 200", "403 403 403 405"),
     "review/reviewers/<int:person_id>/":                    ("403 403 403 200", "403 403 403 405"),
@@ -194,7 +196,15 @@ ACCOUNT: dict[str, object] = {
 PASSWORD = "a-quiet-reading-room-7"
 ENDPOINT = {"url": "http://models.example/v1", "model": "new", "price_in": "1", "price_out": "1", "concurrency": "2"}
 
+
 # What does something, wherever it is posted by somebody who may. The tests hold that it does.
+def of_a_second_factor(world: World) -> dict[str, Any]:
+    """There is one to take away; no row of the project's own."""
+    if not signing.has_second_factor(world["ana"]):
+        enrol(world["ana"])
+    return {}
+
+
 POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "accounts/password/change/": lambda _: {
         "oldpassword": "a-password-for-tests", "password1": PASSWORD, "password2": PASSWORD,
@@ -226,6 +236,7 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "review/people/<int:person_id>/calibration/": lambda _: {},
     "review/people/<int:person_id>/active/": lambda _: {"active": "0"},
     "review/people/<int:person_id>/password/": lambda _: {"password": PASSWORD},
+    "review/people/<int:person_id>/second-factor/": of_a_second_factor,
     "generation/sources/": a_file,
     "generation/endpoints/": lambda _: {**ENDPOINT, "name": "new", "timeout": "60"},
     "generation/endpoints/<slug:name>/": lambda _: {**ENDPOINT, "timeout": "61"},

@@ -1,17 +1,23 @@
 """The second factor: set up by oneself, asked for at every sign-in from then on, wherever one signs in."""
 
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal import auth
 from django.conf import settings
-from django.core.cache import cache
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
 from mhb_site.accounts import SecondFactorAdapter
-from review.models import User
+from review import signing
+from review.models import PersonEvent, User
 from tests.review.factories import PASSWORD
 
 pytestmark = pytest.mark.django_db
@@ -19,15 +25,14 @@ pytestmark = pytest.mark.django_db
 SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 
 
-@pytest.fixture(autouse=True)
-def no_code_was_used() -> None:
-    cache.clear()
+def codes(secret: str = SECRET) -> list[str]:
+    """What the app showed before, shows now, and shows next."""
+    return [str(auth.format_hotp_value(auth.hotp_value(secret, at))) for at in auth.yield_hotp_counters_from_time()]
 
 
 def code(secret: str = SECRET) -> str:
     """What the app shows now."""
-    now = list(auth.yield_hotp_counters_from_time())[1]  # between the one before and the one after
-    return str(auth.format_hotp_value(auth.hotp_value(secret, now)))
+    return codes(secret)[1]
 
 
 def enrol(user: User) -> None:
@@ -82,6 +87,49 @@ def test_a_sign_in_takes_the_code(ana: User, client: Client) -> None:
     assert not is_in(other), "each code counts once"
 
 
+ELSEWHERE = """
+import sys
+import django
+from django.conf import settings
+settings.DATABASES["default"]["NAME"] = sys.argv[1]
+django.setup()
+from review import signing
+from review.models import User
+print(signing.takes_code(User.objects.get(username="ana"), sys.argv[2]))
+"""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_code_used_here_is_refused_in_another_process(ana: User) -> None:
+    enrol(ana)
+
+    def elsewhere(shown: str) -> str:
+        command = [sys.executable, "-c", ELSEWHERE, str(connection.settings_dict["NAME"]), shown]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+    _before, now, ahead = codes()
+    assert signing.takes_code(ana, now)
+    assert elsewhere(now) == "False"
+    assert elsewhere(ahead) == "True", "another code, which nobody has used"
+
+
+def test_a_used_code_is_refused_for_as_long_as_it_would_be_valid(
+    ana: User, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code after the one of now is valid for up to three periods; allauth remembers its use for one."""
+    enrol(ana)
+    ahead = codes()[2]
+    assert signing.takes_code(ana, ahead)
+    then = time.time() + 45
+    monkeypatch.setattr("time.time", lambda: then)
+    monkeypatch.setattr("django.core.cache.backends.db.tz_now", lambda: datetime.fromtimestamp(then, UTC))
+    assert auth.validate_totp_code(SECRET, ahead), "still valid"
+    assert not signing.takes_code(ana, f"{ahead[:3]} {ahead[3:]}")
+    sign_in(client)
+    client.post(reverse("mfa_authenticate"), {"code": ahead})
+    assert not is_in(client)
+
+
 def test_guessing_codes_is_counted_and_ends(ana: User, client: Client) -> None:
     enrol(ana)
     sign_in(client)
@@ -118,3 +166,33 @@ def test_under_another_secret_of_the_site_no_code_fits(ana: User, settings: Any)
     settings.SECRET_KEY = "another secret of the site, long enough"
     for secret in ("", SECRET):
         assert not stored.wrap().validate_code(code(secret))
+
+
+def test_an_admin_takes_a_lost_one_away_and_it_is_noted(ana: User, adela: User, client: Client) -> None:
+    enrol(ana)
+    RecoveryCodes.activate(ana)
+    address, page = (reverse(f"review:person{door}", args=[ana.pk]) for door in ("-second-factor", ""))
+    client.force_login(adela)
+    assert address in client.get(page).content.decode()
+    assert client.post(address)["Location"] == page
+    assert not Authenticator.objects.exists()
+    shown = client.get(page).content.decode()
+    assert address not in shown, "nothing left to take away"
+    assert "Second factor taken away" in shown
+    client.post(address)
+    assert [(event.kind, event.person, event.actor) for event in PersonEvent.objects.all()] == [
+        (PersonEvent.Kind.SECOND_FACTOR, ana, adela)
+    ], "twice is once"
+    own = Client()
+    sign_in(own)
+    assert is_in(own)
+
+
+def test_nobody_takes_away_the_own_without_saying_who_it_is(adela: User, client: Client) -> None:
+    enrol(adela)
+    client.force_login(adela)
+    own = reverse("review:person-second-factor", args=[adela.pk])
+    assert own not in client.get(reverse("review:person", args=[adela.pk])).content.decode()
+    assert client.post(own).status_code == 403
+    assert Authenticator.objects.exists()
+    assert client.post(reverse("mfa_deactivate_totp"))["Location"].startswith(reverse("account_reauthenticate"))
