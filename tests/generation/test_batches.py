@@ -225,7 +225,7 @@ def test_a_fault_heals_and_every_attempt_is_in_the_ledger(
     source: Source, fault: str, error: str, status: int | None
 ) -> None:
     with simulated(f"{fault}@0.4") as url:
-        batch = generated(source, endpoint(url, timeout=0.5, price_in="1", price_out="2"))
+        batch = generated(source, endpoint(url, timeout=0.8 if fault == "timeout" else 10, price_in="1", price_out="2"))
         served = _served(url)
     assert statuses(batch) == {Status.DONE: 6}
     ledger = calls(batch.job)

@@ -74,7 +74,7 @@ def check_job(job: Job, found: Counter[str]) -> None:
 def test_generation(tmp_path: Path, fault: FaultKind, share: float) -> None:
     source = imported(conversations_file(tmp_path / "own.jsonl", 8))
     with simulated(f"{fault}@{share}") as url:
-        batch: Batch = launched(source, endpoint(url, timeout=0.5 if fault is FaultKind.TIMEOUT else 10, concurrency=4))
+        batch: Batch = launched(source, endpoint(url, timeout=0.8 if fault is FaultKind.TIMEOUT else 10, concurrency=4))
         services.work_on_batch(batch.pk)
         batch.refresh_from_db()
         check_ledger(batch, url, fault, share)
@@ -96,7 +96,7 @@ def test_evaluation(fault: FaultKind, share: float, judging: str) -> None:
     release = bare_release(*[("dialogue", [["A1"], ["C2"]]), ("report", [["A1"], ["A3"]])] * 3)
     with simulated(f"{fault}@{share}") as url:
         for model in ("sim-average", "sim-judge"):
-            endpoint(url, model, timeout=0.5 if fault is FaultKind.TIMEOUT else 10, concurrency=4)
+            endpoint(url, model, timeout=0.8 if fault is FaultKind.TIMEOUT else 10, concurrency=4)
         run = launched_run(release, url, "sim-average", judging=judging)
         evaluation.work_on_run(run.pk)
         run.refresh_from_db()
