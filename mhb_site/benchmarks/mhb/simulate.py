@@ -109,7 +109,7 @@ class MhbModels:
     """
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        heading = _heading(messages[0].content)
+        heading = _heading(messages[0].text)
         if model == GENERATOR and heading in _TASKS:
             return _generate(_TASKS[heading], _blocks(messages), seed)
         if model == JUDGE and heading == _heading(protocol.JUDGE.turns[0][1]):
@@ -123,7 +123,7 @@ class MhbModels:
             # What the judge does not know it leaves out: null would spoil the whole reply.
             return _json({"judgments": [each for each in judged if each["criteria_met"] is not None]})
         if model in FALL:
-            return _answer(model, "\n".join(message.content for message in messages), seed)
+            return _answer(model, "\n".join(message.text for message in messages), seed)
         return None
 
 
@@ -140,7 +140,7 @@ _BLOCK = re.compile(r"^<<<([A-Z]+)\n(.*)\n\1>>>$", re.MULTILINE)
 
 def _blocks(messages: Sequence[Message]) -> dict[str, Any]:
     """The data of a prompt, by block. What the gateway adds after a refused reply stands further down and is not read."""
-    return {name: json.loads(line) for name, line in _BLOCK.findall(messages[1].content)}
+    return {name: json.loads(line) for name, line in _BLOCK.findall(messages[1].text)}
 
 
 def _digest(*parts: str) -> str:
