@@ -66,6 +66,7 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "endpoints",
             "judge",
             "judge_temperature",
+            "transport",
             "status",
             "created_by",
             "created_at",
@@ -93,6 +94,11 @@ class EvaluateSerializer(serializers.Serializer[Any]):
     judge = ByName(queryset=Endpoint.objects.all())
     judge_temperature = serializers.FloatField(
         min_value=0, max_value=2, allow_null=True, default=None, help_text="Default: the published setting."
+    )
+    transport = serializers.ChoiceField(
+        choices=Run.Transport.choices,
+        default=Run.Transport.LIVE,
+        help_text="batch: in the providers' batches where an endpoint offers them, at a lower price and within a day each.",
     )
 
 
@@ -207,9 +213,9 @@ class JudgmentQuery(serializers.Serializer[Any]):
 
 
 def _run_answer(run: Run, status: int = 200) -> Answer:
-    fields = ["id", "release", "judge", "endpoints", "judge_temperature", "status", "created_by", "created_at"]
+    fields = ["id", "release", "judge", "endpoints", "judge_temperature", "transport", "status", "created_by"]
     whole = {
-        **{name: getattr(run, name) for name in [*fields, "finished_at"]},
+        **{name: getattr(run, name) for name in [*fields, "created_at", "finished_at"]},
         "simulated": queries.is_simulated(run),
         "progress": queries.progress(run),
     }
@@ -233,6 +239,7 @@ class Runs(ListAPIView[Run]):
             body["endpoints"],
             body["judge"],
             judge_temperature=body["judge_temperature"],
+            transport=body["transport"],
             actor=person(request),
         )
         transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))

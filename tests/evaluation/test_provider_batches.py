@@ -1,5 +1,6 @@
 """Runs whose requests go into providers' batches: what comes back, what is paid, and what a kill at any step costs."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
@@ -7,15 +8,17 @@ from typing import Any
 
 import pytest
 from django.db.models import Sum
+from django.utils import timezone
 
 from evaluation import errors, queries, services
 from evaluation.models import Judgment, Response, Run
-from generation import provider_batches
+from generation import ledger, provider_batches
 from generation.llm.batches import Door
 from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
 from generation.work import Work
 from tests.conftest import Clock
-from tests.engine import bare_release, calls, endpoint, launched_run, served, simulated
+from tests.engine import bare_release, calls, endpoint, held, launched_run, served, simulated
+from tests.generation.llm.helpers import endpoint as answering
 
 pytestmark = pytest.mark.django_db
 Status = Work.Status
@@ -58,6 +61,14 @@ def worked(run: Run, rounds: int = 12) -> Run:
             break
         services.work_on_run(run.pk)
     run.refresh_from_db()
+    return run
+
+
+def finished(run: Run) -> Run:
+    """The same where the provider takes its time."""
+    end = time.monotonic() + 30
+    while worked(run, rounds=1).status == Run.Status.RUNNING and time.monotonic() < end:
+        time.sleep(0.02)
     return run
 
 
@@ -153,12 +164,13 @@ def test_lines_that_fail_are_asked_live(release: Release) -> None:
     assert 0 < made.refused < 4
     assert made.answered + made.refused == 4
     failed = [call for call in calls(run.job) if call.error and hasattr(call, "provider_line")]
-    assert [(call.error, call.http_status, call.cost) for call in failed] == [("ServerError", 500, 0)] * made.refused
+    assert [(call.error, call.http_status) for call in failed] == [("ServerError", 500)] * made.refused
+    assert not any(call.cost for call in failed)
     assert stats["by_model"]["sim-average"] >= made.refused
 
 
 def test_lines_that_expire_are_asked_live(release: Release) -> None:
-    with simulated() as url:
+    with simulated(hang=0) as url:
         run = worked(in_batches(release, url, target="sim-average+timeout@0.5"))
     [made] = queries.provider_batches_of(run).filter(endpoint__name="sim-average-timeout-0-5")
     assert (made.said, made.state) == ("expired", State.COLLECTED)
@@ -193,8 +205,6 @@ def test_a_batch_refused_as_a_whole_pauses_the_run_and_says_why(release: Release
 
 
 def test_an_endpoint_without_the_protocol_pauses_the_run_and_is_asked_live_when_it_says_so(release: Release) -> None:
-    from tests.generation.llm.helpers import endpoint as answering
-
     with answering("I would ask a pharmacist.") as plain:
         run = worked(in_batches(release, plain.url, target="m-1", judge="m-2"))
         assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BadRequest")
@@ -244,8 +254,7 @@ def killed_at(run: Run, monkeypatch: pytest.MonkeyPatch, clock: Clock, owner: An
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, dies)
         with pytest.raises(Killed):
-            for _ in range(3):
-                services.work_on_run(run.pk)
+            finished(run)
     clock.advance(minutes=5)
 
 
@@ -265,12 +274,13 @@ def killed_at(run: Run, monkeypatch: pytest.MonkeyPatch, clock: Clock, owner: An
     ],
 )
 def test_a_kill_at_any_step_neither_loses_nor_pays_twice(
-    release: Release, url: str, monkeypatch: pytest.MonkeyPatch, clock: Clock, owner: Any, name: str, after: bool
+    release: Release, monkeypatch: pytest.MonkeyPatch, clock: Clock, owner: Any, name: str, after: bool
 ) -> None:
-    run = in_batches(release, url)
-    killed_at(run, monkeypatch, clock, owner, name, after=after)
-    assert worked(run).status == Run.Status.FINISHED
-    stats = served(url)
+    with simulated(batch_delay=0.05) as url:
+        run = in_batches(release, url)
+        killed_at(run, monkeypatch, clock, owner, name, after=after)
+        assert finished(run).status == Run.Status.FINISHED
+        stats = served(url)
     assert stats["batches"] == 2
     assert stats["batch_billed"] == 12
     assert run.calls == stats["batch_billed"] + stats["requests"]
@@ -325,18 +335,19 @@ def test_money_is_set_aside_before_anything_is_submitted(release: Release) -> No
 
 
 def test_live_calls_count_what_is_in_batches(release: Release) -> None:
-    from generation import ledger
-    from tests.engine import held
-
     with simulated(batch_delay=600) as url:
         run = in_batches(release, url, budget_calls=5)
         services.work_on_run(run.pk)
         assert ledger.outstanding(run).count() == 4
-        assert ledger.reserve(run, 3, lane=held(run).pk, now=provider_batches.timezone.now()) == 1
+        assert ledger.reserve(run, 3, lane=held(run).pk, now=timezone.now()) == 1
 
 
-def test_a_paused_run_submits_nothing_and_collects_what_was_submitted(release: Release, url: str) -> None:
-    run = in_batches(release, url)
+def test_a_paused_run_submits_nothing_and_collects_what_was_submitted(release: Release) -> None:
+    with simulated(batch_delay=0.3) as url:
+        _pause_at_every_step(in_batches(release, url), url)
+
+
+def _pause_at_every_step(run: Run, url: str) -> None:
     services.pause_run(run.pk)
     services.work_on_run(run.pk)
     assert not ProviderBatch.objects.exists()
@@ -351,20 +362,19 @@ def test_a_paused_run_submits_nothing_and_collects_what_was_submitted(release: R
     provider_batches.follow(Run.objects.get(pk=run.pk))
     assert served(url)["batches"] == 1
     services.pause_run(run.pk)
+    time.sleep(0.4)
     assert run.pk in services.sweep()
     services.work_on_run(run.pk)
     run.refresh_from_db()
     assert (run.status, run.calls) == (Run.Status.PAUSED, 4)
     services.resume_run(run.pk)
-    assert worked(run).status == Run.Status.FINISHED
+    assert finished(run).status == Run.Status.FINISHED
 
 
 def test_a_cancelled_run_cancels_its_batches_and_keeps_what_was_done(release: Release) -> None:
     with simulated(batch_delay=2.0) as url:
         run = in_batches(release, url)
         services.work_on_run(run.pk)
-        import time
-
         time.sleep(1.0)
         services.cancel_run(run.pk)
         worked(run)
