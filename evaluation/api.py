@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 from evaluation import queries, reports, services, tasks
 from evaluation.models import Judgment, Response, Run
 from generation import queries as generation_queries
-from generation.models import Endpoint
+from generation.models import Endpoint, ProviderBatch
 from generation.tasks import wake
 from generation.work import Work
 from review.access import person
@@ -74,14 +74,40 @@ class RunSerializer(serializers.ModelSerializer[Any]):
         ]
 
 
+class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
+    """Requests of the run that went to an endpoint in one file; those refused, or missing in the end, are asked live."""
+
+    endpoint = serializers.CharField(source="endpoint.name")
+    lines = serializers.IntegerField(source="lines_count")
+    said = serializers.CharField(help_text="The endpoint's own word for its status.")
+
+    class Meta:
+        model = ProviderBatch
+        fields = [
+            "endpoint",
+            "state",
+            "said",
+            "lines",
+            "answered",
+            "refused",
+            "missing",
+            "submitted_at",
+            "expires_at",
+            "ended_at",
+            "error",
+            "detail",
+        ]
+
+
 class WholeRunSerializer(RunSerializer):
     """A run with its progress. `simulated`: a simulated model had a part in its numbers."""
 
     simulated = serializers.BooleanField()
     progress = RunProgressSerializer()
+    provider_batches = ProviderBatchSerializer(many=True)
 
     class Meta(RunSerializer.Meta):
-        fields = [*RunSerializer.Meta.fields, "simulated", "progress"]
+        fields = [*RunSerializer.Meta.fields, "simulated", "progress", "provider_batches"]
 
 
 class EvaluateSerializer(serializers.Serializer[Any]):
@@ -218,6 +244,7 @@ def _run_answer(run: Run, status: int = 200) -> Answer:
         **{name: getattr(run, name) for name in [*fields, "created_at", "finished_at"]},
         "simulated": queries.is_simulated(run),
         "progress": queries.progress(run),
+        "provider_batches": queries.provider_batches_of(run),
     }
     return Answer(WholeRunSerializer(whole).data, status=status)
 

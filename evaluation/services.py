@@ -128,7 +128,8 @@ def _follow_batches(run: Run, protocol: Protocol, asked: Mapping[int, Endpoint])
     """Bring the provider batches of a run a step further, and put into new ones what has to wait for no other answer."""
     provider_batches.follow(run)
     offers = {pk: endpoint for pk, endpoint in asked.items() if endpoint.batches}
-    if run.status == Run.Status.RUNNING and offers and queries.to_be_batched(run):
+    running = Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists()
+    if running and offers and queries.to_be_batched(run):
         _fill_batches(run, protocol, offers)
         provider_batches.follow(run)
 

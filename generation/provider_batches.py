@@ -206,8 +206,8 @@ def jobs_due() -> list[str]:
 
 def follow(job: Job) -> None:
     """Bring each provider batch of a job that is due one step further: submit it, look at it, or collect its results."""
-    job.refresh_from_db()
-    for pk in due(job).values_list("pk", flat=True):
+    fresh = type(job)._default_manager.get(pk=job.pk)
+    for pk in due(fresh).values_list("pk", flat=True):
         for batch in take(ProviderBatch.objects.filter(pk=pk), 1):
             _step(job, batch)
 

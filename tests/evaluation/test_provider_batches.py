@@ -1,23 +1,31 @@
 """Runs whose requests go into providers' batches: what comes back, what is paid, and what a kill at any step costs."""
 
+import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 from django.db.models import Sum
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from evaluation import errors, queries, services
 from evaluation.models import Judgment, Response, Run
 from generation import ledger, provider_batches
 from generation.llm.batches import Door
+from generation.llm.simulator.server import make_app, running
+from generation.llm.types import Message
 from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
 from generation.work import Work
-from tests.conftest import Clock
-from tests.engine import bare_release, calls, endpoint, held, launched_run, served, simulated
+from review.models import User
+from tests.conftest import Clock, Together
+from tests.engine import SEED, Manage, bare_release, calls, endpoint, held, launched_run, served
 from tests.generation.llm.helpers import endpoint as answering
 
 pytestmark = pytest.mark.django_db
@@ -25,6 +33,20 @@ Status = Work.Status
 State = ProviderBatch.State
 BATCH = Run.Transport.BATCH
 PRICES = {"price_in": Decimal(10), "price_out": Decimal(10)}
+
+
+class Says:
+    """Every model says what a judge would."""
+
+    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str:
+        said = {"explanation": "It does.", "criteria_met": True}
+        if '"key": "R2"' in messages[-1].text:  # all rubrics of a sample
+            return json.dumps({"judgments": [{"key": key, **said} for key in ("R1", "R2")]})
+        return json.dumps(said)
+
+
+def simulated(**options: Any) -> AbstractContextManager[str]:
+    return running(make_app([Says()], **{"seed": SEED, "retry_after": 0.001, **options}))
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +110,7 @@ def test_a_run_in_batches_finds_what_a_live_one_finds_at_half_the_price(release:
     run = worked(in_batches(release, url))
     assert run.status == Run.Status.FINISHED
     stats = served(url)
-    # Judgments that are left out (the criteria are made up) are the only ones whose first reply is asked for again.
+    assert stats["requests"] == 0, "nothing was asked live"
     made = list(queries.provider_batches_of(run))
     assert [(each.endpoint.name, each.lines_count, each.state) for each in made] == [
         ("sim-average", 4, State.COLLECTED),
@@ -106,16 +128,16 @@ def test_a_run_in_batches_finds_what_a_live_one_finds_at_half_the_price(release:
     live = launched_run(release, url, "sim-average", fresh=True)
     services.work_on_run(live.pk)
     assert verdicts(live) == verdicts(run)
+    assert ended(run) == {"Response": {Status.DONE: 4}, "Judgment": {Status.DONE: 8}}
 
 
 def test_per_sample_judging_goes_in_batches_too(release: Release, url: str) -> None:
     run = worked(in_batches(release, url, judging=Run.Judging.PER_SAMPLE))
     assert run.status == Run.Status.FINISHED
     assert [each.lines_count for each in queries.provider_batches_of(run)] == [4, 4]
-    assert not ended(run)["Judgment"][Status.QUEUED]
-    asked = Counter(call.subject for call in calls(run.job) if call.hit_of_id is None and not call.error)
-    assert set(asked.values()) <= {1, 2}
-    assert served(url)["batch_billed"] == 8
+    assert ended(run) == {"Response": {Status.DONE: 4}, "Judgment": {Status.DONE: 8}}
+    assert set(Counter(call.subject for call in calls(run.job) if call.hit_of_id is None).values()) == {1}
+    assert (served(url)["batch_billed"], served(url)["requests"]) == (8, 0)
 
 
 def test_an_endpoint_without_batches_is_asked_live_beside_one_that_has_them(release: Release, url: str) -> None:
@@ -189,6 +211,7 @@ def test_a_reply_that_is_no_json_is_repaired_live(release: Release) -> None:
     assert run.status == Run.Status.FINISHED
     assert stats["batch_billed"] == 12
     assert stats["requests"] >= 1, "the repairs"
+    assert ended(run)["Judgment"][Status.DONE] >= 7
     assert run.calls == stats["batch_billed"] + stats["requests"]
 
 
@@ -446,3 +469,61 @@ def test_no_file_is_larger_than_providers_allow(release: Release, url: str, monk
     run = worked(in_batches(release, url))
     assert {each.lines_count for each in queries.provider_batches_of(run)} == {1}
     assert run.status == Run.Status.FINISHED
+
+
+# ------------------------------------------------------------------------------------------------------------ together
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers_that_come_at_once_submit_each_request_once(release: Release, together: Together) -> None:
+    with simulated(batch_delay=0.2) as url:
+        run = in_batches(release, url)
+        for _ in range(20):
+            outcomes = together([partial(services.work_on_run, run.pk)] * 3)
+            assert not [each for each in outcomes if isinstance(each, Exception)]
+            run.refresh_from_db()
+            if run.status == Run.Status.FINISHED:
+                break
+            time.sleep(0.1)
+        stats = served(url)
+    assert run.status == Run.Status.FINISHED
+    assert stats["batch_billed"] == 12
+    assert run.calls == stats["batch_billed"] + stats["requests"]
+
+
+# --------------------------------------------------------------------------------------------------------- page and API
+
+
+def test_the_form_offers_it_and_refuses_it_where_no_endpoint_does(
+    release: Release, adela: User, client: Client, url: str
+) -> None:
+    client.force_login(adela)
+    for model in ("sim-average", "sim-judge"):
+        endpoint(url, model)
+    typed = {"release": release.pk, "endpoints": ["sim-average"], "judge": "sim-judge", "transport": "batch"}
+    refused = client.post(reverse("evaluation:run-new"), typed)
+    assert refused.status_code == 422
+    assert "None of these endpoints offers batches." in refused.content.decode()
+    Endpoint.objects.filter(name="sim-judge").update(batches=True)
+    assert client.post(reverse("evaluation:run-new"), typed).status_code == 302
+    assert Run.objects.get().transport == BATCH
+
+
+def test_the_command_takes_it_and_follows_it_to_its_end(release: Release, url: str, manage: Manage) -> None:
+    for name in ("sim-average", "sim-judge"):
+        manage.json("add_endpoint", name, "--url", url, "--model", name, "--batches", "--batch-discount", "0.25")
+    assert set(Endpoint.objects.values_list("batches", "batch_discount")) == {(True, Decimal("0.25"))}
+    chosen = ["--release", "bare", "--endpoint", "sim-average", "--judge", "sim-judge", "--transport", "batch"]
+    assert manage.json("evaluate", *chosen, "--wait")["status"] == "finished"
+    assert served(url)["batch_billed"] == 12
+
+
+def test_the_api_says_what_became_of_each_batch(release: Release, adela: User, client: Client) -> None:
+    with simulated(hang=0) as url:
+        run = worked(in_batches(release, url, target="sim-average+timeout@0.5"))
+    client.force_login(adela)
+    told = client.get(f"/api/v1/runs/{run.pk}/").json()
+    assert told["transport"] == "batch"
+    first = told["provider_batches"][0]
+    assert (first["state"], first["said"], first["lines"]) == ("collected", "expired", 4)
+    assert first["answered"] + first["missing"] == 4
