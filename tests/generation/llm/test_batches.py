@@ -59,7 +59,7 @@ def test_there_and_back() -> None:
     assert (found.status, found.ended, len(found.files)) == ("completed", True, 1)
     assert found.expires_at - found.created_at == timedelta(days=1)
     assert [(each.custom_id, type(each.outcome)) for each in said] == [("a", Reply), ("b", Reply)]
-    assert said[0].outcome.simulated  # type: ignore[union-attr]
+    assert said[0].outcome.simulated
 
 
 def test_it_is_found_by_its_mark_on_any_page_of_the_list() -> None:
