@@ -78,6 +78,7 @@ class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
     """Requests of the run that went to an endpoint in one file; those refused, or missing in the end, are asked live."""
 
     endpoint = serializers.CharField(source="endpoint.name")
+    state = serializers.CharField(help_text="prepared, submitted, collected or dropped.")
     lines = serializers.IntegerField(source="lines_count")
     said = serializers.CharField(help_text="The endpoint's own word for its status.")
 

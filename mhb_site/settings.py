@@ -181,7 +181,6 @@ SPECTACULAR_SETTINGS = {
         "SampleStatus": "generation.models.Sample.Status",
         "VersionStatus": "generation.models.SampleVersion.Status",
         "CaseRole": [(role.value, role.value) for role in Role],
-        "ProviderBatchState": "generation.models.ProviderBatch.State",
         "CaseKind": "review.models.Case.Kind",
         "PersonEventKind": "review.models.PersonEvent.Kind",
         "AccountRole": [(role.value, role.value) for role in UserRole],
