@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 from evaluation import queries, reports, services, tasks
 from evaluation.models import Judgment, Response, Run
 from generation import queries as generation_queries
-from generation.models import Endpoint
+from generation.models import Endpoint, ProviderBatch
 from generation.tasks import wake
 from generation.work import Work
 from review.access import person
@@ -66,10 +66,37 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "endpoints",
             "judge",
             "judge_temperature",
+            "transport",
             "status",
             "created_by",
             "created_at",
             "finished_at",
+        ]
+
+
+class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
+    """Requests of the run that went to an endpoint in one file; those refused, or missing in the end, are asked live."""
+
+    endpoint = serializers.CharField(source="endpoint.name")
+    state = serializers.CharField(help_text="prepared, submitted, collected or dropped.")
+    lines = serializers.IntegerField(source="lines_count")
+    said = serializers.CharField(help_text="The endpoint's own word for its status.")
+
+    class Meta:
+        model = ProviderBatch
+        fields = [
+            "endpoint",
+            "state",
+            "said",
+            "lines",
+            "answered",
+            "refused",
+            "missing",
+            "submitted_at",
+            "expires_at",
+            "ended_at",
+            "error",
+            "detail",
         ]
 
 
@@ -78,9 +105,10 @@ class WholeRunSerializer(RunSerializer):
 
     simulated = serializers.BooleanField()
     progress = RunProgressSerializer()
+    provider_batches = ProviderBatchSerializer(many=True)
 
     class Meta(RunSerializer.Meta):
-        fields = [*RunSerializer.Meta.fields, "simulated", "progress"]
+        fields = [*RunSerializer.Meta.fields, "simulated", "progress", "provider_batches"]
 
 
 class EvaluateSerializer(serializers.Serializer[Any]):
@@ -93,6 +121,11 @@ class EvaluateSerializer(serializers.Serializer[Any]):
     judge = ByName(queryset=Endpoint.objects.all())
     judge_temperature = serializers.FloatField(
         min_value=0, max_value=2, allow_null=True, default=None, help_text="Default: the published setting."
+    )
+    transport = serializers.ChoiceField(
+        choices=Run.Transport.choices,
+        default=Run.Transport.LIVE,
+        help_text="batch: in the providers' batches where an endpoint offers them, at a lower price and within a day each.",
     )
 
 
@@ -207,11 +240,12 @@ class JudgmentQuery(serializers.Serializer[Any]):
 
 
 def _run_answer(run: Run, status: int = 200) -> Answer:
-    fields = ["id", "release", "judge", "endpoints", "judge_temperature", "status", "created_by", "created_at"]
+    fields = ["id", "release", "judge", "endpoints", "judge_temperature", "transport", "status", "created_by"]
     whole = {
-        **{name: getattr(run, name) for name in [*fields, "finished_at"]},
+        **{name: getattr(run, name) for name in [*fields, "created_at", "finished_at"]},
         "simulated": queries.is_simulated(run),
         "progress": queries.progress(run),
+        "provider_batches": queries.provider_batches_of(run),
     }
     return Answer(WholeRunSerializer(whole).data, status=status)
 
@@ -233,6 +267,7 @@ class Runs(ListAPIView[Run]):
             body["endpoints"],
             body["judge"],
             judge_temperature=body["judge_temperature"],
+            transport=body["transport"],
             actor=person(request),
         )
         transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))

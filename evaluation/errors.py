@@ -43,3 +43,9 @@ class RunOver(EvaluationError):
     """This run is over."""
 
     status = 409
+
+
+class NoBatches(EvaluationError):
+    """None of these endpoints offers batches."""
+
+    status = 422

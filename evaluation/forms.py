@@ -7,7 +7,7 @@ from django import forms
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from evaluation import benchmarks
+from evaluation import benchmarks, errors
 from evaluation.labels import verdict_label
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
@@ -37,10 +37,21 @@ class LaunchForm(forms.Form):
     )
     judge = forms.ModelChoiceField(label=_("Judge"), queryset=Endpoint.objects.order_by("name"), to_field_name="name")
     judge_temperature = forms.FloatField(label=_("Temperature of the judge"), required=False, min_value=0, max_value=2)
+    transport = forms.ChoiceField(
+        label=_("How models are asked"), choices=Run.Transport.choices, initial=Run.Transport.LIVE, required=False
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["judge_temperature"].help_text = _temperature_help()
+
+    def clean_transport(self) -> str:
+        """One by one, unless said otherwise."""
+        transport: str = self.cleaned_data["transport"] or Run.Transport.LIVE
+        asked = [*self.cleaned_data.get("endpoints", ()), self.cleaned_data.get("judge")]
+        if transport == Run.Transport.BATCH and not any(endpoint and endpoint.batches for endpoint in asked):
+            raise forms.ValidationError(str(errors.NoBatches()))
+        return transport
 
 
 def _temperature_help() -> str:

@@ -5,7 +5,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from generation.jobs import Job, job_constraints
-from generation.models import Call, Endpoint, Release, ReleasedRubric, ReleasedSample
+from generation.models import Call, Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
 from generation.work import Work, work_constraints
 from review.models import User
 
@@ -17,11 +17,16 @@ class Run(Job):
         PER_RUBRIC = "per-rubric", _("one call per rubric")
         PER_SAMPLE = "per-sample", _("one call per sample with all its rubrics")
 
+    class Transport(models.TextChoices):
+        LIVE = "live", _("one by one, at once")
+        BATCH = "batch", _("in the providers' batches, within a day each, where an endpoint offers them")
+
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="runs")
     judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="judged_runs")
     endpoints = models.ManyToManyField(Endpoint, through="RunEndpoint", related_name="runs")
     judge_temperature = models.FloatField(null=True, blank=True)
     judging = models.CharField(max_length=10, choices=Judging, default=Judging.PER_RUBRIC)
+    transport = models.CharField(max_length=5, choices=Transport, default=Transport.LIVE)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
 
@@ -29,6 +34,7 @@ class Run(Job):
         constraints = [
             *job_constraints("run"),
             models.CheckConstraint(condition=Q(judging__in=["per-rubric", "per-sample"]), name="run_judging_known"),
+            models.CheckConstraint(condition=Q(transport__in=["live", "batch"]), name="run_transport_known"),
         ]
         ordering = [F("id").desc()]
 
@@ -46,7 +52,21 @@ class RunEndpoint(models.Model):
         constraints = [models.UniqueConstraint(fields=["run", "endpoint"], name="run_endpoint_once")]
 
 
-class Response(Work):
+class Asked(Work):
+    """A row that a model is asked for.
+
+    `via`: the provider batch that its request went into; when that is collected, the row goes on as if it were asked
+    live, and finds its reply in the ledger. `live`: it is asked live from the start, as its reply is there already.
+    """
+
+    via = models.ForeignKey(ProviderBatch, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    live = models.BooleanField(default=False)
+
+    class Meta:
+        abstract = True
+
+
+class Response(Asked):
     """What a model said to one sample. `call` is the ledger line the text came from."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="responses")
@@ -65,7 +85,7 @@ class Response(Work):
         indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
 
 
-class Judgment(Work):
+class Judgment(Asked):
     """What the judge decided on one rubric for one response. FAILED is unjudged: shown and counted, never guessed."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="judgments")

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 
@@ -11,10 +12,11 @@ from evaluation import benchmarks, errors
 from evaluation.metrics import NOTHING, UNJUDGED, Measured, measure, pool
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import FacetView, Protocol, Rate, Rubric, Sample
+from generation import provider_batches
 from generation import queries as generation_queries
 from generation.jobs import OVER
 from generation.llm.types import Request
-from generation.models import Call, Endpoint, Release, ReleasedSample
+from generation.models import Call, Endpoint, ProviderBatch, Release, ReleasedSample
 from generation.work import Work
 
 Status = Work.Status
@@ -74,6 +76,35 @@ def judgments_to_take(run: Run) -> QuerySet[Judgment]:
     waiting = [Status.QUEUED, Status.RUNNING]
     earlier = Judgment.objects.filter(response=OuterRef("response"), pk__lt=OuterRef("pk"), status__in=waiting)
     return queue.filter(~Exists(earlier))
+
+
+def for_lanes(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
+    """Of the rows of a run, those that a lane may take: not those whose request goes into a provider's batch first."""
+    if run.transport == Run.Transport.LIVE:
+        return rows
+    asks = "run__judge__batches" if rows.model is Judgment else "endpoint__batches"
+    return rows.filter(Q(live=True) | provider_batches.COLLECTED | (provider_batches.NOT_YET_SENT & Q(**{asks: False})))
+
+
+def to_be_batched(run: Run) -> bool:
+    """Whether it is time to fill provider batches: nothing else of the run is under way, or there is enough for one."""
+    open_rows = [model.objects.filter(run=run) for model in (Response, Judgment)]
+    running = any(rows.filter(status=Status.RUNNING).exists() for rows in open_rows)
+    if not running and not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in open_rows):
+        return True
+    unsent = [rows.filter(provider_batches.NOT_YET_SENT, status=Status.QUEUED).count() for rows in open_rows]
+    return max(unsent) >= provider_batches.MAX_LINES
+
+
+def runs_to_follow() -> list[int]:
+    """Runs of which a provider batch is to be brought a step further now, whatever has become of the run."""
+    names = [name.removeprefix("run:") for name in provider_batches.jobs_due() if name.startswith("run:")]
+    return [run.pk for run in Run.objects.filter(pk__in=names) if provider_batches.due(run).exists()]
+
+
+def provider_batches_of(run: Run) -> QuerySet[ProviderBatch]:
+    """The provider batches that were made of a run's requests, oldest first."""
+    return ProviderBatch.objects.filter(job=run.job).select_related("endpoint").order_by("pk")
 
 
 def at_temperature(request: Request, temperature: float | None) -> Request:

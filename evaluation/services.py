@@ -1,10 +1,12 @@
 """Everything that changes a run."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
@@ -14,11 +16,14 @@ from django.utils import timezone
 from evaluation import benchmarks, errors, queries
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Decision, Protocol
-from generation import jobs, lanes
+from generation import jobs, lanes, provider_batches
+from generation.errors import JobOver
 from generation.lanes import AtWork
-from generation.llm.errors import BrokenReply, LLMError
+from generation.llm.errors import BrokenReply, BudgetSpent, LLMError
+from generation.llm.gateway import structured
 from generation.llm.types import Request
-from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
+from generation.models import Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
+from generation.provider_batches import Want
 from generation.work import Work, check_tries, finish, give_back_expired, join, put_back, take
 from review.models import User
 
@@ -35,6 +40,7 @@ def launch_run(
     *,
     judge_temperature: float | None = None,
     judging: str = Run.Judging.PER_RUBRIC,
+    transport: str = Run.Transport.LIVE,
     budget_money: Decimal | None = None,
     budget_calls: int | None = None,
     fresh: bool = False,
@@ -44,22 +50,25 @@ def launch_run(
 
     `judging`: one call of the judge per rubric, or one per sample with all its rubrics. `budget_money`, `budget_calls`:
     what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what has been paid for
-    already.
+    already. `transport`: whether requests go into providers' batches where an endpoint offers them.
 
     `judge_temperature` defaults to the judge's own, and where it has none to the published setting; the run keeps it.
-    Raises NoEndpoints; NotPerSample where the benchmark has no such judging.
+    Raises NoEndpoints; NotPerSample where the benchmark has no such judging; NoBatches where no endpoint offers batches.
     """
     if not endpoints:
         raise errors.NoEndpoints
     protocol = benchmarks.protocol(release.benchmark)
     if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
         raise errors.NotPerSample
+    if transport == Run.Transport.BATCH and not any(each.batches for each in (*endpoints, judge)):
+        raise errors.NoBatches
     temperatures = (judge_temperature, judge.temperature, protocol.judge_temperature)
     run = Run.objects.create(
         release=release,
         judge=judge,
         judge_temperature=next((setting for setting in temperatures if setting is not None), None),
         judging=judging,
+        transport=transport,
         budget_money=budget_money,
         budget_calls=budget_calls,
         fresh=fresh,
@@ -93,12 +102,12 @@ def work_on_run(run_id: int) -> int:
         found: lanes.Rows = []
         # Judgments first: what has been paid for is brought to its end before more is asked.
         if not lane.away(run.judge):
-            judgments = take(queries.judgments_to_take(run), count)
+            judgments = take(queries.for_lanes(queries.judgments_to_take(run), run), count)
             judge = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
             found += [(row, partial(judge, row, run, protocol, lane)) for row in judgments]
         there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
         if there and len(found) < count:
-            responses = Response.objects.filter(run=run).order_by("pk")
+            responses = queries.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
             taken = take(responses, count - len(found))
@@ -106,18 +115,84 @@ def work_on_run(run_id: int) -> int:
         return found
 
     asked = {**endpoints, run.judge.pk: run.judge}
+    if run.transport == Run.Transport.BATCH:
+        _follow_batches(run, protocol, asked)
     done = lanes.work(run, asked.values(), take_rows, _with_queued_rows().filter(pk=run_id).exists)
+    if run.transport == Run.Transport.BATCH:
+        _follow_batches(run, protocol, asked)
     settle_run(run_id)
     return done
+
+
+def _follow_batches(run: Run, protocol: Protocol, asked: Mapping[int, Endpoint]) -> None:
+    """Bring the provider batches of a run a step further, and put into new ones what has to wait for no other answer."""
+    provider_batches.follow(run)
+    offers = {pk: endpoint for pk, endpoint in asked.items() if endpoint.batches}
+    running = Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists()
+    if running and offers and queries.to_be_batched(run):
+        _fill_batches(run, protocol, offers)
+        provider_batches.follow(run)
+
+
+def _fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) -> None:
+    fill: list[tuple[Endpoint, QuerySet[Any], Callable[[Sequence[Any]], list[Want]]]] = [
+        (
+            endpoint,
+            Response.objects.filter(run=run, endpoint=endpoint).order_by("pk"),
+            partial(_questions, protocol=protocol),
+        )
+        for endpoint in offers.values()
+    ]
+    if run.judge_id in offers:
+        judgments = queries.judgments_to_take(run)
+        fill.append((offers[run.judge_id], judgments, partial(_judgings, run=run, protocol=protocol)))
+    for endpoint, queue, wants in fill:
+        while rows := take(queue.filter(provider_batches.NOT_YET_SENT), provider_batches.MAX_LINES):
+            if provider_batches.prepare(run, endpoint, wants(rows)):
+                continue
+            if provider_batches.is_open(run):  # what comes back may have cost less than was set aside for it
+                provider_batches.wait(run)
+            else:
+                with suppress(JobOver):
+                    spent = BudgetSpent()
+                    jobs.pause(Run, run.pk, because=spent.kind, detail=str(spent))
+            return
+
+
+def _questions(rows: Sequence[Response], *, protocol: Protocol) -> list[Want]:
+    samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
+    return [Want(row, _question(row, samples[row.sample_id], protocol)) for row in rows]
+
+
+def _judgings(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list[Want]:
+    wants = []
+    for row in rows:
+        request: Request
+        if run.judging == Run.Judging.PER_SAMPLE and protocol.whole:
+            # Those that a lane would take along with this one.
+            queued = Judgment.objects.filter(response=row.response_id, status=Status.QUEUED)
+            sample, rubrics, response = queries.to_be_judged_together([row, *queued])
+            request = protocol.whole.judge(sample, list(rubrics.values()), response.variant, response.text)
+            request = structured(_at_temperature(request, run), protocol.whole.shape)
+        else:
+            sample, rubric, response = queries.to_be_judged(row)
+            request = protocol.judge(sample, rubric, response.variant, response.text)
+            request = structured(_at_temperature(request, run), protocol.shape)
+        wants.append(Want(row, request))
+    return wants
+
+
+def _question(row: Response, sample: ReleasedSample, protocol: Protocol) -> Request:
+    asks = protocol.ask(queries.sample_value(sample))
+    return Request(messages=next(ask for ask in asks if ask.variant == row.variant).messages)
 
 
 async def _ask(row: Response, protocol: Protocol, lane: AtWork, endpoint: Endpoint) -> None:
     models = lane.models({"target": endpoint}, row)
     try:
         check_tries(row)
-        sample = queries.sample_value(await ReleasedSample.objects.aget(pk=row.sample_id))
-        ask = next(ask for ask in protocol.ask(sample) if ask.variant == row.variant)
-        reply = await models.ask("target", Request(messages=ask.messages))
+        sample = await ReleasedSample.objects.aget(pk=row.sample_id)
+        reply = await models.ask("target", _question(row, sample, protocol))
         if not reply.text.strip():
             raise BrokenReply("The reply is empty.")
     except lanes.NOT_ITS_FAULT:
@@ -251,7 +326,7 @@ def retry_failed(run_id: int) -> int:
         raise errors.RunOver
     failed = {"status": Status.FAILED}
     Judgment.objects.filter(run_id=run_id, error=NO_RESPONSE, **failed).delete()  # made anew with the response
-    again = {"status": Status.QUEUED, "error": "", "detail": "", "tries": 0}
+    again = {"status": Status.QUEUED, "error": "", "detail": "", "tries": 0, "via": None, "live": False}
     count = Response.objects.filter(run_id=run_id, **failed).update(**again)
     count += Judgment.objects.filter(run_id=run_id, **failed).update(**again)
     settle_run(run_id)
@@ -260,12 +335,14 @@ def retry_failed(run_id: int) -> int:
 
 def sweep() -> list[int]:
     """Give back what died with its holder, and say which runs have work that no worker is on, each as often as it may
-    have a lane."""
+    have a lane; and those of which a provider batch is to be looked at."""
     give_back_expired(Response)
     give_back_expired(Judgment)
+    give_back_expired(ProviderBatch)
     for run_id in queries.runs_to_settle():
         settle_run(run_id)
-    return lanes.due(_with_queued_rows())
+    due = lanes.due(_with_queued_rows())
+    return due + [pk for pk in queries.runs_to_follow() if pk not in due]
 
 
 def run_waits(run_id: int) -> bool:
@@ -274,5 +351,7 @@ def run_waits(run_id: int) -> bool:
 
 
 def _with_queued_rows() -> QuerySet[Run]:
-    queued = [Exists(model.objects.filter(run=OuterRef("pk"), status=Status.QUEUED)) for model in (Response, Judgment)]
+    """Runs with rows that a worker could do something for: not those that wait for a provider's batch."""
+    rows = [model.objects.filter(run=OuterRef("pk"), status=Status.QUEUED) for model in (Response, Judgment)]
+    queued = [Exists(each.exclude(provider_batches.WAITS_THERE)) for each in rows]
     return Run.objects.filter(queued[0] | queued[1])

@@ -59,6 +59,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
             list(data["endpoints"]),
             data["judge"],
             judge_temperature=data["judge_temperature"],
+            transport=data["transport"],
             actor=person(request),
         )
         transaction.on_commit(partial(wake, tasks.work_on_run, made.pk))

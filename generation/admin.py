@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 
-from generation.models import Batch, Endpoint, Import, Release, Sample, Source, TaxonomyTerm
+from generation.models import Batch, Endpoint, Import, ProviderBatch, Release, Sample, Source, TaxonomyTerm
 
 
 class ReadOnly(admin.ModelAdmin[Model]):
@@ -42,6 +42,13 @@ class BatchAdmin(ReadOnly):
     list_display = ["pk", "benchmark", "source", "status", "created_at"]
     list_select_related = ["source"]
     list_filter = ["status", "benchmark"]
+
+
+@admin.register(ProviderBatch)
+class ProviderBatchAdmin(ReadOnly):
+    list_display = ["pk", "job", "endpoint", "state", "said", "lines_count", "answered", "refused", "missing", "error"]
+    list_select_related = ["endpoint"]
+    list_filter = ["state"]
 
 
 @admin.register(Sample)

@@ -199,6 +199,8 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
             "price_out",
             "concurrency",
             "timeout",
+            "batches",
+            "batch_discount",
             "simulated",
             "created_at",
         ]

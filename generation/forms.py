@@ -67,6 +67,7 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "price_out",
             "concurrency",
             "timeout",
+            "batches",
         ]
         labels = {
             "name": _("Name"),
@@ -77,6 +78,7 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "price_out": _("Price out"),
             "concurrency": _("Concurrency"),
             "timeout": _("Time-out (s)"),
+            "batches": _("Offers batches"),
         }
         help_texts = {
             "name": _("Letters, digits and hyphens; results name it."),
@@ -86,6 +88,7 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "price_in": _("Per million prompt tokens."),
             "price_out": _("Per million completion tokens."),
             "concurrency": _("Requests at the same time."),
+            "batches": _("It speaks the batch protocol (files and batches): cheaper, and answered within a day."),
         }
 
     def __init__(self, *args: Any, called: bool = False, **kwargs: Any) -> None:

@@ -3,18 +3,23 @@
 Each function takes what several rows want at the same moment, so that one transaction does for all of them.
 """
 
-from collections.abc import Iterable, Sequence
+import base64
+import copy
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 
 from generation.jobs import Job
 from generation.llm.gateway import Paid
-from generation.llm.types import Attempt, Reply, Usage
-from generation.models import Call, Endpoint, Lane
+from generation.llm.types import Attempt, Reply, Usage, image_of
+from generation.models import Call, Endpoint, Lane, ProviderBatch, ProviderLine, SentImage
 
+DIGEST = "sha256:"  # begins what stands for an image in `sent`
 KNOWN = 5  # of the replies paid for under one identity, so many are looked at: a broken one is none
 
 
@@ -34,6 +39,7 @@ def write(job: Job, lines: Sequence[Line], *, lane: int | None = None) -> list[C
     What `lane` had reserved for these attempts is not in flight any more. An endpoint that answers as a simulator is marked
     so, whatever it was called when it was made.
     """
+    keep_images(line.attempt.sent for line in lines)
     calls = Call.objects.bulk_create([_call(job.job, line) for line in lines])
     attempts = [call for call in calls if call.hit_of_id is None]
     type(job)._default_manager.filter(pk=job.pk).update(
@@ -65,7 +71,7 @@ def _call(job: str, line: Line) -> Call:
         endpoint=line.endpoint,
         model=(reply.model if reply and reply.model else attempt.settings.model),
         prompt=attempt.request.prompt,
-        sent=dict(attempt.sent),
+        sent=without_images(attempt.sent),
         text=reply.text if reply else "",
         reasoning=reply.reasoning if reply else "",
         finish_reason=reply.finish_reason[:40] if reply else "",
@@ -101,9 +107,55 @@ def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
     if fresh.budget_calls is not None:
         alive = Lane.objects.filter(job=job.job, until__gt=now)
         flying = alive.aggregate(n=Sum("flying"))["n"] or 0
-        granted = max(0, min(granted, fresh.budget_calls - fresh.calls - flying))
+        granted = max(0, min(granted, fresh.budget_calls - fresh.calls - flying - outstanding(job).count()))
     mine = Lane.objects.filter(pk=lane, until__gt=now)
     return granted if mine.update(flying=F("flying") + granted) else None
+
+
+def outstanding(job: Job) -> QuerySet[ProviderLine]:
+    """The lines in a job's open provider batches that are not in the ledger yet: calls in flight, as it were."""
+    return ProviderLine.objects.filter(batch__job=job.job, batch__state__in=ProviderBatch.OPEN, call__isnull=True)
+
+
+def _images(sent: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Where a body holds images: its ``{"url": ...}`` objects."""
+    turns = sent.get("messages") or ()
+    parts = [part for turn in turns if isinstance(turn["content"], list) for part in turn["content"]]
+    return [part["image_url"] for part in parts if part["type"] == "image_url"]
+
+
+def keep_images(bodies: Iterable[Mapping[str, Any]]) -> None:
+    """Store the images in bodies that are about to be written, each once."""
+    urls = {each["url"] for sent in bodies for each in _images(sent) if not each["url"].startswith(DIGEST)}
+    kept = []
+    for url in urls:
+        media_type, data = image_of(url)
+        kept.append(SentImage(digest=hashlib.sha256(data).hexdigest(), media_type=media_type, data=data))
+    if kept:
+        SentImage.objects.bulk_create(kept, ignore_conflicts=True)
+
+
+def without_images(sent: Mapping[str, Any]) -> dict[str, Any]:
+    """A body as it is stored: images by their digest."""
+    if not _images(sent):
+        return dict(sent)
+    stored: dict[str, Any] = copy.deepcopy(dict(sent))
+    for each in _images(stored):
+        if not each["url"].startswith(DIGEST):
+            each["url"] = DIGEST + hashlib.sha256(image_of(each["url"])[1]).hexdigest()
+    return stored
+
+
+def with_images(sent: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored body as it is sent."""
+    if not _images(sent):
+        return dict(sent)
+    whole: dict[str, Any] = copy.deepcopy(dict(sent))
+    for each in _images(whole):
+        if each["url"].startswith(DIGEST):
+            image = SentImage.objects.get(digest=each["url"].removeprefix(DIGEST))
+            each["url"] = f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
+    return whole
 
 
 def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Paid]]:

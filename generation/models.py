@@ -2,6 +2,9 @@
 
 import math
 import re
+import uuid
+from dataclasses import replace
+from decimal import Decimal
 
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
@@ -94,6 +97,8 @@ class Endpoint(models.Model):
     timeout = models.FloatField(default=120)
     rpm = models.PositiveIntegerField(null=True, blank=True)  # requests a minute; null: no limit
     tpm = models.PositiveIntegerField(null=True, blank=True)  # tokens a minute
+    batches = models.BooleanField(default=False)  # it speaks the batch protocol (files and batches)
+    batch_discount = models.DecimalField(max_digits=4, decimal_places=3, default=Decimal("0.5"))  # of the prices, there
     simulated = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -105,6 +110,9 @@ class Endpoint(models.Model):
             models.CheckConstraint(
                 condition=(Q(rpm__isnull=True) | Q(rpm__gte=1)) & (Q(tpm__isnull=True) | Q(tpm__gte=1)),
                 name="endpoint_rates_positive",
+            ),
+            models.CheckConstraint(
+                condition=Q(batch_discount__gte=0, batch_discount__lte=1), name="endpoint_batch_discount_is_share"
             ),
         ]
         ordering = ["name"]
@@ -128,6 +136,12 @@ class Endpoint(models.Model):
                 raise ValidationError({name: _("Enter a number.")})
         if self.key_env.upper().startswith(("MHB_", "DJANGO_", "POSTGRES_", "PG")):
             raise ValidationError({"key_env": _("This variable belongs to the site itself.")})
+
+    @property
+    def batch_settings(self) -> ModelSettings:
+        """The same at the prices of what is asked in a provider's batch: `batch_discount` times the prices."""
+        settings, factor = self.settings, self.batch_discount
+        return replace(settings, price_in=settings.price_in * factor, price_out=settings.price_out * factor)
 
     @property
     def settings(self) -> ModelSettings:
@@ -217,6 +231,91 @@ class Call(models.Model):
             models.Index(fields=["subject", "id"]),
             models.Index(fields=["identity", "id"], name="call_identity", condition=Q(hit_of__isnull=True, error="")),
         ]
+
+
+class SentImage(models.Model):
+    """An image that was sent to a model. The ledger's `sent` names it by its digest in place of its megabytes."""
+
+    digest = models.CharField(max_length=64, unique=True)  # SHA-256 of `data`
+    media_type = models.CharField(max_length=40)
+    data = models.BinaryField()
+
+
+class ProviderBatch(Work):
+    """Requests of one job that an endpoint answers together, within a day: a batch of the OpenAI batch protocol.
+
+    A row of work: whoever holds it brings it a step further, and nobody looks at it before `next_at`.
+
+        prepared -> submitted -> collected          prepared | submitted -> dropped
+
+    Prepared before anything is uploaded. `asked_at`: it may have been submitted since, whether or not we heard the
+    answer; `mark` is the name under which it is then looked up there. Dropped: the endpoint refused it as a whole, or its job
+    was over before it was submitted; no line of it was put to a model. `error`, `detail`: what the last step met.
+    """
+
+    class State(models.TextChoices):
+        PREPARED = "prepared", _("prepared")
+        SUBMITTED = "submitted", _("submitted")
+        COLLECTED = "collected", _("collected")
+        DROPPED = "dropped", _("dropped")
+
+    OPEN = (State.PREPARED, State.SUBMITTED)
+
+    job = models.CharField(max_length=40, db_index=True)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+    state = models.CharField(max_length=9, choices=State, default=State.PREPARED)
+    mark = models.UUIDField(default=uuid.uuid4, unique=True)
+    file = models.CharField(max_length=200, blank=True)  # its id at the endpoint
+    batch = models.CharField(max_length=200, blank=True)  # likewise
+    said = models.CharField(max_length=40, blank=True)  # the endpoint's word for its status
+    asked_at = models.DateTimeField(null=True, blank=True)
+    submitted_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    next_at = models.DateTimeField()
+    lines_count = models.PositiveIntegerField()
+    answered = models.PositiveIntegerField(default=0)
+    refused = models.PositiveIntegerField(default=0)  # lines that ended in an error
+    missing = models.PositiveIntegerField(default=0)  # lines that were never put to the model
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            *work_constraints("provider_batch"),
+            models.CheckConstraint(
+                condition=Q(state__in=["prepared", "submitted", "collected", "dropped"]),
+                name="provider_batch_state_known",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=["submitted", "collected"]) | ~Q(batch="") & Q(asked_at__isnull=False),
+                name="provider_batch_submitted_has_id",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["prepared", "submitted"], status__in=["queued", "running"])
+                | Q(state__in=["collected", "dropped"], status="done"),
+                name="provider_batch_open_iff_work",
+            ),
+        ]
+        indexes = [models.Index(fields=["status", "next_at"])]
+
+
+class ProviderLine(models.Model):
+    """One request in a provider's batch, under a name that says nothing. `call`: its line in the ledger, once it is there.
+
+    `sent`: the body, kept until then; `estimate`: what it may cost.
+    """
+
+    batch = models.ForeignKey(ProviderBatch, on_delete=models.PROTECT, related_name="lines")
+    custom_id = models.UUIDField(default=uuid.uuid4, unique=True)
+    subject = models.CharField(max_length=40)
+    identity = models.CharField(max_length=64, db_index=True)
+    prompt = models.CharField(max_length=100, blank=True)
+    sent = models.JSONField()
+    estimate = models.DecimalField(max_digits=14, decimal_places=8, default=0)
+    call = models.OneToOneField(Call, on_delete=models.PROTECT, null=True, blank=True, related_name="provider_line")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["batch", "subject"], name="provider_line_once_per_row")]
 
 
 class Comparison(models.Model):

@@ -238,6 +238,7 @@ MHB_BENCHMARKS = "mhb_site.benchmarks"  # the package in which every folder is a
 MHB_LEASE_SECONDS = ENV.lease_seconds
 MHB_LANES = ENV.lanes if ENV.lanes is not None else 1 if ENV.embedded else 2
 MHB_LANE_SECONDS = ENV.lane_seconds
+MHB_BATCH_POLL_SECONDS = ENV.batch_poll_seconds
 MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
 MHB_CALIBRATION_SHARE = ENV.calibration_share
 MHB_REPEAT_SHARE = ENV.repeat_share

@@ -97,3 +97,9 @@ class EndpointDown(Postponed):
 
 class BudgetSpent(Postponed):
     """The budget of this batch or run is used up."""
+
+
+class BatchRefused(LLMError):
+    """The endpoint refused a batch of requests as a whole."""
+
+    permanent = True

@@ -35,10 +35,19 @@ from generation.llm.errors import (
 )
 from generation.llm.gates import Gate
 from generation.llm.parsing import extract_json, split_reasoning, storable
-from generation.llm.types import SIMULATOR_FINGERPRINT, Attempt, Message, ModelSettings, Reply, Request, Usage
+from generation.llm.types import (
+    SIMULATOR_FINGERPRINT,
+    Attempt,
+    Message,
+    ModelSettings,
+    Reply,
+    Request,
+    Text,
+    Usage,
+)
 
 if TYPE_CHECKING:
-    from openai import APIConnectionError, APIStatusError, AsyncOpenAI
+    from openai import APIConnectionError, AsyncOpenAI
 
 NO_KEY = "none"  # sent where an endpoint wants no key: the client insists on one
 BACKOFF_BASE = 1.0  # seconds
@@ -46,6 +55,7 @@ BACKOFF_CAP = 60.0
 REPLIES = 2  # of a structured call: the first, and one that has been shown its own error
 CHARS_PER_TOKEN = 4  # an estimate of what is sent, before the endpoint has counted
 TOKENS_BACK = 500  # an estimate of what comes back, where nobody set a limit
+IMAGE_TOKENS = 1_000  # an estimate for an image
 MAX_DETAIL = 2_000  # characters
 MAX_TOKENS = 2**31 - 1  # what a database integer holds
 
@@ -225,11 +235,7 @@ class Gateway:
             BrokenReply: with the reason and the text of the last reply.
             LLMError: as `ask` does.
         """
-        from openai import pydantic_function_tool
-
-        # The client's own way to the schema that strict mode wants: all properties required, no others allowed.
-        schema = pydantic_function_tool(shape)["function"].get("parameters", {})
-        request = replace(request, schema=schema)
+        request = structured(request, shape)
 
         def read(reply: Reply) -> Shape:
             value = _read_shape(reply, shape)
@@ -291,33 +297,31 @@ class Gateway:
         self, settings: ModelSettings, api_key: str, sent: Mapping[str, Any]
     ) -> tuple[Reply | LLMError, int | None]:
         """What came of one POST, and its HTTP status where there was an answer."""
-        import aiohttp
-        from openai import APIConnectionError, APIStatusError
-
+        failures = client_failures()
         try:
             # The client's own timeout is between two bytes; this one is for the whole answer.
             async with asyncio.timeout(settings.timeout):
                 completions = self._client(settings, api_key).chat.completions
                 # Raw, because the client's own models take any body for a completion.
                 response = await completions.with_raw_response.create(**sent, timeout=settings.timeout)
-        except TimeoutError:
-            return TimedOut(f"No answer within {settings.timeout:g} s."), None
-        except APIStatusError as failure:
-            return _status_error(failure, api_key), failure.status_code
-        except APIConnectionError as failure:
-            return _connection_error(failure, api_key), None
-        except (aiohttp.ClientError, OSError) as failure:  # what the client's transport leaves unmapped
-            return ConnectionCut(_clean(f"{type(failure).__name__}: {failure}", api_key)), None
+        except failures as failure:
+            error = named(failure, api_key, settings.timeout)
+            return error, error.http_status
         status, text = response.status_code, response.http_response.text
         try:
-            reply = _reply(json.loads(text))
+            return said(json.loads(text), status), status
         except (ValueError, RecursionError):
-            return ServerError(f"No chat completion: {_clean(text, api_key)}", http_status=status), status
-        if reply.finish_reason == "content_filter":
-            filtered = ContentFiltered(http_status=status)
-            filtered.reply = reply  # its tokens are billed
-            return filtered, status
-        return reply, status
+            return ServerError(f"No chat completion: {clean(text, api_key)}", http_status=status), status
+
+    def client(self, settings: ModelSettings) -> tuple["AsyncOpenAI", str]:
+        """The client for an endpoint, and the key it uses, to be kept out of every message.
+
+        Raises:
+            KeyMissing, BadRequest: as `ask` before any attempt.
+        """
+        _check_address(settings.url)
+        api_key = _key(settings)
+        return self._client(settings, api_key), api_key
 
     def _client(self, settings: ModelSettings, api_key: str) -> "AsyncOpenAI":
         client = self._clients.get((settings.url, api_key))
@@ -357,16 +361,35 @@ def identity(settings: ModelSettings, request: Request) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def structured(request: Request, shape: type[BaseModel]) -> Request:
+    """The request with the schema of `shape`."""
+    from openai import pydantic_function_tool
+
+    # The client's own way to the schema that strict mode wants: all properties required, no others allowed.
+    return replace(request, schema=pydantic_function_tool(shape)["function"].get("parameters", {}))
+
+
+def body(settings: ModelSettings, request: Request) -> dict[str, Any]:
+    """The JSON body of a request to an endpoint of which nothing is known yet."""
+    return _body(settings, request, _Format.JSON_SCHEMA)
+
+
 def _not_empty(reply: Reply) -> None:
     if not reply.text.strip():
         raise BrokenReply("The reply is empty.")
 
 
-def _tokens(request: Request, settings: ModelSettings) -> int:
+def estimate(settings: ModelSettings, request: Request) -> Usage:
     """An estimate of what a request will use."""
     limit = settings.max_tokens if request.max_tokens is None else request.max_tokens
-    sent = sum(len(message.content) for message in request.messages) // CHARS_PER_TOKEN
-    return sent + min(limit or TOKENS_BACK, TOKENS_BACK)
+    sent = sum(len(message.text) for message in request.messages) // CHARS_PER_TOKEN
+    images = sum(len(message.images) for message in request.messages)
+    return Usage(sent + images * IMAGE_TOKENS, min(limit or TOKENS_BACK, TOKENS_BACK))
+
+
+def _tokens(request: Request, settings: ModelSettings) -> int:
+    usage = estimate(settings, request)
+    return usage.tokens_in + usage.tokens_out
 
 
 def _check_address(url: str) -> None:
@@ -394,7 +417,7 @@ def _key(settings: ModelSettings) -> str:
 def _body(settings: ModelSettings, request: Request, form: _Format) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": settings.model,
-        "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+        "messages": [{"role": message.role, "content": _content(message)} for message in request.messages],
     }
     temperature = settings.temperature if request.temperature is None else request.temperature
     if temperature is not None:
@@ -413,24 +436,69 @@ def _body(settings: ModelSettings, request: Request, form: _Format) -> dict[str,
     return body
 
 
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    if isinstance(message.content, str):
+        return message.content
+    return [
+        {"type": "text", "text": part.text}
+        if isinstance(part, Text)
+        else {"type": "image_url", "image_url": {"url": part.url}}
+        for part in message.content
+    ]
+
+
 _ABOUT_CONTEXT = re.compile(r"context_length_exceeded|maximum context length|context (window|size)", re.IGNORECASE)
 _ABOUT_FORMAT = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)
 
 
-def _status_error(failure: "APIStatusError", api_key: str) -> LLMError:
-    status = failure.status_code
-    said = failure.body if isinstance(failure.body, str) else json.dumps(failure.body, ensure_ascii=False)
-    detail = _clean(said, api_key)
+def client_failures() -> tuple[type[Exception], ...]:
+    """What the client and its transport raise."""
+    import aiohttp
+    from openai import APIConnectionError, APIStatusError
+
+    return TimeoutError, APIStatusError, APIConnectionError, aiohttp.ClientError, OSError
+
+
+def named(failure: Exception, api_key: str, timeout: float) -> LLMError:
+    """The named error for what the client raised (one of `client_failures`). To be raised where the failure is out of sight."""
+    from openai import APIConnectionError, APIStatusError
+
+    if isinstance(failure, APIStatusError):
+        retry_after = _retry_after(failure.response.headers.get("retry-after"))
+        return status_error(failure.status_code, failure.body, failure.code, api_key, retry_after)
+    if isinstance(failure, APIConnectionError):
+        return _connection_error(failure, api_key)
+    if isinstance(failure, TimeoutError):
+        return TimedOut(f"No answer within {timeout:g} s.")
+    return ConnectionCut(clean(f"{type(failure).__name__}: {failure}", api_key))  # what the transport leaves unmapped
+
+
+def said(body: Any, status: int) -> Reply | LLMError:
+    """What a chat completion says: its reply, or ContentFiltered. Raises ValueError where it is none."""
+    reply = _reply(body)
+    if reply.finish_reason != "content_filter":
+        return reply
+    filtered = ContentFiltered(http_status=status)
+    filtered.reply = reply  # its tokens are billed
+    return filtered
+
+
+def status_error(
+    status: int, body: object, code: str | None, api_key: str, retry_after: float | None = None
+) -> LLMError:
+    """The named error for an HTTP status and what was said with it."""
+    said = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    detail = clean(said, api_key)
     if status in (401, 403):
         return AuthFailed(detail, http_status=status)
     if status == 429 or status >= 500:
         kind = RateLimited if status == 429 else ServerError
-        return kind(detail, http_status=status, retry_after=_retry_after(failure.response.headers.get("retry-after")))
+        return kind(detail, http_status=status, retry_after=retry_after)
     if status == 408:
         return TimedOut(detail, http_status=status)
-    if failure.code == "content_filter":
+    if code == "content_filter":
         return ContentFiltered(detail, http_status=status)
-    if status in (400, 413, 422) and (failure.code == "context_length_exceeded" or _ABOUT_CONTEXT.search(said)):
+    if status in (400, 413, 422) and (code == "context_length_exceeded" or _ABOUT_CONTEXT.search(said)):
         return ContextTooLong(detail, http_status=status)
     return BadRequest(detail, http_status=status)
 
@@ -451,7 +519,7 @@ def _connection_error(failure: "APIConnectionError", api_key: str) -> LLMError:
     while cause is not None and cause not in causes:
         causes.append(cause)
         cause = cause.__cause__
-    detail = _clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else failure.message, api_key)
+    detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else failure.message, api_key)
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return TimedOut(detail)
     return ConnectionCut(detail)
@@ -472,7 +540,7 @@ def _retry_after(header: str | None) -> float | None:
     return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
-def _clean(text: str, api_key: str) -> str:
+def clean(text: str, api_key: str) -> str:
     """Error text fit for the ledger: without the key (cut only after it is gone), storable, not too long."""
     if api_key != NO_KEY:
         text = text.replace(api_key, "***")

@@ -1,5 +1,8 @@
 """The values that go to a model and come back. Plain dataclasses: they can be stored, hashed and compared."""
 
+import base64
+import binascii
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,12 +14,64 @@ Role = Literal["system", "user", "assistant"]
 SIMULATOR_FINGERPRINT = "mhb-simulator"  # the system_fingerprint by which a simulated reply is known
 
 
+MAX_IMAGE = 10 * 2**20  # bytes, decoded
+_DATA_URL = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/]+={0,2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A part of a message: text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A part of a message: an image as a data URL (PNG, JPEG, WebP or GIF, in base64, up to `MAX_IMAGE` bytes).
+
+    Raises:
+        ValueError: the URL is another, or the image too large.
+    """
+
+    url: str
+
+    def __post_init__(self) -> None:
+        image_of(self.url)
+
+
+def image_of(url: str) -> tuple[str, bytes]:
+    """Media type and bytes of an image's data URL; ValueError as `Image`."""
+    if len(url) > MAX_IMAGE * 4 // 3 + 100:
+        raise ValueError(f"The image is larger than {MAX_IMAGE} bytes.")
+    found = _DATA_URL.fullmatch(url)
+    try:
+        if found is None:
+            raise ValueError
+        data = base64.b64decode(found[2], validate=True)
+    except (ValueError, binascii.Error):
+        raise ValueError("An image is a data URL in base64: image/png, image/jpeg, image/webp or image/gif.") from None
+    if len(data) > MAX_IMAGE:
+        raise ValueError(f"The image is larger than {MAX_IMAGE} bytes.")
+    return found[1], data
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn as the chat completions protocol has it."""
+    """One turn as the chat completions protocol has it: text, or parts in their order."""
 
     role: Role
-    content: str
+    content: str | tuple[Text | Image, ...]
+
+    @property
+    def text(self) -> str:
+        """Its text alone; that of several parts a line each."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return () if isinstance(self.content, str) else tuple(p for p in self.content if isinstance(p, Image))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,12 @@ class Command(Step):
             "--judge-temperature", type=float, help="default: the judge's own, else the published setting"
         )
         parser.add_argument("--judging", choices=Run.Judging.values, default=Run.Judging.PER_RUBRIC.value)
+        parser.add_argument(
+            "--transport",
+            choices=Run.Transport.values,
+            default=Run.Transport.LIVE.value,
+            help="batch: in the providers' batches, where an endpoint offers them",
+        )
         add_budget(parser)
         parser.add_argument("--wait", action="store_true", help="follow it to its end")
 
@@ -35,6 +41,7 @@ class Command(Step):
             generation_queries.endpoint(options["judge"]),
             judge_temperature=options["judge_temperature"],
             judging=options["judging"],
+            transport=options["transport"],
             budget_money=options["budget"],
             budget_calls=options["budget_calls"],
             fresh=options["fresh"],

@@ -11,14 +11,15 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
+from generation.llm.simulator.batches import Batches
 from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse_model, strike
 from generation.llm.simulator.script import DEFAULT_ANSWER, Script
-from generation.llm.types import SIMULATOR_FINGERPRINT, Message
+from generation.llm.types import SIMULATOR_FINGERPRINT, Message, image_of
 
 MODELS = (
     "sim-generator",
@@ -31,7 +32,7 @@ MODELS = (
 )
 REFUSAL = "I'm sorry, but I can't help with that."
 OTHER_SHAPE = '{"result": {"status": "ok", "items": []}}'
-MAX_BODY = 16 * 2**20  # bytes
+MAX_BODY = 128 * 2**20  # bytes
 CHARS_PER_TOKEN = 4
 
 logger = logging.getLogger(__name__)
@@ -41,9 +42,39 @@ class CannotListen(Exception):
     """The simulated models cannot listen on this address."""
 
 
+class _Text(BaseModel):
+    type: Literal["text"]
+    text: str
+
+
+class _ImageURL(BaseModel):
+    url: str
+
+    @field_validator("url")
+    @classmethod
+    def _is_image(cls, url: str) -> str:
+        image_of(url)
+        return url
+
+
+class _Image(BaseModel):
+    type: Literal["image_url"]
+    image_url: _ImageURL
+
+
 class _Message(BaseModel):
     role: Literal["system", "user", "assistant"]
-    content: str
+    content: str | list[Annotated[_Text | _Image, Field(discriminator="type")]]
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text for part in self.content if isinstance(part, _Text))
+
+    @property
+    def images(self) -> int:
+        return 0 if isinstance(self.content, str) else sum(isinstance(part, _Image) for part in self.content)
 
 
 class _Question(BaseModel):
@@ -77,7 +108,8 @@ class _Simulator:
         self._seen: Counter[str] = Counter()
         self._by_model: Counter[str] = Counter()
         self._by_status: Counter[str] = Counter()
-        self._in_flight = self._peak = 0
+        self._in_flight = self._peak = self._images = 0
+        self.batches = Batches(self.completion)
 
     async def models(self, _: web.Request) -> web.Response:
         """GET /v1/models."""
@@ -85,13 +117,18 @@ class _Simulator:
         return web.json_response({"object": "list", "data": listed})
 
     async def stats(self, _: web.Request) -> web.Response:
-        """GET /stats: completions asked for, by model and by outcome (a status, ``cut`` or ``timeout``)."""
+        """GET /stats: completions asked for, by model and by outcome (a status, ``cut`` or ``timeout``); images seen.
+
+        Apart from them, what came in batches.
+        """
         return web.json_response(
             {
                 "requests": sum(self._by_model.values()),
                 "by_model": dict(self._by_model),
                 "by_status": dict(self._by_status),
                 "peak_in_flight": self._peak,
+                "images": self._images,
+                **self.batches.stats(),
             }
         )
 
@@ -117,10 +154,16 @@ class _Simulator:
             body = json.loads(raw)
         except (ValueError, RecursionError):
             body = None
+        self._by_model[str(body.get("model")).partition("+")[0] if isinstance(body, dict) else "?"] += 1
+        outcome, response = self.completion(body)
+        if self._latency and outcome not in ("400", "404"):
+            await asyncio.sleep(self._latency)
+        return outcome, response
+
+    def completion(self, body: Any) -> tuple[str, web.Response]:
+        """What a request comes to, asked for alone or in a batch: its outcome, and the answer."""
         if not isinstance(body, dict):
-            self._by_model["?"] += 1
             return "400", _error(400, "The body must be a JSON object.")
-        self._by_model[str(body.get("model")).partition("+")[0]] += 1
         try:
             question = _Question.model_validate(body, strict=True)
         except ValidationError as error:
@@ -142,8 +185,7 @@ class _Simulator:
         seen = self._seen[body_hash]
         self._seen[body_hash] += 1
         fault = strike((*faults, *self._faults), seed=self._seed, body_hash=body_hash, seen=seen)
-        if self._latency:
-            await asyncio.sleep(self._latency)
+        self._images += sum(message.images for message in question.messages)
         match fault:
             case FaultKind.RATE_LIMITED:
                 return "429", _error(
@@ -168,7 +210,7 @@ class _Simulator:
         return fault if fault is FaultKind.CUT else "200", web.json_response(completion)
 
     def _say(self, model: str, question: _Question) -> str:
-        messages = [Message(message.role, message.content) for message in question.messages]
+        messages = [Message(message.role, message.text) for message in question.messages]
         for script in self._scripts:
             text = script.reply(model, messages, self._seed)
             if text is not None:
@@ -184,6 +226,7 @@ def make_app(
     latency: float = 0.0,
     retry_after: float = 1.0,
     hang: float = 600.0,
+    batch_delay: float = 0.0,
 ) -> web.Application:
     """The server as an application; it runs once.
 
@@ -194,6 +237,7 @@ def make_app(
         latency: seconds before every answer.
         retry_after: seconds that a 429 asks its client to wait.
         hang: seconds after which a simulated time-out is answered with 504.
+        batch_delay: seconds that a batch takes; what it comes to, see `batches.Batches`.
 
     Raises:
         ValueError: a fault is not known.
@@ -209,6 +253,8 @@ def make_app(
     app = web.Application(client_max_size=MAX_BODY, middlewares=[_speak_the_protocol])
     app.router.add_post("/v1/chat/completions", simulator.completions)
     app.router.add_get("/v1/models", simulator.models)
+    simulator.batches.delay = batch_delay
+    simulator.batches.add_routes(app)
     app.router.add_get("/stats", simulator.stats)
     return app
 
@@ -314,7 +360,7 @@ def _completion(question: _Question, text: str, name: str) -> dict[str, Any]:
     finish_reason = "stop"
     if question.max_tokens is not None and _tokens(text) > question.max_tokens:
         text, finish_reason = text[: question.max_tokens * CHARS_PER_TOKEN], "length"
-    tokens_in = sum(_tokens(message.content) for message in question.messages)
+    tokens_in = sum(_tokens(message.text) for message in question.messages)
     return {
         "id": name,
         "object": "chat.completion",

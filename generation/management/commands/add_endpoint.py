@@ -31,12 +31,16 @@ class Command(Step):
         parser.add_argument("--concurrency", type=int, default=8)
         parser.add_argument("--rpm", type=int, help="requests a minute (default: no limit)")
         parser.add_argument("--tpm", type=int, help="tokens a minute (default: no limit)")
+        parser.add_argument("--batches", action="store_true", help="it speaks the batch protocol (files and batches)")
+        parser.add_argument(
+            "--batch-discount", type=_price, default=Decimal("0.5"), help="what its prices are multiplied by there"
+        )
         parser.add_argument("--timeout", type=float, default=120, help="seconds")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.CONNECT)
         names = ("name", "url", "model", "key_env", "temperature", "max_tokens")
-        more = ("price_in", "price_out", "concurrency", "timeout", "rpm", "tpm")
+        more = ("price_in", "price_out", "concurrency", "timeout", "rpm", "tpm", "batches", "batch_discount")
         endpoint = services.add_endpoint(**{name: options[name] for name in (*names, *more)})
         return {
             "endpoint": endpoint.name,

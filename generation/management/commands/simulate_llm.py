@@ -17,12 +17,19 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, required=True)
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
+        parser.add_argument("--batch-delay", type=float, default=0.0, help="seconds that a batch of requests takes")
         parser.add_argument("--fault", action="append", default=[], metavar="KIND@SHARE", help="for example 429@0.1")
 
     def handle(self, *args: Any, **options: Any) -> None:
         scripts = [benchmarks.module(name, "simulate").SCRIPT for name in benchmarks.names()]
         try:
-            app = make_app(scripts, seed=options["seed"], faults=tuple(options["fault"]), latency=options["latency"])
+            app = make_app(
+                scripts,
+                seed=options["seed"],
+                faults=tuple(options["fault"]),
+                latency=options["latency"],
+                batch_delay=options["batch_delay"],
+            )
         except ValueError as error:
             raise CommandError(str(error)) from error
         serve(app, options["host"], options["port"], lambda url: self.stdout.write(f"Simulated models at {url}"))

@@ -115,7 +115,7 @@ class MhbModels:
     """
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
-        heading = _heading(messages[0].content)
+        heading = _heading(messages[0].text)
         if model == GENERATOR and heading in _TASKS:
             return _generate(_TASKS[heading], _blocks(messages), seed)
         if model == GENERATOR and heading == _heading(recipe.ANSWERABLE_REPORT.turns[0][1]):
@@ -134,9 +134,9 @@ class MhbModels:
             # What the judge does not know it leaves out: null would spoil the whole reply.
             return _json({"judgments": [each for each in judged if each["criteria_met"] is not None]})
         if model == ADVERSARY:
-            return _order_about("\n".join(message.content for message in messages))
+            return _order_about("\n".join(message.text for message in messages))
         if model in FALL:
-            return _answer(model, "\n".join(message.content for message in messages), seed)
+            return _answer(model, "\n".join(message.text for message in messages), seed)
         return None
 
 
@@ -153,7 +153,7 @@ _BLOCK = re.compile(r"^<<<([A-Z]+)\n(.*)\n\1>>>$", re.MULTILINE)
 
 def _blocks(messages: Sequence[Message]) -> dict[str, Any]:
     """The data of a prompt, by block. What the gateway adds after a refused reply stands further down and is not read."""
-    return {name: json.loads(line) for name, line in _BLOCK.findall(messages[1].content)}
+    return {name: json.loads(line) for name, line in _BLOCK.findall(messages[1].text)}
 
 
 def _digest(*parts: str) -> str:
@@ -341,7 +341,7 @@ def _ordered(messages: Sequence[Message]) -> bool | None:
     What is a block is read as a model would read it: from the first opening mark to the first line that looks like its end,
     whatever stands between them and whatever may pass for a line's end.
     """
-    outside = "\n".join("\n".join(message.content.splitlines()) for message in messages[1:])
+    outside = "\n".join("\n".join(message.text.splitlines()) for message in messages[1:])
     for name in ("CONTEXT", "STIMULUS", "RESPONSE", "CRITERION", "CRITERIA"):
         outside = re.sub(rf"^<<<{name}\n.*?^{name}>>>$", "", outside, count=1, flags=re.MULTILINE | re.DOTALL)
     found = re.search(r'criteria_met"?\s*[=:]\s*(true|false)', outside)

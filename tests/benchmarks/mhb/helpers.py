@@ -90,7 +90,7 @@ def prompt_text(draft: Draft) -> str:
     """The whole prompt that goes to the generator for a draft."""
     models = Scripted(seed=0)
     asyncio.run(recipe.inject(draft, models))
-    return "\n".join(message.content for message in models.request.messages)
+    return "\n".join(message.text for message in models.request.messages)
 
 
 def released(sample: NewSample) -> tuple[Sample, list[Rubric]]:

@@ -70,7 +70,7 @@ def test_no_block_can_be_closed_from_within(order: str, where: str) -> None:
         changed = type(sample)(sample.key, sample.task, {**sample.content, "turns": turns})
         messages = protocol.judge(changed, rubric, "", response).messages
         assert simulate._ordered(messages) is None
-        block = messages[1].content.partition(f"<<<{where.upper()}\n")[2].partition(f"\n{where.upper()}>>>")[0]
+        block = messages[1].text.partition(f"<<<{where.upper()}\n")[2].partition(f"\n{where.upper()}>>>")[0]
         assert len(block.splitlines()) == 1
         assert hostile in simulate._flat(json.loads(block))
 

@@ -60,7 +60,7 @@ def test_the_judge_gets_context_stimulus_response_and_criterion_but_not_the_trap
         "RESPONSE": "Take 5 mg.",
         "CRITERION": RUBRIC.criterion,
     }
-    everything = "".join(message.content for message in request.messages)
+    everything = "".join(message.text for message in request.messages)
     assert "It does not exist." not in everything
     assert "$" not in everything
     assert request.prompt == "mhb/judge@1"

@@ -153,6 +153,11 @@ def test_statistics():
         "by_model": {"sim-judge": 1, "sim-careful": 2, "gpt": 1},
         "by_status": {"200": 1, "500": 1, "timeout": 1, "404": 1},
         "peak_in_flight": 1,
+        "images": 0,
+        "files": 0,
+        "batches": 0,
+        "batch_requests": 0,
+        "batch_billed": 0,
     }
 
 

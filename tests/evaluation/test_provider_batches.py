@@ -1,0 +1,529 @@
+"""Runs whose requests go into providers' batches: what comes back, what is paid, and what a kill at any step costs."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db.models import Sum
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from evaluation import errors, queries, services
+from evaluation.models import Judgment, Response, Run
+from generation import ledger, provider_batches
+from generation.llm.batches import Door
+from generation.llm.simulator.server import make_app, running
+from generation.llm.types import Message
+from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
+from generation.work import Work
+from review.models import User
+from tests.conftest import Clock, Together
+from tests.engine import SEED, Manage, bare_release, calls, endpoint, held, launched_run, served
+from tests.generation.llm.helpers import endpoint as answering
+
+pytestmark = pytest.mark.django_db
+Status = Work.Status
+State = ProviderBatch.State
+BATCH = Run.Transport.BATCH
+PRICES = {"price_in": Decimal(10), "price_out": Decimal(10)}
+
+
+class Says:
+    """Every model says what a judge would."""
+
+    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str:
+        said = {"explanation": "It does.", "criteria_met": True}
+        if '"key": "R2"' in messages[-1].text:  # all rubrics of a sample
+            return json.dumps({"judgments": [{"key": key, **said} for key in ("R1", "R2")]})
+        return json.dumps(said)
+
+
+def simulated(**options: Any) -> AbstractContextManager[str]:
+    return running(make_app([Says()], **{"seed": SEED, "retry_after": 0.001, **options}))
+
+
+@pytest.fixture(autouse=True)
+def look_at_once(settings: Any) -> None:
+    settings.MHB_BATCH_POLL_SECONDS = 0.0
+
+
+@pytest.fixture
+def release(db: None) -> Release:
+    """Four samples with two criteria each."""
+    return bare_release(*[("dialogue", [["A1"], ["C2"]])] * 4)
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with simulated() as url:
+        yield url
+
+
+def in_batches(
+    release: Release, url: str, target: str = "sim-average", judge: str = "sim-judge", **options: Any
+) -> Run:
+    for model in (target, judge):
+        endpoint(url, model, batches=True, **PRICES)
+    return launched_run(release, url, target, judge=judge, transport=BATCH, **options)
+
+
+def worked(run: Run, rounds: int = 12) -> Run:
+    """The run after a worker came back to it as often as it was told to, at most."""
+    for _ in range(rounds):
+        due = services.sweep()
+        run.refresh_from_db()
+        if run.pk not in due:
+            break
+        services.work_on_run(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def finished(run: Run) -> Run:
+    """The same where the provider takes its time."""
+    end = time.monotonic() + 30
+    while worked(run, rounds=1).status == Run.Status.RUNNING and time.monotonic() < end:
+        time.sleep(0.02)
+    return run
+
+
+def ended(run: Run) -> dict[str, Counter[str]]:
+    return {
+        model.__name__: Counter(model.objects.filter(run=run).values_list("status", flat=True))
+        for model in (Response, Judgment)
+    }
+
+
+def verdicts(run: Run) -> list[tuple[Any, ...]]:
+    rows = Judgment.objects.filter(run=run).order_by("response__sample", "rubric")
+    return list(rows.values_list("response__text", "rubric", "status", "verdict", "error"))
+
+
+def test_a_run_in_batches_finds_what_a_live_one_finds_at_half_the_price(release: Release, url: str) -> None:
+    run = worked(in_batches(release, url))
+    assert run.status == Run.Status.FINISHED
+    stats = served(url)
+    assert stats["requests"] == 0, "nothing was asked live"
+    made = list(queries.provider_batches_of(run))
+    assert [(each.endpoint.name, each.lines_count, each.state) for each in made] == [
+        ("sim-average", 4, State.COLLECTED),
+        ("sim-judge", 8, State.COLLECTED),
+    ]
+    assert stats["batches"] == stats["files"] == 2
+    assert stats["batch_billed"] == 12
+    lines = Call.objects.filter(job=run.job, provider_line__isnull=False)
+    assert lines.count() == 12
+    whole = [
+        (line.tokens_in * PRICES["price_in"] + line.tokens_out * PRICES["price_out"]) / 1_000_000 for line in lines
+    ]
+    assert lines.aggregate(cost=Sum("cost"))["cost"] == sum(whole) / 2
+    assert run.calls == stats["batch_billed"] + stats["requests"]
+    live = launched_run(release, url, "sim-average", fresh=True)
+    services.work_on_run(live.pk)
+    assert verdicts(live) == verdicts(run)
+    assert ended(run) == {"Response": {Status.DONE: 4}, "Judgment": {Status.DONE: 8}}
+
+
+def test_per_sample_judging_goes_in_batches_too(release: Release, url: str) -> None:
+    run = worked(in_batches(release, url, judging=Run.Judging.PER_SAMPLE))
+    assert run.status == Run.Status.FINISHED
+    assert [each.lines_count for each in queries.provider_batches_of(run)] == [4, 4]
+    assert ended(run) == {"Response": {Status.DONE: 4}, "Judgment": {Status.DONE: 8}}
+    assert set(Counter(call.subject for call in calls(run.job) if call.hit_of_id is None).values()) == {1}
+    assert (served(url)["batch_billed"], served(url)["requests"]) == (8, 0)
+
+
+def test_an_endpoint_without_batches_is_asked_live_beside_one_that_has_them(release: Release, url: str) -> None:
+    endpoint(url, "sim-careful")
+    run = worked(in_batches(release, url, target="sim-careful"))
+    Endpoint.objects.filter(name="sim-careful").update(batches=False)
+    plain = worked(launched_run(release, url, "sim-careful", transport=BATCH, fresh=True))
+    assert {run.status, plain.status} == {Run.Status.FINISHED}
+    assert [each.endpoint.name for each in queries.provider_batches_of(plain)] == ["sim-judge"]
+
+
+def test_where_none_offers_batches_the_run_is_refused(release: Release, url: str) -> None:
+    with pytest.raises(errors.NoBatches):
+        launched_run(release, url, "sim-average", transport=BATCH)
+
+
+def test_what_was_paid_for_before_is_not_submitted_again(release: Release, url: str) -> None:
+    worked(in_batches(release, url))
+    before = served(url)
+    again = worked(in_batches(release, url))
+    assert again.status == Run.Status.FINISHED
+    assert served(url)["batches"] == before["batches"]
+    assert again.hits >= 4
+
+
+def test_two_runs_at_once_submit_a_request_once(release: Release) -> None:
+    with simulated(batch_delay=600) as url:
+        first, second = in_batches(release, url), in_batches(release, url)
+        services.work_on_run(first.pk)
+        services.work_on_run(second.pk)
+        assert ProviderLine.objects.count() == 4
+        assert served(url)["batches"] == 1
+        assert set(Response.objects.values_list("via__job", flat=True)) == {first.job}
+
+
+# -------------------------------------------------------------------------------------------------------------- faults
+
+
+def test_lines_that_fail_are_asked_live(release: Release) -> None:
+    with simulated() as url:
+        run = worked(in_batches(release, url, target="sim-average+500@0.5"))
+        stats = served(url)
+    assert run.status == Run.Status.FINISHED
+    assert ended(run)["Response"] == {Status.DONE: 4}
+    [made] = queries.provider_batches_of(run).filter(endpoint__name="sim-average-500-0-5")
+    assert 0 < made.refused < 4
+    assert made.answered + made.refused == 4
+    failed = [call for call in calls(run.job) if call.error and hasattr(call, "provider_line")]
+    assert [(call.error, call.http_status) for call in failed] == [("ServerError", 500)] * made.refused
+    assert not any(call.cost for call in failed)
+    assert stats["by_model"]["sim-average"] >= made.refused
+
+
+def test_lines_that_expire_are_asked_live(release: Release) -> None:
+    with simulated(hang=0) as url:
+        run = worked(in_batches(release, url, target="sim-average+timeout@0.5"))
+    [made] = queries.provider_batches_of(run).filter(endpoint__name="sim-average-timeout-0-5")
+    assert (made.said, made.state) == ("expired", State.COLLECTED)
+    assert 0 < made.missing < 4
+    assert made.answered + made.missing == 4
+    missing = made.lines.filter(call__isnull=True)
+    assert missing.count() == made.missing, "no call was made for them, so none is in the ledger"
+    assert run.status == Run.Status.FINISHED
+    assert ended(run)["Response"] == {Status.DONE: 4}
+
+
+def test_a_reply_that_is_no_json_is_repaired_live(release: Release) -> None:
+    with simulated() as url:
+        run = worked(in_batches(release, url, judge="sim-judge+broken-json@0.4"))
+        stats = served(url)
+    assert run.status == Run.Status.FINISHED
+    assert stats["batch_billed"] == 12
+    assert stats["requests"] >= 1, "the repairs"
+    assert ended(run)["Judgment"][Status.DONE] >= 7
+    assert run.calls == stats["batch_billed"] + stats["requests"]
+
+
+def test_a_batch_refused_as_a_whole_pauses_the_run_and_says_why(release: Release, url: str) -> None:
+    run = worked(in_batches(release, url, target="no-such-model"))
+    assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BatchRefused")
+    assert "no-such-model" in run.paused_detail
+    assert run.calls == 0
+    [made] = queries.provider_batches_of(run)
+    assert (made.state, made.error) == (State.DROPPED, "BatchRefused")
+    Endpoint.objects.filter(name="no-such-model").update(model="sim-average")
+    services.resume_run(run.pk)
+    assert worked(run).status == Run.Status.FINISHED
+
+
+def test_an_endpoint_without_the_protocol_pauses_the_run_and_is_asked_live_when_it_says_so(release: Release) -> None:
+    with answering("I would ask a pharmacist.") as plain:
+        run = worked(in_batches(release, plain.url, target="m-1", judge="m-2"))
+        assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BadRequest")
+        Endpoint.objects.update(batches=False)
+        services.resume_run(run.pk)
+        worked(run)
+    assert ended(run)["Response"] == {Status.DONE: 4}
+
+
+def test_a_key_that_is_missing_pauses_the_run_and_is_stored_nowhere(
+    release: Release, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = in_batches(release, url)
+    Endpoint.objects.update(key_env="OWN_KEY")
+    assert worked(run).paused_because == "KeyMissing"
+    monkeypatch.setenv("OWN_KEY", "sk-very-secret")
+    services.resume_run(run.pk)
+    assert worked(run).status == Run.Status.FINISHED
+    rows = [*ProviderBatch.objects.values(), *ProviderLine.objects.values(), *Call.objects.values()]
+    assert not [row for row in rows if "sk-very-secret" in str(row)]
+
+
+# --------------------------------------------------------------------------------------------------------------- kills
+
+
+class Killed(BaseException):
+    """As kill -9: nothing is written after it."""
+
+
+def killed_at(run: Run, monkeypatch: pytest.MonkeyPatch, clock: Clock, owner: Any, name: str, *, after: bool) -> None:
+    """Work on a run until `name` is called, and die there, before or after it; then let the leases run out."""
+    real = getattr(owner, name)
+
+    if name in ("upload", "create", "state"):
+
+        async def dies(*args: Any, **kwargs: Any) -> Any:
+            if after:
+                await real(*args, **kwargs)
+            raise Killed
+    else:
+
+        def dies(*args: Any, **kwargs: Any) -> Any:  # type: ignore[misc]
+            if after:
+                real(*args, **kwargs)
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, dies)
+        with pytest.raises(Killed):
+            finished(run)
+    clock.advance(minutes=5)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "after"),
+    [
+        (provider_batches, "_may_submit", False),
+        (Door, "upload", False),
+        (Door, "upload", True),
+        (Door, "create", False),
+        (Door, "create", True),
+        (Door, "state", True),
+        (provider_batches, "_keep", False),
+        (provider_batches, "_keep", True),
+        (provider_batches, "_end", False),
+        (provider_batches, "_end", True),
+    ],
+)
+def test_a_kill_at_any_step_neither_loses_nor_pays_twice(
+    release: Release, monkeypatch: pytest.MonkeyPatch, clock: Clock, owner: Any, name: str, after: bool
+) -> None:
+    with simulated(batch_delay=0.05) as url:
+        run = in_batches(release, url)
+        killed_at(run, monkeypatch, clock, owner, name, after=after)
+        assert finished(run).status == Run.Status.FINISHED
+        stats = served(url)
+    assert stats["batches"] == 2
+    assert stats["batch_billed"] == 12
+    assert run.calls == stats["batch_billed"] + stats["requests"]
+    assert (
+        Counter(ProviderLine.objects.filter(call__isnull=False).values_list("identity", flat=True)).most_common(1)[0][1]
+        == 1
+    )
+
+
+def test_a_kill_while_a_batch_is_prepared_gives_its_rows_back(
+    release: Release, url: str, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    run = in_batches(release, url)
+    killed_at(run, monkeypatch, clock, provider_batches, "_place", after=False)
+    assert not ProviderBatch.objects.exists()
+    assert worked(run).status == Run.Status.FINISHED
+    assert served(url)["batch_billed"] == 12
+
+
+def test_who_lost_the_lease_writes_nothing(release: Release, url: str, clock: Clock) -> None:
+    run = in_batches(release, url)
+    services.work_on_run(run.pk)
+    made = ProviderBatch.objects.first()
+    assert made is not None
+    with pytest.raises(provider_batches._Lost):
+        provider_batches._note(made, batch="another")
+
+
+# ------------------------------------------------------------------------------------------------- budget, pause, cancel
+
+
+def test_never_more_lines_than_the_budget_of_calls(release: Release, url: str) -> None:
+    run = worked(in_batches(release, url, budget_calls=6))
+    assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BudgetSpent")
+    assert run.calls == 6 == served(url)["batch_billed"]
+    services.set_run_budget(run.pk, money=None, calls=None)
+    assert worked(run).status == Run.Status.FINISHED
+
+
+def test_money_is_set_aside_before_anything_is_submitted(release: Release) -> None:
+    with simulated(batch_delay=600) as url:
+        budget = Decimal("0.006")  # half of 10 a million; some 600 tokens and more a line
+        run = in_batches(release, url, budget_money=budget)
+        services.work_on_run(run.pk)
+        [made] = queries.provider_batches_of(run)
+        assert 0 < made.lines_count < 4
+        aside = made.lines.aggregate(cost=Sum("estimate"))["cost"]
+        assert aside <= budget
+        run.refresh_from_db()
+        assert run.status == Run.Status.RUNNING, "what comes back may have cost less"
+        assert run.rests_until is not None
+
+
+def test_live_calls_count_what_is_in_batches(release: Release) -> None:
+    with simulated(batch_delay=600) as url:
+        run = in_batches(release, url, budget_calls=5)
+        services.work_on_run(run.pk)
+        assert ledger.outstanding(run).count() == 4
+        assert ledger.reserve(run, 3, lane=held(run).pk, now=timezone.now()) == 1
+
+
+def test_a_paused_run_submits_nothing_and_collects_what_was_submitted(release: Release) -> None:
+    with simulated(batch_delay=0.3) as url:
+        _pause_at_every_step(in_batches(release, url), url)
+
+
+def _pause_at_every_step(run: Run, url: str) -> None:
+    services.pause_run(run.pk)
+    services.work_on_run(run.pk)
+    assert not ProviderBatch.objects.exists()
+    services.resume_run(run.pk)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provider_batches, "follow", lambda run: None)
+        services.work_on_run(run.pk)
+    services.pause_run(run.pk)
+    services.work_on_run(run.pk)
+    assert served(url)["files"] == 0, "prepared, and not submitted"
+    services.resume_run(run.pk)
+    provider_batches.follow(Run.objects.get(pk=run.pk))
+    assert served(url)["batches"] == 1
+    services.pause_run(run.pk)
+    time.sleep(0.4)
+    assert run.pk in services.sweep()
+    services.work_on_run(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.calls) == (Run.Status.PAUSED, 4)
+    services.resume_run(run.pk)
+    assert finished(run).status == Run.Status.FINISHED
+
+
+def test_a_cancelled_run_cancels_its_batches_and_keeps_what_was_done(release: Release) -> None:
+    with simulated(batch_delay=2.0) as url:
+        run = in_batches(release, url)
+        services.work_on_run(run.pk)
+        time.sleep(1.0)
+        services.cancel_run(run.pk)
+        worked(run)
+        stats = served(url)
+    [made] = queries.provider_batches_of(run)
+    assert (made.said, made.state) == ("cancelled", State.COLLECTED)
+    assert 0 < made.answered < 4
+    assert made.answered + made.missing == 4
+    assert run.calls == stats["batch_billed"] == made.answered
+    assert not services.sweep()
+
+
+def test_a_cancelled_run_drops_what_was_never_submitted(release: Release, url: str) -> None:
+    run = in_batches(release, url)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provider_batches, "follow", lambda run: None)
+        services.work_on_run(run.pk)
+    services.cancel_run(run.pk)
+    worked(run)
+    assert [each.state for each in queries.provider_batches_of(run)] == [State.DROPPED]
+    assert served(url)["batches"] == 0
+
+
+# ------------------------------------------------------------------------------------------------------------- waiting
+
+
+def test_nobody_is_woken_while_a_batch_is_away(release: Release, settings: Any, clock: Clock) -> None:
+    settings.MHB_BATCH_POLL_SECONDS = 60.0
+    with simulated(batch_delay=600) as url:
+        run = in_batches(release, url)
+        assert services.sweep() == [run.pk]
+        services.work_on_run(run.pk)
+        clock.advance(seconds=1)
+        assert services.sweep() == []
+        assert not services.run_waits(run.pk)
+        clock.advance(minutes=2)
+        assert services.sweep() == [run.pk]
+        services.work_on_run(run.pk)
+        assert services.sweep() == []
+        run.refresh_from_db()
+        assert run.status == Run.Status.RUNNING
+
+
+def test_an_endpoint_that_is_away_is_looked_at_later(release: Release, settings: Any, clock: Clock) -> None:
+    settings.MHB_BATCH_POLL_SECONDS = 60.0
+    with simulated() as url:
+        run = in_batches(release, url)
+    services.work_on_run(run.pk)
+    [made] = queries.provider_batches_of(run)
+    assert (made.state, made.error) == (State.PREPARED, "ConnectionCut")
+    assert services.sweep() == []
+    with simulated() as url:
+        Endpoint.objects.update(url=url)
+        clock.advance(minutes=2)
+        settings.MHB_BATCH_POLL_SECONDS = 0.0
+        assert worked(run).status == Run.Status.FINISHED
+
+
+def test_many_rows_make_several_batches(release: Release, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider_batches, "MAX_LINES", 3)
+    run = worked(in_batches(release, url))
+    assert run.status == Run.Status.FINISHED
+    assert [each.lines_count for each in queries.provider_batches_of(run)][:2] == [3, 1]
+    assert served(url)["batch_billed"] == 12
+
+
+def test_no_file_is_larger_than_providers_allow(release: Release, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider_batches, "MAX_BYTES", 10)
+    run = worked(in_batches(release, url))
+    assert {each.lines_count for each in queries.provider_batches_of(run)} == {1}
+    assert run.status == Run.Status.FINISHED
+
+
+# ------------------------------------------------------------------------------------------------------------ together
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers_that_come_at_once_submit_each_request_once(release: Release, together: Together) -> None:
+    with simulated(batch_delay=0.2) as url:
+        run = in_batches(release, url)
+        for _ in range(20):
+            outcomes = together([partial(services.work_on_run, run.pk)] * 3)
+            assert not [each for each in outcomes if isinstance(each, Exception)]
+            run.refresh_from_db()
+            if run.status == Run.Status.FINISHED:
+                break
+            time.sleep(0.1)
+        stats = served(url)
+    assert run.status == Run.Status.FINISHED
+    assert stats["batch_billed"] == 12
+    assert run.calls == stats["batch_billed"] + stats["requests"]
+
+
+# --------------------------------------------------------------------------------------------------------- page and API
+
+
+def test_the_form_offers_it_and_refuses_it_where_no_endpoint_does(
+    release: Release, adela: User, client: Client, url: str
+) -> None:
+    client.force_login(adela)
+    for model in ("sim-average", "sim-judge"):
+        endpoint(url, model)
+    typed = {"release": release.pk, "endpoints": ["sim-average"], "judge": "sim-judge", "transport": "batch"}
+    refused = client.post(reverse("evaluation:run-new"), typed)
+    assert refused.status_code == 422
+    assert "None of these endpoints offers batches." in refused.content.decode()
+    Endpoint.objects.filter(name="sim-judge").update(batches=True)
+    assert client.post(reverse("evaluation:run-new"), typed).status_code == 302
+    assert Run.objects.get().transport == BATCH
+
+
+def test_the_command_takes_it_and_follows_it_to_its_end(release: Release, url: str, manage: Manage) -> None:
+    for name in ("sim-average", "sim-judge"):
+        manage.json("add_endpoint", name, "--url", url, "--model", name, "--batches", "--batch-discount", "0.25")
+    assert set(Endpoint.objects.values_list("batches", "batch_discount")) == {(True, Decimal("0.25"))}
+    chosen = ["--release", "bare", "--endpoint", "sim-average", "--judge", "sim-judge", "--transport", "batch"]
+    assert manage.json("evaluate", *chosen, "--wait")["status"] == "finished"
+    assert served(url)["batch_billed"] == 12
+
+
+def test_the_api_says_what_became_of_each_batch(release: Release, adela: User, client: Client) -> None:
+    with simulated(hang=0) as url:
+        run = worked(in_batches(release, url, target="sim-average+timeout@0.5"))
+    client.force_login(adela)
+    told = client.get(f"/api/v1/runs/{run.pk}/").json()
+    assert told["transport"] == "batch"
+    first = told["provider_batches"][0]
+    assert (first["state"], first["said"], first["lines"]) == ("collected", "expired", 4)
+    assert first["answered"] + first["missing"] == 4

@@ -1,0 +1,86 @@
+"""Images in messages: which are allowed, how they are sent, and that they are part of what was asked."""
+
+import base64
+
+import pytest
+
+from generation.llm import gateway, types
+from generation.llm.simulator.server import make_app, running
+from generation.llm.types import Image, Message, Request, Text
+from tests.engine import served
+from tests.generation.llm.helpers import ask, endpoint, settings_for
+
+PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG not really").decode()
+GIF = "data:image/gif;base64," + base64.b64encode(b"GIF89a").decode()
+SEEN = Request((Message("user", (Text("What is on it?"), Image(PNG), Text("And here?"), Image(GIF))),))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/x.png",
+        "data:text/html;base64,PGI+",
+        "data:image/svg+xml;base64,PHN2Zz4=",
+        "data:image/png,raw",
+        "data:image/png;base64,",
+        "data:image/png;base64,%%%",
+        "data:image/png;base64,abc",
+        PNG + "\n",
+    ],
+)
+def test_only_images_as_data_urls(url: str) -> None:
+    with pytest.raises(ValueError, match="data URL"):
+        Image(url)
+
+
+def test_no_image_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(types, "MAX_IMAGE", 5)
+    with pytest.raises(ValueError, match="larger"):
+        Image(GIF)
+    monkeypatch.setattr(types, "MAX_IMAGE", 6)
+    Image(GIF)
+
+
+def test_they_are_sent_as_parts_in_their_order() -> None:
+    with endpoint("A cat.") as target:
+        assert ask(target.url, request=SEEN).text == "A cat."
+    assert target.bodies[0]["messages"] == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is on it?"},
+                {"type": "image_url", "image_url": {"url": PNG}},
+                {"type": "text", "text": "And here?"},
+                {"type": "image_url", "image_url": {"url": GIF}},
+            ],
+        }
+    ]
+
+
+def test_they_are_part_of_what_was_asked() -> None:
+    at = settings_for("http://models.example/v1")
+    asked = [
+        SEEN,
+        Request((Message("user", (Text("What is on it?"), Image(GIF), Text("And here?"), Image(PNG))),)),
+        Request((Message("user", (Text("What is on it?"), Text("And here?"))),)),
+        Request((Message("user", "What is on it?\nAnd here?"),)),
+    ]
+    assert len({gateway.identity(at, request) for request in asked}) == 4
+
+
+def test_text_alone_is_asked_under_the_same_name_as_ever() -> None:
+    at = settings_for("http://models.example/v1")
+    name = "ca129a377180b93a60042f9f8c43f9dd37c07a465a82a600d7caf38655e3120c"
+    assert gateway.identity(at, Request((Message("user", "Is it safe?"),))) == name
+
+
+def test_an_image_counts_in_the_estimate() -> None:
+    at = settings_for("http://models.example/v1")
+    assert gateway.estimate(at, SEEN).tokens_in == 2 * gateway.IMAGE_TOKENS + len("What is on it?\nAnd here?") // 4
+
+
+def test_the_simulator_says_how_many_it_saw() -> None:
+    with running(make_app([])) as url:
+        ask(url, request=SEEN)
+        ask(url)
+        assert served(url)["images"] == 2
