@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
 from itertools import islice
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, prefetch_related_objects
 from django.utils import timezone
 
 from evaluation import benchmarks, errors, queries
@@ -19,7 +20,7 @@ from generation.lanes import AtWork
 from generation.llm.errors import BrokenReply, LLMError
 from generation.llm.types import Request
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
-from generation.work import Work, check_tries, finish, give_back_expired, join, put_back, take
+from generation.work import Work, check_tries, finish, finish_all, give_back_expired, join, put_back, take
 from review.models import User
 
 Status = Work.Status
@@ -94,14 +95,18 @@ def work_on_run(run_id: int) -> int:
         # Judgments first: what has been paid for is brought to its end before more is asked.
         if not lane.away(run.judge):
             judgments = take(queries.judgments_to_take(run), count)
-            judge = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
-            found += [(row, partial(judge, row, run, protocol, lane)) for row in judgments]
+            if run.judging == Run.Judging.PER_SAMPLE:
+                found += [(row, partial(_judge_sample, row, run, protocol, lane)) for row in judgments]
+            else:
+                prefetch_related_objects(judgments, "response", "rubric__sample")
+                found += [(row, partial(_judge, row, run, protocol, lane)) for row in judgments]
         there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
         if there and len(found) < count:
             responses = Response.objects.filter(run=run).order_by("pk")
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
             taken = take(responses, count - len(found))
+            prefetch_related_objects(taken, "sample")
             found += [(row, partial(_ask, row, protocol, lane, endpoints[row.endpoint_id])) for row in taken]
         return found
 
@@ -115,47 +120,55 @@ async def _ask(row: Response, protocol: Protocol, lane: AtWork, endpoint: Endpoi
     models = lane.models({"target": endpoint}, row)
     try:
         check_tries(row)
-        sample = queries.sample_value(await ReleasedSample.objects.aget(pk=row.sample_id))
-        ask = next(ask for ask in protocol.ask(sample) if ask.variant == row.variant)
+        ask = next(ask for ask in protocol.ask(queries.sample_value(row.sample)) if ask.variant == row.variant)
         reply = await models.ask("target", Request(messages=ask.messages))
         if not reply.text.strip():
             raise BrokenReply("The reply is empty.")
     except lanes.NOT_ITS_FAULT:
         raise
     except LLMError as error:
-        await lane.do(partial(_keep_response, row, Status.FAILED, error=error.kind, detail=str(error)))
+        failed = {"error": error.kind, "detail": str(error)}
+        await lane.do_together(_keep_responses, (row, Status.FAILED, failed))
     else:
         said = {"text": reply.text, "reasoning": reply.reasoning, "call_id": models.lines[-1]}
-        await lane.do(partial(_keep_response, row, Status.DONE, **said))
+        await lane.do_together(_keep_responses, (row, Status.DONE, said))
 
 
-@transaction.atomic
-def _keep_response(row: Response, status: Work.Status, **fields: object) -> None:
-    """Store a response together with its judgments: queued, or unjudged from the start where nothing was said."""
-    if not finish(row, status, **fields):
-        return
-    waiting = {"status": Status.QUEUED} if status == Status.DONE else {"status": Status.FAILED, "error": NO_RESPONSE}
+def _keep_responses(ends: list[tuple[Response, Work.Status, dict[str, Any]]]) -> list[bool]:
+    """Store responses together with their judgments: queued, or unjudged from the start where nothing was said."""
+    kept = finish_all(ends)
+    told = [(row, status) for (row, status, _), was_ours in zip(ends, kept, strict=True) if was_ours]
+    rubrics: dict[int, list[int]] = defaultdict(list)
+    wanted = ReleasedRubric.objects.filter(sample__in={row.sample_id for row, _ in told})
+    for sample_id, rubric_id in wanted.order_by("pk").values_list("sample_id", "pk"):
+        rubrics[sample_id].append(rubric_id)
+    waiting: dict[Work.Status, dict[str, str]] = {
+        Status.DONE: {"status": Status.QUEUED},
+        Status.FAILED: {"status": Status.FAILED, "error": NO_RESPONSE},
+    }
     Judgment.objects.bulk_create(
-        Judgment(run_id=row.run_id, response=row, rubric_id=rubric_id, **waiting)
-        for rubric_id in ReleasedRubric.objects.filter(sample_id=row.sample_id)
-        .order_by("pk")
-        .values_list("pk", flat=True)
+        Judgment(run_id=row.run_id, response_id=row.pk, rubric_id=rubric_id, **waiting[status])
+        for row, status in told
+        for rubric_id in rubrics[row.sample_id]
     )
+    return kept
 
 
 async def _judge(row: Judgment, run: Run, protocol: Protocol, lane: AtWork) -> None:
     models = lane.models({"judge": run.judge}, row)
     try:
         check_tries(row)
-        sample, rubric, response = await sync_to_async(queries.to_be_judged)(row)
+        sample, rubric, response = queries.to_be_judged(row)
         request = protocol.judge(sample, rubric, response.variant, response.text)
         said = await models.ask_structured("judge", _at_temperature(request, run), protocol.shape)
     except lanes.NOT_ITS_FAULT:
         raise
     except LLMError as error:
-        await lane.do(partial(finish, row, Status.FAILED, error=error.kind, detail=str(error)))
+        await lane.do_together(finish_all, (row, Status.FAILED, {"error": error.kind, "detail": str(error)}))
     else:
-        await lane.do(partial(_keep_decision, row, protocol.decide(said)))
+        decision = protocol.decide(said)
+        decided = {"verdict": decision.verdict, "explanation": decision.explanation}
+        await lane.do_together(finish_all, (row, Status.DONE, decided))
 
 
 def _at_temperature(request: Request, run: Run) -> Request:

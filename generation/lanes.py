@@ -35,6 +35,7 @@ from generation.work import PULSE, Work, lease, put_back, run_lane
 log = logging.getLogger(__name__)
 J = TypeVar("J", bound=Job)
 T = TypeVar("T")
+R = TypeVar("R")
 Shape = TypeVar("Shape", bound=BaseModel)
 Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 
@@ -178,6 +179,11 @@ class AtWork:
     async def do(self, work: Callable[[], T]) -> T:
         """Write something; it is committed when this returns. Several at once share a transaction: it must bear repetition."""
         result: T = await self._group(_each, work)
+        return result
+
+    async def do_together(self, work: Callable[[list[T]], list[R]], item: T) -> R:
+        """The same for `work` that does what several rows want at once: a list of items, and what came of each."""
+        result: R = await self._group(work, item)
         return result
 
     def ledger(self, endpoint: Endpoint, row: Work, lines: list[int] | None = None) -> Ledger:
