@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import IntEnum
+from functools import cache
 from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -225,11 +226,7 @@ class Gateway:
             BrokenReply: with the reason and the text of the last reply.
             LLMError: as `ask` does.
         """
-        from openai import pydantic_function_tool
-
-        # The client's own way to the schema that strict mode wants: all properties required, no others allowed.
-        schema = pydantic_function_tool(shape)["function"].get("parameters", {})
-        request = replace(request, schema=schema)
+        request = replace(request, schema=_strict_schema(shape))
 
         def read(reply: Reply) -> Shape:
             value = _read_shape(reply, shape)
@@ -358,6 +355,14 @@ def identity(settings: ModelSettings, request: Request) -> str:
     }
     text = json.dumps(asked, sort_keys=True, separators=(",", ":"))  # ASCII: half of a surrogate pair is escaped
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _strict_schema(shape: type[BaseModel]) -> dict[str, Any]:
+    """The client's own way to the schema that strict mode wants: all properties required, no others allowed."""
+    from openai import pydantic_function_tool
+
+    return dict(pydantic_function_tool(shape)["function"].get("parameters", {}))
 
 
 def _not_empty(reply: Reply) -> None:
