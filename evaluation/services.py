@@ -9,7 +9,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet, prefetch_related_objects
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from evaluation import benchmarks, errors, queries
@@ -98,7 +98,7 @@ def work_on_run(run_id: int) -> int:
             if run.judging == Run.Judging.PER_SAMPLE:
                 found += [(row, partial(_judge_sample, row, run, protocol, lane)) for row in judgments]
             else:
-                prefetch_related_objects(judgments, "response", "rubric__sample")
+                _with_what_they_are_about(judgments)
                 found += [(row, partial(_judge, row, run, protocol, lane)) for row in judgments]
         there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
         if there and len(found) < count:
@@ -106,7 +106,9 @@ def work_on_run(run_id: int) -> int:
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
             taken = take(responses, count - len(found))
-            prefetch_related_objects(taken, "sample")
+            samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
+            for row in taken:
+                row.sample = samples[row.sample_id]
             found += [(row, partial(_ask, row, protocol, lane, endpoints[row.endpoint_id])) for row in taken]
         return found
 
@@ -152,6 +154,17 @@ def _keep_responses(ends: list[tuple[Response, Work.Status, dict[str, Any]]]) ->
         for rubric_id in rubrics[row.sample_id]
     )
     return kept
+
+
+def _with_what_they_are_about(rows: Sequence[Judgment]) -> None:
+    """Fetch responses and rubrics for all rows at once.
+
+    Not `prefetch_related_objects`: it asks by a chain of ORs, which SQLite refuses to nest a thousand deep.
+    """
+    responses = Response.objects.in_bulk({row.response_id for row in rows})
+    rubrics = ReleasedRubric.objects.select_related("sample").in_bulk({row.rubric_id for row in rows})
+    for row in rows:
+        row.response, row.rubric = responses[row.response_id], rubrics[row.rubric_id]
 
 
 async def _judge(row: Judgment, run: Run, protocol: Protocol, lane: AtWork) -> None:

@@ -42,6 +42,7 @@ Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 NOT_ITS_FAULT = (Postponed, KeyMissing)  # a row that meets one of these goes back to the queue
 DRAIN = 60.0  # seconds that a lane whose time is up gives to rows that wait for their turn
 RETRY_DATABASE = 0.5  # seconds
+GATHER = 0.005  # seconds that a transaction waits for company: each costs the same, however much goes in it
 
 
 def patiently(work: Callable[..., T], *arguments: Any) -> T:
@@ -62,7 +63,7 @@ def patiently(work: Callable[..., T], *arguments: Any) -> T:
 
 
 class Group:
-    """Group commit: while one transaction is under way the next one gathers; nobody waits for company.
+    """Group commit: while one transaction is under way the next one gathers, and for `GATHER` more.
 
     `await group(work, item)` returns what `work([item, ...])` returned for this item, once it is committed. Where one
     fails, each is done alone, and only the one at fault is told so.
@@ -81,6 +82,7 @@ class Group:
 
     async def _commit(self) -> None:
         while self._waiting:
+            await asyncio.sleep(GATHER)
             batch, self._waiting = self._waiting, []
             outcomes = await sync_to_async(_committed)([(work, item) for work, item, _future in batch])
             for (_work, _item, future), outcome in zip(batch, outcomes, strict=True):

@@ -57,6 +57,7 @@ def work_constraints(prefix: str) -> list[models.BaseConstraint]:
 
 W = TypeVar("W", bound=Work)
 MAX_TRIES = 10  # not fewer: a row may also have been in flight beside whatever killed the process
+GATHER = 0.005  # seconds that a lane which lost a row waits for others to end: rows are taken together
 PULSE = 0.5  # seconds between two signs of life of a lane
 
 
@@ -231,6 +232,7 @@ async def run_lane(
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, min(next_pulse, next_renewal) - loop.time())):
                     await stirred.wait()
+            await asyncio.sleep(GATHER)
             stirred.clear()
             while landed:
                 task = landed.pop()
