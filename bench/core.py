@@ -25,6 +25,11 @@ def at_most(name: str, value: float, unit: str, limit: float) -> Result:
     return Result(name, value, unit, f"<= {limit:g}", value <= limit)
 
 
+def at_least(name: str, value: float, unit: str, limit: float) -> Result:
+    """A figure that must reach `limit`."""
+    return Result(name, value, unit, f">= {limit:g}", value >= limit)
+
+
 def exactly(name: str, value: float, unit: str, wanted: float) -> Result:
     """A figure that admits no tolerance."""
     return Result(name, value, unit, f"= {wanted:g}", value == wanted)

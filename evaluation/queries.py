@@ -47,14 +47,9 @@ def language_of(row: ReleasedSample) -> str:
 
 
 def to_be_judged(row: Judgment) -> tuple[Sample, Rubric, Response]:
-    """What a judgment is about."""
-    full = Judgment.objects.select_related("rubric__sample", "response").get(pk=row.pk)
-    rubric = full.rubric
-    return (
-        sample_value(rubric.sample),
-        Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)),
-        full.response,
-    )
+    """What a judgment is about. Asks the database nothing where `response` and `rubric__sample` were fetched with it."""
+    rubric = row.rubric
+    return sample_value(rubric.sample), Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)), row.response
 
 
 def to_be_judged_together(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:

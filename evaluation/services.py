@@ -24,7 +24,7 @@ from generation.llm.gateway import structured
 from generation.llm.types import Request
 from generation.models import Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
 from generation.provider_batches import Want
-from generation.work import Work, check_tries, finish, give_back_expired, join, put_back, take
+from generation.work import Work, check_tries, finish, finish_all, give_back_expired, join, put_back, take
 from review.models import User
 
 Status = Work.Status
@@ -103,14 +103,20 @@ def work_on_run(run_id: int) -> int:
         # Judgments first: what has been paid for is brought to its end before more is asked.
         if not lane.away(run.judge):
             judgments = take(queries.for_lanes(queries.judgments_to_take(run), run), count)
-            judge = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
-            found += [(row, partial(judge, row, run, protocol, lane)) for row in judgments]
+            if run.judging == Run.Judging.PER_SAMPLE:
+                found += [(row, partial(_judge_sample, row, run, protocol, lane)) for row in judgments]
+            else:
+                _with_what_they_are_about(judgments)
+                found += [(row, partial(_judge, row, run, protocol, lane)) for row in judgments]
         there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
         if there and len(found) < count:
             responses = queries.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
             taken = take(responses, count - len(found))
+            samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
+            for row in taken:
+                row.sample = samples[row.sample_id]
             found += [(row, partial(_ask, row, protocol, lane, endpoints[row.endpoint_id])) for row in taken]
         return found
 
@@ -191,46 +197,65 @@ async def _ask(row: Response, protocol: Protocol, lane: AtWork, endpoint: Endpoi
     models = lane.models({"target": endpoint}, row)
     try:
         check_tries(row)
-        sample = await ReleasedSample.objects.aget(pk=row.sample_id)
-        reply = await models.ask("target", _question(row, sample, protocol))
+        reply = await models.ask("target", _question(row, row.sample, protocol))
         if not reply.text.strip():
             raise BrokenReply("The reply is empty.")
     except lanes.NOT_ITS_FAULT:
         raise
     except LLMError as error:
-        await lane.do(partial(_keep_response, row, Status.FAILED, error=error.kind, detail=str(error)))
+        failed = {"error": error.kind, "detail": str(error)}
+        await lane.do_together(_keep_responses, (row, Status.FAILED, failed))
     else:
         said = {"text": reply.text, "reasoning": reply.reasoning, "call_id": models.lines[-1]}
-        await lane.do(partial(_keep_response, row, Status.DONE, **said))
+        await lane.do_together(_keep_responses, (row, Status.DONE, said))
 
 
-@transaction.atomic
-def _keep_response(row: Response, status: Work.Status, **fields: object) -> None:
-    """Store a response together with its judgments: queued, or unjudged from the start where nothing was said."""
-    if not finish(row, status, **fields):
-        return
-    waiting = {"status": Status.QUEUED} if status == Status.DONE else {"status": Status.FAILED, "error": NO_RESPONSE}
+def _keep_responses(ends: list[tuple[Response, Work.Status, dict[str, Any]]]) -> list[bool]:
+    """Store responses together with their judgments: queued, or unjudged from the start where nothing was said."""
+    kept = finish_all(ends)
+    told = [(row, status) for (row, status, _), was_ours in zip(ends, kept, strict=True) if was_ours]
+    rubrics: dict[int, list[int]] = defaultdict(list)
+    wanted = ReleasedRubric.objects.filter(sample__in={row.sample_id for row, _ in told})
+    for sample_id, rubric_id in wanted.order_by("pk").values_list("sample_id", "pk"):
+        rubrics[sample_id].append(rubric_id)
+    waiting: dict[Work.Status, dict[str, str]] = {
+        Status.DONE: {"status": Status.QUEUED},
+        Status.FAILED: {"status": Status.FAILED, "error": NO_RESPONSE},
+    }
     Judgment.objects.bulk_create(
-        Judgment(run_id=row.run_id, response=row, rubric_id=rubric_id, **waiting)
-        for rubric_id in ReleasedRubric.objects.filter(sample_id=row.sample_id)
-        .order_by("pk")
-        .values_list("pk", flat=True)
+        Judgment(run_id=row.run_id, response_id=row.pk, rubric_id=rubric_id, **waiting[status])
+        for row, status in told
+        for rubric_id in rubrics[row.sample_id]
     )
+    return kept
+
+
+def _with_what_they_are_about(rows: Sequence[Judgment]) -> None:
+    """Fetch responses and rubrics for all rows at once.
+
+    Not `prefetch_related_objects`: it asks by a chain of ORs, which SQLite refuses to nest a thousand deep.
+    """
+    responses = Response.objects.in_bulk({row.response_id for row in rows})
+    rubrics = ReleasedRubric.objects.select_related("sample").in_bulk({row.rubric_id for row in rows})
+    for row in rows:
+        row.response, row.rubric = responses[row.response_id], rubrics[row.rubric_id]
 
 
 async def _judge(row: Judgment, run: Run, protocol: Protocol, lane: AtWork) -> None:
     models = lane.models({"judge": run.judge}, row)
     try:
         check_tries(row)
-        sample, rubric, response = await sync_to_async(queries.to_be_judged)(row)
+        sample, rubric, response = queries.to_be_judged(row)
         request = protocol.judge(sample, rubric, response.variant, response.text)
         said = await models.ask_structured("judge", _at_temperature(request, run), protocol.shape)
     except lanes.NOT_ITS_FAULT:
         raise
     except LLMError as error:
-        await lane.do(partial(finish, row, Status.FAILED, error=error.kind, detail=str(error)))
+        await lane.do_together(finish_all, (row, Status.FAILED, {"error": error.kind, "detail": str(error)}))
     else:
-        await lane.do(partial(_keep_decision, row, protocol.decide(said)))
+        decision = protocol.decide(said)
+        decided = {"verdict": decision.verdict, "explanation": decision.explanation}
+        await lane.do_together(finish_all, (row, Status.DONE, decided))
 
 
 def _at_temperature(request: Request, run: Run) -> Request:

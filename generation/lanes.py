@@ -35,12 +35,14 @@ from generation.work import PULSE, Work, lease, put_back, run_lane
 log = logging.getLogger(__name__)
 J = TypeVar("J", bound=Job)
 T = TypeVar("T")
+R = TypeVar("R")
 Shape = TypeVar("Shape", bound=BaseModel)
 Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 
 NOT_ITS_FAULT = (Postponed, KeyMissing)  # a row that meets one of these goes back to the queue
 DRAIN = 60.0  # seconds that a lane whose time is up gives to rows that wait for their turn
 RETRY_DATABASE = 0.5  # seconds
+GATHER = 0.005  # seconds that a transaction waits for company: each costs the same, however much goes in it
 
 
 def patiently(work: Callable[..., T], *arguments: Any) -> T:
@@ -61,7 +63,7 @@ def patiently(work: Callable[..., T], *arguments: Any) -> T:
 
 
 class Group:
-    """Group commit: while one transaction is under way the next one gathers; nobody waits for company.
+    """Group commit: while one transaction is under way the next one gathers, and for `GATHER` more.
 
     `await group(work, item)` returns what `work([item, ...])` returned for this item, once it is committed. Where one
     fails, each is done alone, and only the one at fault is told so.
@@ -80,6 +82,7 @@ class Group:
 
     async def _commit(self) -> None:
         while self._waiting:
+            await asyncio.sleep(GATHER)
             batch, self._waiting = self._waiting, []
             outcomes = await sync_to_async(_committed)([(work, item) for work, item, _future in batch])
             for (_work, _item, future), outcome in zip(batch, outcomes, strict=True):
@@ -178,6 +181,11 @@ class AtWork:
     async def do(self, work: Callable[[], T]) -> T:
         """Write something; it is committed when this returns. Several at once share a transaction: it must bear repetition."""
         result: T = await self._group(_each, work)
+        return result
+
+    async def do_together(self, work: Callable[[list[T]], list[R]], item: T) -> R:
+        """The same for `work` that does what several rows want at once: a list of items, and what came of each."""
+        result: R = await self._group(work, item)
         return result
 
     def ledger(self, endpoint: Endpoint, row: Work, lines: list[int] | None = None) -> Ledger:

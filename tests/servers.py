@@ -51,8 +51,11 @@ def _as_postgres(command: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
-    """A fresh PostgreSQL cluster; yields the URL of its database `mhb`. Raises Missing."""
+def postgres(*, durable: bool = False) -> Iterator[str]:
+    """A fresh PostgreSQL cluster; yields the URL of its database `mhb`. Raises Missing.
+
+    Not `durable`: commits are not flushed to disk.
+    """
     initdb, pg_ctl = _postgres_tool("initdb"), _postgres_tool("pg_ctl")
     folder = tempfile.mkdtemp(prefix="mhb-postgres-")
     port = free_port()
@@ -64,7 +67,8 @@ def postgres() -> Iterator[str]:
         subprocess.run(
             _as_postgres([initdb, "-D", data, "-A", "trust", "-U", "mhb", "-E", "UTF8", "--no-sync"]), **quiet
         )  # type: ignore[call-overload]
-        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=200"
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c max_connections=200"
+        options += "" if durable else " -c fsync=off"
         start = [pg_ctl, "-D", data, "-w", "-l", f"{folder}/log", "-o", options, "start"]
         subprocess.run(_as_postgres(start), **quiet)  # type: ignore[call-overload]
         try:

@@ -293,16 +293,15 @@ def test_cancelled_in_the_middle_what_was_judged_stays(
 ) -> None:
     run = launched_run(release, models, "sim-average", "sim-careful")
     Endpoint.objects.update(concurrency=1)
-    keep, kept = services._keep_response, 0
+    keep, kept = services._keep_responses, 0
 
-    def cancelling(row: Response, *arguments: Any, **fields: Any) -> None:
+    def cancelling(ends: list[Any]) -> list[bool]:
         nonlocal kept
-        kept += 1
-        if kept == 3:
+        if kept < 3 <= (kept := kept + len(ends)):
             services.cancel_run(run.pk)
-        keep(row, *arguments, **fields)
+        return keep(ends)
 
-    monkeypatch.setattr(services, "_keep_response", cancelling)
+    monkeypatch.setattr(services, "_keep_responses", cancelling)
     services.work_on_run(run.pk)
     assert queries.run(run.pk).status == Run.Status.CANCELLED
     assert statuses(run, Response)[Status.QUEUED] >= 1
@@ -348,19 +347,20 @@ def test_a_lost_lease_says_nothing_twice(
     bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first worker slept through its lease after the model had answered; another has kept its answer meanwhile."""
-    keep, slept = services._keep_response, 0
+    keep, slept = services._keep_responses, 0
 
-    def sleepy(row: Response, status: Work.Status, **fields: Any) -> None:
+    def sleepy(ends: list[Any]) -> list[bool]:
         nonlocal slept
         if not slept:
+            row, status, fields = ends[0]
             slept = row.pk
             clock.advance(minutes=2)
             give_back_expired(Response)
             [again] = take(Response.objects.filter(pk=row.pk).order_by("pk"), 1)
-            keep(again, status, **{**fields, "text": "The second one's."})
-        keep(row, status, **fields)
+            assert keep([(again, status, {**fields, "text": "The second one's."})]) == [True]
+        return keep(ends)
 
-    monkeypatch.setattr(services, "_keep_response", sleepy)
+    monkeypatch.setattr(services, "_keep_responses", sleepy)
     run = evaluated(bare, models, "sim-average")
     assert Response.objects.get(pk=slept).text == "The second one's."
     assert statuses(run, Response)[Status.DONE] + statuses(run, Response)[Status.QUEUED] == 2

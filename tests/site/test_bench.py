@@ -1,11 +1,12 @@
 """The harness of the benches, on a tiny table: what it prints has its form. How long anything took is not asked here."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench import core, review, seed
+from bench import core, engine, review, seed
 from review.machine import position
 from review.models import Assignment, Case, Event
 from tests.servers import Missing
@@ -73,3 +74,32 @@ def test_a_copied_case_is_a_case_as_the_site_opens_it(db: None, monkeypatch: pyt
         assert common(of(opened)) == common(of(copied))
     assert copied.frozen.form == opened.frozen.form
     assert position(copied.frozen.policy, []).openings
+
+
+@pytest.mark.plain
+@pytest.mark.processes
+def test_a_tiny_run_of_the_engine_fills_every_row(tmp_path: Path) -> None:
+    rows = list(engine.measure(engine.TINY, tmp_path))
+    names = [row.name for row in rows]
+    assert len(names) == len(set(names))
+    for latency in ("fixed 200 ms", "log-normal (σ 0.8)"):
+        for contender in ("raw aiohttp", engine.LOOP, "SQLite, one lane"):
+            assert f"{latency}: {contender}" in names
+        assert f"{latency}: SQLite, one lane to the loop" in names
+    missing = [row for row in rows if row.value is None]
+    assert [row.name.partition(":")[0] for row in missing] == ["inspect_ai", "lm-eval"]
+    assert all((row.value or 0) >= 0 for row in rows)
+    assert all((row.goal is None) == (row.met is None) for row in rows)
+    flying = {row.name: row.value for row in rows}["SQLite, 5 slots at 0.1 s: in flight at once"]
+    assert flying == 5, "as many as there are slots, and no more"
+
+
+@pytest.mark.plain
+def test_no_database_at_all_is_rows_with_reasons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def missing() -> object:
+        raise Missing("PostgreSQL is not installed (no initdb)")
+
+    monkeypatch.setitem(engine.DATABASES, "PostgreSQL", missing)
+    plan = replace(engine.TINY, databases=("PostgreSQL",))
+    found = [row.name for row in engine.measure(plan, tmp_path) if row.value is None]
+    assert found == ["PostgreSQL: skipped, PostgreSQL is not installed (no initdb)"]

@@ -1,0 +1,329 @@
+"""How fast the engine asks models, and what it costs: `python -m bench.engine [--quick] [--json]`.
+
+A stub answers every call after 200 ms. Lanes are processes of their own that do what the worker's task does, on real databases,
+with everything kept; the plain loop over the same client keeps nothing. All take turns, so that other work on the machine
+meets them alike, and goals are ratios within the run. CPU is that of the asking process; a database server's own is not in it.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.core import Result, as_json, at_least, at_most, skipped, table, told
+from tests import servers
+
+ROOT = Path(__file__).resolve().parent.parent
+OTHERS = ROOT / "build" / "bench-venv"  # requirements-bench.txt, if anybody has installed it
+MEAN, SIGMA = 0.2, 0.8  # seconds; the spread of the latency's logarithm
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured. `samples`: two calls each. `slow`: of the contenders that need long. 0: that part is left out."""
+
+    samples: int
+    flying: int
+    rounds: int
+    slow: int
+    slots: int  # in flight at `held` seconds of latency
+    held: float
+    long: int  # samples of the run whose memory is watched
+    queued: int
+    databases: tuple[str, ...] = ("PostgreSQL", "SQLite")
+    spreads: tuple[float, ...] = (0.0, SIGMA)  # of the latency's logarithm
+
+
+FULL = Plan(samples=2_000, flying=200, rounds=3, slow=1_000, slots=1_000, held=5.0, long=50_000, queued=120_000)
+QUICK = Plan(samples=400, flying=200, rounds=1, slow=100, slots=0, held=0.0, long=0, queued=2_000, spreads=(0.0,))
+TINY = Plan(samples=20, flying=5, rounds=1, slow=0, slots=5, held=0.1, long=0, queued=100, databases=("SQLite",))
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What a contender took: calls answered a second, from beginning to end; CPU seconds for a thousand."""
+
+    rate: float
+    cpu: float
+
+
+class Stub:
+    """The stub in its own process."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url + "/v1"
+        self._root = url
+
+    def stats(self, *, reset: bool = False) -> dict[str, float]:
+        with urllib.request.urlopen(f"{self._root}/{'reset' if reset else 'stats'}") as answer:
+            return dict(json.load(answer))
+
+
+@contextmanager
+def stub(mean: float, sigma: float = 0.0) -> Iterator[Stub]:
+    """A stub that answers after so many seconds on average."""
+    command = [sys.executable, "-m", "bench.stub", str(mean), str(sigma)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield Stub(f"http://127.0.0.1:{int(process.stdout.readline())}")
+    finally:
+        process.terminate()
+        process.wait()
+
+
+# ------------------------------------------------------------------------------------------------------- the contenders
+
+
+class Lanes:
+    """The engine on one database."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "mhb_site.settings", **environment}
+
+    def call(self, *arguments: object) -> Any:
+        """What one of `bench.lane`'s commands prints."""
+        command = [sys.executable, "-m", "bench.lane", *map(str, arguments)]
+        done = subprocess.run(command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, text=True, check=True)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def run(
+        self, to: Stub, flying: int, *, samples: int, lanes: int = 1, watch: Callable[[int], None] | None = None
+    ) -> Any:
+        """Work on a new run with so many lanes; what each of them told. `watch` is called with the first one's process id."""
+        run = self.call("launch", to.url, samples, flying)
+        to.stats(reset=True)
+        environment = {**self._environment, "MHB_LANES": str(lanes)}
+        command = [sys.executable, "-m", "bench.lane", "work", str(run)]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with ExitStack() as stack:
+            workers = [subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) for _ in range(lanes)]
+            for worker in workers:
+                stack.callback(worker.wait)
+                stack.callback(worker.kill)
+            for worker in workers:
+                worker.stdout.readline()  # type: ignore[union-attr]
+            for worker in workers:
+                worker.stdin.write("\n")  # type: ignore[union-attr]
+                worker.stdin.flush()  # type: ignore[union-attr]
+            while watch is not None and workers[0].poll() is None:
+                watch(workers[0].pid)
+                time.sleep(0.05)
+            return [json.loads(worker.communicate()[0]) for worker in workers]
+
+    def took(self, to: Stub, flying: int, samples: int, lanes: int = 1) -> Took:
+        said = self.run(to, flying, samples=samples, lanes=lanes)
+        answered = _whole(to, samples)["answered"]
+        seconds = max(each["ended"] for each in said) - min(each["started"] for each in said)
+        return Took(answered / seconds, sum(each["cpu"] for each in said) / answered * 1_000)
+
+
+def _whole(to: Stub, samples: int) -> dict[str, float]:
+    """What the stub counted. A run that did not ask all it had to is no figure."""
+    stats = to.stats()
+    if stats["answered"] != 2 * samples:
+        raise RuntimeError(f"{stats['answered']:.0f} calls for {samples} samples")
+    return stats
+
+
+@contextmanager
+def sqlite() -> Iterator[Lanes]:
+    """The embedded database in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="mhb-bench-") as folder:
+        environment = {"MHB_DATABASE_URL": "", "MHB_REDIS_URL": "", "MHB_DEBUG": "false", "MHB_DATA_DIR": folder}
+        yield Lanes(environment)
+
+
+@contextmanager
+def postgres() -> Iterator[Lanes]:
+    """A PostgreSQL of its own, flushing to disk as in production. Raises servers.Missing."""
+    with servers.postgres(durable=True) as url, tempfile.TemporaryDirectory(prefix="mhb-bench-") as folder:
+        yield Lanes(
+            {
+                "MHB_DATABASE_URL": url,
+                "MHB_REDIS_URL": "",
+                "MHB_DEBUG": "false",
+                "MHB_DATA_DIR": folder,
+                "MHB_SECRET_KEY": "only-for-this-bench-" * 2,
+            }
+        )
+
+
+DATABASES = {"PostgreSQL": postgres, "SQLite": sqlite}
+
+
+def ask(client: str, to: Stub, pairs: dict[str, Any], samples: int, python: str = sys.executable) -> Took:
+    """What one of `bench.ask`'s clients took."""
+    to.stats(reset=True)
+    plan = json.dumps({**pairs, "pairs": pairs["pairs"][:samples], "url": to.url})
+    command = [python, str(ROOT / "bench" / "ask.py"), client]
+    done = subprocess.run(command, input=plan, stdout=subprocess.PIPE, text=True, check=True)
+    said = json.loads(done.stdout.splitlines()[-1])
+    answered = to.stats()["answered"]
+    if answered < 2 * samples:
+        raise RuntimeError(f"{client}: {answered} calls for {samples} samples")
+    return Took(answered / said["seconds"], said["cpu"] / answered * 1_000)
+
+
+# -------------------------------------------------------------------------------------------------------------- figures
+
+LOOP = "AsyncOpenAI/aiohttp loop"
+OPTIONAL = {"inspect_ai": "inspect_ai", "lm_eval": "lm-eval"}
+
+
+def measure(plan: Plan, others: Path = OTHERS) -> Iterator[Result]:
+    """All figures. What is not installed is a row that says so."""
+    yield told("machine: processes that wanted to run before the bench (load average)", os.getloadavg()[0], "")
+    with ExitStack() as stack:
+        engines: dict[str, Lanes] = {}
+        for name in plan.databases:
+            try:
+                engines[name] = stack.enter_context(DATABASES[name]())
+            except servers.Missing as missing:
+                yield skipped(name, str(missing))
+                continue
+            engines[name].call("seed", max(plan.samples, plan.long, plan.queued, plan.slots))
+        if not engines:
+            return
+        pairs = next(iter(engines.values())).call("pairs", plan.samples, plan.flying)
+        installed, missing_rows = _installed(others)
+        yield from missing_rows
+        for sigma in plan.spreads:
+            title = f"log-normal (σ {sigma})" if sigma else f"fixed {MEAN * 1_000:.0f} ms"
+            with stub(MEAN, sigma) as to:
+                yield from _contest(title, plan, to, engines, pairs, installed if not sigma and plan.slow else {})
+        for name, engine in engines.items():
+            if plan.slots:
+                yield from _slots(name, plan, engine)
+            yield from _queue(name, plan, engine)
+            if plan.long:
+                yield from _memory(name, plan, engine)
+    yield told("machine: the same at the end", os.getloadavg()[0], "")
+
+
+def _installed(others: Path) -> tuple[dict[str, str], list[Result]]:
+    """The optional contenders that are there, with the Python each runs in; and rows for those that are not."""
+    python = others / "bin" / "python"
+    found, rows = {}, []
+    for module, label in OPTIONAL.items():
+        there = python.exists() and any(others.glob(f"lib/python*/site-packages/{module}/__init__.py"))
+        if there:
+            found[module] = str(python)
+        else:
+            rows.append(skipped(label, "not installed (requirements-bench.txt)"))
+    return found, rows
+
+
+def _contest(
+    title: str, plan: Plan, to: Stub, engines: dict[str, Lanes], pairs: dict[str, Any], optional: dict[str, str]
+) -> Iterator[Result]:
+    n, flying = plan.samples, plan.flying
+    contenders: dict[str, Callable[[], Took]] = {
+        "raw aiohttp": lambda: ask("raw", to, pairs, n),
+        LOOP: lambda: ask("loop", to, pairs, n),
+    }
+    for name, engine in engines.items():
+        contenders[f"{name}, one lane"] = partial(engine.took, to, flying, n)
+    if "PostgreSQL" in engines:
+        contenders["PostgreSQL, two lanes"] = lambda: engines["PostgreSQL"].took(to, flying, n, 2)
+    taken: dict[str, list[Took]] = defaultdict(list)
+    for turn in range(plan.rounds):
+        for name in list(contenders) if turn % 2 == 0 else reversed(list(contenders)):
+            taken[name].append(contenders[name]())
+    for module, python in optional.items():
+        taken[OPTIONAL[module]].append(ask(module, to, pairs, plan.slow, python))
+    rates = {name: median(each.rate for each in all_) for name, all_ in taken.items()}
+    costs = {name: median(each.cpu for each in all_) for name, all_ in taken.items()}
+    for name in taken:
+        yield told(f"{title}: {name}", rates[name], "calls/s")
+        yield told(f"{title}: {name}, CPU per 1,000 calls", costs[name], "s")
+    for name in taken:
+        if "lane" not in name:
+            continue
+        goal = 1.05 if "two" in name else 0.95
+        paired = [ours.rate / loops.rate for ours, loops in zip(taken[name], taken[LOOP], strict=True)]
+        yield at_least(f"{title}: {name} to the loop", median(paired), "times", goal)
+        yield at_most(f"{title}: {name} to the loop, CPU", costs[name] / costs[LOOP], "times", 1.5)
+        if "inspect_ai" in rates:
+            yield at_least(f"{title}: {name} to inspect_ai", rates[name] / rates["inspect_ai"], "times", 6)
+
+
+def _resident(pid: int) -> float:
+    """MB in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 1e6
+
+
+def _slots(name: str, plan: Plan, engine: Lanes) -> Iterator[Result]:
+    """What a call in flight takes of memory: against what the process had before it began."""
+    seen: list[float] = []
+    most = 0.0
+
+    with stub(plan.held) as to:
+
+        def watch(pid: int) -> None:
+            with suppress(OSError, ValueError):
+                seen.append(_resident(pid))
+
+        engine.run(to, plan.slots, samples=plan.slots, watch=watch)
+        most = _whole(to, plan.slots)["most"]
+    where = f"{name}, {plan.slots:,} slots at {plan.held:g} s"
+    yield told(f"{where}: in flight at once", most, "calls")
+    yield at_most(f"{where}: memory per slot", (max(seen) - seen[0]) / plan.slots, "MB", 0.5)
+
+
+def _queue(name: str, plan: Plan, engine: Lanes) -> Iterator[Result]:
+    """From the beginning of a lane's work to its first call, before a long queue."""
+    with stub(MEAN) as to:
+        began, first = engine.call("first", to.url, plan.queued, plan.flying), to.stats()["first"]
+    yield at_most(f"{name}, {plan.queued:,} rows queued: the first call after", first - began["started"], "s", 2)
+
+
+def _memory(name: str, plan: Plan, engine: Lanes) -> Iterator[Result]:
+    seen: dict[float, float] = {}
+    calls = 2 * plan.long
+
+    with stub(MEAN) as to:
+
+        def watch(pid: int) -> None:
+            with suppress(OSError, ValueError):
+                seen[to.stats()["answered"]] = _resident(pid)
+            time.sleep(0.5)
+
+        engine.run(to, plan.flying, samples=plan.long, watch=watch)
+        _whole(to, plan.long)
+    early = max(value for at, value in seen.items() if 3_000 <= at <= 5_000)
+    late = max(value for at, value in seen.items() if at >= 0.95 * calls)
+    yield told(f"{name}: memory at 4,000 calls", early, "MB")
+    yield told(f"{name}: memory at {calls:,} calls", late, "MB")
+    yield at_most(f"{name}: memory, {calls:,} to 4,000 calls", late / early, "times", 1.1)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.engine", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer calls, one round: about a minute")
+    parser.add_argument("--json", action="store_true", help="a list of {name, value, unit, goal, met}")
+    parser.add_argument("--others", type=Path, default=OTHERS, help="a virtual environment with requirements-bench.txt")
+    options = parser.parse_args(arguments)
+    rows = []
+    for row in measure(QUICK if options.quick else FULL, options.others):
+        rows.append(row)
+        print(row.name, row.value, row.unit, file=sys.stderr)
+    print(as_json(rows) if options.json else table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""The engine's side of `bench.engine`, within the settings of the database that is measured.
+
+`python -m bench.lane seed SAMPLES`: in an empty database, a release of as many samples, each with one rubric.
+`python -m bench.lane launch URL SAMPLES FLYING`: a run on the first of them, with an endpoint that nobody has asked yet, target
+and judge in one; prints its number.
+`python -m bench.lane work RUN`: works on a run as the worker's task does. It says ``ready`` when all is imported, begins
+with the next line of its input, and prints what it took.
+`python -m bench.lane first URL SAMPLES FLYING`: launches one and begins with it, but leaves it after the first calls.
+`python -m bench.lane pairs SAMPLES FLYING`: what the run asks, for the simple clients.
+"""
+
+import importlib
+import json
+import os
+import resource
+import sys
+import time
+from typing import Any
+
+import django
+
+CHUNK = 1_000
+
+
+def seed(samples: int) -> None:
+    """The release. Its samples differ in their first turn, so that nothing is asked twice."""
+    from generation.models import ReleasedRubric, ReleasedSample
+    from tests.engine import bare_release
+
+    release = bare_release(("dialogue", [["A1"]]))
+    first = release.samples.get()
+    for start in range(1, samples, CHUNK):
+        rows = ReleasedSample.objects.bulk_create(
+            ReleasedSample(
+                release=release,
+                position=at,
+                version_id=first.version_id,
+                key=f"mhb-dialogue-{at:06}",
+                task="dialogue",
+                exported={"content": _content(first, at)},
+            )
+            for at in range(start, min(start + CHUNK, samples))
+        )
+        ReleasedRubric.objects.bulk_create(
+            ReleasedRubric(sample=row, key="R1", criterion="The response must say so.", traps=["A1"]) for row in rows
+        )
+
+
+def _content(first: Any, at: int) -> dict[str, Any]:
+    content = first.exported["content"]
+    opening, *others = content["turns"]
+    return {**content, "turns": [{**opening, "content": f"Case {at}. {opening['content']}"}, *others]}
+
+
+def launch(url: str, samples: int, flying: int) -> int:
+    """A run with an endpoint of its own: what earlier runs have paid for is of no use to it."""
+    from django.db import connection
+
+    from evaluation.models import Response
+    from evaluation.services import launch_run
+    from generation.models import Endpoint, Release
+    from generation.services import add_endpoint
+
+    name = f"bench-{Endpoint.objects.count()}"
+    endpoint = add_endpoint(name=name, url=url, model=name, concurrency=flying, max_tokens=500)
+    run = launch_run(Release.objects.get(), [endpoint], endpoint)
+    Response.objects.filter(run=run, sample__position__gte=samples).delete()
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")  # what autovacuum does within a minute
+    return run.pk
+
+
+def first(url: str, samples: int, flying: int) -> dict[str, float]:
+    """Begin with a run, and pause it when its first calls are answered."""
+    import threading
+
+    from evaluation import services
+    from evaluation.models import Response, Run
+
+    importlib.import_module("openai.types.chat")
+    run = launch(url, samples, flying)
+
+    def pause() -> None:
+        while not Response.objects.filter(run=run, status="done").exists():
+            time.sleep(0.2)
+        services.pause_run(run)
+
+    Run.objects.get(pk=run)
+    watching = threading.Thread(target=pause, daemon=True)
+    watching.start()
+    started = time.monotonic()
+    services.work_on_run(run)
+    watching.join()
+    return {"started": started}
+
+
+def pairs(samples: int, flying: int) -> dict[str, Any]:
+    """The plan of `bench.ask`: for each sample what the target is asked, and the judge but for the response."""
+    from openai import pydantic_function_tool
+
+    from evaluation import benchmarks
+    from evaluation.protocol import Rubric, Sample
+    from tests.benchmarks.mhb.helpers import ALTERED
+
+    protocol = benchmarks.protocol("mhb")
+    rubric = Rubric("R1", "The response must say so.", ("A1",))
+    found = []
+    for at in range(samples):
+        turns = [{**ALTERED[0], "content": f"Case {at}. {ALTERED[0]['content']}"}, *ALTERED[1:]]
+        sample = Sample(f"mhb-dialogue-{at:06}", "dialogue", {"turns": turns})
+        asked, judged = protocol.ask(sample)[0].messages, protocol.judge(sample, rubric, "", "").messages
+        found.append([[{"role": each.role, "content": each.content} for each in part] for part in (asked, judged)])
+    schema = pydantic_function_tool(protocol.shape)["function"]["parameters"]
+    wanted = {"type": "json_schema", "json_schema": {"name": "Judgment", "schema": schema, "strict": True}}
+    return {"pairs": found, "flying": flying, "format": wanted}
+
+
+def work(run_id: int) -> dict[str, float]:
+    """Work on a run to its end, or to where nothing is left for this process."""
+    from django.db import connection
+
+    from evaluation import services
+    from evaluation.models import Run
+
+    importlib.import_module("openai.types.chat")
+    Run.objects.get(pk=run_id)  # a worker has its modules and its connection already
+    print("ready", flush=True)
+    sys.stdin.readline()
+    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
+    rows = services.work_on_run(run_id)
+    while services.run_waits(run_id):
+        rows += services.work_on_run(run_id)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    connection.close()
+    return {"rows": rows, "cpu": cpu, "started": started, "ended": time.monotonic()}
+
+
+def main() -> None:
+    what, *arguments = sys.argv[1:]
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
+    django.setup()
+    from django.core.management import call_command
+
+    if what == "seed":
+        call_command("migrate", verbosity=0)
+        seed(int(arguments[0]))
+        print("{}")
+    elif what in ("launch", "first"):
+        url, samples, flying = arguments
+        print(json.dumps({"launch": launch, "first": first}[what](url, int(samples), int(flying))))
+    elif what == "pairs":
+        print(json.dumps(pairs(*map(int, arguments))))
+    else:
+        print(json.dumps(work(int(arguments[0]))))
+
+
+if __name__ == "__main__":
+    main()
