@@ -185,7 +185,8 @@ async def run_lane(
                 next_pulse = loop.time() + min(PULSE, lease().total_seconds() / 3)
             if loop.time() >= next_renewal:
                 renewed = await sync_to_async(_renew)(list(flying.values()))
-                next_renewal = loop.time() + (lease().total_seconds() / 3 if renewed else PULSE)
+                third = lease().total_seconds() / 3
+                next_renewal = loop.time() + (third if renewed else min(PULSE, third))
             if fault is None and (free := slots() - len(flying)) > 0:
                 for row, run in await sync_to_async(take_rows)(free):
                     task = asyncio.ensure_future(run())
