@@ -82,7 +82,7 @@ def test_twenty_kills_amid_two_thousand_calls(site: Site) -> None:
         with workers(site, run) as start:
             pids = [start(), start()]
             for _ in range(KILLS):
-                time.sleep(dice.uniform(0.0, 0.3))  # beside the half lease that a death takes to show
+                time.sleep(dice.uniform(0.1, 0.8))
                 lost_at_most += _kill(site, pids.pop(dice.randrange(2)))
                 pids.append(start())
             site.until("the budget is spent", lambda: site.sql(STATE) == [("paused", "BudgetSpent")])
