@@ -10,7 +10,7 @@ from tests.processes import Site
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("processes")]
 
-RECORDS = 16
+RECORDS = 30
 LATENCY = ("--latency", "0.25")  # so that a kill lands in the middle
 
 
