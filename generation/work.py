@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import connection, models, transaction
+from django.db import InterfaceError, OperationalError, connection, models, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
@@ -217,8 +217,9 @@ async def run_lane(
                 await alive()
                 next_pulse = loop.time() + min(PULSE, lease().total_seconds() / 3)
             if loop.time() >= next_renewal:
-                await sync_to_async(_renew)(list(flying.values()))
-                next_renewal = loop.time() + lease().total_seconds() / 3
+                renewed = await sync_to_async(_renew)(list(flying.values()))
+                third = lease().total_seconds() / 3
+                next_renewal = loop.time() + (third if renewed else min(PULSE, third))
             if fault is None and (free := slots() - len(flying)) > 0:
                 for row, run in await sync_to_async(take_rows)(free):
                     task = asyncio.ensure_future(run())
@@ -247,9 +248,15 @@ async def run_lane(
                 await task
 
 
-def _renew(rows: list[Work]) -> None:
+def _renew(rows: list[Work]) -> bool:
+    """False where the database is away: it is tried again, for as long as the pulse has patience with it."""
     by_model: dict[type[Work], set[uuid.UUID | None]] = {}
     for row in rows:
         by_model.setdefault(type(row), set()).add(row.token)
-    for model, tokens in by_model.items():
-        renew(model, tokens)
+    try:
+        for model, tokens in by_model.items():
+            renew(model, tokens)
+    except (InterfaceError, OperationalError):
+        connection.close_if_unusable_or_obsolete()
+        return False
+    return True

@@ -22,14 +22,14 @@ def _live(sender: Any, **_: Any) -> None:
 
 
 def _beat(name: str) -> None:
-    from django.db import OperationalError, connection
+    from django.db import InterfaceError, OperationalError, connection
 
     from generation.services import BEAT, worker_alive, worker_gone
 
     while True:
         try:
             worker_alive(name)
-        except OperationalError:
+        except (InterfaceError, OperationalError):
             connection.close()  # the database is away: a fresh connection next time
         if _stopping.wait(BEAT.total_seconds()):
             worker_gone(name)

@@ -46,9 +46,13 @@ def django(*arguments: str) -> list[str]:
 
 
 def worker(*, threads: int = 4) -> list[str]:
-    """A Celery worker. Threads, because a lane is asyncio and the rest waits for the database."""
-    arguments = ["--pool", "threads", "--concurrency", str(threads), "--loglevel", "WARNING", "--without-mingle"]
-    return [sys.executable, "-m", "celery", "--quiet", "--app", "mhb_site", "worker", *arguments]
+    """A Celery worker. Threads, because a lane is asyncio and the rest waits for the database.
+
+    Without gossip: nobody here listens to it, and a worker that has it dies when Redis goes away (kombu #582).
+    """
+    arguments = ["--pool", "threads", "--concurrency", str(threads), "--loglevel", "WARNING"]
+    lonely = ["--without-mingle", "--without-gossip"]
+    return [sys.executable, "-m", "celery", "--quiet", "--app", "mhb_site", "worker", *arguments, *lonely]
 
 
 def web(host: str, port: int, *, threads: int = 8) -> list[str]:

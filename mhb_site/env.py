@@ -105,11 +105,13 @@ class Env(BaseSettings):
     def database(self) -> dict[str, object]:
         """Django's DATABASES["default"]."""
         if self.database_url:
-            settings: dict[str, Any] = {**dj_database_url.parse(self.database_url)}
+            # Checked when the pool hands one out: those that died with a restart of PostgreSQL are replaced.
+            settings: dict[str, Any] = {**dj_database_url.parse(self.database_url, conn_health_checks=True)}
             asked = settings.get("OPTIONS", {})  # what the URL asks for: sslmode, options
             settings["OPTIONS"] = {
                 **asked,
-                "pool": {"min_size": 1, "max_size": self.database_pool, "timeout": 20},
+                # After a long absence each attempt waits as long as the absence has lasted: rather a new one for whoever asks.
+                "pool": {"min_size": 1, "max_size": self.database_pool, "timeout": 20, "reconnect_timeout": 5},
                 # Planning takes longer than answering: what is asked again and again is prepared (3 times: a claim's rounds).
                 "server_side_binding": True,
                 "prepare_threshold": 3,

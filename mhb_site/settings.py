@@ -218,6 +218,10 @@ CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker that gave up would have to be started by hand
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = (
+    False  # its queue is deleted over a connection that is lost, and the worker dies of it
+)
 CELERY_TASK_DEFAULT_QUEUE = "mhb"
 if ENV.redis_url:
     # Rows with leases are the truth; the broker only wakes workers, so a long timeout costs nothing and repeats nothing.

@@ -31,6 +31,8 @@ class Site:
     port: int
     models_port: int
     database_url: str  # empty: SQLite under the data directory
+    postgres: servers.Postgres | None = None  # in production shape, to be stopped and started
+    redis: servers.Redis | None = None
 
     @property
     def url(self) -> str:
@@ -150,9 +152,10 @@ def running_site(kind: str, folder: Path) -> Iterator[Site]:
         with _site({**environment, "MHB_DATABASE_URL": "", "MHB_REDIS_URL": ""}, "") as site:
             yield site
         return
-    with servers.postgres() as database, servers.redis() as redis:
-        environment |= {"MHB_DATABASE_URL": database, "MHB_REDIS_URL": redis, "MHB_SECRET_KEY": "x" * 40}
-        with _site(environment, database) as site:
+    with servers.postgres_server() as postgres, servers.redis_server() as redis:
+        environment |= {"MHB_DATABASE_URL": postgres.url, "MHB_REDIS_URL": redis.url, "MHB_SECRET_KEY": "x" * 40}
+        with _site(environment, postgres.url) as site:
+            site.postgres, site.redis = postgres, redis
             yield site
 
 

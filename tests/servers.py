@@ -50,58 +50,113 @@ def _as_postgres(command: Sequence[str]) -> list[str]:
     return ["runuser", "-u", "postgres", "--", *command] if os.getuid() == 0 else list(command)
 
 
-@contextmanager
-def postgres(*, durable: bool = False) -> Iterator[str]:
-    """A fresh PostgreSQL cluster; yields the URL of its database `mhb`. Raises Missing.
+class Postgres:
+    """A PostgreSQL cluster of its own, in a folder that somebody else removes; it can be stopped and started again."""
 
-    Not `durable`: commits are not flushed to disk.
-    """
-    initdb, pg_ctl = _postgres_tool("initdb"), _postgres_tool("pg_ctl")
+    def __init__(self, folder: str, *, durable: bool = False) -> None:
+        """Not `durable`: commits are not flushed to disk. Raises Missing."""
+        self._durable = durable
+        initdb, self._pg_ctl = _postgres_tool("initdb"), _postgres_tool("pg_ctl")
+        self._folder = folder
+        self._port = free_port()
+        if os.getuid() == 0:
+            shutil.chown(folder, "postgres")
+        self._run(initdb, "-D", f"{folder}/data", "-A", "trust", "-U", "mhb", "-E", "UTF8", "--no-sync")
+
+    @property
+    def url(self) -> str:
+        """Of its database `mhb`."""
+        return f"postgresql://mhb@127.0.0.1:{self._port}/mhb"
+
+    def start(self) -> None:
+        """It answers when this returns."""
+        place = f"-p {self._port} -k {self._folder}"
+        options = f"{place} -c listen_addresses=127.0.0.1 -c max_connections=200"
+        options += "" if self._durable else " -c fsync=off"
+        data, log = f"{self._folder}/data", f"{self._folder}/log"
+        self._run(self._pg_ctl, "-D", data, "-w", "-l", log, "-o", options, "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        """`fast` ends connections, `immediate` is a crash."""
+        self._run(self._pg_ctl, "-D", f"{self._folder}/data", "-w", "-m", mode, "stop")
+
+    def _run(self, *command: str) -> None:
+        subprocess.run(_as_postgres(command), check=True, stdout=subprocess.DEVNULL, cwd=self._folder)
+
+
+@contextmanager
+def postgres_server(*, durable: bool = False) -> Iterator[Postgres]:
+    """A fresh PostgreSQL that runs, with an empty database `mhb`. Raises Missing."""
     folder = tempfile.mkdtemp(prefix="mhb-postgres-")
-    port = free_port()
-    if os.getuid() == 0:
-        shutil.chown(folder, "postgres")
-    data = f"{folder}/data"
-    quiet = {"check": True, "stdout": subprocess.DEVNULL, "cwd": folder}
     try:
-        subprocess.run(
-            _as_postgres([initdb, "-D", data, "-A", "trust", "-U", "mhb", "-E", "UTF8", "--no-sync"]), **quiet
-        )  # type: ignore[call-overload]
-        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c max_connections=200"
-        options += "" if durable else " -c fsync=off"
-        start = [pg_ctl, "-D", data, "-w", "-l", f"{folder}/log", "-o", options, "start"]
-        subprocess.run(_as_postgres(start), **quiet)  # type: ignore[call-overload]
+        server = Postgres(folder, durable=durable)
+        server.start()
         try:
             import psycopg
 
-            with psycopg.connect(f"postgresql://mhb@127.0.0.1:{port}/postgres", autocommit=True) as connection:
+            with psycopg.connect(server.url.removesuffix("mhb") + "postgres", autocommit=True) as connection:
                 connection.execute("CREATE DATABASE mhb")
-            yield f"postgresql://mhb@127.0.0.1:{port}/mhb"
+            yield server
         finally:
-            subprocess.run(_as_postgres([pg_ctl, "-D", data, "-m", "immediate", "stop"]), **quiet)  # type: ignore[call-overload]
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
+def postgres(*, durable: bool = False) -> Iterator[str]:
+    """A fresh PostgreSQL cluster; yields the URL of its database `mhb`. Raises Missing."""
+    with postgres_server(durable=durable) as server:
+        yield server.url
+
+
+class Redis:
+    """A Redis without persistence: started again, it is empty."""
+
+    def __init__(self, folder: str) -> None:
+        """Raises Missing."""
+        server = shutil.which("redis-server")
+        if server is None:
+            raise Missing("Redis is not installed (no redis-server)")
+        self._port = free_port()
+        self._command = [server, "--port", str(self._port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self._port}/0"
+
+    def start(self) -> None:
+        """It answers when this returns."""
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self._port)) == 0:
+                    break
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """kill -9; harmless where it does not run."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@contextmanager
+def redis_server() -> Iterator[Redis]:
+    """A fresh Redis that runs. Raises Missing."""
+    with tempfile.TemporaryDirectory(prefix="mhb-redis-") as folder:
+        server = Redis(folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
 def redis() -> Iterator[str]:
     """A fresh Redis without persistence; yields its URL. Raises Missing."""
-    server = shutil.which("redis-server")
-    if server is None:
-        raise Missing("Redis is not installed (no redis-server)")
-    port = free_port()
-    with tempfile.TemporaryDirectory(prefix="mhb-redis-") as folder:
-        process = subprocess.Popen(
-            [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder],
-            stdout=subprocess.DEVNULL,
-        )
-        try:
-            for _ in range(200):
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.05)
-            yield f"redis://127.0.0.1:{port}/0"
-        finally:
-            process.terminate()
-            process.wait()
+    with redis_server() as server:
+        yield server.url

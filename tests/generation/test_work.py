@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
-from django.db import IntegrityError, OperationalError, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from generation.models import Batch, Draft
@@ -224,8 +224,20 @@ def test_a_lane_that_loses_the_database_hangs_up(clock: Clock) -> None:
     assert lane(batch, done) == 6
 
 
-@pytest.mark.django_db
-def test_leases_are_renewed_while_a_model_is_slow(settings: Any) -> None:
+@pytest.mark.django_db(transaction=True)  # a connection that failed is closed
+@pytest.mark.parametrize("failures", [0, 2])
+def test_leases_are_renewed_while_a_model_is_slow(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """Even where the database is away for a moment."""
+    away = iter([InterfaceError("connection already closed")] * failures)
+
+    def renewed(*arguments: Any) -> None:
+        if error := next(away, None):
+            raise error
+        renew(*arguments)
+
+    monkeypatch.setattr("generation.work.renew", renewed)
     settings.MHB_LEASE_SECONDS = 0.3
     batch = drafts(1)
     taken_until: list[Any] = []
