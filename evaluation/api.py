@@ -17,7 +17,8 @@ from rest_framework.views import APIView
 from evaluation import queries, reports, services, tasks
 from evaluation.models import Judgment, Response, Run
 from generation import queries as generation_queries
-from generation.models import Endpoint
+from generation.api import FailedCallSerializer, FailureQuery, LiveSerializer, TotalsSerializer
+from generation.models import Call, Endpoint
 from generation.tasks import wake
 from generation.work import Work
 from review.access import person
@@ -78,9 +79,11 @@ class WholeRunSerializer(RunSerializer):
 
     simulated = serializers.BooleanField()
     progress = RunProgressSerializer()
+    totals = TotalsSerializer()
+    live = LiveSerializer()
 
     class Meta(RunSerializer.Meta):
-        fields = [*RunSerializer.Meta.fields, "simulated", "progress"]
+        fields = [*RunSerializer.Meta.fields, "simulated", "progress", "totals", "live"]
 
 
 class EvaluateSerializer(serializers.Serializer[Any]):
@@ -207,11 +210,14 @@ class JudgmentQuery(serializers.Serializer[Any]):
 
 
 def _run_answer(run: Run, status: int = 200) -> Answer:
+    run = queries.watched(run.pk)
     fields = ["id", "release", "judge", "endpoints", "judge_temperature", "status", "created_by", "created_at"]
     whole = {
         **{name: getattr(run, name) for name in [*fields, "finished_at"]},
         "simulated": queries.is_simulated(run),
         "progress": queries.progress(run),
+        "totals": run,
+        "live": queries.live_of(run),
     }
     return Answer(WholeRunSerializer(whole).data, status=status)
 
@@ -247,6 +253,20 @@ class RunDetail(APIView):
     @extend_schema(responses=WholeRunSerializer)
     def get(self, request: Request, pk: int) -> Answer:
         return _run_answer(queries.run(pk))
+
+
+@extend_schema_view(get=extend_schema(parameters=[FailureQuery]))
+class RunFailures(ListAPIView[Call]):
+    """The calls of a run that ended in an error, newest first; what healed by trying again is among them."""
+
+    can = Can.READ_RESULTS
+    serializer_class = FailedCallSerializer
+    pagination_class = NewestFirst
+    queryset = Call.objects.none()
+
+    def get_queryset(self) -> QuerySet[Call]:
+        found = queries.run(self.kwargs["pk"])
+        return generation_queries.failed_calls(found.job, **asked(FailureQuery, self.request))
 
 
 class CancelRun(APIView):

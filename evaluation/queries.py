@@ -118,6 +118,14 @@ class RunProgress:
     def ended(self) -> int:
         return self.responses.ended + self.judgments.ended
 
+    @property
+    def running(self) -> int:
+        return self.responses.running + self.judgments.running
+
+    @property
+    def queued(self) -> int:
+        return self.responses.queued + self.judgments.queued
+
 
 def watched_runs() -> QuerySet[Run]:
     """Runs with all that `progress` and `live_of` need: one statement, however many responses and judgments a run has."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.db.models import Exists, F, Func, IntegerField, JSONField, OuterRef, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Cast, Concat, JSONObject
@@ -116,6 +116,10 @@ class Live:
     endpoints: tuple[EndpointNow, ...]
     worker_lives: bool
 
+    @property
+    def error_counts(self) -> dict[str, int]:
+        return dict(self.errors)
+
 
 class _Count(Func):
     """COUNT over a subquery's rows; no aggregate of Django's, which would group them."""
@@ -170,18 +174,19 @@ def watched(jobs: QuerySet[J], rows: Mapping[str, QuerySet[Any]], endpoints: Map
     `rows`: name -> the job's rows of work (by OuterRef). `endpoints`: name -> some of those that it asks.
     """
     name = Concat(Value(f"{jobs.model._meta.model_name}:"), Cast("pk", TextField()), output_field=TextField())
-    found = jobs.annotate(job_name_=name)
     counts = {
         f"{of}_{status}": counted(each.filter(status=status)) for of, each in rows.items() for status in Work.Status
     }
     from_errors = listed(JobError.objects.filter(job=OuterRef("job_name_")), "error", "calls")
-    return found.annotate(
+    found: Any = jobs.annotate(job_name_=name)
+    found = found.annotate(
         **counts,
         **{f"at_{of}": each for of, each in endpoints.items()},
         errors_listed=from_errors,
         lanes_listed=lanes_listed(timezone.now()),
         worker_lives=workers_live(),
     )
+    return cast("QuerySet[J]", found)
 
 
 def progress(job: Job, of: str) -> Progress:
