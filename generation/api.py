@@ -286,7 +286,7 @@ class EndpointNowSerializer(serializers.Serializer[Any]):
     """
 
     name = serializers.CharField()
-    state = serializers.ChoiceField(choices=["working", "idle", "waiting", "open", "down"])
+    state = serializers.CharField(help_text="working, idle, waiting, open or down.")
     concurrency = serializers.IntegerField()
     limit = serializers.IntegerField()
     share = serializers.IntegerField()

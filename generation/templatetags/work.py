@@ -37,7 +37,7 @@ def money(amount: Decimal) -> str:
 
 @register.filter
 def span(length: timedelta) -> str:
-    """A length of time in its two largest units: "2 d 4 h", "3 h 20 min", "12 min"; less than a minute says so."""
+    """A length of time in its two largest units: "2 d 4 h", "3 h 20 min", "12 min"; "< 1 min"."""
     minutes = int(length.total_seconds() // 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -45,7 +45,7 @@ def span(length: timedelta) -> str:
         return gettext("%(days)d d %(hours)d h") % {"days": days, "hours": hours}
     if hours:
         return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
-    return gettext("%(minutes)d min") % {"minutes": minutes} if minutes else gettext("under a minute")
+    return gettext("%(minutes)d min") % {"minutes": minutes} if minutes else gettext("< 1 min")
 
 
 @register.filter

@@ -206,7 +206,7 @@ def test_a_lane_measures(tmp_path: Path) -> None:
         (timedelta(days=2, hours=4, minutes=5), "2 d 4 h"),
         (timedelta(hours=3, minutes=20, seconds=50), "3 h 20 min"),
         (timedelta(minutes=12, seconds=59), "12 min"),
-        (timedelta(seconds=59), "under a minute"),
+        (timedelta(seconds=59), "< 1 min"),
     ],
 )
 def test_a_length_of_time_in_words(length: timedelta, said: str) -> None:
