@@ -17,7 +17,8 @@ from rest_framework.views import APIView
 from evaluation import queries, reports, services, tasks
 from evaluation.models import Judgment, Response, Run
 from generation import queries as generation_queries
-from generation.models import Endpoint, ProviderBatch
+from generation.api import FailedCallSerializer, FailureQuery, LiveSerializer, TotalsSerializer
+from generation.models import Call, Endpoint, ProviderBatch
 from generation.tasks import wake
 from generation.work import Work
 from review.access import person
@@ -106,9 +107,11 @@ class WholeRunSerializer(RunSerializer):
     simulated = serializers.BooleanField()
     progress = RunProgressSerializer()
     provider_batches = ProviderBatchSerializer(many=True)
+    totals = TotalsSerializer()
+    live = LiveSerializer()
 
     class Meta(RunSerializer.Meta):
-        fields = [*RunSerializer.Meta.fields, "simulated", "progress", "provider_batches"]
+        fields = [*RunSerializer.Meta.fields, "simulated", "progress", "provider_batches", "totals", "live"]
 
 
 class EvaluateSerializer(serializers.Serializer[Any]):
@@ -240,12 +243,15 @@ class JudgmentQuery(serializers.Serializer[Any]):
 
 
 def _run_answer(run: Run, status: int = 200) -> Answer:
+    run = queries.watched(run.pk)
     fields = ["id", "release", "judge", "endpoints", "judge_temperature", "transport", "status", "created_by"]
     whole = {
         **{name: getattr(run, name) for name in [*fields, "created_at", "finished_at"]},
         "simulated": queries.is_simulated(run),
         "progress": queries.progress(run),
         "provider_batches": queries.provider_batches_of(run),
+        "totals": run,
+        "live": queries.live_of(run),
     }
     return Answer(WholeRunSerializer(whole).data, status=status)
 
@@ -282,6 +288,20 @@ class RunDetail(APIView):
     @extend_schema(responses=WholeRunSerializer)
     def get(self, request: Request, pk: int) -> Answer:
         return _run_answer(queries.run(pk))
+
+
+@extend_schema_view(get=extend_schema(parameters=[FailureQuery]))
+class RunFailures(ListAPIView[Call]):
+    """The calls of a run that ended in an error, newest first; what healed by trying again is among them."""
+
+    can = Can.READ_RESULTS
+    serializer_class = FailedCallSerializer
+    pagination_class = NewestFirst
+    queryset = Call.objects.none()
+
+    def get_queryset(self) -> QuerySet[Call]:
+        found = queries.run(self.kwargs["pk"])
+        return generation_queries.failed_calls(found.job, **asked(FailureQuery, self.request))
 
 
 class CancelRun(APIView):

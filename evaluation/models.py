@@ -27,6 +27,7 @@ class Run(Job):
     judge_temperature = models.FloatField(null=True, blank=True)
     judging = models.CharField(max_length=10, choices=Judging, default=Judging.PER_RUBRIC)
     transport = models.CharField(max_length=5, choices=Transport, default=Transport.LIVE)
+    rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
 

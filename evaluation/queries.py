@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
 from evaluation import benchmarks, errors
 from evaluation.metrics import NOTHING, UNJUDGED, Measured, measure, pool
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import FacetView, Protocol, Rate, Rubric, Sample
-from generation import provider_batches
+from generation import live, provider_batches
 from generation import queries as generation_queries
 from generation.jobs import OVER
 from generation.llm.types import Request
@@ -126,24 +126,69 @@ def runs_to_settle() -> list[int]:
 class RunProgress:
     """How far a run is; `judgments.total` grows while responses arrive, so the whole is `rubrics_total`."""
 
-    responses: generation_queries.Progress
-    judgments: generation_queries.Progress
+    responses: live.Progress
+    judgments: live.Progress
     rubrics_total: int
 
     @property
     def percent(self) -> int:
         """Whole per cent of responses and judgments ended, rounded down."""
-        total = self.responses.total + self.rubrics_total
-        return 100 * (self.responses.ended + self.judgments.ended) // total if total else 0
+        return 100 * self.ended // self.total if self.total else 0
+
+    @property
+    def total(self) -> int:
+        return self.responses.total + self.rubrics_total
+
+    @property
+    def ended(self) -> int:
+        return self.responses.ended + self.judgments.ended
+
+    @property
+    def running(self) -> int:
+        return self.responses.running + self.judgments.running
+
+    @property
+    def queued(self) -> int:
+        return self.responses.queued + self.judgments.queued
+
+
+def watched_runs() -> QuerySet[Run]:
+    """Runs with all that `progress` and `live_of` need: one statement, however many responses and judgments a run has."""
+    rows = {
+        "responses": Response.objects.filter(run=OuterRef("pk")),
+        "judgments": Judgment.objects.filter(run=OuterRef("pk")),
+    }
+    endpoints = {
+        "tested": live.endpoints_listed(RunEndpoint.objects.filter(run=OuterRef("pk"))),
+        "judge": live.endpoints_listed(Endpoint.objects.filter(pk=OuterRef("judge")), ""),
+    }
+    return live.watched(Run.objects.all(), rows, endpoints).select_related("release", "judge", "created_by")
+
+
+def watched(run_id: int | str) -> Run:
+    """One run of `watched_runs`. Raises UnknownRun."""
+    found = watched_runs().filter(pk=run_id).first()
+    if found is None:
+        raise errors.UnknownRun(str(run_id))
+    return found
 
 
 def progress(run: Run) -> RunProgress:
-    """Counts of responses and judgments by status."""
-    return RunProgress(
-        responses=generation_queries.progress(Response.objects.filter(run=run), run.job),
-        judgments=generation_queries.progress(Judgment.objects.filter(run=run), run.job),
-        rubrics_total=Response.objects.filter(run=run).aggregate(n=Count("sample__rubrics"))["n"],
-    )
+    """Responses and judgments by status, as they are now unless it is a watched run."""
+    found = run if hasattr(run, "lanes_listed") else watched(run.pk)
+    return RunProgress(live.progress(found, "responses"), live.progress(found, "judgments"), found.rubrics_total)
+
+
+def live_of(run: Run) -> live.Live:
+    """What goes on in a run, as it is now unless it is a watched one."""
+    found = run if hasattr(run, "lanes_listed") else watched(run.pk)
+    whole = progress(found)
+    return live.live(found, ["tested", "judge"], ended=whole.ended, total=whole.total)
+
+
+def count_rubrics(run: Run) -> int:
+    """How many judgments a run comes to, once every response is there."""
+    return int(Response.objects.filter(run=run).aggregate(n=Count("sample__rubrics"))["n"])
 
 
 def percents(runs: Iterable[Run]) -> dict[int, int]:
@@ -156,7 +201,7 @@ def percents(runs: Iterable[Run]) -> dict[int, int]:
     for run_id, n, n_over in responses.annotate(n=Count("pk"), over=Count("pk", filter=over)):
         whole[run_id] += n
         ended[run_id] += n_over
-    for run_id, n in responses.annotate(n=Count("sample__rubrics")):
+    for run_id, n in Run.objects.filter(pk__in=ids).order_by().values_list("pk", "rubrics_total"):
         whole[run_id] += n
     judgments = Judgment.objects.filter(over, run__in=ids).order_by().values_list("run")
     for run_id, n in judgments.annotate(n=Count("pk")):
@@ -218,7 +263,7 @@ def report(run: Run) -> Report:
         responses_failed=dict(failed.values_list("endpoint__name").annotate(n=Count("pk"))),
         simulated=is_simulated(run),
         finished=run.status == Run.Status.FINISHED,
-        cost=Call.objects.filter(job=run.job).aggregate(cost=Sum("cost"))["cost"] or Decimal(0),
+        cost=run.cost,
     )
 
 

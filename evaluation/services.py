@@ -79,6 +79,8 @@ def launch_run(
     rows = _responses(run, list(dict.fromkeys(endpoints)), protocol)
     while chunk := list(islice(rows, CHUNK)):
         Response.objects.bulk_create(chunk)
+    run.rubrics_total = queries.count_rubrics(run)
+    run.save(update_fields=["rubrics_total"])
     return run
 
 

@@ -11,6 +11,7 @@ urlpatterns = [
     path("runs/new/", views.run_new, name="run-new"),
     path("runs/<int:pk>/", views.run, name="run"),
     path("runs/<int:pk>/progress/", views.run_progress, name="run-progress"),
+    path("runs/<int:pk>/failures/", views.run_failures, name="run-failures"),
     path("runs/<int:pk>/cancel/", views.run_cancel, name="run-cancel"),
     path("runs/<int:pk>/retry/", views.run_retry, name="run-retry"),
     path("runs/<int:pk>/report.json", views.report_json, name="report-json"),

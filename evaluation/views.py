@@ -21,12 +21,13 @@ from evaluation.models import Judgment, Run
 from evaluation.queries import Report
 from generation.models import Endpoint, Release
 from generation.paging import keyset
-from generation.queries import worker_lives
+from generation.queries import failed_calls
 from generation.tasks import wake
 from review.access import person, requires
 from review.permissions import Can
 
 RUNNING = Run.Status.RUNNING
+CALLS_SHOWN = 5  # of those that failed, with what came back
 
 
 @require_safe
@@ -76,7 +77,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
 @requires(Can.READ_RESULTS)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """The report of a run; while it works, of what is there."""
-    found = queries.run(pk)
+    found = queries.watched(pk)
     report = queries.report(found)
     sort = request.GET.get("sort", "")
     context = {
@@ -87,6 +88,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "figures": figures(report, _link(found), sort=sort),
         "sort": sort,
         "simulated": report.simulated,
+        "failures": failed_calls(found.job)[:CALLS_SHOWN],
         "failed": [
             (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
             for endpoint, count in sorted(report.responses_failed.items())
@@ -109,21 +111,35 @@ def _link(run: Run) -> Link:
 @require_safe
 @requires(Can.READ_RESULTS)
 def run_progress(request: HttpRequest, pk: int) -> HttpResponse:
-    """How far a run is; once it has ended, the page is loaded afresh."""
-    found = queries.run(pk)
+    """How far a run is, in one statement; once it has ended, the page is loaded afresh."""
+    found = queries.watched(pk)
     if found.status != RUNNING:
         return HttpResponseClientRefresh()
     return render(request, "evaluation/_run_progress.html", _progress(found))
 
 
 def _progress(run: Run) -> dict[str, object]:
-    running = run.status == RUNNING
+    running, now = run.status == RUNNING, queries.live_of(run)
     return {
         "run": run,
+        "job": run,
         "progress": queries.progress(run),
+        "live": now,
+        "failures_page": reverse("evaluation:run-failures", args=[run.pk]),
         "running": running,
-        "idle": running and not worker_lives(),
+        "idle": running and not now.worker_lives,
     }
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def run_failures(request: HttpRequest, pk: int) -> HttpResponse:
+    """Every call of a run that ended in an error, or those of one class (`?error=`), with what came back."""
+    found = queries.run(pk)
+    error = request.GET.get("error", "")
+    page = keyset(failed_calls(found.job, error), request, size=25, newest_first=True)
+    context = {"run": found, "page": page, "error": error, "simulated": queries.is_simulated(found)}
+    return render(request, "evaluation/failures.html", context)
 
 
 @require_POST

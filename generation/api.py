@@ -20,6 +20,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from generation import archive, benchmarks, exporters, importers, outcomes, queries, releases, services, tasks, uploads
+from generation.live import endpoint_now
 from generation.models import (
     VARIABLE,
     Batch,
@@ -270,6 +271,99 @@ class ProgressSerializer(serializers.Serializer[Any]):
     cost = serializers.DecimalField(max_digits=14, decimal_places=8, help_text="In the currency of the prices.")
 
 
+class LaneSerializer(serializers.Serializer[Any]):
+    """A worker at an endpoint: what it may have at once, and what it has in flight."""
+
+    worker = serializers.CharField()
+    job = serializers.CharField(help_text="`batch:7`, `run:3`.")
+    share = serializers.IntegerField()
+    flying = serializers.IntegerField()
+    started_at = serializers.DateTimeField()
+
+
+class EndpointNowSerializer(serializers.Serializer[Any]):
+    """An endpoint at this moment. `open`: the circuit breaker's pause; `waiting`: it asked to be left alone; `down`: given up.
+
+    `limit`: as many calls at once as it was found to bear; `others`: the share that other work has.
+    """
+
+    name = serializers.CharField()
+    state = serializers.CharField(help_text="working, idle, waiting, open or down.")
+    concurrency = serializers.IntegerField()
+    limit = serializers.IntegerField()
+    share = serializers.IntegerField()
+    others = serializers.IntegerField()
+    flying = serializers.IntegerField()
+    blocked_until = serializers.DateTimeField(allow_null=True)
+    down_since = serializers.DateTimeField(allow_null=True)
+    because = serializers.CharField(allow_blank=True)
+    detail = serializers.CharField(allow_blank=True)
+    lanes = LaneSerializer(many=True)
+
+
+class TotalsSerializer(serializers.Serializer[Any]):
+    """What calls came to. `calls` are HTTP attempts, `failed` those that ended in an error, `hits` what was paid for before."""
+
+    calls = serializers.IntegerField()
+    hits = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    tokens_in = serializers.IntegerField()
+    tokens_out = serializers.IntegerField()
+    tokens_cached = serializers.IntegerField()
+    tokens_reasoning = serializers.IntegerField()
+    cost = serializers.DecimalField(max_digits=18, decimal_places=8, help_text="In the currency of the prices.")
+
+
+class LiveSerializer(serializers.Serializer[Any]):
+    """A batch or a run at this moment. Null is unknown: nothing was measured yet, or nothing more will come."""
+
+    rate = serializers.FloatField(allow_null=True, help_text="Calls a minute over the last minutes.")
+    seconds_left = serializers.FloatField(source="left.total_seconds", allow_null=True, default=None)
+    projected = serializers.DecimalField(
+        max_digits=18, decimal_places=4, allow_null=True, help_text="The cost in the end, as it looks now."
+    )
+    error_counts = serializers.DictField(
+        child=serializers.IntegerField(), help_text="Error class: how many calls ended in it."
+    )
+    endpoints = EndpointNowSerializer(many=True)
+    worker_lives = serializers.BooleanField()
+
+
+class DaySerializer(TotalsSerializer):
+    """What the calls of an endpoint that began on a day (UTC) came to."""
+
+    day = serializers.DateField()
+
+
+class UsageSerializer(serializers.Serializer[Any]):
+    """An endpoint at this moment, what was asked of it in all, and by day."""
+
+    now = EndpointNowSerializer()
+    total = TotalsSerializer()
+    days = DaySerializer(many=True)
+
+
+class UsageQuery(serializers.Serializer[Any]):
+    """How far back."""
+
+    days = serializers.IntegerField(default=30, min_value=1, max_value=366, help_text="So many, up to today (UTC).")
+
+
+class EndpointUsage(GenericAPIView[Endpoint]):
+    """An endpoint at this moment, what was asked of it in all, and by day."""
+
+    can = Can.CONNECT
+    queryset = Endpoint.objects.all()
+    lookup_field = "name"
+
+    @extend_schema(parameters=[UsageQuery], responses=UsageSerializer)
+    def get(self, request: Request, name: str) -> Response:
+        endpoint = self.get_object()
+        whole, days = queries.usage(endpoint, days=asked(UsageQuery, request)["days"])
+        found: Any = {"now": endpoint_now(endpoint), "total": whole, "days": days}
+        return Response(UsageSerializer(found).data)
+
+
 class BatchSerializer(serializers.ModelSerializer[Any]):
     """One launch of a recipe over the records of a source."""
 
@@ -309,9 +403,11 @@ class WholeBatchSerializer(BatchSerializer):
     checks = serializers.ListField(child=serializers.CharField())
     roles = serializers.DictField(child=serializers.CharField(), help_text="Role of the recipe: endpoint.")
     progress = ProgressSerializer()
+    totals = TotalsSerializer()
+    live = LiveSerializer()
 
     class Meta(BatchSerializer.Meta):
-        fields = [*BatchSerializer.Meta.fields, "plan", "checks", "roles", "progress"]
+        fields = [*BatchSerializer.Meta.fields, "plan", "checks", "roles", "progress", "totals", "live"]
 
 
 def _known_benchmark(name: str) -> None:
@@ -518,6 +614,49 @@ class CallSerializer(serializers.ModelSerializer[Call]):
         ]
 
 
+class FailedCallSerializer(serializers.ModelSerializer[Call]):
+    """A call that ended in an error, with what came back. `subject` is the row it was made for (``draft:12``)."""
+
+    endpoint = serializers.CharField(source="endpoint.name")
+
+    class Meta:
+        model = Call
+        fields = [
+            "id",
+            "subject",
+            "endpoint",
+            "model",
+            "prompt",
+            "text",
+            "reasoning",
+            "attempt",
+            "error",
+            "detail",
+            "http_status",
+            "started_at",
+        ]
+
+
+class FailureQuery(serializers.Serializer[Any]):
+    """Which failures."""
+
+    error = serializers.CharField(required=False, max_length=64, help_text="An error class.")
+
+
+@extend_schema_view(get=extend_schema(parameters=[FailureQuery]))
+class BatchFailures(ListAPIView[Call]):
+    """The calls of a batch that ended in an error, newest first; what healed by trying again is among them."""
+
+    can = Can.PRODUCE
+    serializer_class = FailedCallSerializer
+    pagination_class = NewestFirst
+    queryset = Call.objects.none()
+
+    def get_queryset(self) -> QuerySet[Call]:
+        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
+        return queries.failed_calls(batch.job, **asked(FailureQuery, self.request))
+
+
 def _whole_batch(batch: Batch) -> dict[str, Any]:
     bound = BatchRole.objects.filter(batch=batch).order_by("pk").values_list("role", "endpoint__name")
     return {
@@ -526,11 +665,13 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
         "checks": batch.checks,
         "roles": dict(bound),
         "progress": queries.batch_progress(batch),
+        "totals": batch,
+        "live": queries.batch_live(batch),
     }
 
 
 def _batch_answer(pk: int, status: int = 200) -> Response:
-    batch = Batch.objects.select_related("source", "created_by").get(pk=pk)
+    batch = queries.watched_batches().get(pk=pk)
     return Response(WholeBatchSerializer(_whole_batch(batch)).data, status=status)
 
 

@@ -3,6 +3,7 @@
 Each of the functions here may be called twice: the second time changes nothing.
 """
 
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -23,6 +24,9 @@ class Job(models.Model):
     person did. `rests_until`: no lane is started before (an endpoint asked to be left alone). The totals are those of
     the job's lines in the ledger, kept in the transaction that writes a line: `calls` are HTTP attempts, `failed` those
     of them that ended in an error, `hits` replies that had been paid for before.
+
+    `since_at` and `then_at` are two moments, a minute or more apart, with what the totals had been: calls and hits since the
+    earlier one give the rate (`mark`).
     """
 
     class Status(models.TextChoices):
@@ -46,6 +50,12 @@ class Job(models.Model):
     tokens_cached = models.PositiveBigIntegerField(default=0)
     tokens_reasoning = models.PositiveBigIntegerField(default=0)
     cost = models.DecimalField(max_digits=18, decimal_places=8, default=0)
+    since_at = models.DateTimeField(null=True, blank=True)
+    since_calls = models.PositiveIntegerField(default=0)
+    since_hits = models.PositiveIntegerField(default=0)
+    then_at = models.DateTimeField(null=True, blank=True)
+    then_calls = models.PositiveIntegerField(default=0)
+    then_hits = models.PositiveIntegerField(default=0)
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -142,6 +152,22 @@ def set_budget(kind: type[J], pk: int, *, money: Decimal | None, calls: int | No
 def rest(kind: type[J], pk: int, until: Any) -> None:
     """Start no lane of a job before `until`: an endpoint asked to be left alone for long."""
     kind._default_manager.filter(pk=pk).update(rests_until=until)
+
+
+MARK = timedelta(minutes=1)  # between the moments by which the rate is told
+IDLE = timedelta(minutes=3)  # without a mark: nobody worked, and the rate of what comes is no rate over the gap
+
+
+def mark(kind: type[J], pk: int, now: datetime) -> None:
+    """Remember what the totals are now, where that was last done a `MARK` ago; after `IDLE` the rate begins anew."""
+    jobs = kind._default_manager.filter(pk=pk)
+    then: dict[str, Any] = {"then_at": now, "then_calls": F("calls"), "then_hits": F("hits")}
+    begun = Q(then_at__gt=now - IDLE)
+    earlier = {"since_at": F("then_at"), "since_calls": F("then_calls"), "since_hits": F("then_hits")}
+    if not jobs.filter(begun).exists():
+        jobs.update(**then, since_at=now, since_calls=F("calls"), since_hits=F("hits"))
+    else:
+        jobs.filter(begun, then_at__lte=now - MARK).update(**then, **earlier)
 
 
 def settle(job: Job, *, is_open: bool) -> None:

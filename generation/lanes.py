@@ -7,6 +7,8 @@ together when their job does. What several rows want written at the same moment 
 
 import asyncio
 import logging
+import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -113,7 +115,8 @@ def _committed(wanted: Sequence[tuple[Callable[[list[Any]], list[Any]], Any]]) -
 @transaction.atomic
 def _in_one(wanted: Sequence[tuple[Callable[[list[Any]], list[Any]], Any]]) -> list[Any]:
     outcomes: list[Any] = [None] * len(wanted)
-    for work in dict.fromkeys(work for work, _item in wanted):
+    # The ledger first: so all transactions lock jobs and days before whatever the services lock, and none waits in a circle.
+    for work in sorted(dict.fromkeys(work for work, _item in wanted), key=lambda work: work is _each):
         places = [place for place, (each, _item) in enumerate(wanted) if each == work]
         for place, outcome in zip(places, work([wanted[place][1] for place in places]), strict=True):
             outcomes[place] = outcome
@@ -172,6 +175,7 @@ class AtWork:
         self._begun: set[int] = set()
         loop = asyncio.get_running_loop()
         self._ends_at = loop.time() + settings.MHB_LANE_SECONDS
+        self._mark_at = loop.time()
         self._clock = loop.time
         self._news = asyncio.Event()
         self.gateway = Gateway(on_news=self._news.set)
@@ -273,6 +277,9 @@ class AtWork:
             return
         for pk, each in said.items():
             self._hear(self.gate(self.endpoints[pk]), pk, each, seen[pk])
+        if self._clock() >= self._mark_at:
+            self._mark_at = self._clock() + jobs.MARK.total_seconds() / 4
+            await sync_to_async(patiently)(jobs.mark, type(self.job), self.job.pk, timezone.now())
         if self._clock() > self._ends_at + DRAIN:
             self.stop(LaneOver())
 
@@ -415,7 +422,9 @@ def _open(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     if not lanes_wanted(job):
         return None
     EndpointState.objects.bulk_create((EndpointState(endpoint=each) for each in endpoints), ignore_conflicts=True)
-    return Lane.objects.create(job=job.job, until=now + lease(), started_at=now)
+    jobs.mark(type(job), job.pk, now)
+    worker = f"{socket.gethostname()}:{os.getpid()}"[:200]
+    return Lane.objects.create(job=job.job, worker=worker, until=now + lease(), started_at=now)
 
 
 def _close(lane: Lane) -> None:
@@ -462,7 +471,9 @@ def _exchange(job: Job, lane: Lane, seen: Mapping[int, _Seen], now: datetime) ->
         if lane.pk not in {each.pk for each in lanes}:
             return None
         said = {state.endpoint_id: _agree(state, seen[state.endpoint_id], lane, lanes, now) for state in states}
-        holds = {str(pk): [seen[pk].wish, max(each.hold, seen[pk].flying)] for pk, each in said.items()}
+        holds = {
+            str(pk): [seen[pk].wish, max(each.hold, seen[pk].flying), seen[pk].flying] for pk, each in said.items()
+        }
         Lane.objects.filter(pk=lane.pk).update(until=now + lease(), holds=holds)
     running = type(job)._default_manager.filter(pk=job.pk, status=Job.Status.RUNNING).exists()
     return said if running else None

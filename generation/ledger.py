@@ -6,9 +6,10 @@ Each function takes what several rows want at the same moment, so that one trans
 import base64
 import copy
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +18,7 @@ from django.db.models import F, QuerySet, Sum
 from generation.jobs import Job
 from generation.llm.gateway import Paid
 from generation.llm.types import Attempt, Reply, Usage, image_of
-from generation.models import Call, Endpoint, Lane, ProviderBatch, ProviderLine, SentImage
+from generation.models import Call, Endpoint, EndpointDay, JobError, Lane, ProviderBatch, ProviderLine, SentImage
 
 DIGEST = "sha256:"  # begins what stands for an image in `sent`
 KNOWN = 5  # of the replies paid for under one identity, so many are looked at: a broken one is none
@@ -34,7 +35,9 @@ class Line:
 
 
 def write(job: Job, lines: Sequence[Line], *, lane: int | None = None) -> list[Call]:
-    """Write attempts and hits into the ledger, and count them in the job's totals; the caller's transaction holds both.
+    """Write attempts and hits into the ledger, and count them in the totals of the job and of the endpoints' days.
+
+    The caller's transaction holds all of it.
 
     What `lane` had reserved for these attempts is not in flight any more. An endpoint that answers as a simulator is marked
     so, whatever it was called when it was made.
@@ -42,16 +45,10 @@ def write(job: Job, lines: Sequence[Line], *, lane: int | None = None) -> list[C
     keep_images(line.attempt.sent for line in lines)
     calls = Call.objects.bulk_create([_call(job.job, line) for line in lines])
     attempts = [call for call in calls if call.hit_of_id is None]
-    type(job)._default_manager.filter(pk=job.pk).update(
-        calls=F("calls") + len(attempts),
-        hits=F("hits") + len(calls) - len(attempts),
-        failed=F("failed") + sum(bool(call.error) for call in attempts),
-        tokens_in=F("tokens_in") + sum(call.tokens_in for call in attempts),
-        tokens_out=F("tokens_out") + sum(call.tokens_out for call in attempts),
-        tokens_cached=F("tokens_cached") + sum(call.tokens_cached for call in attempts),
-        tokens_reasoning=F("tokens_reasoning") + sum(call.tokens_reasoning for call in attempts),
-        cost=F("cost") + sum((Decimal(call.cost) for call in attempts), Decimal(0)),
-    )
+    # The job first, then what it shares with others, in an order: two that write at once wait for one another once.
+    type(job)._default_manager.filter(pk=job.pk).update(**_added(calls))
+    _count_errors(job.job, attempts)
+    _count_days(calls)
     if lane is not None and attempts:
         Lane.objects.filter(pk=lane).update(flying=F("flying") - len(attempts))
     unknown = [line.endpoint for line, call in zip(lines, calls, strict=True) if call.simulated]
@@ -60,6 +57,41 @@ def write(job: Job, lines: Sequence[Line], *, lane: int | None = None) -> list[C
             Endpoint.objects.filter(pk=endpoint.pk).update(simulated=True)
             endpoint.simulated = True
     return calls
+
+
+SUMS = ("tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning")
+
+
+def _added(calls: Sequence[Call]) -> dict[str, Any]:
+    """What these lines add to the totals of a job or of an endpoint's day; a hit costs nothing."""
+    attempts = [call for call in calls if call.hit_of_id is None]
+    adds: dict[str, Any] = {
+        "calls": len(attempts),
+        "hits": len(calls) - len(attempts),
+        "failed": sum(bool(call.error) for call in attempts),
+        **{name: sum(getattr(call, name) for call in attempts) for name in SUMS},
+        "cost": sum((Decimal(call.cost) for call in attempts), Decimal(0)),
+    }
+    return {name: F(name) + value for name, value in adds.items() if value}
+
+
+def _count_errors(job: str, attempts: Sequence[Call]) -> None:
+    for error, n in sorted(Counter(call.error for call in attempts if call.error).items()):
+        known = JobError.objects.filter(job=job, error=error)
+        if not known.update(calls=F("calls") + n):
+            JobError.objects.bulk_create([JobError(job=job, error=error)], ignore_conflicts=True)
+            known.update(calls=F("calls") + n)
+
+
+def _count_days(calls: Sequence[Call]) -> None:
+    by_day: dict[tuple[int, date], list[Call]] = {}
+    for call in calls:
+        by_day.setdefault((call.endpoint_id, call.started_at.astimezone(UTC).date()), []).append(call)
+    for (endpoint_id, day), lines in sorted(by_day.items(), key=lambda item: item[0]):
+        known, adds = EndpointDay.objects.filter(endpoint=endpoint_id, day=day), _added(lines)
+        if not known.update(**adds):
+            EndpointDay.objects.bulk_create([EndpointDay(endpoint_id=endpoint_id, day=day)], ignore_conflicts=True)
+            known.update(**adds)
 
 
 def _call(job: str, line: Line) -> Call:

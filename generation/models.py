@@ -182,11 +182,12 @@ class Lane(models.Model):
     """A worker's hold on a job, good until `until` and renewed every moment.
 
     `flying`: calls that it may have started and that are not in the ledger yet. `holds`: endpoint -> [what it wishes
-    for, what it may have at once]; the sum of what all living lanes hold of an endpoint never exceeds the endpoint's
-    concurrency.
+    for, what it may have at once, what it has in flight]; the sum of what all living lanes hold of an endpoint never
+    exceeds the endpoint's concurrency. `worker`: the process that works, ``host:pid``.
     """
 
     job = models.CharField(max_length=40, db_index=True)
+    worker = models.CharField(max_length=200, blank=True)
     until = models.DateTimeField()
     flying = models.PositiveIntegerField(default=0)
     holds = models.JSONField(default=dict)
@@ -230,6 +231,39 @@ class Call(models.Model):
             models.Index(fields=["job", "id"]),
             models.Index(fields=["subject", "id"]),
             models.Index(fields=["identity", "id"], name="call_identity", condition=Q(hit_of__isnull=True, error="")),
+            models.Index(fields=["job", "id"], name="call_failed", condition=~Q(error="")),
+        ]
+
+
+class JobError(models.Model):
+    """How often the calls of a job ended in an error of one class; kept in the transaction that writes the ledger."""
+
+    job = models.CharField(max_length=40)
+    error = models.CharField(max_length=64)
+    calls = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "error"], name="job_error_once")]
+
+
+class EndpointDay(models.Model):
+    """What the calls of an endpoint that began on one day (UTC) came to; kept in the transaction that writes the ledger."""
+
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="days")
+    day = models.DateField()
+    calls = models.PositiveIntegerField(default=0)
+    hits = models.PositiveIntegerField(default=0)
+    failed = models.PositiveIntegerField(default=0)
+    tokens_in = models.PositiveBigIntegerField(default=0)
+    tokens_out = models.PositiveBigIntegerField(default=0)
+    tokens_cached = models.PositiveBigIntegerField(default=0)
+    tokens_reasoning = models.PositiveBigIntegerField(default=0)
+    cost = models.DecimalField(max_digits=18, decimal_places=8, default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["endpoint", "day"], name="endpoint_day_once"),
+            models.CheckConstraint(condition=Q(failed__lte=F("calls")), name="endpoint_day_failed_are_calls"),
         ]
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,13 +11,16 @@ from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, 
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from generation import benchmarks, errors
+from generation import benchmarks, errors, live
 from generation.jobs import OVER
+from generation.live import Live, Progress
 from generation.models import (
     Batch,
+    BatchRole,
     Call,
     Draft,
     Endpoint,
+    EndpointDay,
     Finding,
     Import,
     Release,
@@ -123,54 +126,65 @@ def _with_rubrics(version: SampleVersion) -> dict[str, Any]:
     return {**version.content, "rubrics": list(rubrics)}
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a piece of work is. `total` counts every row of it."""
-
-    queued: int
-    running: int
-    done: int
-    dropped: int
-    failed: int
-    cost: Decimal
-    calls: int
-
-    @property
-    def total(self) -> int:
-        return self.queued + self.running + self.done + self.dropped + self.failed
-
-    @property
-    def open(self) -> int:
-        return self.queued + self.running
-
-    @property
-    def ended(self) -> int:
-        return self.done + self.dropped + self.failed
-
-    @property
-    def percent(self) -> int:
-        """Whole per cent, rounded down: 100 only when everything has ended."""
-        return 100 * self.ended // self.total if self.total else 0
-
-
-def progress(rows: QuerySet[Any], job: str) -> Progress:
-    """Counts of work rows by status, and what the job's calls came to: two queries however many rows there are."""
-    counts = dict(rows.order_by().values_list("status").annotate(n=Count("pk")))
-    spent = Call.objects.filter(job=job, hit_of__isnull=True).aggregate(cost=Sum("cost"), calls=Count("pk"))
-    return Progress(
-        queued=counts.get(Status.QUEUED, 0),
-        running=counts.get(Status.RUNNING, 0),
-        done=counts.get(Status.DONE, 0),
-        dropped=counts.get(Status.DROPPED, 0),
-        failed=counts.get(Status.FAILED, 0),
-        cost=spent["cost"] or Decimal(0),
-        calls=spent["calls"],
-    )
+def watched_batches() -> QuerySet[Batch]:
+    """Batches with all that `batch_progress` and `batch_live` need: one statement, however many drafts a batch has."""
+    drafts = Draft.objects.filter(batch=OuterRef("pk"))
+    asked = BatchRole.objects.filter(batch=OuterRef("pk"))
+    found = live.watched(Batch.objects.all(), {"drafts": drafts}, {"roles": live.endpoints_listed(asked)})
+    return found.select_related("source", "created_by")
 
 
 def batch_progress(batch: Batch) -> Progress:
-    """The progress of a batch over its drafts."""
-    return progress(Draft.objects.filter(batch=batch), batch.job)
+    """The progress of a batch over its drafts, as it is now unless it is a watched one."""
+    return live.progress(_watched(batch), "drafts")
+
+
+def batch_live(batch: Batch) -> Live:
+    """What goes on in a batch, as it is now unless it is a watched one."""
+    found = _watched(batch)
+    progress = live.progress(found, "drafts")
+    return live.live(found, ["roles"], ended=progress.ended, total=progress.total)
+
+
+def _watched(batch: Batch) -> Batch:
+    return batch if hasattr(batch, "lanes_listed") else watched_batches().get(pk=batch.pk)
+
+
+def failed_calls(job: str, error: str = "") -> QuerySet[Call]:
+    """The calls of a job that ended in an error (of one class), newest first, without what was sent."""
+    found = Call.objects.filter(~Q(error=""), job=job).select_related("endpoint").defer("sent").order_by("-pk")
+    return found.filter(error=error) if error else found
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What calls of an endpoint came to, on one day or (None) in all."""
+
+    day: date | None
+    calls: int
+    hits: int
+    failed: int
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+    tokens_reasoning: int
+    cost: Decimal
+
+
+USAGE = tuple(name for name in Usage.__slots__ if name != "day")
+
+
+def usage(endpoint: Endpoint, *, days: int) -> tuple[Usage, list[Usage]]:
+    """All that was asked of an endpoint, and each of the last `days` days (UTC) in order, empty ones too: two queries."""
+    kept = EndpointDay.objects.filter(endpoint=endpoint)
+    whole = kept.aggregate(**{f"sum_{name}": Sum(name) for name in USAGE})
+    today = timezone.now().astimezone(UTC).date()
+    first = today - timedelta(days=days - 1)
+    there = {row["day"]: row for row in kept.filter(day__gte=first).values("day", *USAGE)}
+    nothing: dict[str, Any] = {**dict.fromkeys(USAGE, 0), "cost": Decimal(0)}
+    dates = [first + timedelta(days=place) for place in range(days)]
+    total = {name: whole[f"sum_{name}"] or nothing[name] for name in USAGE}
+    return Usage(None, **total), [Usage(**{**nothing, "day": day, **there.get(day, {})}) for day in dates]
 
 
 def batches() -> QuerySet[Batch]:
@@ -440,4 +454,4 @@ def release(name: str, version: int | None = None) -> Release:
 
 def worker_lives() -> bool:
     """Whether some worker has given a sign of life lately."""
-    return WorkerBeat.objects.filter(seen_at__gte=timezone.now() - timedelta(seconds=20)).exists()
+    return WorkerBeat.objects.filter(seen_at__gte=timezone.now() - live.ALIVE).exists()

@@ -14,9 +14,22 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
-from generation import archive, benchmarks, exporters, forms, importers, outcomes, queries, services, tasks, uploads
+from generation import (
+    archive,
+    benchmarks,
+    charts,
+    exporters,
+    forms,
+    importers,
+    outcomes,
+    queries,
+    services,
+    tasks,
+    uploads,
+)
 from generation import releases as release_services
 from generation.errors import GenerationError, SourceExists
+from generation.live import endpoint_now
 from generation.models import (
     Batch,
     BatchRole,
@@ -37,6 +50,8 @@ from review.permissions import Can, require
 
 Status = Work.Status
 FAILURES_SHOWN = 20
+CALLS_SHOWN = 5  # of those that failed, with what came back
+DAYS_SHOWN = 30
 SAMPLES_SHOWN = 50
 
 
@@ -131,7 +146,17 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         services.change_endpoint(found, **form.cleaned_data)
         messages.success(request, _("Endpoint %(name)s was changed.") % {"name": found})
         return redirect("generation:endpoints")
-    context = {"endpoint": found, "called": called, "form": form, "key": forms.key_state(found)}
+    whole, days = queries.usage(found, days=DAYS_SHOWN)
+    context = {
+        "endpoint": found,
+        "called": called,
+        "form": form,
+        "key": forms.key_state(found),
+        "now": endpoint_now(found),
+        "whole": whole,
+        "chart": charts.days(days),
+        "days": [day for day in reversed(days) if day.calls or day.hits],
+    }
     return render(request, "generation/endpoint.html", context, status=422 if form.errors else 200)
 
 
@@ -202,6 +227,10 @@ def _with_defaults(asked: QueryDict) -> dict[str, str]:
     }
 
 
+def _watched(pk: int) -> Batch:
+    return get_object_or_404(queries.watched_batches(), pk=pk)
+
+
 def _batch(pk: int) -> Batch:
     return get_object_or_404(Batch.objects.select_related("source", "created_by"), pk=pk)
 
@@ -210,7 +239,7 @@ def _batch(pk: int) -> Batch:
 @requires(Can.PRODUCE)
 def batch(request: HttpRequest, pk: int) -> HttpResponse:
     """One batch: progress, what it came to by trap, what failed with the words of the models, what was dropped and made."""
-    found = _batch(pk)
+    found = _watched(pk)
     failed = list(queries.drafts(found, Status.FAILED).order_by("pk")[:FAILURES_SHOWN])
     calls = queries.calls_by_subject(f"draft:{draft.pk}" for draft in failed)
     counts = queries.composition(found)
@@ -223,6 +252,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "plans": queries.plan_against_reached(found),
         "checked": queries.checked(found),
         "failed": [(draft, calls[f"draft:{draft.pk}"]) for draft in failed],
+        "failures": queries.failed_calls(found.job)[:CALLS_SHOWN],
         "dropped": queries.drafts(found, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],
         "made": keyset(queries.samples(batch=found), request, size=SAMPLES_SHOWN, newest_first=True),
     }
@@ -232,17 +262,34 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @requires(Can.PRODUCE)
 def batch_progress(request: HttpRequest, pk: int) -> HttpResponse:
-    """How far a batch is; once it has ended, the page is loaded afresh."""
-    found = _batch(pk)
+    """How far a batch is, in one statement; once it has ended, the page is loaded afresh."""
+    found = _watched(pk)
     if found.status != Batch.Status.RUNNING:
         return HttpResponseClientRefresh()
     return render(request, "generation/_batch_progress.html", _progress(found))
 
 
 def _progress(batch: Batch) -> dict[str, object]:
-    running = batch.status == Batch.Status.RUNNING
-    progress = queries.batch_progress(batch)
-    return {"batch": batch, "progress": progress, "running": running, "idle": running and not queries.worker_lives()}
+    running, now = batch.status == Batch.Status.RUNNING, queries.batch_live(batch)
+    return {
+        "batch": batch,
+        "job": batch,
+        "progress": queries.batch_progress(batch),
+        "live": now,
+        "failures_page": reverse("generation:batch-failures", args=[batch.pk]),
+        "running": running,
+        "idle": running and not now.worker_lives,
+    }
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def batch_failures(request: HttpRequest, pk: int) -> HttpResponse:
+    """Every call of a batch that ended in an error, or those of one class (`?error=`), with what came back."""
+    found = _batch(pk)
+    error = request.GET.get("error", "")
+    page = keyset(queries.failed_calls(found.job, error), request, size=25, newest_first=True)
+    return render(request, "generation/failures.html", {"batch": found, "page": page, "error": error})
 
 
 @require_POST

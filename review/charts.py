@@ -84,7 +84,7 @@ class Bars:
 def days(rows: Sequence[Day], *, height: float = 200.0) -> Bars:
     """Two bars a day, the last day at the right."""
     bottom = height - 26
-    scale = _scale(max((max(row.reviews, row.closed) for row in rows), default=0), whole=True)
+    scale = scale_of(max((max(row.reviews, row.closed) for row in rows), default=0), whole=True)
     step = PLOT / max(len(rows), 1)
     bar = round(step * 0.38, 2)
 
@@ -132,7 +132,7 @@ def scatter(dots: Sequence[Dot], *, height: float = 260.0) -> Scatter:
     bottom = height - 40
     minutes = sorted(dot.minutes for dot in dots)
     most = minutes[ceil(0.95 * len(minutes)) - 1] if minutes else 0
-    x_scale, y_scale = _scale(max((dot.words for dot in dots), default=0), whole=True), _scale(most)
+    x_scale, y_scale = scale_of(max((dot.words for dot in dots), default=0), whole=True), scale_of(most)
 
     def x(words: float) -> float:
         return round(LEFT + PLOT * words / x_scale[-1], 2)
@@ -180,7 +180,7 @@ def drift(weeks: Sequence[Week], *, panel: float = 90.0) -> Drift:
     span = max((weeks[-1].monday - first).days, 7) if weeks else 7
     xs = [round(LEFT + 8 + (PLOT - 16) * (week.monday - first).days / span, 2) for week in weeks]
     minutes = [week.minutes for week in weeks]
-    top = _scale(max((value for value in minutes if value is not None), default=0))
+    top = scale_of(max((value for value in minutes if value is not None), default=0))
     second = TOP + panel + 44
     every = ceil(len(weeks) / 6)
     return Drift(
@@ -210,7 +210,7 @@ def _line(
     return Line(tuple(paths), dots, tuple(Tick(y(v), form.format(v)) for v in scale), top, top + tall)
 
 
-def _scale(most: float, *, whole: bool = False) -> list[float]:
+def scale_of(most: float, *, whole: bool = False) -> list[float]:
     """Up to six round steps from 0 to `most` or a little beyond; `whole`: nothing between whole numbers."""
     if most <= 0:
         return [0, 1]

@@ -1,5 +1,6 @@
 """The signs for states of work and of samples, facets in words, and amounts of money."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 from django import template
@@ -32,6 +33,19 @@ def sign(status: str) -> str:
 def money(amount: Decimal) -> str:
     """An amount in the currency of the endpoints' prices: two decimals, four where it is below 1."""
     return number_format(amount, 2 if amount >= 1 or not amount else 4)
+
+
+@register.filter
+def span(length: timedelta) -> str:
+    """A length of time in its two largest units: "2 d 4 h", "3 h 20 min", "12 min"; "< 1 min"."""
+    minutes = int(length.total_seconds() // 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return gettext("%(days)d d %(hours)d h") % {"days": days, "hours": hours}
+    if hours:
+        return gettext("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minutes}
+    return gettext("%(minutes)d min") % {"minutes": minutes} if minutes else gettext("< 1 min")
 
 
 @register.filter
