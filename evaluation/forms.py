@@ -13,6 +13,7 @@ from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
 from evaluation.protocol import FacetView
 from generation import queries as generation
+from generation.forms import SpendingForm
 from generation.models import Endpoint, Release
 
 
@@ -25,7 +26,7 @@ class ReleaseField(forms.ModelChoiceField[Release]):
         return f"{obj} ({samples}, {rubrics})"
 
 
-class LaunchForm(forms.Form):
+class LaunchForm(SpendingForm):
     """A run: which models are put to which release, and who judges."""
 
     release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
@@ -37,10 +38,17 @@ class LaunchForm(forms.Form):
     )
     judge = forms.ModelChoiceField(label=_("Judge"), queryset=Endpoint.objects.order_by("name"), to_field_name="name")
     judge_temperature = forms.FloatField(label=_("Temperature of the judge"), required=False, min_value=0, max_value=2)
+    judging = forms.ChoiceField(
+        label=_("The judge is asked"),
+        choices=Run.Judging.choices,
+        initial=Run.Judging.PER_RUBRIC,
+        help_text=_("One call per sample is cheaper; a judge that sees all criteria at once may decide otherwise."),
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["judge_temperature"].help_text = _temperature_help()
+        self.order_fields(["release", "endpoints", "judge", "judge_temperature", "judging"])
 
 
 def _temperature_help() -> str:
