@@ -21,8 +21,8 @@ from generation.api import (
     JOB_FIELDS,
     BudgetSerializer,
     ConfirmSerializer,
-    EstimateSerializer,
     JobSerializer,
+    LaunchEstimateSerializer,
     budget_sent,
     job_values,
 )
@@ -256,12 +256,12 @@ class EstimateRun(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(request=RunAskSerializer, responses=EstimateSerializer)
+    @extend_schema(request=RunAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Answer:
         body = sent(RunAskSerializer, request)
         release = generation_queries.release(body["release"])
         how = {"judging": body["judging"], "fresh": body["fresh"]}
-        return Answer(EstimateSerializer(estimates.of_run(release, body["endpoints"], body["judge"], **how)).data)
+        return Answer(LaunchEstimateSerializer(estimates.of_run(release, body["endpoints"], body["judge"], **how)).data)
 
 
 class RunDetail(APIView):

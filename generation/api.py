@@ -393,7 +393,7 @@ class LineSerializer(serializers.Serializer[Any]):
     measured = serializers.IntegerField()
 
 
-class EstimateSerializer(serializers.Serializer[Any]):
+class LaunchEstimateSerializer(serializers.Serializer[Any]):
     """What a launch would come to, line by line, and the budget that is proposed for each batch or run of it."""
 
     calls = serializers.IntegerField()
@@ -461,7 +461,7 @@ def _estimated(body: dict[str, Any]) -> Response:
     names = ("benchmark", "source", "roles", "limit", "checks")
     plan = benchmarks.plan_of(body["benchmark"], body.get("plan", ""))
     found = estimates.of_batch(prompts=prompts, plan=plan, **{name: body[name] for name in names})
-    return Response(EstimateSerializer(found).data)
+    return Response(LaunchEstimateSerializer(found).data)
 
 
 def _asked_for(body: dict[str, Any], actor: User) -> dict[str, Any]:
@@ -677,7 +677,7 @@ class EstimateBatch(APIView):
 
     can = Can.PRODUCE
 
-    @extend_schema(request=BatchAskSerializer, responses=EstimateSerializer)
+    @extend_schema(request=BatchAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Response:
         return _estimated(sent(BatchAskSerializer, request))
 
@@ -849,7 +849,7 @@ class EstimateComparison(APIView):
 
     can = Can.PRODUCE
 
-    @extend_schema(request=CompareAskSerializer, responses=EstimateSerializer)
+    @extend_schema(request=CompareAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Response:
         return _estimated(sent(CompareAskSerializer, request))
 

@@ -234,10 +234,9 @@ def test_the_whole_loop(
     wanted = {"release": "spring", "endpoints": ["sim-careful", "sim-reckless"], "judge": "sim-judge"}
     assert ok(admin.post(reverse("api:run-estimate"), wanted))["calls"] > 0
     assert admin.post(reverse("api:runs"), wanted).status_code == 400
-    wanted |= {"confirmed": True}
     assert researcher.post(reverse("api:runs"), wanted).status_code == 403
     with django_capture_on_commit_callbacks(execute=True):
-        run = ok(admin.post(reverse("api:runs"), wanted), 202)
+        run = ok(admin.post(reverse("api:runs"), {**wanted, "confirmed": True}), 202)
     assert woken.pop() == ("work_on_run", run["id"])
     assert run["progress"]["responses"]["queued"] == 2 * RECORDS
     evaluation.work_on_run(run["id"])

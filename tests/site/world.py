@@ -232,9 +232,8 @@ class World:
             case = services._make_version(row, batch, sample(40 + (arm == "B"))).case
             review.withdraw(case.pk, actor=self["adela"], reason="Only compared.")
         self.comparison_id, self.compared_record_id = pair.pk, record.pk
-        for arm in pair.batches.filter(arm="B"):
-            pause(Batch, arm.pk, because="KeyMissing", detail="The variable is not set. Variable: OWN_KEY.")
-            self.paused_batch_id = arm.pk
+        self.paused_batch_id = pair.batches.get(arm="B").pk
+        pause(Batch, self.paused_batch_id, because="KeyMissing", detail="Variable: OWN_KEY.")
 
     def _past(self) -> None:
         """Two approved, one rejected that came back, one withdrawn; over three weeks."""
