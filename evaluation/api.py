@@ -14,10 +14,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
-from evaluation import queries, reports, services, tasks
+from evaluation import estimates, queries, reports, services, tasks
 from evaluation.models import Judgment, Response, Run
 from generation import queries as generation_queries
-from generation.api import FailedCallSerializer, FailureQuery, LiveSerializer, TotalsSerializer
+from generation.api import (
+    JOB_FIELDS,
+    BudgetSerializer,
+    ConfirmSerializer,
+    FailedCallSerializer,
+    FailureQuery,
+    JobSerializer,
+    LaunchEstimateSerializer,
+    LiveSerializer,
+    TotalsSerializer,
+    budget_sent,
+    job_values,
+)
 from generation.models import Call, Endpoint, ProviderBatch
 from generation.tasks import wake
 from generation.work import Work
@@ -67,6 +79,7 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "endpoints",
             "judge",
             "judge_temperature",
+            "judging",
             "transport",
             "status",
             "created_by",
@@ -101,8 +114,8 @@ class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
         ]
 
 
-class WholeRunSerializer(RunSerializer):
-    """A run with its progress. `simulated`: a simulated model had a part in its numbers."""
+class WholeRunSerializer(JobSerializer, RunSerializer):
+    """A run with its budget and its progress. `simulated`: a simulated model had a part in its numbers."""
 
     simulated = serializers.BooleanField()
     progress = RunProgressSerializer()
@@ -111,11 +124,19 @@ class WholeRunSerializer(RunSerializer):
     live = LiveSerializer()
 
     class Meta(RunSerializer.Meta):
-        fields = [*RunSerializer.Meta.fields, "simulated", "progress", "provider_batches", "totals", "live"]
+        fields = [
+            *RunSerializer.Meta.fields,
+            "simulated",
+            *JOB_FIELDS,
+            "progress",
+            "provider_batches",
+            "totals",
+            "live",
+        ]
 
 
-class EvaluateSerializer(serializers.Serializer[Any]):
-    """A run to be launched."""
+class RunAskSerializer(serializers.Serializer[Any]):
+    """What a run is to be."""
 
     release = serializers.RegexField(
         r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for its latest version, or NAME@VERSION."
@@ -130,6 +151,12 @@ class EvaluateSerializer(serializers.Serializer[Any]):
         default=Run.Transport.LIVE,
         help_text="batch: in the providers' batches where an endpoint offers them, at a lower price and within a day each.",
     )
+    judging = serializers.ChoiceField(choices=Run.Judging.choices, default=Run.Judging.PER_RUBRIC)
+    fresh = serializers.BooleanField(default=False, help_text="Ask anew what has been paid for already.")
+
+
+class EvaluateSerializer(ConfirmSerializer, RunAskSerializer):
+    """A run to be launched, with a budget or `confirmed`."""
 
 
 class RowSerializer(serializers.Serializer[Any]):
@@ -244,9 +271,10 @@ class JudgmentQuery(serializers.Serializer[Any]):
 
 def _run_answer(run: Run, status: int = 200) -> Answer:
     run = queries.watched(run.pk)
-    fields = ["id", "release", "judge", "endpoints", "judge_temperature", "transport", "status", "created_by"]
+    fields = [name for name in RunSerializer.Meta.fields if name != "release_version"]
     whole = {
-        **{name: getattr(run, name) for name in [*fields, "created_at", "finished_at"]},
+        **{name: getattr(run, name) for name in fields},
+        **job_values(run),
         "simulated": queries.is_simulated(run),
         "progress": queries.progress(run),
         "provider_batches": queries.provider_batches_of(run),
@@ -268,16 +296,23 @@ class Runs(ListAPIView[Run]):
     def post(self, request: Request) -> Answer:
         """Put models to a release and let a judge decide each rubric; workers take it."""
         body = sent(EvaluateSerializer, request)
-        run = services.launch_run(
-            generation_queries.release(body["release"]),
-            body["endpoints"],
-            body["judge"],
-            judge_temperature=body["judge_temperature"],
-            transport=body["transport"],
-            actor=person(request),
-        )
+        asked_for = (generation_queries.release(body.pop("release")), body.pop("endpoints"), body.pop("judge"))
+        run = services.launch_run(*asked_for, **body, actor=person(request))
         transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))
         return _run_answer(run, 202)
+
+
+class EstimateRun(APIView):
+    """What a run would come to, before anything is asked: calls, tokens and money, with the basis of each line."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=RunAskSerializer, responses=LaunchEstimateSerializer)
+    def post(self, request: Request) -> Answer:
+        body = sent(RunAskSerializer, request)
+        release = generation_queries.release(body["release"])
+        how = {"judging": body["judging"], "fresh": body["fresh"]}
+        return Answer(LaunchEstimateSerializer(estimates.of_run(release, body["endpoints"], body["judge"], **how)).data)
 
 
 class RunDetail(APIView):
@@ -312,6 +347,40 @@ class CancelRun(APIView):
     @extend_schema(request=None, responses=WholeRunSerializer)
     def post(self, request: Request, pk: int) -> Answer:
         return _run_answer(services.cancel_run(queries.run(pk).pk))
+
+
+class PauseRun(APIView):
+    """Start no further call of it; what is in flight is kept. One that is over: 409."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=None, responses=WholeRunSerializer)
+    def post(self, request: Request, pk: int) -> Answer:
+        return _run_answer(services.pause_run(queries.run(pk).pk))
+
+
+class ResumeRun(APIView):
+    """Go on with it, its endpoints included. One that is over, or whose budget is spent: 409."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=None, responses={202: WholeRunSerializer})
+    def post(self, request: Request, pk: int) -> Answer:
+        services.resume_run(queries.run(pk).pk)
+        transaction.on_commit(partial(wake, tasks.work_on_run, pk))
+        return _run_answer(queries.run(pk), 202)
+
+
+class RunBudget(APIView):
+    """Give it another budget; one that had paused for want of it goes on. A cancelled one: 409."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=BudgetSerializer, responses={202: WholeRunSerializer})
+    def post(self, request: Request, pk: int) -> Answer:
+        services.set_run_budget(pk, **budget_sent(request, queries.run(pk)))
+        transaction.on_commit(partial(wake, tasks.work_on_run, pk))
+        return _run_answer(queries.run(pk), 202)
 
 
 class RetryRun(APIView):

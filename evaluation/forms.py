@@ -13,6 +13,7 @@ from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
 from evaluation.protocol import FacetView
 from generation import queries as generation
+from generation.forms import SpendingForm
 from generation.models import Endpoint, Release
 
 
@@ -25,7 +26,7 @@ class ReleaseField(forms.ModelChoiceField[Release]):
         return f"{obj} ({samples}, {rubrics})"
 
 
-class LaunchForm(forms.Form):
+class LaunchForm(SpendingForm):
     """A run: which models are put to which release, and who judges."""
 
     release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
@@ -40,10 +41,17 @@ class LaunchForm(forms.Form):
     transport = forms.ChoiceField(
         label=_("How models are asked"), choices=Run.Transport.choices, initial=Run.Transport.LIVE, required=False
     )
+    judging = forms.ChoiceField(
+        label=_("The judge is asked"),
+        choices=Run.Judging.choices,
+        initial=Run.Judging.PER_RUBRIC,
+        help_text=_("One call per sample is cheaper; a judge that sees all criteria at once may decide otherwise."),
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["judge_temperature"].help_text = _temperature_help()
+        self.order_fields(["release", "endpoints", "judge", "judge_temperature", "judging", "transport"])
 
     def clean_transport(self) -> str:
         """One by one, unless said otherwise."""

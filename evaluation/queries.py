@@ -41,6 +41,11 @@ def sample_value(row: ReleasedSample) -> Sample:
     return Sample(row.key, row.task, row.exported["content"])
 
 
+def endpoints_of(run: Run) -> QuerySet[Endpoint]:
+    """The judge of a run and the endpoints that it puts to the test."""
+    return Endpoint.objects.filter(Q(pk=run.judge_id) | Q(runs=run)).distinct()
+
+
 def language_of(row: ReleasedSample) -> str:
     """The language of a released sample (ISO 639-1), '' where it is unknown: models are expected to answer in it."""
     return row.version.case.language

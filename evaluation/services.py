@@ -10,7 +10,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from evaluation import benchmarks, errors, queries
@@ -324,7 +324,7 @@ def pause_run(run_id: int) -> Run:
 def resume_run(run_id: int) -> Run:
     """Go on with a paused run, its endpoints included. Raises JobOver, BudgetTooSmall."""
     run = jobs.resume(Run, run_id)
-    lanes.open_again(Endpoint.objects.filter(Q(pk=run.judge_id) | Q(runs=run)))
+    lanes.open_again(queries.endpoints_of(run))
     return run
 
 

@@ -13,12 +13,16 @@ from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
-from evaluation import benchmarks, forms, queries, reports, services, tasks
+from evaluation import benchmarks, estimates, forms, queries, reports, services, tasks
+from evaluation.errors import EvaluationError
 from evaluation.figures import Link, figures
 from evaluation.labels import verdict_label, verdict_state
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Judgment, Run
 from evaluation.queries import Report
+from generation import queries as generation
+from generation.forms import BudgetForm
+from generation.jobs import advice
 from generation.models import Endpoint, Release
 from generation.paging import keyset
 from generation.queries import failed_calls
@@ -48,23 +52,35 @@ def _simulated(run: Run) -> bool:
 
 @requires(Can.MEASURE)
 def run_new(request: HttpRequest) -> HttpResponse:
-    """Launch a run."""
+    """Launch a run: first what it is to be, then what it may cost."""
     if request.method == "POST":
         form = forms.LaunchForm(request.POST)
     else:
         form = forms.LaunchForm(initial={"release": request.GET.get("release") or Release.objects.first()})
     if form.is_valid():
         data = form.cleaned_data
-        made = services.launch_run(
-            data["release"],
-            list(data["endpoints"]),
-            data["judge"],
-            judge_temperature=data["judge_temperature"],
-            transport=data["transport"],
-            actor=person(request),
-        )
-        transaction.on_commit(partial(wake, tasks.work_on_run, made.pk))
-        return redirect("evaluation:run", made.pk)
+        asked = data["release"], list(data["endpoints"]), data["judge"]
+        how = {"judging": data["judging"], "fresh": data["fresh"]}
+        try:
+            if "confirmed" not in request.POST:
+                estimate = estimates.of_run(*asked, **how)
+                budget = BudgetForm.proposed(estimate, data)
+                context = {"estimate": estimate, "carried": form.carried, "form": budget, "release": data["release"]}
+                return render(request, "evaluation/run_estimate.html", context)
+            made = services.launch_run(
+                *asked,
+                **how,
+                judge_temperature=data["judge_temperature"],
+                transport=data["transport"],
+                budget_money=data["budget_money"],
+                budget_calls=data["budget_calls"],
+                actor=person(request),
+            )
+        except EvaluationError as error:
+            form.add_error(None, str(error))
+        else:
+            transaction.on_commit(partial(wake, tasks.work_on_run, made.pk))
+            return redirect("evaluation:run", made.pk)
     context = {
         "form": form,
         "has_releases": Release.objects.exists(),
@@ -82,6 +98,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     sort = request.GET.get("sort", "")
     context = {
         **_progress(found),
+        "advice": advice(found),
+        "behind": generation.behind_the_pause(found, queries.endpoints_of(found)),
+        "budget": BudgetForm.of(found),
         "report": report,
         "rule": _(report.rate.rule),
         "rate": _(report.rate.label),
@@ -142,12 +161,49 @@ def run_failures(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "evaluation/failures.html", context)
 
 
-@require_POST
 @requires(Can.MEASURE)
 def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take nothing further of it."""
-    services.cancel_run(queries.run(pk).pk)
+    """Take nothing further of it; it cannot be taken back, so the page asks first."""
+    found = queries.run(pk)
+    if request.method != "POST":
+        return render(request, "evaluation/run_cancel.html", {"run": found, **_progress(found)})
+    services.cancel_run(found.pk)
     messages.success(request, _("The run was cancelled. What was said and judged stays."))
+    return redirect("evaluation:run", pk)
+
+
+@require_POST
+@requires(Can.MEASURE)
+def run_pause(request: HttpRequest, pk: int) -> HttpResponse:
+    """Start no further call of it."""
+    services.pause_run(queries.run(pk).pk)
+    messages.success(request, _("It is paused. What was under way is brought to its end and kept."))
+    return redirect("evaluation:run", pk)
+
+
+@require_POST
+@requires(Can.MEASURE)
+def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
+    """Go on with it."""
+    services.resume_run(queries.run(pk).pk)
+    transaction.on_commit(partial(wake, tasks.work_on_run, pk))
+    messages.success(request, _("It goes on."))
+    return redirect("evaluation:run", pk)
+
+
+@require_POST
+@requires(Can.MEASURE)
+def run_budget(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give it another budget; one that had paused for want of it goes on."""
+    found = queries.run(pk)
+    form = BudgetForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, form.said)
+        return redirect("evaluation:run", pk)
+    data = form.cleaned_data
+    services.set_run_budget(found.pk, money=data["budget_money"], calls=data["budget_calls"])
+    transaction.on_commit(partial(wake, tasks.work_on_run, pk))
+    messages.success(request, _("The budget was changed."))
     return redirect("evaluation:run", pk)
 
 

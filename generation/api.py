@@ -1,6 +1,7 @@
 """The API of generation: sources in, batches and samples, releases out. Thin edges over services and queries."""
 
 from dataclasses import asdict
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from generation import archive, benchmarks, exporters, importers, outcomes, queries, releases, services, tasks, uploads
+from generation import (
+    archive,
+    benchmarks,
+    estimates,
+    exporters,
+    importers,
+    outcomes,
+    queries,
+    releases,
+    services,
+    tasks,
+    uploads,
+)
+from generation.jobs import MOST_CALLS, Job, advice
 from generation.live import endpoint_now
 from generation.models import (
     VARIABLE,
@@ -199,6 +213,8 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
             "price_in",
             "price_out",
             "concurrency",
+            "rpm",
+            "tpm",
             "timeout",
             "batches",
             "batch_discount",
@@ -396,8 +412,97 @@ class CountedBatchSerializer(BatchSerializer):
         fields = [*BatchSerializer.Meta.fields, "drafts_count", "ended_count", "failed_count"]
 
 
-class WholeBatchSerializer(BatchSerializer):
-    """A batch with its models, its plan (scaled to it), its checks and its progress."""
+class JobSerializer(serializers.Serializer[Any]):
+    """What may be spent on a batch or run, and, where it is paused, why and what to do about it.
+
+    `paused_because` is empty where a person did it.
+    """
+
+    budget_money = serializers.DecimalField(max_digits=14, decimal_places=4, allow_null=True)
+    budget_calls = serializers.IntegerField(allow_null=True)
+    fresh = serializers.BooleanField()
+    paused_because = serializers.CharField(allow_blank=True)
+    paused_detail = serializers.CharField(allow_blank=True)
+    advice = serializers.CharField(allow_blank=True)
+
+
+JOB_FIELDS = ("budget_money", "budget_calls", "fresh", "paused_because", "paused_detail", "advice")
+
+
+def job_values(job: Job) -> dict[str, Any]:
+    """The values of `JobSerializer`."""
+    return {**{name: getattr(job, name) for name in JOB_FIELDS if name != "advice"}, "advice": advice(job)}
+
+
+class BudgetSerializer(serializers.Serializer[Any]):
+    """A budget; what is left out stays as it is, null is no limit."""
+
+    budget_money = serializers.DecimalField(
+        max_digits=14, decimal_places=4, min_value=Decimal(0), allow_null=True, required=False
+    )
+    budget_calls = serializers.IntegerField(min_value=0, max_value=MOST_CALLS, allow_null=True, required=False)
+
+
+def budget_sent(request: Request, job: Job) -> dict[str, Any]:
+    """The budget that a job is to have, as the services take it. Raises DRF's ValidationError."""
+    body = sent(BudgetSerializer, request)
+    if not body:
+        raise serializers.ValidationError(_("Give budget_money, budget_calls, or both."))
+    return {
+        "money": body.get("budget_money", job.budget_money),
+        "calls": body.get("budget_calls", job.budget_calls),
+    }
+
+
+class ConfirmSerializer(BudgetSerializer):
+    """What makes a request a launch: a budget, or `confirmed`, which says that there shall be none."""
+
+    fresh = serializers.BooleanField(default=False, help_text="Ask anew what has been paid for already.")
+    confirmed = serializers.BooleanField(default=False, help_text="Without any budget: there is no limit.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        confirmed = attrs.pop("confirmed")
+        attrs = {"budget_money": None, "budget_calls": None, **attrs}
+        if attrs["budget_money"] is None and attrs["budget_calls"] is None and not confirmed:
+            raise serializers.ValidationError(
+                {"confirmed": _("Give budget_money or budget_calls, or confirm that there is no limit.")}
+            )
+        return attrs
+
+
+class LineSerializer(serializers.Serializer[Any]):
+    """What one endpoint would be asked under one prompt.
+
+    `cached`: the share that was found paid for already, null where that was not looked up. `measured`: the earlier calls that
+    the means are of; 0: the tokens are assumed.
+    """
+
+    role = serializers.CharField()
+    endpoint = serializers.CharField()
+    prompt = serializers.CharField()
+    requests = serializers.IntegerField()
+    cached = serializers.FloatField(allow_null=True)
+    calls = serializers.IntegerField()
+    tokens_in = serializers.IntegerField()
+    tokens_out = serializers.IntegerField()
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
+    measured = serializers.IntegerField()
+
+
+class LaunchEstimateSerializer(serializers.Serializer[Any]):
+    """What a launch would come to, line by line, and the budget that is proposed for each batch or run of it."""
+
+    calls = serializers.IntegerField()
+    tokens_in = serializers.IntegerField()
+    tokens_out = serializers.IntegerField()
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8)
+    budget_money = serializers.DecimalField(max_digits=24, decimal_places=2, allow_null=True)
+    budget_calls = serializers.IntegerField()
+    lines = LineSerializer(many=True)
+
+
+class WholeBatchSerializer(JobSerializer, BatchSerializer):
+    """A batch with its models, its plan (scaled to it), its checks, its budget and its progress."""
 
     plan = serializers.DictField(help_text="name, targets by task and subtype, clusters by task and cluster.")
     checks = serializers.ListField(child=serializers.CharField())
@@ -407,7 +512,7 @@ class WholeBatchSerializer(BatchSerializer):
     live = LiveSerializer()
 
     class Meta(BatchSerializer.Meta):
-        fields = [*BatchSerializer.Meta.fields, "plan", "checks", "roles", "progress", "totals", "live"]
+        fields = [*BatchSerializer.Meta.fields, "plan", "checks", "roles", *JOB_FIELDS, "progress", "totals", "live"]
 
 
 def _known_benchmark(name: str) -> None:
@@ -417,8 +522,8 @@ def _known_benchmark(name: str) -> None:
         )
 
 
-class LaunchSerializer(serializers.Serializer[Any]):
-    """A batch to be launched. Every role of the recipe needs an endpoint, unless it has another's by default.
+class BatchAskSerializer(serializers.Serializer[Any]):
+    """What a batch is to be. Every role of the recipe needs an endpoint, unless it has another's by default.
 
     `plan`: a plan's name ("" the usual one, "none" for none), or targets by trap code. `checks`: null for all there are.
     """
@@ -434,10 +539,27 @@ class LaunchSerializer(serializers.Serializer[Any]):
     checks = serializers.ListField(child=serializers.CharField(max_length=40), allow_null=True, default=None)
 
 
-class CompareSerializer(LaunchSerializer):
-    """A comparison to be launched: the same records with the sets of prompts `prompts` and `compare`."""
+class LaunchSerializer(ConfirmSerializer, BatchAskSerializer):
+    """A batch to be launched, with a budget or `confirmed`."""
+
+
+class CompareAskSerializer(BatchAskSerializer):
+    """What a comparison is to be: the same records with the sets of prompts `prompts` and `compare`."""
 
     compare = serializers.CharField(max_length=64, allow_blank=True)
+
+
+class CompareSerializer(ConfirmSerializer, CompareAskSerializer):
+    """A comparison to be launched, with a budget that each of its batches has, or `confirmed`."""
+
+
+def _estimated(body: dict[str, Any]) -> Response:
+    """What a launch would come to."""
+    prompts = [body["prompts"], *([body["compare"]] if "compare" in body else [])]
+    names = ("benchmark", "source", "roles", "limit", "checks")
+    plan = benchmarks.plan_of(body["benchmark"], body.get("plan", ""))
+    found = estimates.of_batch(prompts=prompts, plan=plan, **{name: body[name] for name in names})
+    return Response(LaunchEstimateSerializer(found).data)
 
 
 def _asked_for(body: dict[str, Any], actor: User) -> dict[str, Any]:
@@ -446,6 +568,7 @@ def _asked_for(body: dict[str, Any], actor: User) -> dict[str, Any]:
         plan=benchmarks.plan_of(body["benchmark"], body.pop("plan", "")),
         prompts=body.pop("prompts"),
         checks=body.pop("checks"),
+        **{name: body.pop(name) for name in ("budget_money", "budget_calls", "fresh")},
     )
     return {**body, "setting": setting, "actor": actor}
 
@@ -661,6 +784,7 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
     bound = BatchRole.objects.filter(batch=batch).order_by("pk").values_list("role", "endpoint__name")
     return {
         **{name: getattr(batch, name) for name in BatchSerializer.Meta.fields},
+        **job_values(batch),
         "plan": batch.plan,
         "checks": batch.checks,
         "roles": dict(bound),
@@ -691,6 +815,16 @@ class Batches(ListAPIView[Batch]):
         return _batch_answer(batch.pk, 202)
 
 
+class EstimateBatch(APIView):
+    """What a batch would come to, before anything is asked: calls, tokens and money, with the basis of each line."""
+
+    can = Can.PRODUCE
+
+    @extend_schema(request=BatchAskSerializer, responses=LaunchEstimateSerializer)
+    def post(self, request: Request) -> Response:
+        return _estimated(sent(BatchAskSerializer, request))
+
+
 class BatchDetail(GenericAPIView[Batch]):
     """One batch with its progress."""
 
@@ -711,6 +845,43 @@ class CancelBatch(GenericAPIView[Batch]):
     @extend_schema(request=None, responses=WholeBatchSerializer)
     def post(self, request: Request, pk: int) -> Response:
         return _batch_answer(services.cancel_batch(self.get_object().pk).pk)
+
+
+class PauseBatch(GenericAPIView[Batch]):
+    """Start no further call of it; what is in flight is kept. One that is over: 409."""
+
+    can = Can.PRODUCE
+    queryset = Batch.objects.all()
+
+    @extend_schema(request=None, responses=WholeBatchSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        return _batch_answer(services.pause_batch(self.get_object().pk).pk)
+
+
+class ResumeBatch(GenericAPIView[Batch]):
+    """Go on with it, its endpoints included. One that is over, or whose budget is spent: 409."""
+
+    can = Can.PRODUCE
+    queryset = Batch.objects.all()
+
+    @extend_schema(request=None, responses={202: WholeBatchSerializer})
+    def post(self, request: Request, pk: int) -> Response:
+        services.resume_batch(self.get_object().pk)
+        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+        return _batch_answer(pk, 202)
+
+
+class BatchBudget(GenericAPIView[Batch]):
+    """Give it another budget; one that had paused for want of it goes on. A cancelled one: 409."""
+
+    can = Can.PRODUCE
+    queryset = Batch.objects.all()
+
+    @extend_schema(request=BudgetSerializer, responses={202: WholeBatchSerializer})
+    def post(self, request: Request, pk: int) -> Response:
+        services.set_batch_budget(pk, **budget_sent(request, self.get_object()))
+        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+        return _batch_answer(pk, 202)
 
 
 class RetryBatch(GenericAPIView[Batch]):
@@ -814,6 +985,16 @@ class Comparisons(ListAPIView[Comparison]):
         for pk in made.batches.order_by("arm").values_list("pk", flat=True):
             transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
         return Response(_compared(made.pk), status=202)
+
+
+class EstimateComparison(APIView):
+    """What a comparison would come to, both batches together, before anything is asked."""
+
+    can = Can.PRODUCE
+
+    @extend_schema(request=CompareAskSerializer, responses=LaunchEstimateSerializer)
+    def post(self, request: Request) -> Response:
+        return _estimated(sent(CompareAskSerializer, request))
 
 
 class ComparisonDetail(GenericAPIView[Comparison]):

@@ -3,9 +3,10 @@
 import json
 import sys
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
-from decimal import Decimal
+from dataclasses import asdict
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -13,7 +14,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from generation import queries
 from generation.errors import GenerationError
-from generation.jobs import Job
+from generation.estimates import Estimate
+from generation.jobs import MOST_CALLS, Job
 from review.errors import ReviewError
 
 POLL = 0.3  # seconds
@@ -70,11 +72,48 @@ def _readable(value: Any) -> str:
     return str(value)
 
 
+def amount(text: str) -> Decimal:
+    """A number as an option of a command gives it. Raises ArgumentTypeError."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ArgumentTypeError(f"{text!r} is no number") from None
+    if not (value.is_finite() and 0 <= value < 10**10):
+        raise ArgumentTypeError(f"{text!r} is no amount")
+    return value
+
+
+def count(text: str) -> int:
+    """A number of calls likewise. Raises ArgumentTypeError."""
+    if not (text.isdecimal() and len(text) < 19 and int(text) <= MOST_CALLS):
+        raise ArgumentTypeError(f"{text!r} is no number of calls")
+    return int(text)
+
+
 def add_budget(parser: ArgumentParser) -> None:
     """The options of a command that launches a job."""
-    parser.add_argument("--budget", type=Decimal, metavar="MONEY", help="start no call once so much is spent")
-    parser.add_argument("--budget-calls", type=int, metavar="N", help="make no more than N calls")
+    parser.add_argument("--budget", type=amount, metavar="MONEY", help="start no call once so much is spent")
+    parser.add_argument("--budget-calls", type=count, metavar="N", help="make no more than N calls")
+    parser.add_argument("--yes", action="store_true", help="launch it without a budget")
     parser.add_argument("--fresh", action="store_true", help="ask anew what has been paid for already")
+
+
+def unconfirmed(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The estimate as the result of a launch that was neither given a budget nor told --yes; None where it may go on."""
+    if options["yes"] or options["budget"] is not None or options["budget_calls"] is not None:
+        return None
+    step.stderr.write("Nothing was launched. Give --budget or --budget-calls, or --yes for no limit.")
+    return {
+        "calls": estimate.calls,
+        "tokens_in": estimate.tokens_in,
+        "tokens_out": estimate.tokens_out,
+        "cost": estimate.cost,
+        "budget": estimate.budget_money,
+        "budget_calls": estimate.budget_calls,
+        "lines": [asdict(line) for line in estimate.lines],
+        "assumed": "{} tokens in and {} out a call where nothing was measured".format(*estimate.tokens_assumed),
+        "failed": 1,
+    }
 
 
 def paused(job: Job) -> int:

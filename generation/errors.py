@@ -45,6 +45,12 @@ class UnknownRelease(GenerationError):
     status = 404
 
 
+class UnknownBatch(GenerationError):
+    """There is no batch of this number."""
+
+    status = 404
+
+
 class UnknownComparison(GenerationError):
     """There is no comparison of this number."""
 

@@ -3,15 +3,18 @@
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from generation import benchmarks, importers, queries, services
 from generation.errors import WrongPlan
+from generation.estimates import Estimate
+from generation.jobs import MOST_CALLS, Job
 from generation.models import VARIABLE, Draft, Endpoint, Sample, Source
 from generation.recipe import TrapPlan
 
@@ -66,6 +69,8 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "price_in",
             "price_out",
             "concurrency",
+            "rpm",
+            "tpm",
             "timeout",
             "batches",
         ]
@@ -77,6 +82,8 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "price_in": _("Price in"),
             "price_out": _("Price out"),
             "concurrency": _("Concurrency"),
+            "rpm": _("Requests a minute"),
+            "tpm": _("Tokens a minute"),
             "timeout": _("Time-out (s)"),
             "batches": _("Offers batches"),
         }
@@ -89,6 +96,8 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "price_out": _("Per million completion tokens."),
             "concurrency": _("Requests at the same time."),
             "batches": _("It speaks the batch protocol (files and batches): cheaper, and answered within a day."),
+            "rpm": _("Empty: no limit."),
+            "tpm": _("Prompt and completion together. Empty: no limit."),
         }
 
     def __init__(self, *args: Any, called: bool = False, **kwargs: Any) -> None:
@@ -117,10 +126,71 @@ class ChoiceOfWork(forms.Form):
     source = forms.ModelChoiceField(label=_("Source"), queryset=Source.objects.order_by("name"), to_field_name="name")
 
 
+class BudgetForm(forms.Form):
+    """What the calls of a job may cost, and how many there may be."""
+
+    budget_money = forms.DecimalField(
+        label=_("Budget: money"),
+        required=False,
+        min_value=0,
+        max_digits=14,
+        decimal_places=4,
+        help_text=_("In the currency of the prices. No call is started once so much is spent. Empty: no limit."),
+    )
+    budget_calls = forms.IntegerField(
+        label=_("Budget: calls"),
+        required=False,
+        min_value=0,
+        max_value=MOST_CALLS,
+        help_text=_("Retries and repairs count. Empty: no limit."),
+    )
+
+    @property
+    def said(self) -> str:
+        """What is wrong with it, in one line."""
+        return " ".join(f"{self[name].label}: {' '.join(map(str, wrong))}" for name, wrong in self.errors.items())
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """The budget of a job, to be changed."""
+        return cls(initial={"budget_money": job.budget_money, "budget_calls": job.budget_calls})
+
+    @classmethod
+    def proposed(cls, estimate: Estimate, typed: Mapping[str, Any]) -> Self:
+        """The budget that goes with an estimate: what was typed, else what is proposed."""
+        given = {name: typed.get(name) for name in ("budget_money", "budget_calls")}
+        if given == {"budget_money": None, "budget_calls": None}:
+            given = {"budget_money": estimate.budget_money, "budget_calls": estimate.budget_calls}
+        return cls(initial=given)
+
+
+class SpendingForm(BudgetForm):
+    """The part of a launch form that is about money. A launch is confirmed on a page that shows what it will come to."""
+
+    fresh = forms.BooleanField(
+        label=_("Ask anew what has been paid for already"),
+        required=False,
+        help_text=_("Otherwise a question that the same model has answered is not asked again."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("budget_money", "budget_calls"):
+            self.fields[name].help_text = _("Where both are empty, the estimate on the next page proposes a budget.")
+
+    @property
+    def carried(self) -> list[tuple[str, str]]:
+        """What was sent besides the budget, for the page of the estimate to send again."""
+        if not isinstance(self.data, QueryDict):
+            return []
+        wanted = [name for name in self.fields if name not in BudgetForm.base_fields]
+        return [(name, value) for name in wanted for value in self.data.getlist(name)]
+
+
 PLAN_BYTES = 100_000
 
 
-class LaunchForm(forms.Form):
+class LaunchForm(SpendingForm):
     """The endpoint for each role of a recipe, how many records, and how the samples are to be made."""
 
     limit = forms.IntegerField(
@@ -134,6 +204,7 @@ class LaunchForm(forms.Form):
         required=False,
         help_text=_('JSON, for example {"A1": 30, "C": 20}. It takes the place of the plan above.'),
     )
+    plan_text = forms.CharField(required=False, max_length=PLAN_BYTES, widget=forms.HiddenInput)  # the file, once read
     prompts = forms.ChoiceField(label=_("Prompts"), required=False)
     compare = forms.ChoiceField(
         label=_("Compare with"), required=False, help_text=_("A second batch over the same records with other prompts.")
@@ -147,7 +218,7 @@ class LaunchForm(forms.Form):
 
     def __init__(self, *args: Any, benchmark: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._benchmark = benchmark
+        self._benchmark, self._file_text = benchmark, ""
         recipe = benchmarks.recipe(benchmark)
         for role in recipe.roles:
             self.fields[f"role-{role.name}"] = forms.ModelChoiceField(
@@ -168,7 +239,9 @@ class LaunchForm(forms.Form):
         self._offer("compare", [("", _("nothing")), *against], some=len(sets) > 1)
         self._offer("skip", checks, some=bool(checks))
         roles = [f"role-{role.name}" for role in recipe.roles]
-        self.order_fields([*roles, "limit", "plan", "plan_file", "prompts", "compare", "skip"])
+        self.order_fields(
+            [*roles, "limit", "plan", "plan_file", "prompts", "compare", "skip", *SpendingForm.base_fields]
+        )
 
     def _offer(self, name: str, choices: list[Any], *, some: bool) -> None:
         if some:
@@ -184,11 +257,29 @@ class LaunchForm(forms.Form):
         try:
             if file.size > PLAN_BYTES:
                 raise ValueError
-            return benchmarks.plan_of(self._benchmark, json.load(file))
+            self._file_text = file.read().decode("utf-8-sig")
+        except ValueError as mistake:
+            raise ValidationError(_("This file is no JSON.")) from mistake
+        return self._read_plan(self._file_text)
+
+    def clean_plan_text(self) -> TrapPlan | None:
+        """The plan of the file that came before the estimate. Raises ValidationError where it was changed on its way."""
+        text = self.cleaned_data["plan_text"]
+        return self._read_plan(text) if text else None
+
+    def _read_plan(self, text: str) -> TrapPlan | None:
+        try:
+            return benchmarks.plan_of(self._benchmark, json.loads(text))
         except WrongPlan as mistake:
             raise ValidationError(str(mistake)) from mistake
         except (ValueError, RecursionError) as mistake:
             raise ValidationError(_("This file is no JSON.")) from mistake
+
+    @property
+    def carried(self) -> list[tuple[str, str]]:
+        """What was sent besides the budget; of a plan in a file, its text."""
+        found = [(name, value) for name, value in super().carried if name != "plan_text" or not self._file_text]
+        return [*found, ("plan_text", self._file_text)] if self._file_text else found
 
     @property
     def roles(self) -> Mapping[str, Endpoint]:
@@ -202,9 +293,10 @@ class LaunchForm(forms.Form):
     def setting(self) -> services.Setting:
         """How the batch is to be made, of a valid form."""
         data = self.cleaned_data
-        plan = data["plan_file"] or benchmarks.plan(self._benchmark, data.get("plan", ""))
+        plan = data["plan_file"] or data["plan_text"] or benchmarks.plan(self._benchmark, data.get("plan", ""))
         checks = [name for name in benchmarks.check_names(self._benchmark) if name not in data.get("skip", ())]
-        return services.Setting(plan=plan, prompts=data.get("prompts", ""), checks=checks)
+        spending = {name: data[name] for name in SpendingForm.base_fields}
+        return services.Setting(plan=plan, prompts=data.get("prompts", ""), checks=checks, **spending)
 
     @property
     def compared_with(self) -> str | None:

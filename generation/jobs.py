@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 from django.db import models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from generation import errors
 
 BUDGET_SPENT = "BudgetSpent"
+MOST_CALLS = 2**31 - 1  # that the column of a budget can hold
 
 
 class Job(models.Model):
@@ -74,6 +76,19 @@ class Job(models.Model):
     def budget_spent(self) -> bool:
         """Whether no further call may be started."""
         return self.money_spent or (self.budget_calls is not None and self.calls >= self.budget_calls)
+
+
+def advice(job: Job) -> str:
+    """What is to be done about a paused job, in a sentence; "" where it is not paused."""
+    if job.status != Job.Status.PAUSED:
+        return ""
+    if job.budget_spent:
+        return gettext("Raise the budget: then it can go on.")
+    if job.paused_because == "KeyMissing":
+        return gettext("Set the variable where the site and its workers are started, start them anew, and resume.")
+    if job.paused_because == "EndpointDown":
+        return gettext("See to the endpoint; once it answers again, resume.")
+    return gettext("Resume it, and it goes on where it stopped.")
 
 
 def job_constraints(prefix: str) -> list[models.BaseConstraint]:

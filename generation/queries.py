@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from generation import benchmarks, errors, live
-from generation.jobs import OVER
+from generation.jobs import OVER, Job
 from generation.live import Live, Progress
 from generation.models import (
     Batch,
@@ -59,6 +59,41 @@ def endpoint(name: str) -> Endpoint:
 def endpoints() -> QuerySet[Endpoint]:
     """All endpoints by name."""
     return Endpoint.objects.order_by("name")
+
+
+def bound(benchmark: str, roles: Mapping[str, Endpoint]) -> dict[str, Endpoint]:
+    """An endpoint for every role of the recipe, in its order; a role without one of its own has that of its default.
+
+    Raises RolesUnbound.
+    """
+    recipe = benchmarks.recipe(benchmark)
+    given = {role.name: roles.get(role.name) or roles.get(role.default) for role in recipe.roles}
+    missing = [name for name, endpoint in given.items() if endpoint is None]
+    if missing:
+        raise errors.RolesUnbound(", ".join(missing))
+    return {name: endpoint for name, endpoint in given.items() if endpoint is not None}
+
+
+def behind_the_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:
+    """Those of its `endpoints` because of which a job has paused by itself; one query, and none for a job that has not."""
+    if job.paused_because == "EndpointDown":
+        return list(endpoints.filter(state__down_since__isnull=False).distinct())
+    if job.paused_because == "KeyMissing":
+        return [one for one in endpoints.distinct() if one.key_env and one.key_env in job.paused_detail]
+    return []
+
+
+def batch(pk: int) -> Batch:
+    """Raises UnknownBatch."""
+    found = Batch.objects.select_related("source", "created_by").filter(pk=pk).first()
+    if found is None:
+        raise errors.UnknownBatch(str(pk))
+    return found
+
+
+def endpoints_of(batch: Batch) -> QuerySet[Endpoint]:
+    """The endpoints that play a role in a batch."""
+    return Endpoint.objects.filter(pk__in=batch.roles.values("endpoint"))
 
 
 def has_answered(endpoint: Endpoint) -> bool:

@@ -70,20 +70,36 @@ class Models(Protocol):
         """A reply of the given shape; a wrong one is shown its error and asked again. Raises BrokenReply at last."""
 
 
+def _always(draft: Draft) -> bool:  # noqa: ARG001
+    return True
+
+
+def _nothing(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a recipe: one draft to none, one or many. Drafts that it does not apply to pass it by."""
+    """One step of a recipe: one draft to none, one or many. Drafts that it does not apply to pass it by.
+
+    `asks`: (role, label of the prompt) for each question that it puts to a model, before there is any `data`: what a launch is
+    estimated by. `applies` is asked then too.
+    """
 
     name: str
     run: Callable[[Draft, Models], Awaitable[Sequence[Draft]]]
-    applies: Callable[[Draft], bool] = lambda draft: True  # noqa: ARG005
+    applies: Callable[[Draft], bool] = _always
+    asks: Callable[[Draft], Sequence[tuple[str, str]]] = _nothing
 
 
 def each(
-    run: Callable[[Draft, Models], Awaitable[Sequence[Draft]]], *, applies: Callable[[Draft], bool] | None = None
+    run: Callable[[Draft, Models], Awaitable[Sequence[Draft]]],
+    *,
+    applies: Callable[[Draft], bool] = _always,
+    asks: Callable[[Draft], Sequence[tuple[str, str]]] = _nothing,
 ) -> Step:
     """Make a step of an async function of one draft, under the function's own name."""
-    return Step(run.__name__, run) if applies is None else Step(run.__name__, run, applies)
+    return Step(run.__name__, run, applies, asks)
 
 
 @dataclass(frozen=True, slots=True)

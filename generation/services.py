@@ -221,7 +221,7 @@ def launch_batch(
         WrongPlan, UnknownPrompts, UnknownCheck: the setting does not fit the recipe.
     """
     chosen = _choose_records(benchmark, source, limit)
-    batch = _new_batch(benchmark, source, _bound(benchmark, roles), setting, actor)
+    batch = _new_batch(benchmark, source, queries.bound(benchmark, roles), setting, actor)
     _queue_drafts(batch, chosen, setting.plan)
     return batch
 
@@ -243,7 +243,7 @@ def launch_comparison(
     """
     if prompts[0] == prompts[1]:
         raise errors.SamePrompts
-    bound = _bound(benchmark, roles)
+    bound = queries.bound(benchmark, roles)
     chosen = _choose_records(benchmark, source, limit)
     comparison = Comparison.objects.create(
         benchmark=benchmark, source=source, created_by=actor, created_at=timezone.now()
@@ -252,16 +252,6 @@ def launch_comparison(
         batch = _new_batch(benchmark, source, bound, replace(setting, prompts=name), actor, comparison, arm)
         _queue_drafts(batch, chosen, setting.plan)
     return comparison
-
-
-def _bound(benchmark: str, roles: Mapping[str, Endpoint]) -> dict[str, Endpoint]:
-    """An endpoint for every role of the recipe, in its order; a role without one of its own has that of its default."""
-    recipe = benchmarks.recipe(benchmark)
-    given = {role.name: roles.get(role.name) or roles.get(role.default) for role in recipe.roles}
-    missing = [name for name, endpoint in given.items() if endpoint is None]
-    if missing:
-        raise errors.RolesUnbound(", ".join(missing))
-    return {name: endpoint for name, endpoint in given.items() if endpoint is not None}
 
 
 def _choose_records(benchmark: str, source: Source, limit: int | None) -> list[tuple[int, str]]:
@@ -445,7 +435,7 @@ def _drop(row: Draft, reason: str) -> None:
 
 def _make_version(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
     now = timezone.now()
-    simulated = Endpoint.objects.filter(pk__in=batch.roles.values("endpoint"), simulated=True).exists()
+    simulated = queries.endpoints_of(batch).filter(simulated=True).exists()
     sample = row.sample or Sample.objects.create(
         benchmark=batch.benchmark, task=made.task, batch=batch, record_id=row.record_id, created_at=now
     )
@@ -492,7 +482,7 @@ def pause_batch(batch_id: int) -> Batch:
 def resume_batch(batch_id: int) -> Batch:
     """Go on with a paused batch, its endpoints included. Raises JobOver, BudgetTooSmall."""
     batch = jobs.resume(Batch, batch_id)
-    lanes.open_again(Endpoint.objects.filter(pk__in=batch.roles.values("endpoint")))
+    lanes.open_again(queries.endpoints_of(batch))
     return batch
 
 

@@ -18,6 +18,7 @@ from generation import (
     archive,
     benchmarks,
     charts,
+    estimates,
     exporters,
     forms,
     importers,
@@ -29,6 +30,8 @@ from generation import (
 )
 from generation import releases as release_services
 from generation.errors import GenerationError, SourceExists
+from generation.estimates import Estimate
+from generation.jobs import advice
 from generation.live import endpoint_now
 from generation.models import (
     Batch,
@@ -174,7 +177,7 @@ def batches(request: HttpRequest) -> HttpResponse:
 
 @requires(Can.PRODUCE)
 def batch_new(request: HttpRequest) -> HttpResponse:
-    """Launch a batch: first what of, then which endpoint plays which role."""
+    """Launch a batch: first what of, then which endpoint plays which role, then what it may cost."""
     asked = request.POST if request.method == "POST" else request.GET
     chosen = forms.ChoiceOfWork(_with_defaults(asked))
     if not chosen.is_valid():
@@ -192,13 +195,24 @@ def batch_new(request: HttpRequest) -> HttpResponse:
             "setting": form.setting,
             "actor": person(request),
         }
+        sets = (form.setting.prompts, *([] if form.compared_with is None else [form.compared_with]))
         try:
+            if "confirmed" not in request.POST:
+                estimate = estimates.of_batch(
+                    benchmark=benchmark,
+                    source=source,
+                    roles=form.roles,
+                    limit=form.cleaned_data["limit"],
+                    prompts=sets,
+                    checks=form.setting.checks,
+                    plan=form.setting.plan,
+                )
+                return _estimated(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
             if form.compared_with is None:
                 made = [services.launch_batch(**asked_for)]
                 there = reverse("generation:batch", args=[made[0].pk])
             else:
-                prompts = (form.setting.prompts, form.compared_with)
-                comparison = services.launch_comparison(prompts=prompts, **asked_for)
+                comparison = services.launch_comparison(prompts=(sets[0], sets[1]), **asked_for)
                 made = list(comparison.batches.order_by("arm"))
                 there = reverse("generation:comparison", args=[comparison.pk])
         except GenerationError as error:
@@ -216,6 +230,18 @@ def batch_new(request: HttpRequest) -> HttpResponse:
         "has_endpoints": queries.endpoints().exists(),
     }
     return render(request, "generation/batch_new.html", context, status=422 if form.errors else 200)
+
+
+def _estimated(
+    request: HttpRequest, estimate: Estimate, form: forms.LaunchForm, chosen: list[tuple[str, str]]
+) -> HttpResponse:
+    """The page between form and launch: what it would come to, with a budget to be confirmed."""
+    context = {
+        "estimate": estimate,
+        "carried": [*chosen, *form.carried],
+        "form": forms.BudgetForm.proposed(estimate, form.cleaned_data),
+    }
+    return render(request, "generation/batch_estimate.html", context)
 
 
 def _with_defaults(asked: QueryDict) -> dict[str, str]:
@@ -245,6 +271,9 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
     counts = queries.composition(found)
     context = {
         **_progress(found),
+        "advice": advice(found),
+        "behind": queries.behind_the_pause(found, queries.endpoints_of(found)),
+        "budget": forms.BudgetForm.of(found),
         "roles": BatchRole.objects.filter(batch=found).select_related("endpoint").order_by("pk"),
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
         "counts": counts,
@@ -292,12 +321,49 @@ def batch_failures(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "generation/failures.html", {"batch": found, "page": page, "error": error})
 
 
-@require_POST
 @requires(Can.PRODUCE)
 def batch_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    """Take no further draft of it."""
-    services.cancel_batch(_batch(pk).pk)
+    """Take no further draft of it; it cannot be taken back, so the page asks first."""
+    found = _batch(pk)
+    if request.method != "POST":
+        return render(request, "generation/batch_cancel.html", {"batch": found, **_progress(found)})
+    services.cancel_batch(found.pk)
     messages.success(request, _("The batch was cancelled. What it made stays."))
+    return redirect("generation:batch", pk)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def batch_pause(request: HttpRequest, pk: int) -> HttpResponse:
+    """Start no further call of it."""
+    services.pause_batch(_batch(pk).pk)
+    messages.success(request, _("It is paused. What was under way is brought to its end and kept."))
+    return redirect("generation:batch", pk)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def batch_resume(request: HttpRequest, pk: int) -> HttpResponse:
+    """Go on with it."""
+    services.resume_batch(_batch(pk).pk)
+    transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+    messages.success(request, _("It goes on."))
+    return redirect("generation:batch", pk)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def batch_budget(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give it another budget; one that had paused for want of it goes on."""
+    found = _batch(pk)
+    form = forms.BudgetForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, form.said)
+        return redirect("generation:batch", pk)
+    data = form.cleaned_data
+    services.set_batch_budget(found.pk, money=data["budget_money"], calls=data["budget_calls"])
+    transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+    messages.success(request, _("The budget was changed."))
     return redirect("generation:batch", pk)
 
 

@@ -157,7 +157,13 @@ def test_the_whole_loop(
     assert len(everything_in(admin, "records", "own")) == RECORDS
 
     # Generate
-    asked = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
+    wanted_of = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
+    estimate = ok(admin.post(reverse("api:batch-estimate"), wanted_of))
+    assert (estimate["calls"], [line["role"] for line in estimate["lines"]]) == (RECORDS, ["generator"])
+    assert admin.post(reverse("api:batches"), wanted_of).status_code == 400, (
+        "neither a budget nor a word that none is wanted"
+    )
+    asked = {**wanted_of, "budget_calls": 100}
     with django_capture_on_commit_callbacks(execute=True):
         batch = ok(admin.post(reverse("api:batches"), asked), 202)
     assert woken.pop() == ("work_on_batch", batch["id"])
@@ -226,9 +232,11 @@ def test_the_whole_loop(
 
     # Evaluate and report
     wanted = {"release": "spring", "endpoints": ["sim-careful", "sim-reckless"], "judge": "sim-judge"}
+    assert ok(admin.post(reverse("api:run-estimate"), wanted))["calls"] > 0
+    assert admin.post(reverse("api:runs"), wanted).status_code == 400
     assert researcher.post(reverse("api:runs"), wanted).status_code == 403
     with django_capture_on_commit_callbacks(execute=True):
-        run = ok(admin.post(reverse("api:runs"), wanted), 202)
+        run = ok(admin.post(reverse("api:runs"), {**wanted, "confirmed": True}), 202)
     assert woken.pop() == ("work_on_run", run["id"])
     assert run["progress"]["responses"]["queued"] == 2 * RECORDS
     evaluation.work_on_run(run["id"])

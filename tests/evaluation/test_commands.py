@@ -22,7 +22,7 @@ def release(tmp_path: Path, models: str, ana: User, bo: User) -> Release:
 
 
 def test_evaluate_and_report(manage: Manage, release: Release) -> None:
-    run = manage.json("evaluate", "--release", "own", *TARGETS, "--judge", "sim-judge", "--wait")
+    run = manage.json("evaluate", "--yes", "--release", "own", *TARGETS, "--judge", "sim-judge", "--wait")
     assert (run["release"], run["responses"], run["responses_done"], run["responses_failed"]) == ("own v1", 4, 4, 0)
     assert run["judgments"] == run["judged"] == 2 * release.rubrics_count
     assert (run["unjudged"], run["simulated"], run["failed"]) == (0, True, 0)
@@ -40,13 +40,15 @@ def test_evaluate_and_report(manage: Manage, release: Release) -> None:
 
 
 def test_without_wait_the_work_is_left_to_workers(manage: Manage, release: Release) -> None:
-    run = manage.json("evaluate", "--release", "own@1", *TARGETS, "--judge", "sim-judge")
+    run = manage.json("evaluate", "--yes", "--release", "own@1", *TARGETS, "--judge", "sim-judge")
     assert (run["responses"], run["responses_done"], run["calls"]) == (4, 0, 0)
     assert services.sweep() == [run["run"]]
 
 
 def test_the_temperature_of_the_judge(manage: Manage, release: Release) -> None:
-    run = manage.json("evaluate", "--release", "own", *TARGETS, "--judge", "sim-judge", "--judge-temperature", "0.2")
+    run = manage.json(
+        "evaluate", "--yes", "--release", "own", *TARGETS, "--judge", "sim-judge", "--judge-temperature", "0.2"
+    )
     assert Run.objects.get(pk=run["run"]).judge_temperature == 0.2
 
 
@@ -56,7 +58,16 @@ def test_a_run_that_measured_nothing_is_a_failure(manage: Manage, models: str, b
     for model in ("sim-judge", "sim-careful"):
         endpoint(models, f"{model}+500" if model == broken else model, name=model)
     code, out, err = manage(
-        "evaluate", "--release", "bare", "--endpoint", "sim-careful", "--judge", "sim-judge", "--wait", "--json"
+        "evaluate",
+        "--release",
+        "bare",
+        "--endpoint",
+        "sim-careful",
+        "--judge",
+        "sim-judge",
+        "--yes",
+        "--wait",
+        "--json",
     )
     said = json.loads(out)
     assert (code, said["failed"], said["judged"], said["unjudged"]) == (1, 1, 0, 1)

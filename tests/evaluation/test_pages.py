@@ -176,7 +176,7 @@ def test_a_run_is_launched_with_the_published_temperature(
     url = reverse("evaluation:run-new")
     assert "0.5" in text_of(admin.get(url))
     assert f'<option value="{release.pk}" selected>' in text_of(admin.get(url, {"release": release.pk}))
-    data = {"release": release.pk, "judge": "judge"}
+    data = {"release": release.pk, "judge": "judge", "judging": "per-rubric", "confirmed": "1"}
     refused = admin.post(url, data)
     assert refused.status_code == 422
     assert "endpoints" in refused.context["form"].errors

@@ -38,7 +38,7 @@ def test_the_loop_of_a_maker(manage: Manage, tmp_path: Path, models: str, physic
         "source": "own", "file": "own.jsonl", "layout": "jsonl", "rows": 5, "added": 3, "known": 1, "refused": 1, "failed": 0,
     }  # fmt: skip
     batch = manage.json(
-        "generate", "--benchmark", "mhb", "--source", "own", "--generator", "maker", "--limit", 2, "--wait"
+        "generate", "--benchmark", "mhb", "--source", "own", "--generator", "maker", "--limit", 2, "--yes", "--wait"
     )
     assert (batch["drafts"], batch["done"], batch["failed"], batch["open"], batch["calls"]) == (2, 2, 0, 0, 2)
     assert float(batch["cost"]) > 0
@@ -133,7 +133,7 @@ def test_failed_drafts_are_a_failure_with_all_its_reasons(manage: Manage, tmp_pa
     endpoint(models, "sim-generator+refusal", name="refuser")
     imported(conversations_file(tmp_path / "own.jsonl", 2))
     code, out, err = manage(
-        "generate", "--benchmark", "mhb", "--source", "own", "--generator", "refuser", "--wait", "--json"
+        "generate", "--benchmark", "mhb", "--source", "own", "--generator", "refuser", "--yes", "--wait", "--json"
     )
     assert code == 1
     assert "Traceback" not in err
@@ -145,7 +145,7 @@ def test_failed_drafts_are_a_failure_with_all_its_reasons(manage: Manage, tmp_pa
 def test_without_wait_the_work_is_left_to_workers(manage: Manage, tmp_path: Path, models: str) -> None:
     endpoint(models)
     imported(conversations_file(tmp_path / "own.jsonl", 2))
-    batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator")
+    batch = manage.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator")
     assert (batch["open"], batch["done"], batch["calls"]) == (2, 0, 0)
     assert not Sample.objects.exists()
     assert services.sweep().batches == [batch["batch"]]
@@ -166,7 +166,9 @@ def test_wait_takes_over_from_a_worker_that_died(
     monkeypatch.setattr("generation.cli.time.sleep", lambda seconds: clock.advance(seconds=30))
     endpoint(models)
     imported(conversations_file(tmp_path / "own.jsonl", 3))
-    batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait")
+    batch = manage.json(
+        "generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait"
+    )
     assert (batch["done"], batch["open"]) == (3, 0)
     assert sorted(Draft.objects.values_list("tries", flat=True)) == [1, 1, 2]
 
@@ -185,7 +187,9 @@ def test_wait_leaves_the_work_to_a_worker_that_lives(
             services.work_on_batch(Batch.objects.get().pk)  # as the worker does
 
     monkeypatch.setattr("generation.cli.time.sleep", poll)
-    batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait")
+    batch = manage.json(
+        "generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait"
+    )
     assert batch["done"] == 2
     assert len(polled) == 2
 
@@ -231,7 +235,7 @@ def test_a_file_that_turns_out_unreadable_is_a_failure(
 def test_roles_can_be_named_one_by_one(manage: Manage, tmp_path: Path, models: str) -> None:
     endpoint(models, name="maker")
     imported(conversations_file(tmp_path / "own.jsonl", 1))
-    batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--role", "generator=maker")
+    batch = manage.json("generate", "--benchmark", "mhb", "--source", "own", "--role", "generator=maker", "--yes")
     bound = Batch.objects.get(pk=batch["batch"]).roles.order_by("pk").values_list("role", "endpoint__name")
     assert list(bound) == [("generator", "maker"), ("checker", "maker")]
 

@@ -132,7 +132,13 @@ def test_usage_has_every_day_and_all_before_them_in_the_sum() -> None:
 
 
 def test_bars_stand_on_one_another() -> None:
-    nothing = {"tokens_in": 0, "tokens_out": 0, "tokens_cached": 0, "tokens_reasoning": 0, "cost": Decimal(0)}
+    nothing: dict[str, Any] = {
+        "tokens_in": 0,
+        "tokens_out": 0,
+        "tokens_cached": 0,
+        "tokens_reasoning": 0,
+        "cost": Decimal(0),
+    }
     rows = [queries.Usage(NOON.date(), calls=8, hits=2, failed=3, **nothing)]
     chart = charts.days(rows)
     ground, failed, hits = chart.bars[0].parts

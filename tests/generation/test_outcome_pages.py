@@ -81,7 +81,13 @@ def test_a_plan_of_ones_own_is_uploaded(admin: Client, source: Source, models: s
         [error] = refused.context["form"].errors.get("plan_file") or refused.context["form"].non_field_errors()
         assert why in error
     file = SimpleUploadedFile("plan.json", json.dumps({"C2": 1}).encode())
-    assert admin.post(url, {**data, "plan_file": file}).status_code == 302
+    asked: Page = admin.post(url, {**data, "plan_file": file})
+    assert asked.status_code == 200
+    assert not Batch.objects.exists()
+    sent: dict[str, list[str]] = {}
+    for name, value in asked.context["carried"]:
+        sent.setdefault(name, []).append(value)
+    assert admin.post(url, {**sent, "budget_calls": "9", "confirmed": "1"}).status_code == 302
     batch = Batch.objects.get()
     assert batch.plan["targets"] == {"dialogue": {"C2": 4}}
     assert batch.checks == ["identical", "leak", "answerable"]
@@ -337,7 +343,7 @@ def test_launched_from_page_shell_and_api(
     endpoint(models)
     for name in ("one", "two", "three"):
         imported(conversations_file(tmp_path / f"{name}.jsonl", 2), name)
-    data = {"benchmark": "mhb", "source": "one", "role-generator": "sim-generator", "compare": "=v1"}
+    data = {"benchmark": "mhb", "source": "one", "role-generator": "sim-generator", "compare": "=v1", "confirmed": "1"}
     with django_capture_on_commit_callbacks(execute=True):
         answer: Page = admin.post(reverse("generation:batch-new"), data)
     made = Comparison.objects.get()
@@ -348,12 +354,18 @@ def test_launched_from_page_shell_and_api(
 
     said = manage.json(
         "generate", "--benchmark", "mhb", "--source", "two", "--generator", "sim-generator", "--compare", "v1",
-        "--plan", "none", "--skip", "alike", "--wait",
+        "--plan", "none", "--skip", "alike", "--yes", "--wait",
     )  # fmt: skip
     assert [batch["done"] + batch["stopped"] for batch in said["batches"]] == [2, 2]
     assert Batch.objects.get(pk=said["batches"][0]["batch"]).plan == {}
 
-    body = {"benchmark": "mhb", "source": "three", "roles": {"generator": "sim-generator"}, "compare": "v1"}
+    body = {
+        "benchmark": "mhb",
+        "source": "three",
+        "roles": {"generator": "sim-generator"},
+        "compare": "v1",
+        "budget_calls": 9,
+    }
     answer = api(adela).post("/api/v1/comparisons/", body)
     assert answer.status_code == 202, answer.content
     assert [arm["prompts"] for arm in answer.json()["arms"]] == ["", "v1"]
@@ -366,7 +378,18 @@ def test_plans_from_the_shell_and_the_api(
 ) -> None:
     endpoint(models)
     imported(conversations_file(tmp_path / "own.jsonl", 6))
-    launch = ("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--limit", 2)
+    launch = (
+        "generate",
+        "--yes",
+        "--benchmark",
+        "mhb",
+        "--source",
+        "own",
+        "--generator",
+        "sim-generator",
+        "--limit",
+        2,
+    )
     plan = tmp_path / "plan.json"
     for text, why in (("{", "cannot be used"), ('{"Z1": 1}', "no trap"), ('{"report": {"A1": 1}}', "cannot be used")):
         plan.write_text(text)
@@ -376,7 +399,7 @@ def test_plans_from_the_shell_and_the_api(
     plan.write_text('{"A1": 1}')
     assert manage.json(*launch, "--plan", plan)["plan"] == "own"
     assert manage.json(*launch)["plan"] == "paper"
-    body = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
+    body = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}, "confirmed": True}
     assert api(adela).post("/api/v1/batches/", {**body, "plan": {"Z1": 1}}).status_code == 422
     answer = api(adela).post("/api/v1/batches/", {**body, "plan": {"E1": 1}, "checks": ["leak"]})
     assert answer.status_code == 202

@@ -329,7 +329,7 @@ def test_a_batch_is_launched_over_what_is_left(
     refused = admin.post(url, {"benchmark": "mhb", "source": source.name, "limit": 2})
     assert refused.status_code == 422
     assert "role-generator" in refused.context["form"].errors
-    data = {"benchmark": "mhb", "source": source.name, "limit": 2, "role-generator": "sim-generator"}
+    data = {"benchmark": "mhb", "source": source.name, "limit": 2, "role-generator": "sim-generator", "confirmed": "1"}
     with django_capture_on_commit_callbacks(execute=True):
         answer: Page = admin.post(url, data)
     batch = Batch.objects.get()
@@ -381,7 +381,8 @@ def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
     batch = drafts(2)
     failing(batch)
     retry, cancel = (reverse(f"generation:batch-{what}", args=[batch.pk]) for what in ("retry", "cancel"))
-    assert admin.get(cancel).status_code == 405
+    assert "cannot be taken back" in text_of(admin.get(cancel))
+    assert Batch.objects.get(pk=batch.pk).status == Batch.Status.RUNNING
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(retry).status_code == 302
     assert woken == [("work_on_batch", batch.pk)]

@@ -53,6 +53,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     # A batch
     page.goto("/generation/batches/new/")
     page.get_by_label("Generator").select_option("sim-generator")
+    page.get_by_role("button", name="See the estimate").click()
     page.get_by_role("button", name="Launch the batch").click()
     page.wait_for_url(re.compile(r"/generation/batches/\d+/"))
     expect(page.get_by_text("finished").first).to_be_visible()  # the page follows by itself
@@ -113,7 +114,8 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     for name in ("sim-careful", "sim-reckless"):
         page.get_by_role("checkbox", name=name).check(force=True)
     page.get_by_label("Judge", exact=True).select_option("sim-judge")
-    page.get_by_role("button", name="Launch").click()
+    page.get_by_role("button", name="See the estimate").click()
+    page.get_by_role("button", name="Launch the run").click()
     page.wait_for_url(re.compile(r"/evaluation/runs/\d+/"))
     site.until("the run", lambda: site.sql("SELECT status FROM evaluation_run") == [("finished",)])
     page.reload()

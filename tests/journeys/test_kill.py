@@ -47,7 +47,7 @@ def test_worker_killed_in_a_batch_and_in_a_run(site: Site, tmp_path: Path) -> No
 
     # Its records differ in a number only: the checks would take what is made of them for copies.
     unchecked = ("--skip", "identical", "--skip", "alike")
-    site.json("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", *unchecked)
+    site.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", *unchecked)
     done = "SELECT count(*) FROM generation_draft WHERE status = 'done'"
     running = "SELECT count(*) FROM generation_draft WHERE status = 'running'"
     site.kill_amid("worker", "the batch is under way", lambda: site.number(done) >= 3 and site.number(running) > 0)
@@ -68,7 +68,7 @@ def test_worker_killed_in_a_batch_and_in_a_run(site: Site, tmp_path: Path) -> No
     _approve_all(site)
     released = site.json("freeze_release", "own", "--benchmark", "mhb")
     assert released["samples"] == RECORDS
-    site.json("evaluate", "--release", "own", "--endpoint", "sim-average", "--judge", "sim-judge")
+    site.json("evaluate", "--yes", "--release", "own", "--endpoint", "sim-average", "--judge", "sim-judge")
     answered = "SELECT count(*) FROM evaluation_judgment WHERE status = 'done'"
     judging = "SELECT count(*) FROM evaluation_judgment WHERE status = 'running'"
     site.kill_amid("worker", "the run is under way", lambda: site.number(answered) >= 3 and site.number(judging) > 0)

@@ -135,7 +135,22 @@ def test_axe_finds_nothing_where_there_is_much(reader: Reader) -> None:
         reader.reads(reverse("review:case", args=[held.pk]), reverse("review:decline", args=[held.pk]))
     reader.becomes(world["bo"])  # a review to read again, with those of the others
     reader.reads(*(reverse("review:mine-detail", args=[review.pk]) for review in world["bo"].reviews.all()))
-    assert len(reader.read) > 70
+    reader.becomes(world["adela"])
+    batch, run = world.paused_batch_id, world.paused_run_id
+    reader.reads(reverse("generation:batch", args=[batch]), reverse("evaluation:run", args=[run]))
+    page = reader.page
+    page.goto(reader.url + reverse("evaluation:run-new"))
+    page.get_by_role("checkbox", name="model-1").check(force=True)
+    page.get_by_label("Judge", exact=True).select_option("judge")
+    page.get_by_role("button", name="See the estimate").click()
+    page.get_by_role("button", name="Launch the run").wait_for()
+    reader.looks("the estimate of a run")
+    page.goto(reader.url + reverse("generation:batch-new") + "?source=fresh")
+    page.get_by_label("Generator").select_option("model-1")
+    page.get_by_role("button", name="See the estimate").click()
+    page.get_by_role("button", name="Launch the batch").wait_for()
+    reader.looks("the estimate of a batch")
+    assert len(reader.read) > 74
     assert reader.faults == []
 
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 from evaluation import services as evaluation
 from evaluation.models import Judgment, Run
 from generation import releases, services
+from generation.jobs import pause
 from generation.models import (
     Batch,
     Call,
@@ -124,13 +125,18 @@ class World:
     def pk(self, route: str) -> int:
         """The number in a route of generation or evaluation, where every kind of row is `pk`."""
         kinds = {
-            "runs": self.running_id if route.endswith(("/progress/", "/cancel/")) else self.run_id,
-            "batches": self.batch.pk,
+            "runs": self._run_of(route),
+            "batches": self.paused_batch_id if route.endswith("/resume/") else self.batch.pk,
             "drafts": self.failed_draft_id if route.endswith("/calls/") else self.stopped_draft_id,
             "comparisons": self.comparison_id,
             "samples": self.sample_id,
         }
         return next((number for kind, number in kinds.items() if f"/{kind}/" in route), self.record_id)
+
+    def _run_of(self, route: str) -> int:
+        if route.endswith("/resume/"):
+            return self.paused_run_id
+        return self.running_id if route.endswith(("/progress/", "/cancel/", "/pause/", "/budget/")) else self.run_id
 
     def __getitem__(self, name: str) -> User:
         return self.people[name]
@@ -226,6 +232,8 @@ class World:
             case = services._make_version(row, batch, sample(40 + (arm == "B"))).case
             review.withdraw(case.pk, actor=self["adela"], reason="Only compared.")
         self.comparison_id, self.compared_record_id = pair.pk, record.pk
+        self.paused_batch_id = pair.batches.get(arm="B").pk
+        pause(Batch, self.paused_batch_id, because="KeyMissing", detail="Variable: OWN_KEY.")
 
     def _past(self) -> None:
         """Two approved, one rejected that came back, one withdrawn; over three weeks."""
@@ -309,6 +317,7 @@ class World:
         evaluation.settle_run(done.pk)
         self.run_id, self.judgment_id = done.pk, Judgment.objects.filter(run=done, verdict="met")[0].pk
         self.running_id = self._run(release).pk
+        self.paused_run_id = evaluation.pause_run(self._run(release).pk).pk
         self.release_id = release.pk
 
     def _run(self, release: Release) -> Run:

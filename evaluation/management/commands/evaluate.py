@@ -1,13 +1,14 @@
-"""evaluate --release NAME --endpoint A --endpoint B --judge J [--wait]"""
+"""evaluate --release NAME --endpoint A --endpoint B --judge J [--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
 
 from argparse import ArgumentParser
 from typing import Any
 
 from evaluation import queries, services, tasks
 from evaluation.errors import EvaluationError
+from evaluation.estimates import of_run
 from evaluation.models import Run
 from generation import queries as generation_queries
-from generation.cli import Step, add_budget, paused, wait
+from generation.cli import Step, add_budget, paused, unconfirmed, wait
 from generation.tasks import wake
 from review.permissions import OPERATOR, Can, require
 
@@ -35,10 +36,16 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
-        run = services.launch_run(
+        asked = (
             generation_queries.release(options["release"]),
             [generation_queries.endpoint(name) for name in options["endpoint"]],
             generation_queries.endpoint(options["judge"]),
+        )
+        estimate = of_run(*asked, judging=options["judging"], fresh=options["fresh"])
+        if refused := unconfirmed(self, estimate, options):
+            return refused
+        run = services.launch_run(
+            *asked,
             judge_temperature=options["judge_temperature"],
             judging=options["judging"],
             transport=options["transport"],

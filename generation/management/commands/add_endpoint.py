@@ -1,19 +1,12 @@
 """add_endpoint NAME --url URL --model MODEL [--key-env VAR] ..."""
 
-from argparse import ArgumentParser, ArgumentTypeError
-from decimal import Decimal, InvalidOperation
+from argparse import ArgumentParser
+from decimal import Decimal
 from typing import Any
 
 from generation import services
-from generation.cli import Step
+from generation.cli import Step, amount
 from review.permissions import OPERATOR, Can, require
-
-
-def _price(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ArgumentTypeError(f"{text!r} is no number") from None
 
 
 class Command(Step):
@@ -26,14 +19,14 @@ class Command(Step):
         parser.add_argument("--key-env", default="", help="NAME of the environment variable that holds the key")
         parser.add_argument("--temperature", type=float)
         parser.add_argument("--max-tokens", type=int)
-        parser.add_argument("--price-in", type=_price, default=Decimal(0), help="per million prompt tokens")
-        parser.add_argument("--price-out", type=_price, default=Decimal(0), help="per million completion tokens")
+        parser.add_argument("--price-in", type=amount, default=Decimal(0), help="per million prompt tokens")
+        parser.add_argument("--price-out", type=amount, default=Decimal(0), help="per million completion tokens")
         parser.add_argument("--concurrency", type=int, default=8)
         parser.add_argument("--rpm", type=int, help="requests a minute (default: no limit)")
         parser.add_argument("--tpm", type=int, help="tokens a minute (default: no limit)")
         parser.add_argument("--batches", action="store_true", help="it speaks the batch protocol (files and batches)")
         parser.add_argument(
-            "--batch-discount", type=_price, default=Decimal("0.5"), help="what its prices are multiplied by there"
+            "--batch-discount", type=amount, default=Decimal("0.5"), help="what its prices are multiplied by there"
         )
         parser.add_argument("--timeout", type=float, default=120, help="seconds")
 

@@ -1,5 +1,5 @@
 """generate --benchmark mhb --source NAME --limit N --generator ENDPOINT [--role ROLE=ENDPOINT] [--plan FILE.json|paper|none]
-[--prompts SET] [--compare SET] [--skip CHECK] [--wait]"""
+[--prompts SET] [--compare SET] [--skip CHECK] [--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
 
 import json
 from argparse import ArgumentParser
@@ -9,8 +9,9 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation import benchmarks, queries, services, tasks
-from generation.cli import Step, add_budget, paused, wait
+from generation.cli import Step, add_budget, paused, unconfirmed, wait
 from generation.errors import UnknownCheck, WrongPlan
+from generation.estimates import of_batch
 from generation.models import Batch, Draft
 from generation.recipe import TrapPlan
 from generation.work import Work
@@ -62,6 +63,12 @@ class Command(Step):
                 fresh=options["fresh"],
             ),
         }
+        setting: services.Setting = asked["setting"]
+        sets = (setting.prompts, *([] if options["compare"] is None else [options["compare"]]))
+        what = {name: asked[name] for name in ("benchmark", "source", "roles", "limit")}
+        estimate = of_batch(**what, prompts=sets, checks=setting.checks, plan=setting.plan)
+        if refused := unconfirmed(self, estimate, options):
+            return refused
         if options["compare"] is None:
             return self._follow(services.launch_batch(**asked), wait_for_it=options["wait"])
         pair = services.launch_comparison(prompts=(options["prompts"], options["compare"]), **asked)

@@ -257,8 +257,13 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
     # The name as it was when the trap was planted: an admin's own terms can be renamed later.
     made["traps"] = [{**trap.model_dump(by_alias=True), "name": known[trap.code].label} for trap in traps]
     kept = [{"criterion": rubric.criterion.strip(), "traps": rubric.traps} for rubric in rubrics]
-    label = _prompt(draft, "inject_dialogue" if made["task"] == "dialogue" else "question_report").label
+    [(_role, label)] = _injecting(draft)
     return [replace(draft, data={"content": made, "rubrics": kept, "prompt": label})]
+
+
+def _injecting(draft: Draft) -> Sequence[tuple[str, str]]:
+    name = "inject_dialogue" if draft.record.content["kind"] == "dialogue" else "question_report"
+    return (("generator", _prompt(draft, name).label),)
 
 
 def _prompt(draft: Draft, name: str) -> Prompt:
@@ -313,6 +318,10 @@ async def answerable(draft: Draft, models: Models) -> Sequence[Draft]:
     messages = prompt.messages(report=as_data(content["report"]), question=as_data(content["question"]))
     found = await models.ask_structured("checker", Request(messages, prompt=prompt.label), Answerable)
     return [replace(draft, data={**draft.data, "answerable": found.model_dump()})]
+
+
+def _checking(draft: Draft) -> Sequence[tuple[str, str]]:
+    return (("checker", _prompt(draft, "answerable_report").label),)
 
 
 def _is_to_be_asked(draft: Draft) -> bool:
@@ -393,7 +402,7 @@ RECIPE = Recipe(
         ModelRole("generator", _("Generator: plants the traps and writes the rubrics")),
         ModelRole("checker", _("Checker: tries to answer the questions on reports"), default="generator"),
     ),
-    steps=(each(inject), each(answerable, applies=_is_to_be_asked)),
+    steps=(each(inject, asks=_injecting), each(answerable, applies=_is_to_be_asked, asks=_checking)),
     sample=sample,
     max_versions=3,
     checks=(

@@ -1,0 +1,72 @@
+"""What a run would come to, and on what grounds, before anything is asked."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from django.db.models import Count
+
+from evaluation import benchmarks, errors, queries
+from evaluation.models import Run
+from evaluation.protocol import Protocol, Rubric
+from generation.estimates import LOOKED_UP, Estimate, line
+from generation.llm.types import Request
+from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
+
+
+def of_run(
+    release: Release,
+    endpoints: Sequence[Endpoint],
+    judge: Endpoint,
+    *,
+    judging: str = Run.Judging.PER_RUBRIC,
+    fresh: bool = False,
+) -> Estimate:
+    """What a run would ask. All samples of a task are taken to be asked as often as its first one is.
+
+    Raises NoEndpoints; NotPerSample where the benchmark has no such judging.
+    """
+    if not endpoints:
+        raise errors.NoEndpoints
+    protocol = benchmarks.protocol(release.benchmark)
+    if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
+        raise errors.NotPerSample
+    tested = list(dict.fromkeys(endpoints))
+    said: Counter[str] = Counter()  # by prompt
+    judged: Counter[str] = Counter()
+    samples = ReleasedSample.objects.filter(release=release).order_by("position")
+    tasks = samples.order_by().values_list("task").annotate(n=Count("pk")).order_by("task")
+    rubrics = dict(
+        ReleasedRubric.objects.filter(sample__release=release).values_list("sample__task").annotate(n=Count("pk"))
+    )
+    for task, count in tasks:
+        first = samples.filter(task=task)[0]
+        asks = protocol.ask(queries.sample_value(first))
+        said[""] += count * len(asks)
+        if rubrics.get(task):
+            of_each = count if judging == Run.Judging.PER_SAMPLE else rubrics[task]
+            judged[_judges_prompt(protocol, first, judging)] += of_each * len(asks) * len(tested)
+    known = _some_requests(protocol, release)
+    lines = [
+        line("target", endpoint, prompt, count, known=known, fresh=fresh)
+        for endpoint in tested
+        for prompt, count in said.items()
+    ]
+    lines += [line("judge", judge, prompt, count) for prompt, count in judged.items()]
+    return Estimate(tuple(lines))
+
+
+def _judges_prompt(protocol: Protocol, sample: ReleasedSample, judging: str) -> str:
+    """The label of the prompt by which the judge decides on a sample like this one."""
+    value = queries.sample_value(sample)
+    rows = ReleasedRubric.objects.filter(sample=sample).order_by("pk")
+    rubrics = [Rubric(row.key, row.criterion, tuple(row.traps)) for row in rows]
+    if judging == Run.Judging.PER_SAMPLE and protocol.whole is not None:
+        return protocol.whole.judge(value, rubrics, "", "").prompt
+    return protocol.judge(value, rubrics[0], "", "").prompt if rubrics else ""
+
+
+def _some_requests(protocol: Protocol, release: Release) -> list[Request]:
+    """What a few samples ask, spread over the release: a run that was cancelled has paid for the first of it alone."""
+    pks = list(ReleasedSample.objects.filter(release=release).order_by("position").values_list("pk", flat=True))
+    some = ReleasedSample.objects.filter(pk__in=pks[:: max(1, -(-len(pks) // LOOKED_UP))])
+    return [Request(messages=ask.messages) for sample in some for ask in protocol.ask(queries.sample_value(sample))]

@@ -1,0 +1,169 @@
+"""What a launch would come to, and on what grounds, before anything is asked.
+
+Questions are counted: one line for each endpoint and prompt. What a question costs is the mean of earlier calls of the same
+prompt to the same model, retries and repairs included; where there were none, a stated number of tokens is assumed.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from math import ceil
+from typing import Any
+
+from django.db.models import Avg, Count, Max
+
+from generation import benchmarks, errors, planning, queries
+from generation.llm.gateway import identity
+from generation.llm.types import Request
+from generation.models import Call, Endpoint, Source, SourceRecord
+from generation.recipe import Draft as DraftValue
+from generation.recipe import Record, Term, TrapPlan
+
+TOKENS_IN, TOKENS_OUT = 3000, 1000  # assumed of a question that was never asked
+WINDOW = 100_000  # lines of the ledger that are looked at, so that an estimate stays cheap
+LOOKED_UP = 50  # requests of a line that are looked for in the ledger
+MARGIN = Decimal("1.25")  # the budget that is proposed, over the estimate: a mean is exceeded half of the time
+CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one endpoint is asked under one prompt ("" for what the release itself asks).
+
+    requests: questions; cached: the share of them that was found paid for already, None where that was not looked up.
+    calls: HTTP calls, retries and repairs included. measured: the earlier calls that the means are of; 0: tokens assumed.
+    cost: in the currency of the endpoint's prices.
+    """
+
+    role: str
+    endpoint: str
+    prompt: str
+    requests: int
+    cached: float | None
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost: Decimal
+    measured: int
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The lines of a launch of `jobs` jobs (a comparison has two), each of which gets the budget that is proposed."""
+
+    lines: tuple[Line, ...]
+    jobs: int = 1
+
+    @property
+    def calls(self) -> int:
+        return sum(line.calls for line in self.lines)
+
+    @property
+    def tokens_in(self) -> int:
+        return sum(line.tokens_in for line in self.lines)
+
+    @property
+    def tokens_out(self) -> int:
+        return sum(line.tokens_out for line in self.lines)
+
+    @property
+    def cost(self) -> Decimal:
+        return sum((line.cost for line in self.lines), Decimal(0))
+
+    @property
+    def tokens_assumed(self) -> tuple[int, int]:
+        """In and out, of a call of which nothing was measured."""
+        return TOKENS_IN, TOKENS_OUT
+
+    @property
+    def budget_calls(self) -> int:
+        """The calls proposed as the budget of each job; never 0, with which nothing could be asked."""
+        return max(1, ceil(self.calls * MARGIN / self.jobs))
+
+    @property
+    def budget_money(self) -> Decimal | None:
+        """The money proposed as the budget of each job, in whole cents; None where nothing has a price."""
+        return (self.cost * MARGIN / self.jobs).quantize(CENT, ROUND_CEILING) if self.cost else None
+
+
+def line(
+    role: str, endpoint: Endpoint, prompt: str, requests: int, *, known: Sequence[Request] = (), fresh: bool = False
+) -> Line:
+    """The estimate of `requests` questions; `known` are some of them word for word, to be looked for in the ledger."""
+    lately = Call.objects.filter(pk__gt=(Call.objects.aggregate(last=Max("pk"))["last"] or 0) - WINDOW)
+    found: dict[str, Any] = lately.filter(
+        endpoint__in=Endpoint.objects.filter(model=endpoint.model), prompt=prompt, hit_of__isnull=True
+    ).aggregate(calls=Count("pk"), rows=Count("subject", distinct=True), given=Avg("tokens_in"), said=Avg("tokens_out"))
+    cached = None if fresh or not known else _share_paid(endpoint, known)
+    each = found["calls"] / found["rows"] if found["calls"] else 1
+    given, said = (found["given"], found["said"]) if found["calls"] else (TOKENS_IN, TOKENS_OUT)
+    calls = ceil(round(requests * (1 - (cached or 0)) * each, 6))
+    tokens_in, tokens_out = ceil(calls * given), ceil(calls * said)
+    cost = (tokens_in * endpoint.price_in + tokens_out * endpoint.price_out) / Decimal(1_000_000)
+    return Line(role, endpoint.name, prompt, requests, cached, calls, tokens_in, tokens_out, cost, found["calls"])
+
+
+def _share_paid(endpoint: Endpoint, known: Sequence[Request]) -> float:
+    names = [identity(endpoint.settings, request) for request in known[:LOOKED_UP]]
+    paid = Call.objects.filter(identity__in=names, hit_of__isnull=True, error="")
+    there = set(paid.values_list("identity", flat=True))
+    return sum(name in there for name in names) / len(names)
+
+
+def of_batch(
+    *,
+    benchmark: str,
+    source: Source,
+    roles: Mapping[str, Endpoint],
+    limit: int | None = None,
+    prompts: Sequence[str] = ("",),
+    checks: Iterable[str] | None = None,
+    plan: TrapPlan | None = None,
+) -> Estimate:
+    """What a batch over up to `limit` records would ask, or a comparison of two sets of `prompts`.
+
+    First versions alone: every version that physicians send back costs as much again. All records of a kind are taken to be
+    asked what the first one of the kind is. Raises what a launch would: RolesUnbound, NothingToDo, SamePrompts,
+    UnknownPrompts, WrongPlan.
+    """
+    recipe = benchmarks.recipe(benchmark)
+    bound = queries.bound(benchmark, roles)
+    if len(set(prompts)) < len(prompts):
+        raise errors.SamePrompts
+    if unknown := [name for name in prompts if name and name not in recipe.prompt_sets]:
+        raise errors.UnknownPrompts(", ".join(unknown))
+    if limit is not None and limit < 1:
+        raise errors.NothingToDo
+    records = queries.records_without_draft(source, benchmark, recipe.kinds)
+    chosen = list(records.values_list("pk", "content__kind")[:limit])
+    if not chosen:
+        raise errors.NothingToDo
+    wanted = tuple(benchmarks.check_names(benchmark) if checks is None else checks)
+    counts = Counter(kind for _pk, kind in chosen)
+    terms = queries.terms(benchmark)
+    if plan is not None:
+        _check_plan(plan, counts, terms)
+    first = {kind: pk for pk, kind in reversed(chosen)}
+    asked: Counter[tuple[str, str]] = Counter()
+    rows = SourceRecord.objects.defer("private").in_bulk(list(first.values()))
+    for kind, count in counts.items():
+        row = rows[first[kind]]
+        record = Record(row.external_id, row.title, row.language, row.content)
+        for name in prompts:
+            value = DraftValue(record=record, terms=terms, prompts=name, checks=wanted)
+            for step in recipe.steps:
+                if step.applies(value):
+                    asked.update(dict.fromkeys(step.asks(value), count))
+    lines = [line(role, bound[role], prompt, requests) for (role, prompt), requests in asked.items()]
+    return Estimate(tuple(lines), jobs=len(prompts))
+
+
+def _check_plan(plan: TrapPlan, counts: Mapping[str, int], terms: Sequence[Term]) -> None:
+    """Raises WrongPlan where the plan asks for nothing of these tasks, or for what there is not."""
+    try:
+        targets = [planning.targets_for(plan, task, count, terms) for task, count in counts.items()]
+    except planning.PlanMistake as mistake:
+        raise errors.WrongPlan(str(mistake)) from mistake
+    if not any(targets):
+        raise errors.WrongPlan(", ".join(plan.targets))
