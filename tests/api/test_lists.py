@@ -76,6 +76,11 @@ class World:
             job="batch:1", subject=f"draft:{self.draft.pk}", endpoint=endpoint, model="sim", sent={}, seconds=1.0,
             attempt=1, started_at=now,
         )  # fmt: skip
+        for job in (self.batch.job, self.evaluation.job):
+            Call.objects.create(
+                job=job, subject="", endpoint=endpoint, model="sim", sent={}, seconds=1.0, attempt=1, started_at=now,
+                error="ServerError",
+            )  # fmt: skip
         Finding.objects.create(draft=draft, check_name="leak", stops=False, detail="d", created_at=now)
         Comparison.objects.create(benchmark="mhb", source=source, created_at=now)
         sample = Sample.objects.create(benchmark="mhb", task="dialogue", batch=batch, record=record, created_at=now)
@@ -99,6 +104,8 @@ LISTS: dict[str, Callable[[World], list[Any]]] = {
     "endpoints": lambda world: [],
     "batches": lambda world: [],
     "drafts": lambda world: [world.batch.pk],
+    "batch-failures": lambda world: [world.batch.pk],
+    "run-failures": lambda world: [world.evaluation.pk],
     "findings": lambda world: [world.batch.pk],
     "comparisons": lambda world: [],
     "calls": lambda world: [world.draft.pk],

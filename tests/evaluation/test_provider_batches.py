@@ -500,12 +500,21 @@ def test_the_form_offers_it_and_refuses_it_where_no_endpoint_does(
     client.force_login(adela)
     for model in ("sim-average", "sim-judge"):
         endpoint(url, model)
-    typed = {"release": release.pk, "endpoints": ["sim-average"], "judge": "sim-judge", "transport": "batch"}
+    typed = {
+        "release": release.pk,
+        "endpoints": ["sim-average"],
+        "judge": "sim-judge",
+        "judging": Run.Judging.PER_RUBRIC,
+        "transport": BATCH,
+    }
     refused = client.post(reverse("evaluation:run-new"), typed)
     assert refused.status_code == 422
     assert "None of these endpoints offers batches." in refused.content.decode()
     Endpoint.objects.filter(name="sim-judge").update(batches=True)
-    assert client.post(reverse("evaluation:run-new"), typed).status_code == 302
+    estimate = client.post(reverse("evaluation:run-new"), typed)
+    assert estimate.status_code == 200
+    assert f'name="transport" value="{BATCH}"' in estimate.content.decode(), "it is carried to the confirmation"
+    assert client.post(reverse("evaluation:run-new"), {**typed, "confirmed": "1"}).status_code == 302
     assert Run.objects.get().transport == BATCH
 
 
@@ -514,7 +523,7 @@ def test_the_command_takes_it_and_follows_it_to_its_end(release: Release, url: s
         manage.json("add_endpoint", name, "--url", url, "--model", name, "--batches", "--batch-discount", "0.25")
     assert set(Endpoint.objects.values_list("batches", "batch_discount")) == {(True, Decimal("0.25"))}
     chosen = ["--release", "bare", "--endpoint", "sim-average", "--judge", "sim-judge", "--transport", "batch"]
-    assert manage.json("evaluate", *chosen, "--wait")["status"] == "finished"
+    assert manage.json("evaluate", *chosen, "--yes", "--wait")["status"] == "finished"
     assert served(url)["batch_billed"] == 12
 
 
