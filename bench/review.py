@@ -38,7 +38,7 @@ class Plan:
 
 
 FULL = Plan(sizes=(5_000, 100_000), blocks=4, cycles={1: 25, 8: 4, 60: 1}, rounds=1_000, refusals=50)
-QUICK = Plan(sizes=(300, 3_000), blocks=1, cycles={1: 15, 8: 1}, rounds=6, refusals=3)
+QUICK = Plan(sizes=(300, 2_000), blocks=1, cycles={1: 12, 8: 1}, rounds=4, refusals=3)
 TINY = Plan(sizes=(70, 140), blocks=1, cycles={1: 2}, rounds=2, refusals=1)
 
 

@@ -94,8 +94,8 @@ def _running(sites: Sequence[Site], environments: Sequence[dict[str, str]], work
                 raise RuntimeError("the site does not start")
             # Each worker has compiled its templates and opened its connections. Connections that are kept open stay with
             # a worker: of two clients both may have met the same one.
-            for _ in range(3):
-                site.load("day", 4, cycles=2)
+            for _ in range(2):
+                site.load("day", 4, cycles=1)
         yield
     finally:
         for family in families:
