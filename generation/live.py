@@ -56,7 +56,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class AtEndpoint:
-    """A lane's part in an endpoint: what it may have at once, and what it has in flight."""
+    """A lane's part in an endpoint: what it may have at once, and what it has in flight.
+
+    While the endpoint is left alone a lane may have nothing of it, whatever it will have afterwards.
+    """
 
     worker: str
     job: str
@@ -234,15 +237,15 @@ def endpoints_now(
     living = sorted(lanes or (), key=lambda lane: int(lane["id"]))
     found = []
     for each in {each["id"]: each for each in endpoints}.values():
-        there = [(lane, _held(lane, each["id"])) for lane in living]
-        mine = tuple(
-            AtEndpoint(lane["worker"], lane["job"], share, flying, _moment(lane["started_at"]) or now)
-            for lane, (wish, share, flying) in there
-            if (wish or share or flying) and job in (None, lane["job"])
-        )
         until = _moment(each["blocked_until"])
         blocked = until is not None and until > now
         down = _moment(each["down_since"])
+        there = [(lane, *_held(lane, each["id"], idle=bool(blocked or down))) for lane in living]
+        mine = tuple(
+            AtEndpoint(lane["worker"], lane["job"], share, flying, _moment(lane["started_at"]) or now)
+            for lane, wish, share, flying in there
+            if (wish or share or flying) and job in (None, lane["job"])
+        )
         bears = 1.0 if each["bears"] is None else float(each["bears"])
         found.append(
             EndpointNow(
@@ -250,7 +253,7 @@ def endpoints_now(
                 concurrency=each["concurrency"],
                 limit=max(1, round(each["concurrency"] * bears)),
                 lanes=mine,
-                others=sum(held[1] for lane, held in there if job not in (None, lane["job"])),
+                others=sum(share for lane, _wish, share, _flying in there if job not in (None, lane["job"])),
                 blocked_until=until if blocked else None,
                 because=(each["because"] or "") if blocked or down else "",
                 detail=(each["detail"] or "") if blocked or down else "",
@@ -270,11 +273,11 @@ def endpoint_now(endpoint: Endpoint) -> EndpointNow:
     return endpoints_now(found.at_, found.lanes_listed, now=timezone.now())[0]
 
 
-def _held(lane: Mapping[str, Any], endpoint: int) -> tuple[int, int, int]:
-    """What a lane wishes for, holds and has in flight of an endpoint."""
+def _held(lane: Mapping[str, Any], endpoint: int, *, idle: bool) -> tuple[int, int, int]:
+    """What a lane wishes for, holds and has in flight of an endpoint; of one that is not asked now, no more than flies."""
     holds = json.loads(lane["holds"]) if isinstance(lane["holds"], str) else lane["holds"]
     wish, share, flying = (*holds.get(str(endpoint), ()), 0, 0, 0)[:3]
-    return wish, share, flying
+    return wish, flying if idle else share, flying
 
 
 def _moment(said: str | None) -> datetime | None:

@@ -241,6 +241,21 @@ def test_who_works_at_an_endpoint_and_with_which_share() -> None:
     assert endpoint_now(of).state == "idle", "the dead do not work"
 
 
+def test_an_endpoint_that_is_left_alone_is_held_by_nobody_beyond_what_flies() -> None:
+    of = endpoint("http://models.example/v1", concurrency=8)
+    mine, other = asking(of), asking(of, name="other")
+    EndpointState.objects.create(endpoint=of)
+    now = timezone.now()
+    pause = {"blocked_for": 60.0, "because": "ServerError", "openings": 1}
+    _exchange(other, held(other), {of.pk: seen(2, flying=1)}, now)
+    _exchange(mine, held(mine), {of.pk: seen(9, flying=3, **pause)}, now)
+    [there] = queries.batch_live(mine).endpoints
+    assert (there.state, there.flying, there.share, there.others) == ("open", 3, 3, 1)
+    EndpointState.objects.update(blocked_until=None, openings=0)
+    [there] = queries.batch_live(mine).endpoints
+    assert (there.share, there.others) == (6, 2), "as before"
+
+
 @pytest.mark.parametrize(
     ("state", "name", "said"),
     [
