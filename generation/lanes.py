@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -32,7 +32,7 @@ from generation.llm.gates import Gate, fair_shares
 from generation.llm.gateway import Gateway, Ledger, Paid
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Call, Endpoint, EndpointState, Lane
-from generation.work import PULSE, Work, lease, put_back, run_lane
+from generation.work import PULSE, Claim, Work, lease, put_back, run_lane
 
 log = logging.getLogger(__name__)
 J = TypeVar("J", bound=Job)
@@ -168,6 +168,7 @@ class AtWork:
         self.endpoints = {endpoint.pk: endpoint for endpoint in endpoints}
         self.hungry = True  # there was more to take than there were slots
         self.over: Postponed | None = None
+        self.claim = Claim()  # for the rows that are taken now
         self._lane = lane
         self._group = Group()
         self._known_down: set[int] = set()
@@ -354,8 +355,8 @@ def work(
 ) -> int:
     """Work on a job in a lane until nothing is left to take, its time is up or the job stops; returns how many rows ran.
 
-    `take(lane, count)` takes up to `count` rows and says how to work on each; `waits` whether any is queued. There is
-    nothing to do here while as many lanes as allowed are on the job: workers are woken more often than needed.
+    `take(lane, count)` takes up to `count` rows under `lane.claim` and says how to work on each; `waits` whether any is
+    queued. There is nothing to do here while as many lanes as allowed are on the job: workers are woken more often than needed.
     """
     endpoints = list(endpoints)
     lane = patiently(_open, job, endpoints)
@@ -380,7 +381,8 @@ async def _run(
         def take_rows(count: int) -> Rows:
             if not at_work.takes:
                 return []
-            rows = patiently(take, at_work, count)
+            at_work.claim = Claim()
+            rows = patiently(_take, take, at_work, count)
             at_work.hungry = len(rows) == count
             return [(row, partial(at_work.row, row, run)) for row, run in rows]
 
@@ -392,6 +394,15 @@ async def _run(
             if gate.away
         }
         return done, away if at_work.takes else {}
+
+
+def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> Rows:
+    """Take rows. Where the database goes away meanwhile, they may be ours without our knowing: the next try finds them."""
+    try:
+        return take(at_work, count)
+    except (OperationalError, InterfaceError):
+        at_work.claim = replace(at_work.claim, again=True)
+        raise
 
 
 def lanes_of(job: Job) -> int:

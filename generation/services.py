@@ -359,7 +359,7 @@ def work_on_batch(batch_id: int) -> int:
             return []
         return [
             (row, partial(_work_on_draft, row, batch, lane.models(bound, row)))
-            for row in take(drafts.order_by("pk"), count)
+            for row in take(drafts.order_by("pk"), count, lane.claim)
         ]
 
     done = lanes.work(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)

@@ -9,6 +9,7 @@ import contextlib
 import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -66,20 +67,34 @@ def lease() -> timedelta:
     return timedelta(seconds=settings.MHB_LEASE_SECONDS)
 
 
-def take(queued: QuerySet[W], count: int) -> list[W]:
-    """Take up to `count` rows of `queued`, in its order, in one transaction. Two takers never get the same row."""
-    token = uuid.uuid4()
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The token under which rows are to be taken, made before they are.
+
+    `again`: it was tried before, and may have come to pass without our hearing of it.
+    """
+
+    token: uuid.UUID = field(default_factory=uuid.uuid4)
+    again: bool = False
+
+
+def take(queued: QuerySet[W], count: int, claim: Claim | None = None) -> list[W]:
+    """Take up to `count` rows of `queued`, in its order, in one transaction. Two takers never get the same row.
+
+    What was taken under the claim before is among them.
+    """
+    claim = claim or Claim()
+    # Running rows have an index, tokens have none.
+    ours = queued.model._default_manager.filter(status=Work.Status.RUNNING, token=claim.token).order_by("pk")
+    before = list(ours.all()) if claim.again else []
     with transaction.atomic():
         # Not a subquery of the UPDATE: PostgreSQL may run that anew for each row and so take more than `count`.
         free = queued.filter(status=Work.Status.QUEUED).select_for_update(skip_locked=True, of=("self",))
-        pks = list(free.values_list("pk", flat=True)[:count])
+        pks = list(free.values_list("pk", flat=True)[: max(0, count - len(before))])
         taken = queued.model._default_manager.filter(status=Work.Status.QUEUED, pk__in=pks).update(
-            status=Work.Status.RUNNING, token=token, lease_until=timezone.now() + lease(), tries=F("tries") + 1
+            status=Work.Status.RUNNING, token=claim.token, lease_until=timezone.now() + lease(), tries=F("tries") + 1
         )
-    if not taken:
-        return []
-    # Running rows have an index, tokens have none.
-    return list(queued.model._default_manager.filter(status=Work.Status.RUNNING, token=token).order_by("pk"))
+    return list(ours) if taken else before
 
 
 def join(row: Work, others: QuerySet[W]) -> list[W]:

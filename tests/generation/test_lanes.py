@@ -16,7 +16,7 @@ from django.utils import timezone
 from generation import lanes, services, tasks
 from generation.lanes import Group, _exchange, _Seen
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, Lane, Sample, Source
-from generation.work import PULSE, Work
+from generation.work import PULSE, Work, take
 from tests.conftest import Clock, Together
 from tests.engine import calls, conversations_file, drafts, endpoint, held, imported, launched, served, simulated
 from tests.generation.llm.helpers import Answer
@@ -304,6 +304,30 @@ def test_a_database_that_restarts_costs_nothing(tmp_path: Path, outage: Any) -> 
         assert services.work_on_batch(batch.pk) == 12
         assert served(url)["requests"] == len(calls(batch.job)) == 12
     assert statuses(batch) == {Status.DONE: 12}
+
+
+def test_rows_that_were_taken_when_the_database_went_away_are_worked_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None
+) -> None:
+    """It went between COMMIT and its reply."""
+    monkeypatch.setattr(lanes, "RETRY_DATABASE", 0.01)
+    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
+    lost = [True, False, True, True]
+
+    def taken(*arguments: Any) -> Any:
+        rows = take(*arguments)
+        if lost and lost.pop(0):
+            raise OperationalError("server closed the connection unexpectedly")
+        return rows
+
+    monkeypatch.setattr(services, "take", taken)
+    with simulated() as url:
+        batch = launched(source, endpoint(url, concurrency=3))
+        assert services.work_on_batch(batch.pk) == 12
+        assert served(url)["requests"] == 12
+    assert not lost
+    assert statuses(batch) == {Status.DONE: 12}
+    assert not Call.objects.filter(repeated=True).exists()
 
 
 def test_a_database_that_stays_away_ends_the_lane_and_the_next_one_goes_on(

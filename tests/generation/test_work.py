@@ -13,7 +13,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, transact
 from django.utils import timezone
 
 from generation.models import Batch, Draft
-from generation.work import Work, finish, give_back_expired, lease, renew, run_lane, take
+from generation.work import Claim, Work, finish, give_back_expired, lease, renew, run_lane, take
 from tests.conftest import Clock, Together
 from tests.engine import drafts
 
@@ -51,6 +51,18 @@ def test_no_more_than_asked_for_in_the_order_of_the_queue() -> None:
     assert queue(batch).filter(status=Status.QUEUED).count() == 17
     assert len(take(queue(batch), 17)) == 17
     assert take(queue(batch), 5) == []
+
+
+@pytest.mark.django_db
+def test_whoever_did_not_hear_that_rows_were_taken_finds_them_again() -> None:
+    batch = drafts(5)
+    claim = Claim()
+    first = take(queue(batch), 3, claim)
+    again = take(queue(batch), 3, Claim(claim.token, again=True))
+    assert [row.pk for row in again] == [row.pk for row in first]
+    assert {row.tries for row in again} == {1}
+    assert len(take(queue(batch), 4, Claim(claim.token, again=True))) == 4, "and what is free besides"
+    assert len(take(queue(batch), 9, Claim(again=True))) == 1, "not what is another's"
 
 
 @pytest.mark.django_db
