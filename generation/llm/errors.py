@@ -33,8 +33,12 @@ class TimedOut(LLMError):
     """The endpoint did not answer in time."""
 
 
+class NotReached(LLMError):
+    """No connection to the endpoint could be made: nothing was sent."""
+
+
 class ConnectionCut(LLMError):
-    """The connection to the endpoint failed or was cut."""
+    """The connection to the endpoint was cut."""
 
 
 class BadRequest(LLMError):

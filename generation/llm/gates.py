@@ -17,6 +17,7 @@ from generation.llm.errors import (
     ConnectionCut,
     EndpointDown,
     LLMError,
+    NotReached,
     Postponed,
     RateLimited,
     ServerError,
@@ -30,7 +31,7 @@ PAUSE_CAP = 100.0  # less than MAX_WAIT: a pause is waited for
 MAX_WAIT = 120.0  # seconds; a longer wait is not slept through: the row goes back and somebody comes again later
 BURST = 1.0  # seconds' worth of a rate that may go at once
 
-ITS_FAULT = (RateLimited, ServerError, TimedOut, ConnectionCut, AuthFailed)  # the endpoint's, whatever was asked
+ITS_FAULT = (RateLimited, ServerError, TimedOut, ConnectionCut, NotReached, AuthFailed)  # the endpoint's, whatever was asked
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -178,7 +179,7 @@ class Gate:
     def leave(self, ticket: Ticket, error: LLMError | None = None, *, tokens: int = 0) -> bool:
         """A call has ended, with so many tokens used. Returns whether its failure, if any, counts against the request.
 
-        It does not where the call was a probe: whatever had been asked would have failed.
+        It does not where the call was a probe, or never got there: whatever had been asked would have failed.
         """
         self.flying -= 1
         now = self._clock()
@@ -193,7 +194,7 @@ class Gate:
         else:
             self._failed(ticket, error, now)
         self._stir()
-        return not ticket.probe
+        return not ticket.probe and not isinstance(error, NotReached)
 
     def withdraw(self, ticket: Ticket) -> None:
         """A call that was let through was not made after all."""

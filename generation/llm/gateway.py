@@ -30,6 +30,7 @@ from generation.llm.errors import (
     ContextTooLong,
     KeyMissing,
     LLMError,
+    NotReached,
     RateLimited,
     ServerError,
     TimedOut,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 NO_KEY = "none"  # sent where an endpoint wants no key: the client insists on one
 BACKOFF_BASE = 1.0  # seconds
 BACKOFF_CAP = 60.0
+CONNECT = 15.0  # seconds to make a connection: who has not answered by then will not, and nothing was sent
 REPLIES = 2  # of a structured call: the first, and one that has been shown its own error
 CHARS_PER_TOKEN = 4  # an estimate of what is sent, before the endpoint has counted
 TOKENS_BACK = 500  # an estimate of what comes back, where nobody set a limit
@@ -198,7 +200,7 @@ class Gateway:
     async def _pay(self, settings: ModelSettings, request: Request, api_key: str, name: str, ledger: Ledger) -> Reply:
         gate = self.gate(settings)
         endpoint = settings.url, settings.model
-        number = failures = 0
+        number = failures = out_of_reach = 0
         while True:
             number += 1
             form = self._formats.get(endpoint, _Format.JSON_SCHEMA)
@@ -212,9 +214,11 @@ class Gateway:
                 self._formats[endpoint] = max(_Format(form + 1), self._formats.get(endpoint, form))
                 continue
             failures += counts
+            # Tried for as long as the gate lets it: the breaker opens in the end, and the row goes back unharmed.
+            out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
             if outcome.permanent or failures >= self._attempts:
                 raise outcome
-            if not gate.away and (delay := gate.blocked_for + self._delay(failures)):
+            if not gate.away and (delay := gate.blocked_for + self._delay(failures + out_of_reach)):
                 await gate.nap(delay)
 
     async def ask_structured(
@@ -306,8 +310,9 @@ class Gateway:
             async with asyncio.timeout(settings.timeout):
                 # Not `chat.completions.create`: its models take any body for a completion, and going through each
                 # message's type costs three times what all the rest of a call does (python -m bench.engine).
+                limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT, settings.timeout / 2))
                 response = await self._client(settings, api_key).post(
-                    "/chat/completions", cast_to=httpx2.Response, body=sent, options={"timeout": settings.timeout}
+                    "/chat/completions", cast_to=httpx2.Response, body=sent, options={"timeout": limits}
                 )
         except failures as failure:
             error = named(failure, api_key, settings.timeout)
@@ -524,12 +529,16 @@ def _refuses_format(error: LLMError, sent: Mapping[str, Any]) -> bool:
 
 def _connection_error(failure: "APIConnectionError", api_key: str) -> LLMError:
     """The transport calls every lost connection a timeout; what really happened is further down the chain of causes."""
+    from aiohttp import ClientConnectorError, ConnectionTimeoutError
+
     causes: list[BaseException] = []
     cause: BaseException | None = failure.__cause__
     while cause is not None and cause not in causes:
         causes.append(cause)
         cause = cause.__cause__
     detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else failure.message, api_key)
+    if any(isinstance(cause, (ClientConnectorError, ConnectionTimeoutError)) for cause in causes):
+        return NotReached(detail)
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return TimedOut(detail)
     return ConnectionCut(detail)

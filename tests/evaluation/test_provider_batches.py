@@ -447,7 +447,7 @@ def test_an_endpoint_that_is_away_is_looked_at_later(release: Release, settings:
         run = in_batches(release, url)
     services.work_on_run(run.pk)
     [made] = queries.provider_batches_of(run)
-    assert (made.state, made.error) == (State.PREPARED, "ConnectionCut")
+    assert (made.state, made.error) == (State.PREPARED, "NotReached")
     assert services.sweep() == []
     with simulated() as url:
         Endpoint.objects.update(url=url)

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from generation import lanes, services, tasks
 from generation.lanes import Group, _exchange, _Seen
+from generation.llm.gates import BREAK_AFTER, BREAKS
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, Lane, Sample, Source
 from generation.work import PULSE, Work, take
 from tests.conftest import Clock, Together
@@ -191,6 +192,26 @@ def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: S
     state.refresh_from_db()
     assert not state.down_since
     assert state.openings == 0
+
+
+def test_an_endpoint_that_nobody_reaches_pauses_the_batch_and_loses_no_row(source: Source) -> None:
+    """A wrong port, or a network that stays away, with so few in flight that a row would give up first."""
+    with simulated() as url:
+        pass
+    batch = launched(source, endpoint(url, concurrency=1))
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+    assert "sim-generator (NotReached: " in batch.paused_detail
+    assert statuses(batch) == {Status.QUEUED: 12}
+    assert set(batch.drafts.values_list("tries", flat=True)) == {0}
+    assert {call.error for call in calls(batch.job)} == {"NotReached"}
+    assert len(calls(batch.job)) == BREAK_AFTER + BREAKS
+    with simulated() as url:
+        Endpoint.objects.update(url=url)
+        services.resume_batch(batch.pk)
+        assert services.work_on_batch(batch.pk) == 12
+    assert statuses(batch) == {Status.DONE: 12}
 
 
 # ------------------------------------------------------------------------------------------------------- lanes in time

@@ -262,7 +262,7 @@ def test_network_goes_away(world: World, how: str) -> None:
     run.amid()
     getattr(world.network, how)()
     kept = "SELECT because FROM generation_endpointstate WHERE blocked_until > now()"
-    because = "ConnectionCut" if how == "cut" else "TimedOut"
+    because = "NotReached" if how == "cut" else "TimedOut"
     world.site.until("the endpoints are left alone, and it is said why", lambda: (because,) in world.site.sql(kept))
     world.network.mend()
     run.comes_to_its_end(lost_at_most=4 * CONCURRENCY)  # broken off amid an answer; a probe or two

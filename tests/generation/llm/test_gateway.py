@@ -1,8 +1,9 @@
 import asyncio
 import json
+import socket
 import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -22,6 +23,7 @@ from generation.llm.errors import (
     ConnectionCut,
     ContentFiltered,
     ContextTooLong,
+    EndpointDown,
     KeyMissing,
     LLMError,
     RateLimited,
@@ -30,7 +32,7 @@ from generation.llm.errors import (
 )
 from generation.llm.gateway import Ledger as Book
 from generation.llm.gateway import Paid, identity
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import _listening, make_app, running
 from generation.llm.types import Message, Request, Usage
 from tests.generation.llm.helpers import (
     HELLO,
@@ -266,13 +268,57 @@ def test_an_endpoint_that_drips_for_ever_times_out():
         ask(url, attempts=1, timeout=0.3)
 
 
-def test_nobody_listening_is_a_cut_connection():
-    ledger = Ledger()
+def test_where_nobody_listens_a_row_fails_never_and_the_endpoint_in_the_end():
+    ledger, naps = Ledger(), Naps()
     with running(make_app([])) as url:
         pass
-    with pytest.raises(ConnectionCut):
-        ask(url, ledger, attempts=2)
-    assert [attempt.error for attempt in ledger] == ["ConnectionCut", "ConnectionCut"]
+    with pytest.raises(EndpointDown, match="NotReached: ClientConnectorError"):
+        ask(url, ledger, attempts=2, sleep=naps, random=Highest())
+    assert {(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger} == {("NotReached", None, None)}
+    assert len(ledger) == gates.BREAK_AFTER + gates.BREAKS
+    assert naps[:9] == [1, 2, 4, 8, 16, 32, 60, 60, 60], "it does not spin"
+    assert sum(naps) > sum(min(gates.PAUSE_CAP, gates.PAUSE * 2**n) for n in range(gates.BREAKS))
+
+
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "127.0.0.1"])
+def test_a_connection_that_was_never_made_is_named_so(host, monkeypatch):
+    """No such name; nobody who answers (the queue of a socket that accepts nothing is full)."""
+    monkeypatch.setattr(gateway_module, "CONNECT", 0.2)
+    monkeypatch.setattr(gates, "BREAK_AFTER", 1)
+    monkeypatch.setattr(gates, "BREAKS", 0)
+    ledger = Ledger()
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            with suppress(BlockingIOError):
+                waiting.connect(full.getsockname())
+        with pytest.raises(EndpointDown):
+            ask(f"http://{host}:{full.getsockname()[1]}/v1", ledger, attempts=2)
+    assert [attempt.error for attempt in ledger] == ["NotReached"]
+
+
+def test_a_network_that_comes_back_has_cost_a_row_nothing():
+    """The endpoint begins to listen while the row waits for the seventh time."""
+    ledger = Ledger()
+    with socket.create_server(("127.0.0.1", 0)) as somebody:
+        port = somebody.getsockname()[1]
+
+    class Mended(Naps):
+        async def __call__(self, seconds):
+            await super().__call__(seconds)
+            if len(self) == 7:
+                await stack.enter_async_context(_listening(make_app([]), "127.0.0.1", port))
+
+    async def outage(gateway):
+        async with stack:
+            return await gateway.ask(settings_for(f"http://127.0.0.1:{port}/v1"), HELLO)
+
+    stack = AsyncExitStack()
+    assert in_gateway(outage, ledger, attempts=2, sleep=Mended()).simulated
+    assert [attempt.error for attempt in ledger] == ["NotReached"] * 7 + [""]
+    assert [attempt.number for attempt in ledger] == list(range(1, 9))
 
 
 # What stays wrong
