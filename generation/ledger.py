@@ -37,11 +37,20 @@ class Line:
 def write(job: Job, lines: Sequence[Line], *, lane: int | None = None) -> list[Call]:
     """Write attempts and hits into the ledger, and count them in the totals of the job and of the endpoints' days.
 
-    The caller's transaction holds all of it.
+    The caller's transaction holds all of it. What is there already, as the database went away before it said so, is neither
+    written nor counted again; were it written by somebody else meanwhile, the unique id would refuse it.
 
     What `lane` had reserved for these attempts is not in flight any more. An endpoint that answers as a simulator is marked
     so, whatever it was called when it was made.
     """
+    there = {call.attempt_id: call for call in Call.objects.filter(attempt_id__in=[line.attempt.id for line in lines])}
+    new = [line for line in lines if line.attempt.id not in there]
+    if new:
+        there |= {call.attempt_id: call for call in _add(job, new, lane)}
+    return [there[line.attempt.id] for line in lines]
+
+
+def _add(job: Job, lines: Sequence[Line], lane: int | None) -> list[Call]:
     keep_images(line.attempt.sent for line in lines)
     calls = Call.objects.bulk_create([_call(job.job, line) for line in lines])
     attempts = [call for call in calls if call.hit_of_id is None]
@@ -121,6 +130,7 @@ def _call(job: str, line: Line) -> Call:
         identity=attempt.identity,
         hit_of_id=attempt.hit_of,
         repeated=line.repeated and attempt.hit_of is None,
+        attempt_id=attempt.id,
         started_at=attempt.started_at,
     )
 

@@ -199,6 +199,7 @@ class Call(models.Model):
 
     `identity` is the content hash of what was asked. A line with `hit_of` is no attempt: its reply had been paid for under that
     line. `repeated`: the row had been taken before by a worker that was lost, so this may have been asked for already.
+    `attempt_id`: by which it is known that it was written, where the database went away before it said so; null in old lines.
     """
 
     job = models.CharField(max_length=40)
@@ -224,6 +225,7 @@ class Call(models.Model):
     identity = models.CharField(max_length=64, blank=True)
     hit_of = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="hits")
     repeated = models.BooleanField(default=False)
+    attempt_id = models.UUIDField(null=True, blank=True, unique=True)
     started_at = models.DateTimeField()
 
     class Meta:

@@ -381,6 +381,7 @@ def _attempt(line: ProviderLine, endpoint: Endpoint, result: LineResult, began: 
         detail=error.detail if error else "",
         http_status=result.http_status,
         identity=line.identity,
+        id=line.custom_id,
     )
 
 

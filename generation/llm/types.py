@@ -3,6 +3,7 @@
 import base64
 import binascii
 import re
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -141,7 +142,8 @@ class Attempt:
 
     `sent` is the JSON body exactly as it was sent; `error` is the class name of the `LLMError` (or ``Cancelled``: we
     hung up), empty on success. A reply that a content filter stopped stands beside its error. `identity` is the content hash of
-    what was asked. A cache hit is a line too: number 0, with `hit_of`, the line that was paid for.
+    what was asked. A cache hit is a line too: number 0, with `hit_of`, the line that was paid for. `id` is the attempt's own:
+    however often it is written, it is one line.
     """
 
     settings: ModelSettings
@@ -156,3 +158,4 @@ class Attempt:
     http_status: int | None = None
     identity: str = ""
     hit_of: int | None = None
+    id: uuid.UUID = field(default_factory=uuid.uuid4)

@@ -16,7 +16,7 @@ from django.utils import timezone
 from generation import lanes, services, tasks
 from generation.lanes import Group, _exchange, _Seen
 from generation.llm.gates import BREAK_AFTER, BREAKS
-from generation.models import Batch, Call, Draft, Endpoint, EndpointState, Lane, Sample, Source
+from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
 from generation.work import PULSE, Work, take
 from tests.conftest import Clock, Together
 from tests.engine import calls, conversations_file, drafts, endpoint, held, imported, launched, served, simulated
@@ -324,6 +324,38 @@ def test_a_database_that_restarts_costs_nothing(tmp_path: Path, outage: Any) -> 
         outage(after=4, failures=20)
         assert services.work_on_batch(batch.pk) == 12
         assert served(url)["requests"] == len(calls(batch.job)) == 12
+    assert statuses(batch) == {Status.DONE: 12}
+
+
+def test_what_was_written_when_the_database_went_away_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None
+) -> None:
+    """It went between COMMIT and its reply, each time."""
+    monkeypatch.setattr(lanes, "RETRY_DATABASE", 0.01)
+    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
+    plain, heard = lanes._in_one, [True]
+
+    def deaf(wanted: Any) -> Any:
+        outcomes = plain(wanted)
+        heard.append(not heard[-1])
+        if not heard[-1]:
+            raise OperationalError("server closed the connection unexpectedly")
+        return outcomes
+
+    monkeypatch.setattr(lanes, "_in_one", deaf)
+    with simulated("500@0.3") as url:
+        of = endpoint(url, concurrency=3, price_in="1")
+        batch = launched(source, of)
+        assert services.work_on_batch(batch.pk) == 12
+        asked = served(url)["requests"]
+    written = calls(batch.job)
+    batch.refresh_from_db()
+    assert len(heard) > 20
+    assert asked == len(written) == batch.calls == sum(of.days.values_list("calls", flat=True))
+    failed = [call.error for call in written if call.error]
+    assert len(failed) == batch.failed == JobError.objects.get(job=batch.job).calls
+    assert batch.cost == sum(call.cost for call in written) > 0
+    assert len({call.attempt_id for call in written} - {None}) == len(written)
     assert statuses(batch) == {Status.DONE: 12}
 
 
