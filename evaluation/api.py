@@ -311,7 +311,7 @@ class EstimateRun(APIView):
     def post(self, request: Request) -> Answer:
         body = sent(RunAskSerializer, request)
         release = generation_queries.release(body["release"])
-        how = {"judging": body["judging"], "fresh": body["fresh"]}
+        how = {name: body[name] for name in ("judging", "transport", "fresh")}
         return Answer(LaunchEstimateSerializer(estimates.of_run(release, body["endpoints"], body["judge"], **how)).data)
 
 

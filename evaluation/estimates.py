@@ -19,17 +19,21 @@ def of_run(
     judge: Endpoint,
     *,
     judging: str = Run.Judging.PER_RUBRIC,
+    transport: str = Run.Transport.LIVE,
     fresh: bool = False,
 ) -> Estimate:
     """What a run would ask. All samples of a task are taken to be asked as often as its first one is.
 
-    Raises NoEndpoints; NotPerSample where the benchmark has no such judging.
+    Raises NoEndpoints; NotPerSample where the benchmark has no such judging; NoBatches where no endpoint offers batches.
     """
     if not endpoints:
         raise errors.NoEndpoints
     protocol = benchmarks.protocol(release.benchmark)
     if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
         raise errors.NotPerSample
+    in_batches = transport == Run.Transport.BATCH
+    if in_batches and not any(each.batches for each in (*endpoints, judge)):
+        raise errors.NoBatches
     tested = list(dict.fromkeys(endpoints))
     said: Counter[str] = Counter()  # by prompt
     judged: Counter[str] = Counter()
@@ -47,11 +51,12 @@ def of_run(
             judged[_judges_prompt(protocol, first, judging)] += of_each * len(asks) * len(tested)
     known = _some_requests(protocol, release)
     lines = [
-        line("target", endpoint, prompt, count, known=known, fresh=fresh)
+        line("target", endpoint, prompt, count, known=known, fresh=fresh, batched=in_batches and endpoint.batches)
         for endpoint in tested
         for prompt, count in said.items()
     ]
-    lines += [line("judge", judge, prompt, count) for prompt, count in judged.items()]
+    judges = in_batches and judge.batches
+    lines += [line("judge", judge, prompt, count, batched=judges) for prompt, count in judged.items()]
     return Estimate(tuple(lines))
 
 

@@ -60,7 +60,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         data = form.cleaned_data
         asked = data["release"], list(data["endpoints"]), data["judge"]
-        how = {"judging": data["judging"], "fresh": data["fresh"]}
+        how = {"judging": data["judging"], "transport": data["transport"], "fresh": data["fresh"]}
         try:
             if "confirmed" not in request.POST:
                 estimate = estimates.of_run(*asked, **how)
@@ -71,7 +71,6 @@ def run_new(request: HttpRequest) -> HttpResponse:
                 *asked,
                 **how,
                 judge_temperature=data["judge_temperature"],
-                transport=data["transport"],
                 budget_money=data["budget_money"],
                 budget_calls=data["budget_calls"],
                 actor=person(request),

@@ -15,7 +15,7 @@ from django.db.models import Avg, Count, Max
 
 from generation import benchmarks, errors, planning, queries
 from generation.llm.gateway import identity
-from generation.llm.types import Request
+from generation.llm.types import Request, Usage
 from generation.models import Call, Endpoint, Source, SourceRecord
 from generation.recipe import Draft as DraftValue
 from generation.recipe import Record, Term, TrapPlan
@@ -33,7 +33,8 @@ class Line:
 
     requests: questions; cached: the share of them that was found paid for already, None where that was not looked up.
     calls: HTTP calls, retries and repairs included. measured: the earlier calls that the means are of; 0: tokens assumed.
-    cost: in the currency of the endpoint's prices.
+    cost: in the currency of the endpoint's prices. batched: questions go into the provider's batches, at their price;
+    retries and repairs are asked live, at the full one.
     """
 
     role: str
@@ -46,6 +47,7 @@ class Line:
     tokens_out: int
     cost: Decimal
     measured: int
+    batched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,14 @@ class Estimate:
 
 
 def line(
-    role: str, endpoint: Endpoint, prompt: str, requests: int, *, known: Sequence[Request] = (), fresh: bool = False
+    role: str,
+    endpoint: Endpoint,
+    prompt: str,
+    requests: int,
+    *,
+    known: Sequence[Request] = (),
+    fresh: bool = False,
+    batched: bool = False,
 ) -> Line:
     """The estimate of `requests` questions; `known` are some of them word for word, to be looked for in the ledger."""
     lately = Call.objects.filter(pk__gt=(Call.objects.aggregate(last=Max("pk"))["last"] or 0) - WINDOW)
@@ -98,10 +107,25 @@ def line(
     cached = None if fresh or not known else _share_paid(endpoint, known)
     each = found["calls"] / found["rows"] if found["calls"] else 1
     given, said = (found["given"], found["said"]) if found["calls"] else (TOKENS_IN, TOKENS_OUT)
-    calls = ceil(round(requests * (1 - (cached or 0)) * each, 6))
-    tokens_in, tokens_out = ceil(calls * given), ceil(calls * said)
-    cost = (tokens_in * endpoint.price_in + tokens_out * endpoint.price_out) / Decimal(1_000_000)
-    return Line(role, endpoint.name, prompt, requests, cached, calls, tokens_in, tokens_out, cost, found["calls"])
+    asked = requests * (1 - (cached or 0))
+    calls = ceil(round(asked * each, 6))
+    together = min(calls, ceil(round(asked, 6))) if batched else 0
+    used = Usage(ceil(calls * given), ceil(calls * said))
+    cheaper = Usage(ceil(together * given), ceil(together * said))
+    cost = used.cost(endpoint.settings) - cheaper.cost(endpoint.settings) + cheaper.cost(endpoint.batch_settings)
+    return Line(
+        role,
+        endpoint.name,
+        prompt,
+        requests,
+        cached,
+        calls,
+        used.tokens_in,
+        used.tokens_out,
+        cost,
+        found["calls"],
+        batched,
+    )
 
 
 def _share_paid(endpoint: Endpoint, known: Sequence[Request]) -> float:

@@ -1,5 +1,6 @@
 """What a person may do to a run at any time, and what a launch says before it asks anything."""
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,36 @@ def test_what_is_paid_for_is_not_counted_again_unless_asked_anew(release: Releas
     assert [(line.cached, line.calls) for line in anew] == [(None, 3), (None, 8)]
     other = estimates.of_run(release, [endpoint(models, "sim-reckless")], judge).lines
     assert [(line.cached, line.calls) for line in other] == [(0.0, 3), (None, 8)]
+
+
+def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
+    admin: Client, manage: Manage, api: Api, adela: User, release: Release, models: str
+) -> None:
+    target = endpoint(models, "sim-careful", price_in="2", price_out="4")
+    judge = endpoint(models, "sim-judge", price_out="10", batches=True, batch_discount="0.25")
+    live = estimates.of_run(release, [target], judge)
+    with pytest.raises(errors.NoBatches):
+        estimates.of_run(release, [target], target, transport="batch")
+    found = estimates.of_run(release, [target], judge, transport="batch")
+    assert [line.batched for line in found.lines] == [False, True]
+    assert found.lines[0] == live.lines[0]
+    assert (found.lines[1].calls, found.lines[1].cost) == (4, live.lines[1].cost / 4)
+    # The judge does not know these criteria: each reply of it is repaired once, live.
+    evaluated(release, models, "sim-careful")
+    live, found = (estimates.of_run(release, [target], judge, transport=how) for how in Run.Transport.values)
+    assert (found.lines[1].requests, found.lines[1].calls) == (4, 8)
+    assert found.lines[1].cost == pytest.approx(live.lines[1].cost * Decimal("0.625"), rel=Decimal("0.001"))
+
+    data = {"release": release.pk, "endpoints": ["sim-careful"], "judge": "sim-judge", "judging": "per-rubric"}
+    page: Page = admin.post(reverse("evaluation:run-new"), {**data, "transport": "batch"})
+    assert page.context["estimate"] == found
+    assert text_of(page).count("at the price of the provider") == 1
+    body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "transport": "batch"}
+    said = api(adela).post(reverse("api:run-estimate"), body).json()
+    assert [line["batched"] for line in said["lines"]] == [False, True]
+    launch = ("evaluate", "--release", "bare", "--endpoint", "sim-careful", "--judge", "sim-judge")
+    _code, out, _err = manage(*launch, "--transport", "batch", "--json")
+    assert [line["batched"] for line in json.loads(out)["lines"]] == [False, True]
 
 
 def test_the_page_asks_before_it_launches(admin: Client, release: Release, models: str) -> None:

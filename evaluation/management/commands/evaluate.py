@@ -41,17 +41,16 @@ class Command(Step):
             [generation_queries.endpoint(name) for name in options["endpoint"]],
             generation_queries.endpoint(options["judge"]),
         )
-        estimate = of_run(*asked, judging=options["judging"], fresh=options["fresh"])
+        how = {name: options[name] for name in ("judging", "transport", "fresh")}
+        estimate = of_run(*asked, **how)
         if refused := unconfirmed(self, estimate, options):
             return refused
         run = services.launch_run(
             *asked,
             judge_temperature=options["judge_temperature"],
-            judging=options["judging"],
-            transport=options["transport"],
+            **how,
             budget_money=options["budget"],
             budget_calls=options["budget_calls"],
-            fresh=options["fresh"],
         )
         wake(tasks.work_on_run, run.pk)
         if options["wait"]:
