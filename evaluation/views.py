@@ -32,6 +32,7 @@ from review.permissions import Can
 
 RUNNING = Run.Status.RUNNING
 CALLS_SHOWN = 5  # of those that failed, with what came back
+BATCHES_SHOWN = 20  # of those that went to providers, the newest
 
 
 @require_safe
@@ -95,8 +96,12 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     found = queries.watched(pk)
     report = queries.report(found)
     sort = request.GET.get("sort", "")
+    in_batches = found.transport == Run.Transport.BATCH
+    batches = list(queries.provider_batches_of(found).reverse()[: BATCHES_SHOWN + 1]) if in_batches else []
     context = {
         **_progress(found),
+        "provider_batches": batches[:BATCHES_SHOWN],
+        "more_batches": len(batches) > BATCHES_SHOWN,
         "advice": advice(found),
         "behind": generation.behind_the_pause(found, queries.endpoints_of(found)),
         "budget": BudgetForm.of(found),

@@ -20,6 +20,9 @@ _SIGNS = {
     "discarded": "rejected",
     "stopped": "paused",
     "let-through": "finished",
+    "prepared": "queued",
+    "submitted": "running",
+    "collected": "finished",
 }
 
 

@@ -1,6 +1,7 @@
 """Runs whose requests go into providers' batches: what comes back, what is paid, and what a kill at any step costs."""
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,12 +11,15 @@ from functools import partial
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import Sum
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import strip_tags
 
-from evaluation import errors, queries, services
+from evaluation import errors, queries, services, views
 from evaluation.models import Judgment, Response, Run
 from generation import ledger, provider_batches
 from generation.llm.batches import Door
@@ -516,6 +520,39 @@ def test_the_form_offers_it_and_refuses_it_where_no_endpoint_does(
     assert f'name="transport" value="{BATCH}"' in estimate.content.decode(), "it is carried to the confirmation"
     assert client.post(reverse("evaluation:run-new"), {**typed, "confirmed": "1"}).status_code == 302
     assert Run.objects.get().transport == BATCH
+
+
+def test_the_page_lists_them_in_as_many_queries_however_many(
+    release: Release, adela: User, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.force_login(adela)
+
+    def page(run: Run) -> tuple[str, int]:
+        client.get(reverse("evaluation:run", args=[run.pk]))  # whatever is looked up once only
+        with CaptureQueriesContext(connection) as asked:
+            text = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+        return text, len(asked)
+
+    with simulated(hang=0) as url:
+        few = worked(in_batches(release, url, target="sim-average+timeout@0.5"))
+        monkeypatch.setattr(provider_batches, "MAX_LINES", 1)
+        many = worked(in_batches(release, url, target="sim-careful"))
+        live = launched_run(release, url, "sim-careful")
+    text, asked = page(few)
+    assert text.count(">collected</span>") == 2
+    [expired] = queries.provider_batches_of(few).filter(said="expired")
+    row = re.sub(r"\s+", "", strip_tags(text[text.index("provider-batches") :])).partition("sim-average-timeout-0-5")[2]
+    assert row.startswith(f"collected4{expired.answered}0{expired.missing}")
+    text, asked_of_many = page(many)
+    assert text.count(">collected</span>") == 12
+    assert asked_of_many == asked
+    monkeypatch.setattr(views, "BATCHES_SHOWN", 5)
+    text, _ = page(many)
+    assert text.count(">collected</span>") == 5
+    assert "the API lists all" in text
+    assert "provider-batches" not in page(live)[0]
+    polled = client.get(reverse("evaluation:run-progress", args=[live.pk])).content.decode()
+    assert "provider-batches" not in polled
 
 
 def test_the_command_takes_it_and_follows_it_to_its_end(release: Release, url: str, manage: Manage) -> None:
