@@ -286,7 +286,8 @@ class ProviderBatch(Work):
 
     Prepared before anything is uploaded. `asked_at`: it may have been submitted since, whether or not we heard the
     answer; `mark` is the name under which it is then looked up there. Dropped: the endpoint refused it as a whole, or its job
-    was over before it was submitted; no line of it was put to a model. `error`, `detail`: what the last step met.
+    was over before it was submitted, so that no line of it was put to a model; or the endpoint knows it no more (BatchLost).
+    `error`, `detail`: what the last step met.
     """
 
     class State(models.TextChoices):

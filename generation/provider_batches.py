@@ -29,7 +29,7 @@ from generation.errors import JobOver
 from generation.jobs import OVER, Job
 from generation.lanes import patiently
 from generation.llm.batches import PATH, Door, LineResult, ProviderState
-from generation.llm.errors import BadRequest, BatchRefused, LLMError
+from generation.llm.errors import BadRequest, BatchLost, BatchRefused, LLMError
 from generation.llm.gateway import Gateway, body, estimate, identity
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Endpoint, Lane, ProviderBatch, ProviderLine
@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 MAX_LINES = 2_000  # in one provider batch: the rows of one are taken, prepared and released together
 MAX_BYTES = 50 * 2**20  # of its file; providers allow 100 to 200 MB
+GONE = 404
 MAX_WAIT = 3_600.0  # seconds that an endpoint may put us off for
 CHUNK = 200  # lines that are written into the ledger in one transaction
 State = ProviderBatch.State
@@ -221,13 +222,25 @@ def _step(job: Job, batch: ProviderBatch) -> None:
     except LLMError as error:
         log.warning("provider batch %s: %s", batch.pk, error)
         said = {"error": error.kind, "detail": str(error)}
-        if isinstance(error, BadRequest) and batch.state == State.PREPARED:  # so it was not made
-            finish(batch, Status.DONE, state=State.DROPPED, ended_at=timezone.now(), **said)
-        else:
-            _later(batch, wait=error.retry_after, **said)
-        if error.permanent:
-            with contextlib.suppress(JobOver):
-                jobs.pause(type(job), job.pk, because=error.kind, detail=str(error))
+        refused = isinstance(error, BadRequest) and (batch.state == State.PREPARED or not batch.endpoint.batches)
+        with transaction.atomic():
+            if error.permanent:  # first: nobody may put the rows into another batch unless a person says so
+                _pause(job, error)
+            if refused or isinstance(error, BatchLost):
+                _drop(job, batch, said)
+            else:
+                _later(batch, wait=error.retry_after, **said)
+
+
+def _pause(job: Job, error: LLMError) -> None:
+    with contextlib.suppress(JobOver):
+        jobs.pause(type(job), job.pk, because=error.kind, detail=str(error))
+
+
+def _drop(job: Job, batch: ProviderBatch, said: dict[str, Any]) -> None:
+    """Close a provider batch that was not made, or of which no more will be heard; its rows are free for a new one."""
+    finish(batch, Status.DONE, state=State.DROPPED, ended_at=timezone.now(), **said, **_counts(batch))
+    type(job)._default_manager.filter(pk=job.pk).update(rests_until=None)
 
 
 def _later(batch: ProviderBatch, /, *, wait: float | None = None, **fields: Any) -> None:
@@ -263,7 +276,7 @@ async def _advance(job: Job, batch: ProviderBatch) -> None:
             if found is None:
                 return
         else:
-            found = await Door(gateway, endpoint.settings).state(batch.batch)
+            found = await _known(Door(gateway, endpoint.settings), batch)
         over = await type(job)._default_manager.filter(pk=job.pk, status__in=OVER).aexists()
         door = Door(gateway, endpoint.settings)
         if over and not found.ended and found.status != "cancelling":
@@ -271,9 +284,30 @@ async def _advance(job: Job, batch: ProviderBatch) -> None:
         if not found.ended:
             await sync_to_async(_later)(batch, said=found.status)
             return
+        gone = []
         for file in found.files:
-            await _collect(door, endpoint, job, batch, found, file)
+            try:
+                await _collect(door, endpoint, job, batch, found, file)
+            except BadRequest as error:
+                if error.http_status != GONE:
+                    raise
+                gone.append(file)
+        if gone:
+            raise BatchLost(f"Its file there: {', '.join(gone)}.")
         await sync_to_async(patiently)(_end, job, batch, found)
+
+
+async def _known(door: Door, batch: ProviderBatch) -> ProviderState:
+    """A submitted batch as its endpoint tells of it. Raises BatchLost where that knows it neither by its id nor by our name."""
+    try:
+        return await door.state(batch.batch)
+    except BadRequest as error:
+        if error.http_status != GONE:
+            raise
+    found = await door.look_up(str(batch.mark), batch.asked_at or batch.created_at)
+    if found is None:
+        raise BatchLost(f"Its id there: {batch.batch}.")
+    return found
 
 
 async def _submitted(gateway: Gateway, endpoint: Endpoint, job: Job, batch: ProviderBatch) -> ProviderState | None:
@@ -392,14 +426,19 @@ def _uuid(name: str) -> uuid.UUID | None:
         return None
 
 
-@transaction.atomic
-def _end(job: Job, batch: ProviderBatch, found: ProviderState) -> None:
-    """Close a provider batch: its rows go to the lanes. One that was refused as a whole pauses the job."""
-    counts = batch.lines.aggregate(
+def _counts(batch: ProviderBatch) -> dict[str, int]:
+    """What became of its lines so far."""
+    return batch.lines.aggregate(
         answered=Count("call", filter=Q(call__error="")),
         refused=Count("call", filter=~Q(call__error="")),
         missing=Count("pk", filter=Q(call__isnull=True)),
     )
+
+
+@transaction.atomic
+def _end(job: Job, batch: ProviderBatch, found: ProviderState) -> None:
+    """Close a provider batch: its rows go to the lanes. One that was refused as a whole pauses the job."""
+    counts = _counts(batch)
     whole = found.status == "failed" and counts["missing"] == batch.lines_count
     finish(
         batch,
@@ -413,6 +452,4 @@ def _end(job: Job, batch: ProviderBatch, found: ProviderState) -> None:
     )
     type(job)._default_manager.filter(pk=job.pk).update(rests_until=None)
     if whole:
-        with contextlib.suppress(JobOver):
-            refusal = BatchRefused(found.detail)
-            jobs.pause(type(job), job.pk, because=refusal.kind, detail=str(refusal))
+        _pause(job, BatchRefused(found.detail))

@@ -107,3 +107,9 @@ class BatchRefused(LLMError):
     """The endpoint refused a batch of requests as a whole."""
 
     permanent = True
+
+
+class BatchLost(LLMError):
+    """The endpoint does not know this batch any more, or has lost its results."""
+
+    permanent = True

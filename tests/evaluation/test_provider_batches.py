@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from decimal import Decimal
 from functools import partial
@@ -22,7 +22,8 @@ from django.utils.html import strip_tags
 from evaluation import errors, queries, services, views
 from evaluation.models import Judgment, Response, Run
 from generation import ledger, provider_batches
-from generation.llm.batches import Door
+from generation.llm.batches import Door, LineResult
+from generation.llm.errors import BadRequest
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message
 from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
@@ -231,6 +232,80 @@ def test_a_batch_refused_as_a_whole_pauses_the_run_and_says_why(release: Release
     assert worked(run).status == Run.Status.FINISHED
 
 
+def test_a_batch_that_the_endpoint_does_not_know_any_more_is_dropped_and_asked_for_again_by_a_person_only(
+    release: Release, url: str
+) -> None:
+    with simulated(batch_delay=600) as forgetful:
+        run = in_batches(release, forgetful)
+        services.work_on_run(run.pk)
+    Endpoint.objects.update(url=url)
+    worked(run)
+    assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BatchLost")
+    [lost] = queries.provider_batches_of(run)
+    assert (lost.state, lost.error, lost.missing) == (State.DROPPED, "BatchLost", 4)
+    assert lost.batch in run.paused_detail
+    assert ledger.outstanding(run).count() == 0
+    assert not services.sweep(), "nobody looks at it again"
+    assert served(url)["files"] == 0, "nor submits it again unasked"
+    services.resume_run(run.pk)
+    assert worked(run).status == Run.Status.FINISHED
+    assert (served(url)["batch_billed"], served(url)["requests"]) == (12, 0)
+
+
+def test_a_batch_that_is_listed_is_not_given_up(
+    release: Release, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unknown(door: Door, batch: str) -> None:
+        raise BadRequest("No such batch.", http_status=404)
+
+    monkeypatch.setattr(Door, "state", unknown)
+    run = worked(in_batches(release, url))
+    assert run.status == Run.Status.FINISHED
+    assert served(url)["batches"] == 2
+
+
+def test_of_a_batch_whose_results_are_gone_what_was_collected_is_kept(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replies came, the file of errors is gone: nobody knows what they were."""
+    plain, gone = Door.results, [True]
+
+    async def results(door: Door, file: str) -> AsyncIterator[LineResult]:
+        if gone and "errors" in file:
+            raise BadRequest("No such file.", http_status=404)
+        async for each in plain(door, file):
+            yield each
+
+    monkeypatch.setattr(Door, "results", results)
+    with simulated() as url:
+        run = worked(in_batches(release, url, target="sim-average+500@0.5"))
+        assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BatchLost")
+        [lost] = queries.provider_batches_of(run)
+        assert (lost.state, lost.answered > 0, lost.missing > 0) == (State.DROPPED, True, True)
+        assert run.calls == lost.answered
+        gone.clear()
+        services.resume_run(run.pk)
+        assert worked(run).status == Run.Status.FINISHED
+    assert [each.lines_count for each in queries.provider_batches_of(run)][1] == lost.missing, "only those"
+    assert ended(run)["Response"] == {Status.DONE: 4}
+
+
+def test_what_an_unmarked_endpoint_does_not_know_is_asked_live(release: Release) -> None:
+    with simulated(batch_delay=600) as forgetful:
+        run = in_batches(release, forgetful)
+        services.work_on_run(run.pk)
+    with answering('{"explanation": "It does.", "criteria_met": true}') as plain:
+        Endpoint.objects.update(url=plain.url)
+        assert worked(run).paused_because == "BadRequest"
+        assert queries.provider_batches_of(run).get().state == State.SUBMITTED, "the address may be wrong"
+        Endpoint.objects.update(batches=False)
+        services.resume_run(run.pk)
+        assert worked(run).paused_because == "BadRequest"
+        services.resume_run(run.pk)
+        assert worked(run).status == Run.Status.FINISHED
+    assert queries.provider_batches_of(run).get().state == State.DROPPED
+
+
 def test_an_endpoint_without_the_protocol_pauses_the_run_and_is_asked_live_when_it_says_so(release: Release) -> None:
     with answering("I would ask a pharmacist.") as plain:
         run = worked(in_batches(release, plain.url, target="m-1", judge="m-2"))
@@ -239,6 +314,48 @@ def test_an_endpoint_without_the_protocol_pauses_the_run_and_is_asked_live_when_
         services.resume_run(run.pk)
         worked(run)
     assert ended(run)["Response"] == {Status.DONE: 4}
+
+
+def test_what_failed_is_tried_again_in_a_new_batch(url: str) -> None:
+    """Lines that failed were asked live, and failed there as well."""
+    two = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2)
+    run = worked(in_batches(two, url, target="sim-average+500"))
+    assert ended(run) == {"Response": {Status.FAILED: 2}, "Judgment": {Status.FAILED: 4}}
+    assert set(Response.objects.values_list("error", flat=True)) == {"ServerError"}
+    Endpoint.objects.filter(name="sim-average-500").update(model="sim-average")
+    before = served(url)
+    assert services.retry_failed(run.pk) == 2
+    assert worked(run).status == Run.Status.FINISHED
+    assert ended(run) == {"Response": {Status.DONE: 2}, "Judgment": {Status.DONE: 4}}
+    after = served(url)
+    assert after["batch_billed"] - before["batch_billed"] == 6
+    assert after["requests"] == before["requests"], "nothing was asked live"
+    assert run.calls == Call.objects.filter(job=run.job, hit_of=None).count()
+    assert services.retry_failed(run.pk) == 0
+
+
+def test_judgments_whose_replies_could_not_be_used_are_asked_anew_live() -> None:
+    """Such replies are paid for and in the ledger: a batch would be answered from there."""
+
+    class Moody(Says):
+        well = False
+
+        def reply(self, model: str, messages: Sequence[Message], seed: int) -> str:
+            return super().reply(model, messages, seed) if self.well or model != "sim-judge" else "I would not know."
+
+    models = Moody()
+    with running(make_app([models], seed=SEED)) as url:
+        run = worked(in_batches(bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2), url))
+        assert ended(run) == {"Response": {Status.DONE: 2}, "Judgment": {Status.FAILED: 4}}
+        models.well = True
+        before = served(url)
+        assert services.retry_failed(run.pk) == 4
+        assert worked(run).status == Run.Status.FINISHED
+        assert ended(run) == {"Response": {Status.DONE: 2}, "Judgment": {Status.DONE: 4}}
+        after = served(url)
+    assert after["batch_billed"] == before["batch_billed"]
+    assert after["requests"] - before["requests"] == 4
+    assert run.calls == after["batch_billed"] + after["requests"]
 
 
 def test_a_key_that_is_missing_pauses_the_run_and_is_stored_nowhere(
