@@ -30,9 +30,9 @@ from generation.jobs import OVER, Job
 from generation.lanes import patiently
 from generation.llm.batches import PATH, Door, LineResult, ProviderState
 from generation.llm.errors import BadRequest, BatchLost, BatchRefused, LLMError
-from generation.llm.gateway import Gateway, body, estimate, identity
+from generation.llm.gateway import Format, Gateway, body, estimate, form_of, identity
 from generation.llm.types import Attempt, Reply, Request
-from generation.models import Endpoint, Lane, ProviderBatch, ProviderLine
+from generation.models import Call, Endpoint, Lane, ProviderBatch, ProviderLine
 from generation.work import Work, check_tries, finish, lease, renew, take
 
 log = logging.getLogger(__name__)
@@ -94,6 +94,7 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
     known = books.find(job, [(name, want.subject) for want, name in zip(wants, names, strict=True)])
     elsewhere = {} if job.fresh else _open_lines(names)
     calls, money = _room(fresh)
+    forms = {prompt: _form(endpoint, prompt) for prompt in {want.request.prompt for want in wants if want.request.schema}}
     lines: dict[str, ProviderLine] = {}  # by identity; of a job that asks anew, by row
     cached, ours, left = [], [], []
     theirs: dict[int, list[Work]] = {}
@@ -107,7 +108,7 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
         elif own_name in lines:
             ours.append(want.row)
         else:
-            sent = body(asked, want.request)
+            sent = body(asked, want.request, forms.get(want.request.prompt, Format.JSON_SCHEMA))
             cost = estimate(asked, want.request).cost(cheaper)
             size += len(json.dumps(sent))
             fits = (calls is None or len(lines) < calls) and (money is None or cost <= money)
@@ -150,6 +151,13 @@ def _place(rows: Sequence[Work], **fields: Any) -> None:
     back = {"status": Status.QUEUED, "token": None, "lease_until": None, "tries": F("tries") - 1}
     if ours.filter(token=rows[0].token).update(**back, **fields) != len(rows):
         raise _Lost
+
+
+def _form(endpoint: Endpoint, prompt: str) -> Format:
+    """The format that the endpoint took the last time it answered this prompt."""
+    lines = Call.objects.filter(endpoint=endpoint, prompt=prompt, hit_of__isnull=True).exclude(text="")
+    last = lines.order_by("-pk").values_list("sent", flat=True).first()
+    return Format.JSON_SCHEMA if last is None else form_of(last)
 
 
 def _open_lines(names: Sequence[str]) -> dict[str, int]:

@@ -96,7 +96,7 @@ class Ledger:
     find: Callable[[str], Awaitable[Sequence[Paid]]] = _none
 
 
-class _Format(IntEnum):
+class Format(IntEnum):
     """How firmly a schema is asked for. An endpoint that refuses one gets the next."""
 
     JSON_SCHEMA = 0
@@ -129,7 +129,7 @@ class Gateway:
         self._stack = AsyncExitStack()
         self._clients: dict[tuple[str, str], AsyncOpenAI] = {}
         self._gates: dict[tuple[str, str], Gate] = {}
-        self._formats: dict[tuple[str, str], _Format] = {}
+        self._formats: dict[tuple[str, str], Format] = {}
         self._asking: dict[str, asyncio.Future[None]] = {}  # by identity
 
     async def __aenter__(self) -> Self:
@@ -188,7 +188,7 @@ class Gateway:
                     usable(paid.reply)
                 except BrokenReply:
                     continue
-                body = _body(settings, request, self._formats.get((settings.url, settings.model), _Format.JSON_SCHEMA))
+                body = _body(settings, request, self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA))
                 hit = Attempt(settings, request, body, 0, datetime.now(UTC), 0.0, identity=name, hit_of=paid.line)
                 await ledger.write(replace(hit, reply=paid.reply))
                 return paid.reply
@@ -203,7 +203,7 @@ class Gateway:
         number = failures = out_of_reach = 0
         while True:
             number += 1
-            form = self._formats.get(endpoint, _Format.JSON_SCHEMA)
+            form = self._formats.get(endpoint, Format.JSON_SCHEMA)
             sent = _body(settings, request, form)
             draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
             outcome, counts = await self._attempt(gate, draft, api_key, ledger)
@@ -211,7 +211,7 @@ class Gateway:
                 return outcome
             if _refuses_format(outcome, sent):
                 # The larger of the two: a slower request of the same time may already have been refused further.
-                self._formats[endpoint] = max(_Format(form + 1), self._formats.get(endpoint, form))
+                self._formats[endpoint] = max(Format(form + 1), self._formats.get(endpoint, form))
                 continue
             failures += counts
             # Tried for as long as the gate lets it: the breaker opens in the end, and the row goes back unharmed.
@@ -384,9 +384,16 @@ def _strict_schema(shape: type[BaseModel]) -> dict[str, Any]:
     return dict(pydantic_function_tool(shape)["function"].get("parameters", {}))
 
 
-def body(settings: ModelSettings, request: Request) -> dict[str, Any]:
-    """The JSON body of a request to an endpoint of which nothing is known yet."""
-    return _body(settings, request, _Format.JSON_SCHEMA)
+def body(settings: ModelSettings, request: Request, form: Format = Format.JSON_SCHEMA) -> dict[str, Any]:
+    """The JSON body of a request to an endpoint; `form`: what it was found to take."""
+    return _body(settings, request, form)
+
+
+def form_of(sent: Mapping[str, Any]) -> Format:
+    """The format that a body asks for."""
+    asked = sent.get("response_format") or {}
+    forms = {"json_schema": Format.JSON_SCHEMA, "json_object": Format.JSON_OBJECT}
+    return forms.get(asked.get("type", ""), Format.TEXT)
 
 
 def _not_empty(reply: Reply) -> None:
@@ -429,7 +436,7 @@ def _key(settings: ModelSettings) -> str:
     return key
 
 
-def _body(settings: ModelSettings, request: Request, form: _Format) -> dict[str, Any]:
+def _body(settings: ModelSettings, request: Request, form: Format) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": settings.model,
         "messages": [{"role": message.role, "content": _content(message)} for message in request.messages],
@@ -440,13 +447,13 @@ def _body(settings: ModelSettings, request: Request, form: _Format) -> dict[str,
     max_tokens = settings.max_tokens if request.max_tokens is None else request.max_tokens
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
-    if request.schema is not None and form is _Format.JSON_SCHEMA:
+    if request.schema is not None and form is Format.JSON_SCHEMA:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", str(request.schema.get("title", "reply")))[:64]
         body["response_format"] = {
             "type": "json_schema",
             "json_schema": {"name": name, "schema": dict(request.schema), "strict": True},
         }
-    elif request.schema is not None and form is _Format.JSON_OBJECT:
+    elif request.schema is not None and form is Format.JSON_OBJECT:
         body["response_format"] = {"type": "json_object"}
     return body
 

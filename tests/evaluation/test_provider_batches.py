@@ -24,6 +24,7 @@ from evaluation.models import Judgment, Response, Run
 from generation import ledger, provider_batches
 from generation.llm.batches import Door, LineResult
 from generation.llm.errors import BadRequest
+from generation.llm.simulator import server
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message
 from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
@@ -218,6 +219,28 @@ def test_a_reply_that_is_no_json_is_repaired_live(release: Release) -> None:
     assert stats["requests"] >= 1, "the repairs"
     assert ended(run)["Judgment"][Status.DONE] >= 7
     assert run.calls == stats["batch_billed"] + stats["requests"]
+
+
+def test_a_format_that_was_refused_is_not_asked_for_in_later_batches(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first batch finds it out, line by line and for nothing; its lines are asked live, for what is taken instead."""
+    plain = server._Simulator.completion
+
+    def completion(simulator: Any, body: Any) -> Any:
+        if body.get("response_format", {}).get("type") == "json_schema":
+            return "400", server._error(400, "'response_format' of type 'json_schema' is not supported.")
+        return plain(simulator, body)
+
+    monkeypatch.setattr(server._Simulator, "completion", completion)
+    with simulated() as url:
+        first = worked(in_batches(release, url))
+        second = worked(in_batches(release, url, fresh=True))
+    assert first.status == second.status == Run.Status.FINISHED
+    refused = [sum(each.refused for each in queries.provider_batches_of(run)) for run in (first, second)]
+    assert refused == [8, 0]
+    sent = Call.objects.filter(job=second.job, subject__startswith="judgment:", hit_of=None).values_list("sent", flat=True)
+    assert [body["response_format"]["type"] for body in sent] == ["json_object"] * 8
 
 
 def test_a_batch_refused_as_a_whole_pauses_the_run_and_says_why(release: Release, url: str) -> None:
