@@ -1,7 +1,7 @@
 """What a launch would come to, and on what grounds, before anything is asked.
 
 Questions are counted: one line for each endpoint and prompt. What a question costs is the mean of earlier calls of the same
-prompt to the same model, retries and repairs included; where there were none, a stated number of tokens is assumed.
+prompt to the same model, the last ones, retries and repairs included; where there were none, a stated number of tokens is assumed.
 """
 
 from collections import Counter
@@ -9,9 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from math import ceil
-from typing import Any
-
-from django.db.models import Avg, Count, Max
 
 from generation import benchmarks, errors, planning, queries
 from generation.llm.gateway import identity
@@ -21,7 +18,7 @@ from generation.recipe import Draft as DraftValue
 from generation.recipe import Record, Term, TrapPlan
 
 TOKENS_IN, TOKENS_OUT = 3000, 1000  # assumed of a question that was never asked
-WINDOW = 100_000  # lines of the ledger that are looked at, so that an estimate stays cheap
+LATELY = 2_000  # calls of a prompt to a model that the means are of, the last ones: an estimate stays cheap
 LOOKED_UP = 50  # requests of a line that are looked for in the ledger
 MARGIN = Decimal("1.25")  # the budget that is proposed, over the estimate: a mean is exceeded half of the time
 CENT = Decimal("0.01")
@@ -100,13 +97,12 @@ def line(
     batched: bool = False,
 ) -> Line:
     """The estimate of `requests` questions; `known` are some of them word for word, to be looked for in the ledger."""
-    lately = Call.objects.filter(pk__gt=(Call.objects.aggregate(last=Max("pk"))["last"] or 0) - WINDOW)
-    found: dict[str, Any] = lately.filter(
-        endpoint__in=Endpoint.objects.filter(model=endpoint.model), prompt=prompt, hit_of__isnull=True
-    ).aggregate(calls=Count("pk"), rows=Count("subject", distinct=True), given=Avg("tokens_in"), said=Avg("tokens_out"))
+    lately = _lately(endpoint.model, prompt)
+    measured = len(lately)
     cached = None if fresh or not known else _share_paid(endpoint, known)
-    each = found["calls"] / found["rows"] if found["calls"] else 1
-    given, said = (found["given"], found["said"]) if found["calls"] else (TOKENS_IN, TOKENS_OUT)
+    each = measured / len({subject for subject, _given, _said in lately}) if lately else 1
+    given = sum(tokens for _subject, tokens, _said in lately) / measured if lately else TOKENS_IN
+    said = sum(tokens for _subject, _given, tokens in lately) / measured if lately else TOKENS_OUT
     asked = requests * (1 - (cached or 0))
     calls = ceil(round(asked * each, 6))
     together = min(calls, ceil(round(asked, 6))) if batched else 0
@@ -123,9 +119,18 @@ def line(
         used.tokens_in,
         used.tokens_out,
         cost,
-        found["calls"],
+        measured,
         batched,
     )
+
+
+def _lately(model: str, prompt: str) -> list[tuple[str, int, int]]:
+    """The row, the tokens in and out of the last calls of a prompt to a model: of each of its endpoints, as the index has them."""
+    lines: list[tuple[str, int, int]] = []
+    for pk in Endpoint.objects.filter(model=model).values_list("pk", flat=True):
+        calls = Call.objects.filter(endpoint=pk, prompt=prompt, hit_of__isnull=True).order_by("-pk")
+        lines += calls.values_list("subject", "tokens_in", "tokens_out")[:LATELY]
+    return lines
 
 
 def _share_paid(endpoint: Endpoint, known: Sequence[Request]) -> float:

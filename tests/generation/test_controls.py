@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -238,6 +240,25 @@ def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> N
         for one in (same_model, other_model)
     ]
     assert measured == [line.measured, 0]
+
+
+def test_the_means_are_of_the_last_calls_found_by_index(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated() as url:
+        maker = endpoint(url)
+        batch = generated(source, maker, 4)
+    lines = Call.objects.filter(job=batch.job).order_by("-pk")
+    last = list(lines.values_list("pk", flat=True)[:3])
+    lines.exclude(pk__in=last).update(tokens_in=10**6)
+    lines.filter(pk__in=last).update(tokens_in=50)
+    monkeypatch.setattr(estimates, "LATELY", 3)
+    [line] = estimates.of_batch(benchmark="mhb", source=source, roles={"generator": maker}, checks=()).lines
+    assert (line.measured, line.calls, line.tokens_in) == (3, 2, 100)
+    if connection.vendor == "sqlite":  # PostgreSQL reads a table as small as this one as a whole
+        with CaptureQueriesContext(connection) as asked:
+            estimates._lately(maker.model, line.prompt)
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN QUERY PLAN " + asked.captured_queries[-1]["sql"])
+            assert "USING INDEX call_prompt" in str(cursor.fetchall())
 
 
 def test_an_estimate_refuses_what_a_launch_would(source: Source, models: str) -> None:
