@@ -88,6 +88,10 @@ def advice(job: Job) -> str:
         return gettext("Set the variable where the site and its workers are started, start them anew, and resume.")
     if job.paused_because == "EndpointDown":
         return gettext("See to the endpoint; once it answers again, resume.")
+    if job.paused_because == "BatchLost":
+        return gettext(
+            "See at the endpoint whether it has answered this batch, and charged for it. Resume, and it is asked again."
+        )
     return gettext("Resume it, and it goes on where it stopped.")
 
 

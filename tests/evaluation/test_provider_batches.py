@@ -21,7 +21,7 @@ from django.utils.html import strip_tags
 
 from evaluation import errors, queries, services, views
 from evaluation.models import Judgment, Response, Run
-from generation import ledger, provider_batches
+from generation import jobs, ledger, provider_batches
 from generation.llm.batches import Door, LineResult
 from generation.llm.errors import BadRequest
 from generation.llm.simulator import server
@@ -267,6 +267,7 @@ def test_a_batch_that_the_endpoint_does_not_know_any_more_is_dropped_and_asked_f
     [lost] = queries.provider_batches_of(run)
     assert (lost.state, lost.error, lost.missing) == (State.DROPPED, "BatchLost", 4)
     assert lost.batch in run.paused_detail
+    assert "charged for it" in jobs.advice(run)
     assert ledger.outstanding(run).count() == 0
     assert not services.sweep(), "nobody looks at it again"
     assert served(url)["files"] == 0, "nor submits it again unasked"
