@@ -55,6 +55,7 @@ NO_KEY = "none"  # sent where an endpoint wants no key: the client insists on on
 BACKOFF_BASE = 1.0  # seconds
 BACKOFF_CAP = 60.0
 CONNECT = 15.0  # seconds to make a connection: who has not answered by then will not, and nothing was sent
+RECONNECT_CAP = 10.0  # seconds of back-off until the next try to make one, which costs nobody anything
 REPLIES = 2  # of a structured call: the first, and one that has been shown its own error
 CHARS_PER_TOKEN = 4  # an estimate of what is sent, before the endpoint has counted
 TOKENS_BACK = 500  # an estimate of what comes back, where nobody set a limit
@@ -218,7 +219,8 @@ class Gateway:
             out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
             if outcome.permanent or failures >= self._attempts:
                 raise outcome
-            if not gate.away and (delay := gate.blocked_for + self._delay(failures + out_of_reach)):
+            backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
+            if not gate.away and (delay := gate.blocked_for + backoff):
                 await gate.nap(delay)
 
     async def ask_structured(
@@ -347,9 +349,9 @@ class Gateway:
             self._stack.push_async_callback(client.close)
         return client
 
-    def _delay(self, failures: int) -> float:
+    def _delay(self, failures: int, cap: float = BACKOFF_CAP) -> float:
         """Seconds to the next attempt, beyond what the endpoint asked for: exponential back-off with full jitter."""
-        backoff = min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** max(0, failures - 1))
+        backoff = min(cap, BACKOFF_BASE * 2.0 ** max(0, failures - 1))
         return self._random.uniform(0.0, backoff)
 
 
