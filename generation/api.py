@@ -474,8 +474,8 @@ class LineSerializer(serializers.Serializer[Any]):
     """What one endpoint would be asked under one prompt.
 
     `cached`: the share that was found paid for already, null where that was not looked up. `measured`: the earlier calls that
-    the means are of; 0: the tokens are assumed. `batched`: questions are asked at the price of the provider's batches, retries and
-    repairs at the full one.
+    the means are of; 0: the tokens are assumed. `batched`: questions are asked at the price of the provider's batches, retries
+    and repairs at the full one.
     """
 
     role = serializers.CharField()

@@ -1,7 +1,8 @@
 """What a launch would come to, and on what grounds, before anything is asked.
 
 Questions are counted: one line for each endpoint and prompt. What a question costs is the mean of earlier calls of the same
-prompt to the same model, the last ones, retries and repairs included; where there were none, a stated number of tokens is assumed.
+prompt to the same model, the last ones, retries and repairs included; where there were none, a stated number of tokens is
+assumed.
 """
 
 from collections import Counter
@@ -125,7 +126,7 @@ def line(
 
 
 def _lately(model: str, prompt: str) -> list[tuple[str, int, int]]:
-    """The row, the tokens in and out of the last calls of a prompt to a model: of each of its endpoints, as the index has them."""
+    """The row, the tokens in and out of the last calls of a prompt to a model, at each of its endpoints: by the index."""
     lines: list[tuple[str, int, int]] = []
     for pk in Endpoint.objects.filter(model=model).values_list("pk", flat=True):
         calls = Call.objects.filter(endpoint=pk, prompt=prompt, hit_of__isnull=True).order_by("-pk")

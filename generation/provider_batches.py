@@ -94,7 +94,9 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
     known = books.find(job, [(name, want.subject) for want, name in zip(wants, names, strict=True)])
     elsewhere = {} if job.fresh else _open_lines(names)
     calls, money = _room(fresh)
-    forms = {prompt: _form(endpoint, prompt) for prompt in {want.request.prompt for want in wants if want.request.schema}}
+    forms = {
+        prompt: _form(endpoint, prompt) for prompt in {want.request.prompt for want in wants if want.request.schema}
+    }
     lines: dict[str, ProviderLine] = {}  # by identity; of a job that asks anew, by row
     cached, ours, left = [], [], []
     theirs: dict[int, list[Work]] = {}

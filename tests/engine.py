@@ -52,6 +52,7 @@ TARGETS = ("sim-careful", "sim-average", "sim-reckless")
 def no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that is quick to try again."""
     monkeypatch.setattr("generation.llm.gateway.BACKOFF_BASE", 0.001)
+    monkeypatch.setattr("generation.llm.gateway.RECONNECT_CAP", 0.01)
     monkeypatch.setattr("generation.llm.gates.PAUSE", 0.001)
 
 

@@ -31,7 +31,14 @@ PAUSE_CAP = 100.0  # less than MAX_WAIT: a pause is waited for
 MAX_WAIT = 120.0  # seconds; a longer wait is not slept through: the row goes back and somebody comes again later
 BURST = 1.0  # seconds' worth of a rate that may go at once
 
-ITS_FAULT = (RateLimited, ServerError, TimedOut, ConnectionCut, NotReached, AuthFailed)  # the endpoint's, whatever was asked
+ITS_FAULT = (
+    RateLimited,
+    ServerError,
+    TimedOut,
+    ConnectionCut,
+    NotReached,
+    AuthFailed,
+)  # the endpoint's, whatever was asked
 Sleep = Callable[[float], Awaitable[None]]
 
 

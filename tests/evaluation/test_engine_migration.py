@@ -40,7 +40,8 @@ OLD: list[tuple[str, dict[str, Any]]] = [
     *(
         (
             "generation_sourcerecord",
-            {"id": pk, "source_id": 1, "external_id": str(pk), "title": "t", "language": "en", "content": "{}", "private": "{}"},
+            {"id": pk, "source_id": 1, "external_id": str(pk), "title": "t", "language": "en", "content": "{}",
+             "private": "{}"},
         )
         for pk in (1, 2)
     ),
@@ -64,7 +65,8 @@ OLD: list[tuple[str, dict[str, Any]]] = [
     ("generation_batchrole", {"id": 1, "batch_id": 1, "role": "generator", "endpoint_id": 1}),
     (
         "generation_sample",
-        {"id": 1, "benchmark": "mhb", "task": "dialogue", "batch_id": 1, "record_id": 1, "status": "approved", "created_at": NOON},
+        {"id": 1, "benchmark": "mhb", "task": "dialogue", "batch_id": 1, "record_id": 1, "status": "approved",
+         "created_at": NOON},
     ),
     *(
         (
@@ -96,7 +98,8 @@ OLD: list[tuple[str, dict[str, Any]]] = [
     ),
     (
         "generation_releasedsample",
-        {"id": 1, "release_id": 1, "position": 0, "version_id": 1, "key": "k", "task": "dialogue", "exported": '{"content": {}}'},
+        {"id": 1, "release_id": 1, "position": 0, "version_id": 1, "key": "k", "task": "dialogue",
+         "exported": '{"content": {}}'},
     ),
     *(
         (

@@ -239,7 +239,9 @@ def test_a_format_that_was_refused_is_not_asked_for_in_later_batches(
     assert first.status == second.status == Run.Status.FINISHED
     refused = [sum(each.refused for each in queries.provider_batches_of(run)) for run in (first, second)]
     assert refused == [8, 0]
-    sent = Call.objects.filter(job=second.job, subject__startswith="judgment:", hit_of=None).values_list("sent", flat=True)
+    sent = Call.objects.filter(job=second.job, subject__startswith="judgment:", hit_of=None).values_list(
+        "sent", flat=True
+    )
     assert [body["response_format"]["type"] for body in sent] == ["json_object"] * 8
 
 
@@ -276,9 +278,7 @@ def test_a_batch_that_the_endpoint_does_not_know_any_more_is_dropped_and_asked_f
     assert (served(url)["batch_billed"], served(url)["requests"]) == (12, 0)
 
 
-def test_a_batch_that_is_listed_is_not_given_up(
-    release: Release, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_that_is_listed_is_not_given_up(release: Release, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def unknown(door: Door, batch: str) -> None:
         raise BadRequest("No such batch.", http_status=404)
 
@@ -677,7 +677,7 @@ def test_the_page_lists_them_in_as_many_queries_however_many(
     with simulated(hang=0) as url:
         few = worked(in_batches(release, url, target="sim-average+timeout@0.5"))
         monkeypatch.setattr(provider_batches, "MAX_LINES", 1)
-        many = worked(in_batches(release, url, target="sim-careful"))
+        many = worked(in_batches(release, url, target="sim-careful", fresh=True))
         live = launched_run(release, url, "sim-careful")
     text, asked = page(few)
     assert text.count(">collected</span>") == 2

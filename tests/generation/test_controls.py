@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone

@@ -272,7 +272,7 @@ def test_where_nobody_listens_a_row_fails_never_and_the_endpoint_in_the_end():
     ledger, naps = Ledger(), Naps()
     with running(make_app([])) as url:
         pass
-    with pytest.raises(EndpointDown, match="NotReached: ClientConnectorError"):
+    with pytest.raises(EndpointDown, match="NotReached: ConnectionRefusedError"):
         ask(url, ledger, attempts=2, sleep=naps, random=Highest())
     assert {(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger} == {("NotReached", None, None)}
     assert len(ledger) == gates.BREAK_AFTER + gates.BREAKS
