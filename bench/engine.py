@@ -195,7 +195,7 @@ def measure(plan: Plan, others: Path = OTHERS) -> Iterator[Result]:
             except servers.Missing as missing:
                 yield skipped(name, str(missing))
                 continue
-            engines[name].call("seed", max(plan.samples, plan.long, plan.queued, plan.slots))
+            engines[name].call("seed", *sorted({plan.samples, plan.long, plan.queued, plan.slots} - {0}))
         if not engines:
             return
         pairs = next(iter(engines.values())).call("pairs", plan.samples, plan.flying)

@@ -1,8 +1,8 @@
 """The engine's side of `bench.engine`, within the settings of the database that is measured.
 
-`python -m bench.lane seed SAMPLES`: in an empty database, a release of as many samples, each with one rubric.
-`python -m bench.lane launch URL SAMPLES FLYING`: a run on the first of them, with an endpoint that nobody has asked yet, target
-and judge in one; prints its number.
+`python -m bench.lane seed SAMPLES...`: in an empty database, a release of each of these sizes, one rubric a sample.
+`python -m bench.lane launch URL SAMPLES FLYING`: a run on the one of this size, with an endpoint that nobody has asked yet,
+target and judge in one; prints its number.
 `python -m bench.lane work RUN`: works on a run as the worker's task does. It says ``ready`` when all is imported, begins
 with the next line of its input, and prints what it took.
 `python -m bench.lane first URL SAMPLES FLYING`: launches one and begins with it, but leaves it after the first calls.
@@ -22,14 +22,29 @@ import django
 CHUNK = 1_000
 
 
-def seed(samples: int) -> None:
-    """The release. Its samples differ in their first turn, so that nothing is asked twice."""
-    from generation.models import ReleasedRubric, ReleasedSample
+def seed(*sizes: int) -> None:
+    """The releases. Their samples differ in their first turn, so that nothing is asked twice."""
+    from django.db import connection
+
     from tests.engine import bare_release
 
-    release = bare_release(("dialogue", [["A1"]]))
-    first = release.samples.get()
-    for start in range(1, samples, CHUNK):
+    first = bare_release(("dialogue", [["A1"]])).samples.get()
+    for size in sizes:
+        _release(size, first)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")  # what autovacuum does within a minute
+
+
+def _release(size: int, first: Any) -> None:
+    from generation.models import Release, ReleasedRubric, ReleasedSample
+
+    of = first.release
+    same = {name: getattr(of, name) for name in ("benchmark", "generators", "sources", "simulated", "created_at")}
+    counts = {"task": {"dialogue": {"samples": size, "rubrics": size}}}
+    release = Release.objects.create(
+        name=_name(size), version=1, samples_count=size, rubrics_count=size, counts=counts, sha256=of.sha256, **same
+    )
+    for start in range(0, size, CHUNK):
         rows = ReleasedSample.objects.bulk_create(
             ReleasedSample(
                 release=release,
@@ -39,11 +54,15 @@ def seed(samples: int) -> None:
                 task="dialogue",
                 exported={"content": _content(first, at)},
             )
-            for at in range(start, min(start + CHUNK, samples))
+            for at in range(start, min(start + CHUNK, size))
         )
         ReleasedRubric.objects.bulk_create(
             ReleasedRubric(sample=row, key="R1", criterion="The response must say so.", traps=["A1"]) for row in rows
         )
+
+
+def _name(size: int) -> str:
+    return f"of-{size}"
 
 
 def _content(first: Any, at: int) -> dict[str, Any]:
@@ -56,15 +75,13 @@ def launch(url: str, samples: int, flying: int) -> int:
     """A run with an endpoint of its own: what earlier runs have paid for is of no use to it."""
     from django.db import connection
 
-    from evaluation.models import Response
     from evaluation.services import launch_run
     from generation.models import Endpoint, Release
     from generation.services import add_endpoint
 
     name = f"bench-{Endpoint.objects.count()}"
     endpoint = add_endpoint(name=name, url=url, model=name, concurrency=flying, max_tokens=500)
-    run = launch_run(Release.objects.get(), [endpoint], endpoint)
-    Response.objects.filter(run=run, sample__position__gte=samples).delete()
+    run = launch_run(Release.objects.get(name=_name(samples)), [endpoint], endpoint)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")  # what autovacuum does within a minute
     return run.pk
@@ -144,7 +161,7 @@ def main() -> None:
 
     if what == "seed":
         call_command("migrate", verbosity=0)
-        seed(int(arguments[0]))
+        seed(*map(int, arguments))
         print("{}")
     elif what in ("launch", "first"):
         url, samples, flying = arguments

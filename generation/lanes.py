@@ -232,8 +232,11 @@ class AtWork:
         return self.gateway.gate(endpoint.settings)
 
     def slots(self) -> int:
-        """How many rows to hold at once: as many as the endpoints that can be asked may be asked at once."""
-        return sum(max(1, self.gate(each).ceiling) for each in self.endpoints.values() if not self.away(each)) or 1
+        """How many rows to hold at once: twice as many as the endpoints that can be asked may be asked at once.
+
+        While one row is written, another's question is on its way; how many calls are in flight is the gates' to say.
+        """
+        return 2 * sum(max(1, self.gate(each).ceiling) for each in self.endpoints.values() if not self.away(each)) or 1
 
     async def row(self, row: Work, work: Callable[[], Awaitable[None]]) -> None:
         """Work on a row. Where something stands in the way that is not its fault, it goes back to the queue."""

@@ -60,6 +60,7 @@ W = TypeVar("W", bound=Work)
 MAX_TRIES = 10  # not fewer: a row may also have been in flight beside whatever killed the process
 GATHER = 0.005  # seconds that a lane which lost a row waits for others to end: rows are taken together
 PULSE = 0.5  # seconds between two signs of life of a lane
+FEW = 16  # rows that are always worth taking together
 
 
 def lease() -> timedelta:
@@ -235,8 +236,15 @@ async def run_lane(
                 renewed = await sync_to_async(_renew)(list(flying.values()))
                 third = lease().total_seconds() / 3
                 next_renewal = loop.time() + (third if renewed else min(PULSE, third))
-            if fault is None and (free := slots() - len(flying)) > 0:
-                for row, run in await sync_to_async(take_rows)(free):
+            room = slots()
+            # Not for a row or two: what a take costs, it costs whether it brings one or many.
+            if fault is None and (free := room - len(flying)) >= max(1, room // 8):
+                # Some at a time: all that were taken together would be written together, and nothing sent meanwhile.
+                wanted = min(free, max(FEW, room // 4))
+                rows = await sync_to_async(take_rows)(wanted)
+                if len(rows) == wanted < free:
+                    stirred.set()
+                for row, run in rows:
                     task = asyncio.ensure_future(run())
                     flying[task] = row
                     task.add_done_callback(land)

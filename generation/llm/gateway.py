@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import IntEnum
@@ -49,7 +49,8 @@ from generation.llm.types import (
 )
 
 if TYPE_CHECKING:
-    from openai import APIConnectionError, AsyncOpenAI
+    import httpx2
+    from openai import AsyncOpenAI
 
 NO_KEY = "none"  # sent where an endpoint wants no key: the client insists on one
 BACKOFF_BASE = 1.0  # seconds
@@ -105,6 +106,16 @@ class Format(IntEnum):
     TEXT = 2
 
 
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """How an address is asked under a key. `headers` hold the key: they are neither shown nor kept."""
+
+    sdk: "AsyncOpenAI"
+    transport: "httpx2.AsyncClient"
+    completions: str
+    headers: Mapping[str, str] = field(repr=False)
+
+
 class Gateway:
     """The door to models. One per event loop: ``async with Gateway(ledger) as gateway``.
 
@@ -128,7 +139,7 @@ class Gateway:
         self._random = random or Random()
         self._on_news = on_news
         self._stack = AsyncExitStack()
-        self._clients: dict[tuple[str, str], AsyncOpenAI] = {}
+        self._clients: dict[tuple[str, str], _Client] = {}
         self._gates: dict[tuple[str, str], Gate] = {}
         self._formats: dict[tuple[str, str], Format] = {}
         self._asking: dict[str, asyncio.Future[None]] = {}  # by identity
@@ -306,20 +317,23 @@ class Gateway:
         """What came of one POST, and its HTTP status where there was an answer."""
         import httpx2
 
+        client = self._client(settings, api_key)
+        limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT, settings.timeout / 2))
         failures = client_failures()
         try:
             # The client's own timeout is between two bytes; this one is for the whole answer.
             async with asyncio.timeout(settings.timeout):
-                # Not `chat.completions.create`: its models take any body for a completion, and going through each
-                # message's type costs three times what all the rest of a call does (python -m bench.engine).
-                limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT, settings.timeout / 2))
-                response = await self._client(settings, api_key).post(
-                    "/chat/completions", cast_to=httpx2.Response, body=sent, options={"timeout": limits}
+                # By the client's transport, not by `chat.completions.create`: its models take any body for a completion, and
+                # putting a request together costs it more than sending it (python -m bench.engine).
+                response = await client.transport.post(
+                    client.completions, content=json.dumps(sent).encode(), headers=client.headers, timeout=limits
                 )
         except failures as failure:
             error = named(failure, api_key, settings.timeout)
             return error, error.http_status
         status, text = response.status_code, response.text
+        if not response.is_success:
+            return _refused(response, api_key), status
         try:
             return said(json.loads(text), status), status
         except (ValueError, RecursionError):
@@ -333,20 +347,21 @@ class Gateway:
         """
         _check_address(settings.url)
         api_key = _key(settings)
-        return self._client(settings, api_key), api_key
+        return self._client(settings, api_key).sdk, api_key
 
-    def _client(self, settings: ModelSettings, api_key: str) -> "AsyncOpenAI":
+    def _client(self, settings: ModelSettings, api_key: str) -> _Client:
         client = self._clients.get((settings.url, api_key))
         if client is None:
             from openai import AsyncOpenAI, DefaultAioHttpClient
 
-            client = AsyncOpenAI(
-                base_url=settings.url, api_key=api_key, max_retries=0, http_client=DefaultAioHttpClient()
-            )
+            transport = DefaultAioHttpClient()
+            sdk = AsyncOpenAI(base_url=settings.url, api_key=api_key, max_retries=0, http_client=transport)
             # Taken from OPENAI_ORG_ID and OPENAI_PROJECT_ID otherwise, and sent to whatever endpoint this is.
-            client.organization = client.project = None
+            sdk.organization = sdk.project = None
+            headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
+            client = _Client(sdk, transport, settings.url.rstrip("/") + "/chat/completions", headers)
             self._clients[settings.url, api_key] = client
-            self._stack.push_async_callback(client.close)
+            self._stack.push_async_callback(sdk.close)
         return client
 
     def _delay(self, failures: int, cap: float = BACKOFF_CAP) -> float:
@@ -478,19 +493,21 @@ _ABOUT_FORMAT = re.compile(r"response_format|json_schema|json_object|json mode|s
 def client_failures() -> tuple[type[Exception], ...]:
     """What the client and its transport raise."""
     import aiohttp
+    import httpx2
     from openai import APIConnectionError, APIStatusError
 
-    return TimeoutError, APIStatusError, APIConnectionError, aiohttp.ClientError, OSError
+    return TimeoutError, APIStatusError, APIConnectionError, httpx2.HTTPError, aiohttp.ClientError, OSError
 
 
 def named(failure: Exception, api_key: str, timeout: float) -> LLMError:
     """The named error for what the client raised (one of `client_failures`). To be raised where the failure is out of sight."""
+    import httpx2
     from openai import APIConnectionError, APIStatusError
 
     if isinstance(failure, APIStatusError):
         retry_after = _retry_after(failure.response.headers.get("retry-after"))
         return status_error(failure.status_code, failure.body, failure.code, api_key, retry_after)
-    if isinstance(failure, APIConnectionError):
+    if isinstance(failure, (APIConnectionError, httpx2.HTTPError)):
         return _connection_error(failure, api_key)
     if isinstance(failure, TimeoutError):
         return TimedOut(f"No answer within {timeout:g} s.")
@@ -505,6 +522,19 @@ def said(body: Any, status: int) -> Reply | LLMError:
     filtered = ContentFiltered(http_status=status)
     filtered.reply = reply  # its tokens are billed
     return filtered
+
+
+def _refused(response: "httpx2.Response", api_key: str) -> LLMError:
+    """The named error for an answer that is none of success."""
+    try:
+        body = json.loads(response.text)
+    except (ValueError, RecursionError):
+        body = response.text
+    # As the SDK reads it: what is said stands under `error`, if anywhere.
+    about = body.get("error", body) if isinstance(body, dict) else body
+    code = about.get("code") if isinstance(about, dict) else None
+    retry_after = _retry_after(response.headers.get("retry-after"))
+    return status_error(response.status_code, about, code, api_key, retry_after)
 
 
 def status_error(
@@ -536,7 +566,7 @@ def _refuses_format(error: LLMError, sent: Mapping[str, Any]) -> bool:
     )
 
 
-def _connection_error(failure: "APIConnectionError", api_key: str) -> LLMError:
+def _connection_error(failure: Exception, api_key: str) -> LLMError:
     """The transport calls every lost connection a timeout; what really happened is further down the chain of causes."""
     from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
@@ -545,7 +575,7 @@ def _connection_error(failure: "APIConnectionError", api_key: str) -> LLMError:
     while cause is not None and cause not in causes:
         causes.append(cause)
         cause = cause.__cause__
-    detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else failure.message, api_key)
+    detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else str(failure), api_key)
     if any(isinstance(cause, (ClientConnectorError, ConnectionTimeoutError)) for cause in causes):
         return NotReached(detail)
     if any(isinstance(cause, TimeoutError) for cause in causes):
