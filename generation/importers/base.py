@@ -8,8 +8,8 @@ because part of it (HealthBench's canary) must never be shown.
 import codecs
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -51,6 +51,10 @@ class Row:
 
     Both are JSON-able. `language` is 'zh', 'en' or '' (not recognised); `where` is its place in the file ('line 12').
     A format whose records name a medical specialty puts it into `content` as `specialty`.
+
+    `match`: the text by which records of other sources refer to this one (a question, a heading's name); `refers`: format ->
+    such texts of the records that this one refers to. They are compared without regard to case and white space. `facets`:
+    values by which an import counts what it read (difficulty).
     """
 
     external_id: str
@@ -59,6 +63,9 @@ class Row:
     content: dict[str, Any]
     private: dict[str, Any]
     where: str
+    match: str = ""
+    refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    facets: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
