@@ -88,6 +88,8 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
     """The reading of one file into a source: how far it is, and what it came to."""
 
     source = serializers.CharField(source="source.name")  # type: ignore[assignment]
+    facets = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
+    joined = serializers.DictField(child=serializers.IntegerField())
 
     class Meta:
         model = Import
@@ -101,6 +103,8 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
             "added",
             "known",
             "refused",
+            "facets",
+            "joined",
             "error",
             "detail",
             "created_at",

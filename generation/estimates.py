@@ -16,7 +16,7 @@ from generation.llm.gateway import identity
 from generation.llm.types import Request, Usage
 from generation.models import Call, Endpoint, Source, SourceRecord
 from generation.recipe import Draft as DraftValue
-from generation.recipe import Record, Term, TrapPlan
+from generation.recipe import Term, TrapPlan
 
 TOKENS_IN, TOKENS_OUT = 3000, 1000  # assumed of a question that was never asked
 LATELY = 2_000  # calls of a prompt to a model that the means are of, the last ones: an estimate stays cheap
@@ -180,9 +180,10 @@ def of_batch(
     first = {kind: pk for pk, kind in reversed(chosen)}
     asked: Counter[tuple[str, str]] = Counter()
     rows = SourceRecord.objects.defer("private").in_bulk(list(first.values()))
+    joined = queries.joined(list(rows.values()))
     for kind, count in counts.items():
         row = rows[first[kind]]
-        record = Record(row.external_id, row.title, row.language, row.content)
+        record = queries.record_value(row, joined[row.pk])
         for name in prompts:
             value = DraftValue(record=record, terms=terms, prompts=name, checks=wanted)
             for step in recipe.steps:

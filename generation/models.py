@@ -37,7 +37,11 @@ class Source(models.Model):
 
 
 class SourceRecord(models.Model):
-    """One record of a source under its own id. `private` is kept and never shown, exported or sent to a model."""
+    """One record of a source under its own id. `private` is kept and never shown, exported or sent to a model.
+
+    `match`: the digest of the text by which records of other sources refer to this one; '' where none can. Whom it refers to
+    itself is in `refers`, resolved whenever it is read: so it does not matter which source was imported first.
+    """
 
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="records")
     external_id = models.CharField(max_length=200)
@@ -45,12 +49,26 @@ class SourceRecord(models.Model):
     language = models.CharField(max_length=16, blank=True)
     content = models.JSONField()
     private = models.JSONField(default=dict, blank=True)
+    match = models.CharField(max_length=64, blank=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["source", "external_id"], name="record_once_per_source")]
+        indexes = [models.Index(fields=["match"], name="record_match")]
 
     def __str__(self) -> str:
         return self.external_id
+
+
+class Reference(models.Model):
+    """That a record refers to whatever record of a format has this `match`, whether or not there is one (yet)."""
+
+    record = models.ForeignKey(SourceRecord, on_delete=models.CASCADE, related_name="refers", db_index=False)
+    format = models.CharField(max_length=40)
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["record", "format", "digest"], name="reference_once")]
+        indexes = [models.Index(fields=["digest", "format", "record"], name="reference_digest")]
 
 
 class Import(Work):
@@ -65,6 +83,8 @@ class Import(Work):
     added = models.PositiveIntegerField(default=0)
     known = models.PositiveIntegerField(default=0)
     refused = models.PositiveIntegerField(default=0)
+    facets = models.JSONField(default=dict)  # name -> value -> good rows
+    joined = models.JSONField(default=dict)  # format -> good rows that a record of it refers to, or that refer to one
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)

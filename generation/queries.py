@@ -1,7 +1,7 @@
 """Everything that is read of sources, batches, samples and releases."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from decimal import Decimal
@@ -23,6 +23,7 @@ from generation.models import (
     EndpointDay,
     Finding,
     Import,
+    Reference,
     Release,
     ReleasedSample,
     Rubric,
@@ -116,6 +117,72 @@ def records(source: Source) -> QuerySet[SourceRecord]:
     return SourceRecord.objects.filter(source=source).defer("private").order_by("pk")
 
 
+def partners_found(source: Source, external_ids: Collection[str]) -> dict[str, int]:
+    """Format -> how many of these records of `source` refer to a record of that format that there is (0: they refer to some,
+    and none is there), or are referred to by one: two queries."""
+    records = SourceRecord.objects.filter(source=source, external_id__in=external_ids)
+    there = Exists(SourceRecord.objects.filter(match=OuterRef("digest"), source__format=OuterRef("format")))
+    references = Reference.objects.filter(record__in=records).order_by().values_list("format")
+    found = dict(references.annotate(n=Count("record", distinct=True, filter=there)))
+    to_us = Reference.objects.filter(format=source.format, digest__in=records.values("match")).order_by()
+    for name, n in to_us.values_list("record__source__format").annotate(n=Count("digest", distinct=True)):
+        found[name] = max(n, found.get(name, 0))
+    return found
+
+
+def partners(records: Sequence[SourceRecord]) -> dict[int, list[SourceRecord]]:
+    """Primary key -> the records that a record refers to, then those that they refer to, each with its source and without
+    what is private: at most four queries, however many records."""
+    near = _referred_to([record.pk for record in records])
+    far = _referred_to({one.pk for found in near.values() for one in found})
+    result = {}
+    for record in records:
+        first = near.get(record.pk, [])
+        chain = (*first, *(further for one in first for further in far.get(one.pk, [])))
+        result[record.pk] = list({one.pk: one for one in chain if one.pk != record.pk}.values())
+    return result
+
+
+def _referred_to(pks: Collection[int]) -> dict[int, list[SourceRecord]]:
+    references = Reference.objects.filter(record__in=pks)
+    wanted = list(references.order_by("pk").values_list("record_id", "format", "digest")) if pks else []
+    if not wanted:
+        return {}
+    there: dict[tuple[str, str], list[SourceRecord]] = {}
+    found = SourceRecord.objects.filter(match__in=references.values("digest")).select_related("source")
+    for record in found.defer("private").order_by("pk"):
+        there.setdefault((record.source.format, record.match), []).append(record)
+    result: dict[int, list[SourceRecord]] = {}
+    for pk, format_name, digest in wanted:
+        result.setdefault(pk, []).extend(there.get((format_name, digest), []))
+    return result
+
+
+def joined(records: Sequence[SourceRecord]) -> dict[int, dict[str, tuple[Mapping[str, Any], ...]]]:
+    """The contents of the `partners` of records, by format."""
+    result = {}
+    for pk, found in partners(records).items():
+        by_format: dict[str, tuple[Mapping[str, Any], ...]] = {}
+        for one in found:
+            by_format[one.source.format] = (*by_format.get(one.source.format, ()), one.content)
+        result[pk] = by_format
+    return result
+
+
+def referring(record: SourceRecord) -> QuerySet[SourceRecord]:
+    """The records of other sources that refer to this one, without what is private."""
+    to_it = Reference.objects.filter(format=record.source.format, digest=record.match) if record.match else None
+    if to_it is None:
+        return SourceRecord.objects.none()
+    found = SourceRecord.objects.filter(pk__in=to_it.values("record")).select_related("source")
+    return found.exclude(pk=record.pk).defer("private").order_by("pk")
+
+
+def record_value(row: SourceRecord, joined: Mapping[str, tuple[Mapping[str, Any], ...]]) -> Record:
+    """A stored record as a recipe sees it; its private part stays behind."""
+    return Record(row.external_id, row.title, row.language, row.content, joined)
+
+
 def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
     """Records of the kinds given that no batch of this benchmark has used, oldest first.
 
@@ -137,13 +204,14 @@ def terms(benchmark: str) -> tuple[Term, ...]:
 
 def draft_value(row: Draft) -> DraftValue:
     """A stored draft as the recipe sees it; a record's private part stays behind."""
-    record = SourceRecord.objects.defer("private").get(pk=row.record_id)
+    refers = Exists(Reference.objects.filter(record=OuterRef("pk")))
+    record = SourceRecord.objects.defer("private").annotate(is_joined=refers).get(pk=row.record_id)
     batch = Batch.objects.only("benchmark", "prompts", "checks").get(pk=row.batch_id)
     previous = None
     if row.sample_id:
         previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
     return DraftValue(
-        record=Record(record.external_id, record.title, record.language, record.content),
+        record=record_value(record, joined([record])[record.pk] if record.is_joined else {}),
         terms=terms(batch.benchmark),
         version=row.version,
         reasons=tuple(previous.reasons) if previous else (),

@@ -1,6 +1,6 @@
 """What a benchmark's folder says about making samples: plain values and async functions, run by the generation engine."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel
 
 from generation.llm.types import Message, Reply, Request, Role
+from review.blocks import Block
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -19,12 +20,17 @@ class Dropped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One source record as a recipe sees it. `content["kind"]` says what it is (``dialogue``, ``report``)."""
+    """One source record as a recipe sees it. `content["kind"]` says what it is (``dialogue``, ``report``).
+
+    `joined`: format -> contents of the records of other sources that it refers to (a question's article, a heading's place in
+    a vocabulary), those that they refer to included.
+    """
 
     external_id: str
     title: str
     language: str
     content: Mapping[str, Any]
+    joined: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,7 @@ class Draft:
     `version` is above 1, `previous` the content of the rejected version and `reasons` what the physicians held against it.
     `terms` is the taxonomy in force: the benchmark's own and what admins added. `preferred`: the terms that the batch's plan
     would like here, a wish and no order. `prompts` names the set of prompt files; `checks` the checks that the batch makes.
+    `settings` are the values of the preset that the batch was launched with.
     """
 
     record: Record
@@ -56,10 +63,17 @@ class Draft:
     preferred: tuple[str, ...] = ()
     prompts: str = ""
     checks: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Models(Protocol):
     """A step's door to the models bound to the recipe's roles. Every call is in the ledger before it returns."""
+
+    def has(self, role: str) -> bool:
+        """Whether an endpoint is bound to the role; only an optional one may be without."""
+
+    async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """One vector a text, in their order. Raises `generation.llm.errors.LLMError`."""
 
     async def ask(self, role: str, request: Request) -> Reply:
         """Raises `generation.llm.errors.LLMError`."""
@@ -116,7 +130,8 @@ class NewSample:
     """What a recipe makes. `content` is the benchmark's own; `facets` of a sample are derived at the release.
 
     specialty: of which whoever reviews it has to be, where its record says so (empty: any). A benchmark's `case` passes it on.
-    `prompt` is the label of the prompt that made it (``mhb/inject_dialogue@2``).
+    `prompt` is the label of the prompt that made it (``mhb/inject_dialogue@2``). `made`: what the data card says of how samples
+    were made, by name ("entailment": "roberta-large-mnli"); it counts them by value.
     """
 
     task: str
@@ -126,15 +141,31 @@ class NewSample:
     rubrics: tuple[NewRubric, ...] = ()
     specialty: str = ""
     prompt: str = ""
+    made: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRole:
-    """A role that an endpoint is bound to at launch; `default` names the role whose endpoint plays it otherwise."""
+    """A role that an endpoint is bound to at launch; `default` names the role whose endpoint plays it otherwise.
+
+    `optional`: the recipe can do without. `kinds`: the record kinds for which it is needed; empty: all.
+    """
 
     name: str
     label: str
     default: str = ""
+    optional: bool = False
+    kinds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A named set of the recipe's settings ('paper', 'released code'): `rule` says in a sentence what it stands for."""
+
+    name: str
+    label: str
+    rule: str
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +205,9 @@ class Recipe:
     `kinds`: the record kinds it takes. `max_versions`: after that many rejected versions a sample is discarded and listed.
     The first of `roles` is the one that writes the sample. `checks` are made of each finished draft; `compared` is the text of
     a sample that may not occur twice (None: samples may repeat). `plans` by name, the first is the usual one; a plan's tasks
-    are kinds of records. `prompt_sets`: the sets of prompt files besides the usual one, "".
+    are kinds of records. `prompt_sets`: the sets of prompt files besides the usual one, "". `presets` by name, the first is the
+    usual one. `lineage`: what a draft's data shows of how it was made, for the pages of sample and draft; `analysis`: what the
+    data of all drafts of a batch shows together, streamed.
     """
 
     label: str
@@ -187,6 +220,9 @@ class Recipe:
     compared: Callable[[NewSample], str] | None = None
     plans: tuple[TrapPlan, ...] = ()
     prompt_sets: tuple[str, ...] = ()
+    presets: tuple[Preset, ...] = ()
+    lineage: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None
+    analysis: Callable[[Iterable[Mapping[str, Any]]], Sequence[Block]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -17,7 +18,7 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from generation import benchmarks, errors, formats, gate, importers, jobs, lanes, planning, queries
-from generation.importers.base import Refusal, Row, WrongFormat
+from generation.importers.base import Refusal, Row, WrongFormat, digest_of
 from generation.lanes import AtWork, BoundModels
 from generation.llm.errors import GivenUp, LLMError
 from generation.models import (
@@ -28,6 +29,7 @@ from generation.models import (
     Endpoint,
     Import,
     ImportRefusal,
+    Reference,
     Rubric,
     Sample,
     SampleVersion,
@@ -107,6 +109,8 @@ def _read(run: Import) -> None:
     path = Path(run.path)
     ImportRefusal.objects.filter(run=run).delete()
     rows = added = refused = 0
+    facets: dict[str, Counter[str]] = {}
+    joined: Counter[str] = Counter()
     try:
         check_tries(run)
         entries = importer.rows(path, importer.sniff(path))
@@ -118,12 +122,18 @@ def _read(run: Import) -> None:
                 if not ours.update(lease_until=timezone.now() + lease()):
                     return  # the lease ran out and somebody else reads the file now
                 added += _add_records(run.source, good)
+                if any(row.match or row.refers for row in good):
+                    joined.update(queries.partners_found(run.source, [row.external_id for row in good]))
                 ImportRefusal.objects.bulk_create(
                     ImportRefusal(run=run, where=entry.where[:100], reason=entry.reason)
                     for entry in bad[: max(0, REFUSALS_KEPT - refused)]
                 )
                 rows, refused = rows + len(chunk), refused + len(bad)
-                ours.update(rows=rows, added=added, refused=refused, known=rows - added - refused)
+                for row in good:
+                    for facet, value in row.facets.items():
+                        facets.setdefault(facet, Counter())[value] += 1
+                came_to = {"rows": rows, "added": added, "refused": refused, "known": rows - added - refused}
+                ours.update(**came_to, facets=facets, joined=joined)
     except (WrongFormat, OSError, GivenUp) as error:
         said = {"error": type(error).__name__, "detail": str(error)}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **said)
@@ -137,9 +147,8 @@ def _add_records(source: Source, rows: list[Row]) -> int:
     unique: dict[str, Row] = {}
     for row in rows:
         unique.setdefault(row.external_id, row)  # the first one counts, as it does across chunks and imports
-    known = set(
-        SourceRecord.objects.filter(source=source, external_id__in=unique).values_list("external_id", flat=True)
-    )
+    stored = SourceRecord.objects.filter(source=source, external_id__in=unique)
+    known = dict(stored.values_list("external_id", "match"))
     new = [
         SourceRecord(
             source=source,
@@ -153,7 +162,29 @@ def _add_records(source: Source, rows: list[Row]) -> int:
         if row.external_id not in known
     ]
     SourceRecord.objects.bulk_create(new, ignore_conflicts=True)
+    # Those without a match are new, or from before there was any.
+    _refer(source, [row for row in unique.values() if (row.match or row.refers) and not known.get(row.external_id)])
     return len(new)
+
+
+def _refer(source: Source, rows: list[Row]) -> None:
+    """Keep by what the stored records of these rows are referred to, and whom they refer to."""
+    if not rows:
+        return
+    by_id = {row.external_id: row for row in rows}
+    records = list(SourceRecord.objects.filter(source=source, external_id__in=by_id).only("external_id", "match"))
+    for record in records:
+        match = by_id[record.external_id].match
+        record.match = digest_of(match) if match else ""
+    SourceRecord.objects.bulk_update(records, ["match"], batch_size=CHUNK)
+    references = (
+        Reference(record=record, format=name, digest=digest)
+        for record in records
+        for name, texts in by_id[record.external_id].refers.items()
+        for digest in dict.fromkeys(map(digest_of, texts))
+    )
+    for chunk in _chunks(references):
+        Reference.objects.bulk_create(chunk, ignore_conflicts=True)
 
 
 # -------------------------------------------------------------------------------------------------------- endpoints

@@ -1,6 +1,8 @@
 """Pages of generation: sources, endpoints, batches, samples, releases. Each parses, calls one service or query, answers."""
 
+from collections.abc import Mapping
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from django.contrib import messages
@@ -56,6 +58,7 @@ FAILURES_SHOWN = 20
 CALLS_SHOWN = 5  # of those that failed, with what came back
 DAYS_SHOWN = 30
 SAMPLES_SHOWN = 50
+REFERRING_SHOWN = 20  # records that refer to one
 
 
 # ---------------------------------------------------------------------------------------------------------- sources
@@ -119,8 +122,23 @@ def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     """One record as it may be shown; its private part is not even read."""
     found = queries.source(name)
     row = get_object_or_404(queries.records(found), pk=pk)
-    samples = queries.samples().filter(record=row)
-    return render(request, "generation/record.html", {"source": found, "record": row, "samples": samples})
+    referring = list(queries.referring(row)[: REFERRING_SHOWN + 1])
+    context = {
+        "source": found,
+        "record": row,
+        "passages": _passages(row.content),
+        "partners": queries.partners([row])[row.pk],
+        "referring": referring[:REFERRING_SHOWN],
+        "more_referring": len(referring) > REFERRING_SHOWN,
+        "samples": queries.samples().filter(record=row),
+    }
+    return render(request, "generation/record.html", context)
+
+
+def _passages(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(name or '', text) of the passages that a question is put with."""
+    texts = content.get("contexts") or content.get("knowledge") or []
+    return list(zip_longest(content.get("sections") or [], texts, fillvalue=""))
 
 
 # -------------------------------------------------------------------------------------------------------- endpoints

@@ -7,7 +7,7 @@ from generation.importers.base import Importer, Layout, Refusal, Row, WrongForma
 
 __all__ = ["Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "load"]
 
-_HELPERS = frozenset({"base"})
+_HELPERS = frozenset({"base", "tables"})
 
 
 def available() -> list[str]:

@@ -6,10 +6,11 @@ because part of it (HealthBench's canary) must never be shown.
 """
 
 import codecs
+import hashlib
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -19,6 +20,8 @@ MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records of the known files ha
 LOOK = 50  # records that `sniff` looks at: a few bad ones at the top must not hide a good file
 TITLE_LENGTH = 80  # characters
 
+PARQUET = b"PAR1"  # the first bytes of every such file
+
 _BOM = b"\xef\xbb\xbf"
 _MAGIC = (
     (b"\x1f\x8b", "a gzip archive: unpack it first"),
@@ -27,7 +30,7 @@ _MAGIC = (
     (b"\x28\xb5\x2f\xfd", "a zstd archive: unpack it first"),
     (b"PK\x03\x04", "a zip archive (or a spreadsheet): unpack it first"),
     (b"PK\x05\x06", "an empty zip archive"),
-    (b"PAR1", "a Parquet file"),
+    (PARQUET, "a Parquet file"),
     (b"%PDF", "a PDF document"),
     (b"version https://git-lfs", "a Git LFS pointer: the data itself was not downloaded"),
     (b"\xff\xfe", "UTF-16 text: save it as UTF-8"),
@@ -51,6 +54,10 @@ class Row:
 
     Both are JSON-able. `language` is 'zh', 'en' or '' (not recognised); `where` is its place in the file ('line 12').
     A format whose records name a medical specialty puts it into `content` as `specialty`.
+
+    `match`: the text by which records of other sources refer to this one (a question, a heading's name); `refers`: format ->
+    such texts of the records that this one refers to. They are compared without regard to case and white space. `facets`:
+    values by which an import counts what it read (difficulty).
     """
 
     external_id: str
@@ -59,6 +66,9 @@ class Row:
     content: dict[str, Any]
     private: dict[str, Any]
     where: str
+    match: str = ""
+    refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    facets: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +114,11 @@ def gettext_noop(text: str) -> str:
     return text
 
 
-def first_byte(path: Path) -> bytes:
+def first_byte(path: Path, *, xml: bool = False) -> bytes:
     """The first byte that is neither white space nor a byte order mark.
 
-    Raises WrongFormat for what is often given by mistake: a folder, an empty file, an archive, a pickle, a web page.
+    Raises WrongFormat for what is often given by mistake: a folder, an empty file, an archive, a pickle, a web page (unless
+    `xml` is what is looked for).
     """
     if path.is_dir():
         raise WrongFormat("It is a folder.")
@@ -121,7 +132,7 @@ def first_byte(path: Path) -> bytes:
             head = chunk.lstrip()
     if not head:
         raise WrongFormat("It is empty.")
-    if head.startswith(b"<"):
+    if head.startswith(b"<") and not xml:
         raise WrongFormat("It is a web page or XML.")
     return head[:1]
 
@@ -153,6 +164,21 @@ def parsed_line(line: bytes | None) -> Any:
         raise Malformed(f"The line is not JSON: {error.msg} (character {error.pos + 1}).") from None
     except (ValueError, RecursionError):  # NaN, a number of thousands of digits, brackets thousands deep
         raise Malformed("The line is not JSON that can be read: a number or the nesting is out of range.") from None
+
+
+def json_lines(path: Path, limit: int | None = None) -> Iterator[tuple[int, Any]]:
+    """(line number, JSON value or Malformed) of the first `limit` lines that are not blank."""
+    with path.open("rb") as file:
+        for number, line in numbered_lines(file):
+            if line is not None and not line.strip():
+                continue
+            if limit == 0:
+                return
+            limit = None if limit is None else limit - 1
+            try:
+                yield number, parsed_line(line)
+            except Malformed as error:
+                yield number, error
 
 
 def _not_json(constant: str) -> None:
@@ -192,18 +218,27 @@ class _Repaired:
 
 def array_items(file: BinaryIO) -> Iterator[Any]:
     """The elements of a file that is one JSON array, streamed. Raises Malformed where the array breaks off."""
+    return _streamed(file, "array", lambda source: ijson.items(source, "item", use_float=True))
+
+
+def object_items(file: BinaryIO) -> Iterator[tuple[str, Any]]:
+    """(key, value) of a file that is one JSON object, streamed. Raises Malformed where the object breaks off."""
+    return _streamed(file, "object", lambda source: ijson.kvitems(source, "", use_float=True))
+
+
+def _streamed(file: BinaryIO, what: str, parse: Callable[[_Repaired], Iterator[Any]]) -> Iterator[Any]:
     source = _Repaired(file)
     try:
-        for item in ijson.items(source, "item", use_float=True):
+        for item in parse(source):
             yield item
             source.size = 0
     except Malformed as error:
-        raise Malformed(f"The array cannot be read from here on: {error}.") from None
+        raise Malformed(f"The {what} cannot be read from here on: {error}.") from None
     except (ijson.JSONError, ValueError, RecursionError) as error:
         # The parser's own words are not passed on: they quote the file.
         ended = "premature EOF" in str(error) or "Incomplete" in str(error)
         why = "the file ends before it does" if ended else "what follows is not JSON"
-        raise Malformed(f"The array breaks off here: {why}.") from None
+        raise Malformed(f"The {what} breaks off here: {why}.") from None
 
 
 def check_storable(value: Any) -> None:
@@ -231,7 +266,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def text_of(record: dict[str, Any], key: str) -> str:
+def text_of(record: Mapping[str, Any], key: str) -> str:
     """The text under `key`. Raises Malformed if it is missing, no string or blank."""
     value = record.get(key)
     if not isinstance(value, str):
@@ -239,6 +274,22 @@ def text_of(record: dict[str, Any], key: str) -> str:
     if not value.strip():
         raise Malformed(f"'{key}' is blank.")
     return value
+
+
+def texts_of(record: Mapping[str, Any], key: str) -> list[str]:
+    """The list of texts under `key`; [] where there is none. Raises Malformed if it is anything else."""
+    value = record.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise Malformed(f"'{key}' is not a list of texts.")
+    return value
+
+
+def digest_of(text: str) -> str:
+    """What a text is compared by where records of several sources are joined: SHA-256, in hexadecimal, of the text without
+    regard to case and white space."""
+    return hashlib.sha256(" ".join(text.casefold().split()).encode(errors="surrogatepass")).hexdigest()
 
 
 def checked_id(value: str) -> str:

@@ -18,10 +18,9 @@ from generation.importers.base import (
     checked_id,
     first_byte,
     gettext_noop,
+    json_lines,
     language_of,
-    numbered_lines,
     one_line,
-    parsed_line,
     text_of,
 )
 
@@ -45,7 +44,7 @@ def sniff(path: Path) -> Layout:
     if first_byte(path) == b"[":
         raise WrongFormat("It is a JSON array; HealthBench has one JSON object on each line.")
     problem = ""
-    for number, value in _values(path, LOOK):
+    for number, value in json_lines(path, LOOK):
         if isinstance(value, Malformed):
             problem = problem or f"Line {number}: {value}"
         elif _is_meta_eval(value):
@@ -60,22 +59,7 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     ideal_completion: str | None}; Row.private: {canary} where there is one."""
     if layout.name != "jsonl":
         raise WrongFormat(f"There is no layout {layout.name!r} of HealthBench.")
-    return (_row(value, f"line {number}") for number, value in _values(path))
-
-
-def _values(path: Path, limit: int | None = None) -> Iterator[tuple[int, Any]]:
-    """(line number, JSON value or Malformed) of the first `limit` lines that are not blank."""
-    with path.open("rb") as file:
-        for number, line in numbered_lines(file):
-            if line is not None and not line.strip():
-                continue
-            if limit == 0:
-                return
-            limit = None if limit is None else limit - 1
-            try:
-                yield number, parsed_line(line)
-            except Malformed as error:
-                yield number, error
+    return (_row(value, f"line {number}") for number, value in json_lines(path))
 
 
 def _is_meta_eval(value: Any) -> bool:

@@ -6,14 +6,12 @@ literals and that published versions differ between a list of ids and a dict of 
 """
 
 import ast
-import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any
 
 from generation.importers.base import (
     LOOK,
-    MAX_RECORD,
     Layout,
     Malformed,
     Refusal,
@@ -25,10 +23,10 @@ from generation.importers.base import (
     first_byte,
     gettext_noop,
     language_of,
-    numbered_lines,
     one_line,
     text_of,
 )
+from generation.importers.tables import csv_header, csv_records
 
 name = "pmc-patients"
 label = "PMC-Patients"
@@ -51,8 +49,7 @@ def sniff(path: Path) -> Layout:
             return Layout("json-v2")
         case b"{":
             raise WrongFormat("It is a JSON object (or one on each line); PMC-Patients V2 is one JSON array.")
-    with path.open("rb") as file:
-        _header(csv.reader(_Lines(file), strict=True))
+    _check_columns(path)
     return Layout("csv-v1")
 
 
@@ -93,61 +90,15 @@ def _missing(columns: dict[str, Any] | list[str]) -> str:
     return " and ".join(missing)
 
 
-class _Lines:
-    """The lines of a file for csv.reader, which asks for as many as a record needs: a quote that is never closed must
-    not take in the whole file. `number` is the line last given."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._lines = numbered_lines(file)
-        self.number = 0
-        self.size = 0  # bytes given since the caller last set this to 0
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> str:
-        self.number, line = next(self._lines)
-        self.size += MAX_RECORD + 1 if line is None else len(line)
-        if line is None or self.size > MAX_RECORD:
-            raise csv.Error(f"record longer than {MAX_RECORD:,} bytes")
-        return line.decode("utf-8", "surrogateescape")  # check_storable finds them in the columns that are used
-
-
-def _header(reader: Iterator[list[str]]) -> list[str]:
-    # The limit belongs to the process: raised, never lowered, for whoever else reads CSV in it. _Lines bounds a record.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_RECORD))
-    try:
-        header = next((cells for cells in reader if cells), [])
-    except csv.Error as error:
-        raise WrongFormat(f"It is not CSV: {error}.") from None
-    if missing := _missing(header):
+def _check_columns(path: Path) -> None:
+    if missing := _missing(csv_header(path)):
         raise WrongFormat(f"It has no column {missing}.")
-    return header
 
 
 def _csv_rows(path: Path) -> Iterator[Row | Refusal]:
-    with path.open("rb") as file:
-        lines = _Lines(file)
-        # strict: a quote out of place is an error of its own record; otherwise two records would quietly become one.
-        reader = csv.reader(lines, strict=True)
-        header = _header(reader)
-        while True:
-            where = f"line {lines.number + 1}"
-            lines.size = 0
-            try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield Refusal(where, f"This is not CSV: {error}.")
-                continue
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                yield Refusal(where, f"The header has {len(header)} columns, this record has {len(cells)}.")
-                continue
-            record: dict[str, Any] = dict(zip(header, cells, strict=True))
-            yield _row(record, where)
+    _check_columns(path)
+    for where, record in csv_records(path):
+        yield _row(record, where)
 
 
 def _array_rows(path: Path) -> Iterator[Row | Refusal]:
@@ -162,6 +113,8 @@ def _array_rows(path: Path) -> Iterator[Row | Refusal]:
 
 def _row(record: Any, where: str) -> Row | Refusal:
     try:
+        if isinstance(record, Malformed):
+            raise record
         if not isinstance(record, dict):
             raise Malformed("The record is not an object.")
         text = text_of(record, "patient")

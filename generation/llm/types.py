@@ -98,8 +98,8 @@ class Request:
     """One question to a model.
 
     `prompt` names the prompt file and its version (``mhb/inject_dialogue@1``) for the ledger; `schema` is the JSON
-    schema the reply must satisfy, if any; the settings given here win over the endpoint's own. `repeat` tells several
-    answers to one question apart: the same request with the same number is paid for once.
+    schema the reply must satisfy, if any; the settings given here win over the endpoint's own. `top_p`: the mass of nucleus
+    sampling. `repeat` tells several answers to one question apart: the same request with the same number is paid for once.
     """
 
     messages: tuple[Message, ...]
@@ -108,6 +108,7 @@ class Request:
     temperature: float | None = None
     max_tokens: int | None = None
     repeat: int = 0
+    top_p: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

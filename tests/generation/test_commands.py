@@ -35,7 +35,8 @@ def test_the_loop_of_a_maker(manage: Manage, tmp_path: Path, models: str, physic
     [refusal] = source.pop("refusals")
     assert refusal["where"] == "line 5"
     assert source == {
-        "source": "own", "file": "own.jsonl", "layout": "jsonl", "rows": 5, "added": 3, "known": 1, "refused": 1, "failed": 0,
+        "source": "own", "file": "own.jsonl", "layout": "jsonl", "rows": 5, "added": 3, "known": 1, "refused": 1,
+        "facets": {}, "joined": {}, "failed": 0,
     }  # fmt: skip
     batch = manage.json(
         "generate", "--benchmark", "mhb", "--source", "own", "--generator", "maker", "--limit", 2, "--yes", "--wait"

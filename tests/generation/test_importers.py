@@ -11,14 +11,17 @@ import tracemalloc
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generation import importers
 from generation.formats import UnknownFormat
-from generation.importers import base, healthbench, pmc_patients
+from generation.importers import base, healthbench, medhallu, mesh, pmc_patients, pubmedqa
 from generation.importers.base import Importer, Layout, Refusal, Row, WrongFormat, language_of, one_line
+from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, parquet, table, vocabulary
 
 CANARY = "canary GUID 00000000-made-up"
 REAL = Path(__file__).parents[3] / "shared/data/healthbench/healthbench.jsonl"
@@ -57,55 +60,17 @@ def patient(**changes):
     } | changes
 
 
-def jsonl(*records):
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
-
-
-def array(*records):
-    return json.dumps(records).encode()
-
-
-def table(*records, columns=None, **options):
-    file = io.StringIO(newline="")
-    writer = csv.DictWriter(file, columns or list(records[0]), **options)
-    writer.writeheader()
-    writer.writerows(records)  # lists become Python literals, as in V1
-    return file.getvalue().encode()
-
-
-@pytest.fixture
-def read(tmp_path):
-    def read(importer, data):
-        path = tmp_path / "file"
-        path.write_bytes(data)
-        return list(importer.rows(path, importer.sniff(path)))
-
-    return read
-
-
-@pytest.fixture
-def why_not(tmp_path):
-    def why_not(importer, data):
-        path = tmp_path / "file"
-        path.write_bytes(data)
-        with pytest.raises(WrongFormat) as caught:
-            importer.sniff(path)
-        return str(caught.value)
-
-    return why_not
-
-
 def test_formats_are_found_by_name():
-    assert importers.available() == ["healthbench", "pmc-patients"]
+    assert importers.available() == ["healthbench", "medhallu", "mesh", "pmc-patients", "pubmedqa"]
     for name in importers.available():
         importer = importers.load(name)
         assert importer.name == name
         assert all([importer.label, importer.licence, importer.citation, importer.restrictions])
 
 
-@pytest.mark.parametrize("name", ["nope", "base", "pmc_patients", "../healthbench", "os"])
+@pytest.mark.parametrize("name", ["nope", "base", "tables", "pmc_patients", "../healthbench", "os"])
 def test_an_unknown_format_is_answered_with_the_known_ones(name):
-    with pytest.raises(UnknownFormat, match="healthbench, pmc-patients"):
+    with pytest.raises(UnknownFormat, match="healthbench, medhallu, mesh, pmc-patients, pubmedqa"):
         importers.load(name)
 
 
@@ -464,6 +429,13 @@ FILES = [
     (healthbench, "jsonl", jsonl(conversation(), conversation(prompt_id="made-up-2"))),
     (pmc_patients, "csv-v1", table(patient(), patient(patient_uid="12345678-2"))),
     (pmc_patients, "json-v2", array(patient(), patient(patient_uid="12345678-2"))),
+    (pubmedqa, "json-object", keyed(entry(), entry(YEAR=None))),
+    (pubmedqa, "jsonl", jsonl(hub(), hub(12345679))),
+    (pubmedqa, "parquet", parquet(hub(), hub(12345679))),
+    (medhallu, "jsonl", jsonl(pair(), pair(Question="Is it?"))),
+    (medhallu, "csv", table(pair(), pair(Question="Is it?"))),
+    (medhallu, "parquet", parquet(pair(), pair(Question="Is it?"))),
+    (mesh, "xml", vocabulary(descriptor(), descriptor(2, "Adult", "M01.060.116"))),
 ]
 
 
@@ -504,27 +476,57 @@ def test_damaged_files_never_crash(tmp_path, file, draw):
         all_good(importer, path, importer.sniff(path))
 
 
-def big_file(path: Path, layout: str, count: int) -> None:
+def big_file(path: Path, importer: Importer, layout: str, count: int) -> None:
     """`count` short records, written as a stream."""
     text = "He had fever."
-    with path.open("w", encoding="utf-8") as file:
-        if layout == "csv-v1":
-            file.write("patient_uid,patient\n")
-            file.writelines(f"{n}-1,{text}\n" for n in range(count))
-        elif layout == "json-v2":
-            record = json.dumps({"patient": text, "age": [[60.0, "year"]]})[1:]
-            file.write("[")
-            file.writelines(f'{"," if n else ""}{{"patient_uid":"{n}-1",{record}' for n in range(count))
-            file.write("]")
-        else:
-            record = json.dumps({"prompt": [turn(content=text)], "rubrics": [], "canary": "x"})[1:]
-            file.writelines(f'{{"prompt_id":"{n}",{record}\n' for n in range(count))
+    records = (small(importer, n, text) for n in range(count))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        match layout:
+            case "csv-v1":
+                file.write("patient_uid,patient\n")
+                file.writelines(f"{n}-1,{text}\n" for n in range(count))
+            case "csv":
+                writer = csv.DictWriter(file, list(pair()))
+                writer.writeheader()
+                writer.writerows(records)
+            case "json-v2":
+                file.write("[")
+                file.writelines(f"{',' if n else ''}{json.dumps(record)}" for n, record in enumerate(records))
+                file.write("]")
+            case "json-object":
+                file.write("{")
+                file.writelines(f'{"," if n else ""}"{n + 1}": {json.dumps(entry())}' for n in range(count))
+                file.write("}")
+            case "xml":
+                head, tail = vocabulary("|").decode().split("|")
+                file.write(head)
+                file.writelines(descriptor(n, f"Madeupitis {n}") for n in range(count))
+                file.write(tail)
+            case "parquet":
+                first = pa.Table.from_pylist([small(importer, 0, text)])
+                with pq.ParquetWriter(path, first.schema) as writer:
+                    for start in range(0, count, 1000):
+                        rows = [small(importer, start + n, text) for n in range(1000)]
+                        writer.write_table(pa.Table.from_pylist(rows, first.schema))
+            case _:
+                file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def small(importer: Importer, n: int, text: str) -> dict[str, object]:
+    match importer.name:
+        case "pubmedqa":
+            return hub(n + 1, long_answer=text)
+        case "medhallu":
+            return pair(Question=f"Is it {n}?")
+        case "pmc-patients":
+            return {"patient_uid": f"{n}-1", "patient": text, "age": [[60.0, "year"]]}
+    return {"prompt_id": str(n), "prompt": [turn(content=text)], "rubrics": [], "canary": "x"}
 
 
 @pytest.mark.parametrize(("importer", "layout"), [(importer, layout) for importer, layout, _ in FILES])
 def test_memory_stays_flat_over_200_000_records(tmp_path, importer, layout):
     path = tmp_path / "big"
-    big_file(path, layout, 200_000)
+    big_file(path, importer, layout, 200_000)
     tracemalloc.start()
     try:
         count = sum(isinstance(row, Row) for row in importer.rows(path, importer.sniff(path)))

@@ -1,4 +1,4 @@
-"""import_source --format healthbench|pmc-patients --name NAME FILE"""
+"""import_source --format FORMAT --name NAME FILE"""
 
 import time
 from argparse import ArgumentParser
@@ -36,6 +36,8 @@ class Command(Step):
             "added": run.added,
             "known": run.known,
             "refused": run.refused,
+            "facets": run.facets,
+            "joined": run.joined,
             "refusals": [{"where": refusal.where, "reason": refusal.reason} for refusal in refusals],
             "failed": int(run.status != Work.Status.DONE),
             **({"error": run.detail} if run.detail else {}),
