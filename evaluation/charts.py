@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import cos, pi, sin
 
+from review.marks import MARKERS
+
 SERIES = 8  # colours, dash patterns and marker shapes that can be told apart
 HEAT_STEPS = 10
 
@@ -26,7 +28,6 @@ LABEL_ROOM = (70.0, 200.0)
 RADAR = 600.0
 RADIUS = 165.0
 RINGS = (0.25, 0.5, 0.75, 1.0)
-MARKER = 4.5
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "5 2", "1 4", "12 4")
 
 
@@ -487,29 +488,6 @@ def _shape(
             if p is not None
         ),
     )
-
-
-def _polygon(corners: int, radius: float, turn: float = 0.0, inner: float | None = None) -> str:
-    count = corners if inner is None else 2 * corners
-    places = []
-    for i in range(count):
-        r = radius if inner is None or i % 2 == 0 else inner
-        angle = 2 * pi * i / count - pi / 2 + turn
-        places.append(f"{r * cos(angle):.2f} {r * sin(angle):.2f}")
-    return "M" + "L".join(places) + "Z"
-
-
-_R = MARKER
-MARKERS = (
-    f"M{-_R} 0a{_R} {_R} 0 1 0 {2 * _R} 0a{_R} {_R} 0 1 0 {-2 * _R} 0Z",  # circle
-    _polygon(4, _R * 1.3, pi / 4),  # square
-    _polygon(3, _R * 1.35),  # triangle
-    _polygon(4, _R * 1.35),  # diamond
-    _polygon(3, _R * 1.35, pi),  # triangle, point down
-    _polygon(5, _R * 1.5, inner=_R * 0.6),  # star
-    _polygon(6, _R * 1.2),  # hexagon
-    _polygon(4, _R * 1.5, inner=_R * 0.45),  # four-pointed star
-)
 
 
 def _percent(value: float | None) -> str:

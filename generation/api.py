@@ -57,9 +57,11 @@ from generation.models import (
 )
 from generation.work import Work
 from review.access import person
+from review.api import BlockSerializer
 from review.models import User
 from review.permissions import Can
 from review.rest import MAX_ID, ByName, NewestFirst, OldestFirst, asked, sent
+from review.spec import blocks_to_json
 
 # ---------------------------------------------------------------------------------------------------------- sources
 
@@ -398,6 +400,7 @@ class BatchSerializer(serializers.ModelSerializer[Any]):
             "source",
             "status",
             "prompts",
+            "preset",
             "comparison",
             "created_by",
             "created_at",
@@ -508,9 +511,11 @@ class LaunchEstimateSerializer(serializers.Serializer[Any]):
 
 
 class WholeBatchSerializer(JobSerializer, BatchSerializer):
-    """A batch with its models, its plan (scaled to it), its checks, its budget and its progress."""
+    """A batch with its models, its settings (those of its preset, as they were), its plan (scaled to it), its checks, its
+    budget and its progress."""
 
     plan = serializers.DictField(help_text="name, targets by task and subtype, clusters by task and cluster.")
+    settings = serializers.DictField(help_text="By name, as they were at the launch.")
     checks = serializers.ListField(child=serializers.CharField())
     roles = serializers.DictField(child=serializers.CharField(), help_text="Role of the recipe: endpoint.")
     progress = ProgressSerializer()
@@ -518,7 +523,17 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     live = LiveSerializer()
 
     class Meta(BatchSerializer.Meta):
-        fields = [*BatchSerializer.Meta.fields, "plan", "checks", "roles", *JOB_FIELDS, "progress", "totals", "live"]
+        fields = [
+            *BatchSerializer.Meta.fields,
+            "plan",
+            "settings",
+            "checks",
+            "roles",
+            *JOB_FIELDS,
+            "progress",
+            "totals",
+            "live",
+        ]
 
 
 def _known_benchmark(name: str) -> None:
@@ -529,7 +544,8 @@ def _known_benchmark(name: str) -> None:
 
 
 class BatchAskSerializer(serializers.Serializer[Any]):
-    """What a batch is to be. Every role of the recipe needs an endpoint, unless it has another's by default.
+    """What a batch is to be. Every role that its records need wants an endpoint, unless it has another's by default or is
+    optional.
 
     `plan`: a plan's name ("" the usual one, "none" for none), or targets by trap code. `checks`: null for all there are.
     """
@@ -542,6 +558,9 @@ class BatchAskSerializer(serializers.Serializer[Any]):
     )
     plan = serializers.JSONField(required=False, help_text='A name, or targets such as {"A1": 30, "C": 20}.')
     prompts = serializers.CharField(max_length=64, default="", allow_blank=True, help_text="The set of prompts.")
+    preset = serializers.CharField(
+        max_length=64, default="", allow_blank=True, help_text="The recipe's preset; empty: the usual one."
+    )
     checks = serializers.ListField(child=serializers.CharField(max_length=40), allow_null=True, default=None)
 
 
@@ -562,7 +581,7 @@ class CompareSerializer(ConfirmSerializer, CompareAskSerializer):
 def _estimated(body: dict[str, Any]) -> Response:
     """What a launch would come to."""
     prompts = [body["prompts"], *([body["compare"]] if "compare" in body else [])]
-    names = ("benchmark", "source", "roles", "limit", "checks")
+    names = ("benchmark", "source", "roles", "limit", "checks", "preset")
     plan = benchmarks.plan_of(body["benchmark"], body.get("plan", ""))
     found = estimates.of_batch(prompts=prompts, plan=plan, **{name: body[name] for name in names})
     return Response(LaunchEstimateSerializer(found).data)
@@ -573,6 +592,7 @@ def _asked_for(body: dict[str, Any], actor: User) -> dict[str, Any]:
     setting = services.Setting(
         plan=benchmarks.plan_of(body["benchmark"], body.pop("plan", "")),
         prompts=body.pop("prompts"),
+        preset=body.pop("preset"),
         checks=body.pop("checks"),
         **{name: body.pop(name) for name in ("budget_money", "budget_calls", "fresh")},
     )
@@ -792,6 +812,7 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
         **{name: getattr(batch, name) for name in BatchSerializer.Meta.fields},
         **job_values(batch),
         "plan": batch.plan,
+        "settings": batch.settings,
         "checks": batch.checks,
         "roles": dict(bound),
         "progress": queries.batch_progress(batch),
@@ -840,6 +861,24 @@ class BatchDetail(GenericAPIView[Batch]):
     @extend_schema(responses=WholeBatchSerializer)
     def get(self, request: Request, pk: int) -> Response:
         return _batch_answer(self.get_object().pk)
+
+
+class AnalysisSerializer(serializers.Serializer[Any]):
+    """What the drafts of a batch show together, block by block."""
+
+    blocks = BlockSerializer(many=True)
+
+
+class BatchAnalysis(GenericAPIView[Batch]):
+    """What the data of all drafts of a batch show together. A benchmark whose recipe has no analysis: 404."""
+
+    can = Can.PRODUCE
+    queryset = Batch.objects.all()
+
+    @extend_schema(responses=AnalysisSerializer)
+    def get(self, request: Request, pk: int) -> Response:
+        found: Any = {"blocks": blocks_to_json(queries.analysis(self.get_object()))}
+        return Response(AnalysisSerializer(found).data)
 
 
 class CancelBatch(GenericAPIView[Batch]):
@@ -1055,12 +1094,14 @@ class Calls(ListAPIView[Call]):
 
 
 class SampleSerializer(serializers.ModelSerializer[Sample]):
-    """One test case, whatever its version. `key` is its name in releases."""
+    """One test case, whatever its version. `key` is its name in releases; `unreviewed`: approved without any physician's word,
+    because it is outside the share that is reviewed."""
 
     key = serializers.CharField()
     record = serializers.CharField(source="record.external_id")
     title = serializers.CharField(source="record.title")
     versions_count = serializers.IntegerField()
+    unreviewed = serializers.BooleanField()
 
     class Meta:
         model = Sample
@@ -1070,6 +1111,7 @@ class SampleSerializer(serializers.ModelSerializer[Sample]):
             "benchmark",
             "task",
             "status",
+            "unreviewed",
             "batch",
             "record",
             "title",
@@ -1092,8 +1134,12 @@ class RubricSerializer(serializers.ModelSerializer[Rubric]):
 
 
 class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
-    """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of those who approved it."""
+    """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of those who approved it.
 
+    `made`: how it was made, as the recipe says, by name.
+    """
+
+    made = serializers.DictField(child=serializers.CharField())
     content = serializers.DictField()
     citations = serializers.ListField(child=serializers.DictField())
     reasons = serializers.ListField(child=serializers.CharField())
@@ -1112,6 +1158,7 @@ class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
             "citations",
             "prompt",
             "generator",
+            "made",
             "simulated",
             "created_at",
         ]
@@ -1205,14 +1252,20 @@ class ReleaseSerializer(serializers.ModelSerializer[Release]):
 
 
 class WholeReleaseSerializer(ReleaseSerializer):
-    """A release with what it is made of. `counts`: facet, value, samples and rubrics."""
+    """A release with what it is made of. `counts`: facet, value, samples and rubrics.
+
+    `made`: how samples were made, by name and value. `grounds`: why they were approved; `unreviewed` of them no physician saw.
+    """
 
     counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
     sources = ReleasedSourceSerializer(many=True)
     generators = serializers.ListField(child=serializers.CharField())
+    made = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
+    grounds = serializers.DictField(child=serializers.IntegerField())
+    unreviewed = serializers.IntegerField()
 
     class Meta(ReleaseSerializer.Meta):
-        fields = [*ReleaseSerializer.Meta.fields, "counts", "sources", "generators"]
+        fields = [*ReleaseSerializer.Meta.fields, "counts", "sources", "generators", "made", "grounds", "unreviewed"]
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
@@ -1223,7 +1276,7 @@ class FreezeSerializer(serializers.Serializer[Any]):
 
 
 class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
-    """A rubric in the wording that physicians approved, with the harm they expect."""
+    """A rubric in the wording that physicians approved, with the harm they expect; as generated where nobody reviewed it."""
 
     traps = serializers.ListField(child=serializers.CharField())
 

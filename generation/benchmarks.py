@@ -1,6 +1,7 @@
 """Finds benchmarks by name: every folder of the package `settings.MHB_BENCHMARKS` is one. No registry, no central edit."""
 
 import pkgutil
+from collections.abc import Collection
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -9,9 +10,9 @@ from django.conf import settings
 from django.utils.translation import gettext_noop as _
 
 from generation.checks import ALIKE, IDENTICAL
-from generation.errors import UnknownBenchmark, WrongPlan
+from generation.errors import UnknownBenchmark, UnknownPreset, WrongPlan
 from generation.planning import PlanMistake, read_plan
-from generation.recipe import NewSample, Recipe, Term, TrapPlan
+from generation.recipe import ModelRole, NewSample, Preset, Recipe, Term, TrapPlan
 from review.spec import CaseSpec
 
 _LABELS = {IDENTICAL: _("The same text as another sample"), ALIKE: _("Nearly the same text as another sample")}
@@ -59,6 +60,20 @@ def plan_of(benchmark: str, said: object) -> TrapPlan | None:
         return read_plan(said, "own")
     except PlanMistake as mistake:
         raise WrongPlan(str(mistake)) from mistake
+
+
+def preset(benchmark: str, name: str = "") -> Preset | None:
+    """The recipe's preset of this name; "" is the usual one, None where it has none. Raises UnknownPreset."""
+    presets = recipe(benchmark).presets
+    found = next((preset for preset in presets if preset.name == name or not name), None)
+    if found is None and name:
+        raise UnknownPreset(f"{name!r}; known: {', '.join(preset.name for preset in presets) or '-'}")
+    return found
+
+
+def roles_for(benchmark: str, kinds: Collection[str]) -> tuple[ModelRole, ...]:
+    """The recipe's roles that records of these kinds need, optional ones among them."""
+    return tuple(role for role in recipe(benchmark).roles if not role.kinds or role.kinds & set(kinds))
 
 
 def check_names(benchmark: str) -> tuple[str, ...]:

@@ -70,7 +70,13 @@ class SourceExists(GenerationError):
 
 
 class RolesUnbound(GenerationError):
-    """Every role of the recipe needs an endpoint."""
+    """Every role that the recipe needs for these records needs an endpoint."""
+
+    status = 422
+
+
+class UnknownRole(GenerationError):
+    """The recipe has no role of this name."""
 
     status = 422
 
@@ -123,10 +129,22 @@ class UnknownCheck(GenerationError):
     status = 422
 
 
+class UnknownPreset(GenerationError):
+    """The recipe has no preset of this name."""
+
+    status = 422
+
+
 class UnknownPrompts(GenerationError):
     """The recipe has no set of prompts of this name."""
 
     status = 422
+
+
+class NoAnalysis(GenerationError):
+    """The recipe of this benchmark has no analysis."""
+
+    status = 404
 
 
 class SamePrompts(GenerationError):

@@ -153,15 +153,16 @@ def of_batch(
     prompts: Sequence[str] = ("",),
     checks: Iterable[str] | None = None,
     plan: TrapPlan | None = None,
+    preset: str = "",
 ) -> Estimate:
     """What a batch over up to `limit` records would ask, or a comparison of two sets of `prompts`.
 
     First versions alone: every version that physicians send back costs as much again. All records of a kind are taken to be
-    asked what the first one of the kind is. Raises what a launch would: RolesUnbound, NothingToDo, SamePrompts,
-    UnknownPrompts, WrongPlan.
+    asked what the first one of the kind is; what an optional role without an endpoint would be asked is left out. Raises what
+    a launch would: RolesUnbound, UnknownRole, NothingToDo, SamePrompts, UnknownPrompts, UnknownPreset, WrongPlan.
     """
     recipe = benchmarks.recipe(benchmark)
-    bound = queries.bound(benchmark, roles)
+    chosen_preset = benchmarks.preset(benchmark, preset)
     if len(set(prompts)) < len(prompts):
         raise errors.SamePrompts
     if unknown := [name for name in prompts if name and name not in recipe.prompt_sets]:
@@ -174,6 +175,7 @@ def of_batch(
         raise errors.NothingToDo
     wanted = tuple(benchmarks.check_names(benchmark) if checks is None else checks)
     counts = Counter(kind for _pk, kind in chosen)
+    bound = queries.bound(benchmark, roles, counts)
     terms = queries.terms(benchmark)
     if plan is not None:
         _check_plan(plan, counts, terms)
@@ -185,11 +187,17 @@ def of_batch(
         row = rows[first[kind]]
         record = queries.record_value(row, joined[row.pk])
         for name in prompts:
-            value = DraftValue(record=record, terms=terms, prompts=name, checks=wanted)
+            value = DraftValue(
+                record=record,
+                terms=terms,
+                prompts=name,
+                checks=wanted,
+                settings=chosen_preset.values if chosen_preset else {},
+            )
             for step in recipe.steps:
                 if step.applies(value):
                     asked.update(dict.fromkeys(step.asks(value), count))
-    lines = [line(role, bound[role], prompt, requests) for (role, prompt), requests in asked.items()]
+    lines = [line(role, bound[role], prompt, requests) for (role, prompt), requests in asked.items() if role in bound]
     return Estimate(tuple(lines), jobs=len(prompts))
 
 

@@ -2,12 +2,14 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Self
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -16,7 +18,7 @@ from generation.errors import WrongPlan
 from generation.estimates import Estimate
 from generation.jobs import MOST_CALLS, Job
 from generation.models import VARIABLE, Draft, Endpoint, Sample, Source
-from generation.recipe import TrapPlan
+from generation.recipe import ModelRole, Preset, TrapPlan
 
 
 def benchmark_choices() -> list[tuple[str, str]]:
@@ -193,6 +195,14 @@ PLAN_BYTES = 100_000
 class LaunchForm(SpendingForm):
     """The endpoint for each role of a recipe, how many records, and how the samples are to be made."""
 
+    preset = forms.ChoiceField(
+        label=_("Preset"),
+        required=False,
+        widget=forms.RadioSelect,
+        help_text=_(
+            "The recipe's settings. They are kept with the batch, and its later versions are made with them, too."
+        ),
+    )
     limit = forms.IntegerField(
         label=_("At most so many records"), min_value=1, required=False, help_text=_("Empty: all that are left.")
     )
@@ -216,31 +226,37 @@ class LaunchForm(SpendingForm):
         help_text=_("All others are made before physicians see a sample."),
     )
 
-    def __init__(self, *args: Any, benchmark: str, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, benchmark: str, kinds: Collection[str], **kwargs: Any) -> None:
+        """`kinds` of the records that are left; only the roles that these need are asked for."""
         super().__init__(*args, **kwargs)
         self._benchmark, self._file_text = benchmark, ""
         recipe = benchmarks.recipe(benchmark)
-        for role in recipe.roles:
+        needed = benchmarks.roles_for(benchmark, kinds or recipe.kinds)
+        for role in needed:
             self.fields[f"role-{role.name}"] = forms.ModelChoiceField(
                 label=gettext(role.label),
                 queryset=Endpoint.objects.all(),
                 to_field_name="name",
-                required=not role.default,
-                empty_label=gettext("as the role %(role)s") % {"role": role.default} if role.default else "---------",
+                required=not (role.default or role.optional),
+                empty_label=_unchosen(role),
             )
+        presets = [(preset.name, _preset_choice(preset)) for preset in recipe.presets]
         plans = [(plan.name, plan.name) for plan in recipe.plans]
         sets = [("", _("the usual ones")), *((name, name) for name in recipe.prompt_sets)]
         checks = [
             (name, gettext(benchmarks.check_label(benchmark, name))) for name in benchmarks.check_names(benchmark)
         ]
+        self._offer("preset", presets, some=bool(presets))
+        if presets:
+            self.fields["preset"].initial = presets[0][0]
         self._offer("plan", [*plans, (benchmarks.NO_PLAN, _("none"))], some=bool(plans))
         self._offer("prompts", sets, some=len(sets) > 1)
         against = [(f"={name}", label) for name, label in sets]
         self._offer("compare", [("", _("nothing")), *against], some=len(sets) > 1)
         self._offer("skip", checks, some=bool(checks))
-        roles = [f"role-{role.name}" for role in recipe.roles]
+        roles = [f"role-{role.name}" for role in needed]
         self.order_fields(
-            [*roles, "limit", "plan", "plan_file", "prompts", "compare", "skip", *SpendingForm.base_fields]
+            [*roles, "preset", "limit", "plan", "plan_file", "prompts", "compare", "skip", *SpendingForm.base_fields]
         )
 
     def _offer(self, name: str, choices: list[Any], *, some: bool) -> None:
@@ -282,6 +298,11 @@ class LaunchForm(SpendingForm):
         return [*found, ("plan_text", self._file_text)] if self._file_text else found
 
     @property
+    def wants_endpoint(self) -> bool:
+        """Whether some role must have one."""
+        return any(field.required for name, field in self.fields.items() if name.startswith("role-"))
+
+    @property
     def roles(self) -> Mapping[str, Endpoint]:
         """The endpoints by role, of a valid form."""
         chosen = self.cleaned_data.items()
@@ -296,13 +317,25 @@ class LaunchForm(SpendingForm):
         plan = data["plan_file"] or data["plan_text"] or benchmarks.plan(self._benchmark, data.get("plan", ""))
         checks = [name for name in benchmarks.check_names(self._benchmark) if name not in data.get("skip", ())]
         spending = {name: data[name] for name in SpendingForm.base_fields}
-        return services.Setting(plan=plan, prompts=data.get("prompts", ""), checks=checks, **spending)
+        made = {name: data.get(name, "") for name in ("prompts", "preset")}
+        return services.Setting(plan=plan, checks=checks, **made, **spending)
 
     @property
     def compared_with(self) -> str | None:
         """The other set of prompts; None where nothing is compared."""
         said: str = self.cleaned_data.get("compare", "")
         return said[1:] if said else None
+
+
+def _unchosen(role: ModelRole) -> str:
+    """What it means to choose no endpoint for a role."""
+    if role.default:
+        return gettext("as the role %(role)s") % {"role": role.default}
+    return gettext("none: the recipe can do without") if role.optional else "---------"
+
+
+def _preset_choice(preset: Preset) -> SafeString:
+    return format_html("<strong>{}</strong> <span class='quiet'>{}</span>", gettext(preset.label), gettext(preset.rule))
 
 
 class DecisionForm(forms.Form):

@@ -349,6 +349,14 @@ class BoundModels:
         )
         return value
 
+    def has(self, role: str) -> bool:
+        return role in self.endpoints
+
+    async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        endpoint = self.endpoints[role]
+        book = self.lane.ledger(endpoint, self.row, self.lines)
+        return await self.lane.gateway.embed(endpoint.settings, texts, ledger=book)
+
 
 # ------------------------------------------------------------------------------------------------ in the database
 

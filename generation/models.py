@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from generation.jobs import Job, job_constraints
 from generation.llm.types import ModelSettings
 from generation.work import Work, work_constraints
+from review.machine import Ground
 from review.models import Case, User
 
 # An environment variable's name. Capitals only: a key that was pasted in its place by mistake is refused, not stored.
@@ -392,7 +393,8 @@ class Batch(Job):
     """One launch of a recipe over records, with endpoints bound to its roles.
 
     `plan`: {} or {"name", "targets": task -> subtype -> samples, "clusters": task -> cluster -> samples}, scaled to the
-    batch. `checks`: the names of those that are made. `prompts`: the set of prompt files, "" for the usual one.
+    batch. `checks`: the names of those that are made. `prompts`: the set of prompt files, "" for the usual one. `preset`: the
+    name of the recipe's preset, "" where it has none; `settings`: its values as they were at the launch.
     """
 
     benchmark = models.CharField(max_length=64)
@@ -400,6 +402,8 @@ class Batch(Job):
     plan = models.JSONField(default=dict, blank=True)
     checks = models.JSONField(default=list, blank=True)
     prompts = models.CharField(max_length=64, blank=True)
+    preset = models.CharField(max_length=64, blank=True)
+    settings = models.JSONField(default=dict, blank=True)
     comparison = models.ForeignKey(Comparison, on_delete=models.PROTECT, null=True, blank=True, related_name="batches")
     arm = models.CharField(max_length=1, blank=True)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
@@ -544,7 +548,8 @@ class SampleVersion(models.Model):
 
     `content` is as generated, its rubrics stand beside it as rows. `reasons`: why this version was rejected; `citations`:
     the evidence of those who approved it (kind, reference, section, passage, read_on). `prompt` and `generator` (an
-    endpoint's name) made it, `traps` are those of its rubrics, as generated.
+    endpoint's name) made it, `traps` are those of its rubrics, as generated. `made`: what the recipe says of how it was made,
+    name -> value.
     """
 
     class Status(models.TextChoices):
@@ -566,6 +571,7 @@ class SampleVersion(models.Model):
     prompt = models.CharField(max_length=100, blank=True)
     generator = models.CharField(max_length=100, blank=True)
     traps = models.JSONField(default=list, blank=True)
+    made = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField()
 
     class Meta:
@@ -607,7 +613,8 @@ class Band(models.Model):
 
 
 class Rubric(models.Model):
-    """One criterion of a sample version. `approved` is the wording that physicians settled on, empty until then.
+    """One criterion of a sample version. `approved` is the wording that physicians settled on, empty until then, and where
+    none was asked.
 
     `severity`: the harm they expect where a clinician follows the hallucination, if they were asked. `removed`: they took the
     rubric away, and it is kept to say so. `added`: a rubric of theirs.
@@ -636,6 +643,10 @@ class Release(models.Model):
     rubrics_count = models.PositiveIntegerField()
     counts = models.JSONField()  # facet -> value -> {"samples": n, "rubrics": n}
     generators = models.JSONField()  # "model (endpoint)"
+    made = models.JSONField(default=dict)  # how samples were made: name -> value -> samples
+    grounds = models.JSONField(
+        default=dict
+    )  # why samples were approved: ground -> samples; {}: frozen before it was counted
     sources = models.JSONField()  # name, label, licence, citation, restrictions, samples
     simulated = models.BooleanField()
     sha256 = models.CharField(max_length=64)  # of the JSON Lines export
@@ -649,6 +660,16 @@ class Release(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"
+
+    @property
+    def unreviewed(self) -> int:
+        """How many of its samples no physician has reviewed."""
+        return int(self.grounds.get(Ground.UNREVIEWED, 0))
+
+    @property
+    def reviewed(self) -> int:
+        """How many of its samples physicians have reviewed."""
+        return self.samples_count - self.unreviewed
 
 
 class ReleasedSample(models.Model):
@@ -669,7 +690,8 @@ class ReleasedSample(models.Model):
 
 
 class ReleasedRubric(models.Model):
-    """A rubric as released, in the wording physicians approved, with the severity they gave it."""
+    """A rubric as released, in the wording physicians approved, with the severity they gave it; as generated where nobody
+    reviewed it."""
 
     sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="rubrics")
     key = models.CharField(max_length=16)

@@ -8,10 +8,11 @@ from fractions import Fraction
 from math import comb
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 
 from generation.models import Batch, BatchRole, Call, Comparison, Draft, Sample, SampleVersion, SourceRecord
 from generation.work import Work
+from review.machine import Ground
 
 Status = Work.Status
 BY = ("trap", "prompt", "generator")
@@ -41,11 +42,13 @@ class Attempts:
 def attempts(benchmark: str, by: Sequence[str] = BY, *, batch: Batch | None = None) -> list[Attempts]:
     """Attempts to approval by trap, prompt and generator, or by some of them. One query, streamed.
 
-    A version counts under each of its traps. What was withdrawn, or is still in review, has not been decided on.
+    A version counts under each of its traps. What was withdrawn, or is still in review, has not been decided on; nor has what
+    nobody was to review.
     """
     rows = SampleVersion.objects.filter(
         sample__benchmark=benchmark, status__in=[SampleVersion.Status.APPROVED, SampleVersion.Status.REJECTED]
     )
+    rows = rows.exclude(case__ground=Ground.UNREVIEWED)
     if batch is not None:
         rows = rows.filter(sample__batch=batch)
     counts: dict[tuple[str, ...], Counter[str]] = {}
@@ -150,6 +153,7 @@ def compared(comparison: Comparison) -> Compared:
 
 def _arm(batch: Batch) -> Arm:
     versions = SampleVersion.objects.filter(sample__batch=batch, status=SampleVersion.Status.APPROVED)
+    versions = versions.exclude(case__ground=Ground.UNREVIEWED)
     approved = versions.aggregate(all=Count("pk"), at_once=Count("pk", filter=Q(number=1)))
     drafts = Draft.objects.filter(batch=batch).aggregate(
         stopped=Count("pk", filter=Q(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])),
@@ -171,19 +175,20 @@ def _arm(batch: Batch) -> Arm:
 
 
 def _outcomes(batch: Batch) -> dict[int, str]:
-    """Record -> what became of it in a batch."""
+    """Record -> what became of it in a batch. What nobody was to review stays open: it says nothing about the prompts."""
     first = Draft.objects.filter(batch=batch, parent__isnull=True, sample__isnull=True)
     found = {
         record: OPEN if status in (Status.QUEUED, Status.RUNNING) or gate == Draft.Gate.STOPPED else NOT_APPROVED
         for record, status, gate in first.values_list("record", "status", "gate").iterator()
     }
-    standing = Sample.objects.filter(batch=batch).order_by("-pk").values_list("record", "status")
-    for record, status in standing.iterator():  # where a record made several samples, the first one counts
+    unreviewed = SampleVersion.objects.filter(sample=OuterRef("pk"), case__ground=Ground.UNREVIEWED)
+    standing = Sample.objects.filter(batch=batch).order_by("-pk").values_list("record", "status", Exists(unreviewed))
+    for record, status, nobody in standing.iterator():  # where a record made several samples, the first one counts
         found[record] = (
             APPROVED
-            if status == Sample.Status.APPROVED
+            if status == Sample.Status.APPROVED and not nobody
             else OPEN
-            if status in (Sample.Status.IN_REVIEW, Sample.Status.REGENERATING)
+            if nobody or status in (Sample.Status.IN_REVIEW, Sample.Status.REGENERATING)
             else NOT_APPROVED
         )
     return found

@@ -1,7 +1,8 @@
 """Everything that is read of sources, batches, samples and releases."""
 
+import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from decimal import Decimal
@@ -35,10 +36,13 @@ from generation.models import (
     WorkerBeat,
 )
 from generation.recipe import Draft as DraftValue
-from generation.recipe import NewRubric, NewSample, Record, Term
+from generation.recipe import NewRubric, NewSample, Preset, Record, Term
 from generation.work import Work
+from review.blocks import Block
+from review.machine import Ground
 
 Status = Work.Status
+STREAMED = 200  # drafts in memory at once
 
 
 def source(name: str) -> Source:
@@ -62,17 +66,44 @@ def endpoints() -> QuerySet[Endpoint]:
     return Endpoint.objects.order_by("name")
 
 
-def bound(benchmark: str, roles: Mapping[str, Endpoint]) -> dict[str, Endpoint]:
-    """An endpoint for every role of the recipe, in its order; a role without one of its own has that of its default.
+def bound(benchmark: str, roles: Mapping[str, Endpoint], kinds: Collection[str]) -> dict[str, Endpoint]:
+    """An endpoint for every role that records of these kinds need, in the recipe's order.
 
-    Raises RolesUnbound.
+    A role without one of its own has that of its default, or of the default's default; an optional one may then be without.
+    An endpoint for a role that these kinds do not need is left aside, but may be another's default.
+    Raises RolesUnbound, UnknownRole.
     """
-    recipe = benchmarks.recipe(benchmark)
-    given = {role.name: roles.get(role.name) or roles.get(role.default) for role in recipe.roles}
-    missing = [name for name, endpoint in given.items() if endpoint is None]
+    defaults = {role.name: role.default for role in benchmarks.recipe(benchmark).roles}
+    found: dict[str, Endpoint] = {}
+    missing = []
+    for role in benchmarks.roles_for(benchmark, kinds):
+        endpoint = _played_by(role.name, roles, defaults)
+        if endpoint is not None:
+            found[role.name] = endpoint
+        elif not role.optional:
+            missing.append(role.name)
     if missing:
         raise errors.RolesUnbound(", ".join(missing))
-    return {name: endpoint for name, endpoint in given.items() if endpoint is not None}
+    if unknown := [name for name in roles if name not in defaults]:
+        raise errors.UnknownRole(f"{', '.join(unknown)}; known: {', '.join(defaults) or '-'}")
+    return found
+
+
+def _played_by(role: str, roles: Mapping[str, Endpoint], defaults: Mapping[str, str]) -> Endpoint | None:
+    """The endpoint of a role, or of the first one along its defaults that has one."""
+    seen: set[str] = set()
+    while role and role not in seen:
+        if role in roles:
+            return roles[role]
+        seen.add(role)
+        role = defaults.get(role, "")
+    return None
+
+
+def kinds_left(source: Source, benchmark: str) -> dict[str, int]:
+    """How many records of each kind that the benchmark takes it has not used: one query."""
+    left = records_without_draft(source, benchmark, benchmarks.recipe(benchmark).kinds).order_by("content__kind")
+    return dict(left.values_list("content__kind").annotate(n=Count("pk")))
 
 
 def behind_the_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:
@@ -206,7 +237,7 @@ def draft_value(row: Draft) -> DraftValue:
     """A stored draft as the recipe sees it; a record's private part stays behind."""
     refers = Exists(Reference.objects.filter(record=OuterRef("pk")))
     record = SourceRecord.objects.defer("private").annotate(is_joined=refers).get(pk=row.record_id)
-    batch = Batch.objects.only("benchmark", "prompts", "checks").get(pk=row.batch_id)
+    batch = Batch.objects.only("benchmark", "prompts", "checks", "settings").get(pk=row.batch_id)
     previous = None
     if row.sample_id:
         previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
@@ -220,6 +251,7 @@ def draft_value(row: Draft) -> DraftValue:
         preferred=tuple(row.preferred),
         prompts=batch.prompts,
         checks=tuple(batch.checks),
+        settings=batch.settings,
     )
 
 
@@ -310,13 +342,21 @@ def calls_of(subject: str) -> QuerySet[Call]:
     return Call.objects.filter(subject=subject).select_related("endpoint").order_by("pk")
 
 
+# The approved version of a sample that no physician was asked about.
+_UNREVIEWED = SampleVersion.objects.filter(
+    sample=OuterRef("pk"), status=SampleVersion.Status.APPROVED, case__ground=Ground.UNREVIEWED
+)
+
+
 def samples(
     *, benchmark: str = "", status: str = "", task: str = "", text: str = "", batch: Batch | None = None
 ) -> QuerySet[Sample]:
-    """Samples, newest first, with the number of their versions. `text` is looked for in the record's title, its id and the
-    number at the end of the sample's key."""
+    """Samples, newest first, with the number of their versions and whether they were approved `unreviewed`.
+
+    `text` is looked for in the record's title, its id and the number at the end of the sample's key.
+    """
     found = Sample.objects.select_related("record").defer("record__private", "record__content").order_by("-pk")
-    found = found.annotate(versions_count=Count("versions"))
+    found = found.annotate(versions_count=Count("versions"), unreviewed=Exists(_UNREVIEWED))
     if benchmark:
         found = found.filter(benchmark=benchmark)
     if status:
@@ -457,6 +497,56 @@ def checked(batch: Batch) -> list[Checked]:
 def held_of(sample: Sample) -> QuerySet[Draft]:
     """Versions of a sample that a check stopped."""
     return Draft.objects.filter(sample=sample, gate=Draft.Gate.STOPPED).order_by("pk")
+
+
+@dataclass(frozen=True, slots=True)
+class Presets:
+    """The presets of a recipe beside one another: for each setting its value in each, as text; "" where one has none."""
+
+    presets: tuple[Preset, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def presets(benchmark: str) -> Presets:
+    """The recipe's presets with all their values."""
+    found = benchmarks.recipe(benchmark).presets
+    names = dict.fromkeys(name for preset in found for name in preset.values)
+    rows = ((name, tuple(_as_text(preset.values.get(name, "")) for preset in found)) for name in names)
+    return Presets(found, tuple(rows))
+
+
+def setting_texts(batch: Batch) -> list[tuple[str, str]]:
+    """The settings that a batch was launched with, as text."""
+    return [(name, _as_text(value)) for name, value in batch.settings.items()]
+
+
+def preset_of(batch: Batch) -> Preset | None:
+    """The preset that a batch was launched with, as the recipe has it today; None where it has none of that name."""
+    return next((p for p in benchmarks.recipe(batch.benchmark).presets if p.name == batch.preset), None)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def lineage(benchmark: str, draft: Draft) -> tuple[Block, ...]:
+    """What a draft's data shows of how it was made, where the recipe has something to say of it."""
+    shows = benchmarks.recipe(benchmark).lineage
+    return tuple(shows(draft.data)) if shows is not None and draft.data else ()
+
+
+def analysis(batch: Batch) -> tuple[Block, ...]:
+    """What the data of all drafts of a batch show together; they are streamed. Raises NoAnalysis.
+
+    A draft that became several is left out: they have its data.
+    """
+    shows = benchmarks.recipe(batch.benchmark).analysis
+    if shows is None:
+        raise errors.NoAnalysis(batch.benchmark)
+    split = Draft.objects.filter(parent=OuterRef("pk"))
+    rows = Draft.objects.filter(~Exists(split), ~Q(data={}), batch=batch).order_by("pk").values_list("data", flat=True)
+    drafts: Iterator[Mapping[str, Any]] = rows.iterator(chunk_size=STREAMED)
+    return tuple(shows(drafts))
 
 
 def made_by(draft: Draft) -> NewSample:

@@ -1,7 +1,7 @@
 """Freezing approved samples into releases, and writing releases out. Part of the services: writes rows and files."""
 
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from hashlib import file_digest
 from itertools import islice
@@ -75,6 +75,8 @@ def freeze_release(name: str, *, benchmark: str, actor: User | None = None) -> R
         counts=tally.counts(),
         sources=_sources(ids),
         generators=_generators(ids),
+        made=tally.made(),
+        grounds=dict(sorted(tally.grounds.items())),
         simulated=tally.simulated,
         sha256=digest,
         created_by=actor,
@@ -104,7 +106,7 @@ def _approved(ids: list[int], terms: tuple[Term, ...]) -> Iterator[tuple[SampleV
 def _exported(version: SampleVersion, terms: tuple[Term, ...]) -> dict[str, Any]:
     sample, source = version.sample, version.sample.record.source
     rubrics = [
-        {"key": r.key, "criterion": r.approved, "traps": r.traps, "severity": r.severity}
+        {"key": r.key, "criterion": r.approved or r.criterion, "traps": r.traps, "severity": r.severity}
         for r in version.rubrics.all()
         if not r.removed
     ]
@@ -127,6 +129,7 @@ def _exported(version: SampleVersion, terms: tuple[Term, ...]) -> dict[str, Any]
         "content": version.content,
         "facets": facets,
         "citations": version.citations,
+        "made": version.made,
         "review": {"ground": version.case.ground, "physicians": getattr(version, "reviews_count", 0)},
         "rubrics": rubrics,
     }
@@ -141,12 +144,14 @@ def _facets(
 
 
 class _Tally:
-    """Counts what passes by: samples and rubrics per task and per value of each facet."""
+    """Counts what passes by: samples and rubrics per task and per value of each facet, how samples were made and approved."""
 
     def __init__(self, benchmark: str, terms: tuple[Term, ...]) -> None:
         self._benchmark, self._terms = benchmark, terms
         self.samples = self.rubrics = 0
         self.simulated = False
+        self.grounds: Counter[str] = Counter()
+        self._made: dict[str, Counter[str]] = defaultdict(Counter)
         self._counts: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
 
     def over(self, exported: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -154,6 +159,9 @@ class _Tally:
             self.samples += 1
             self.rubrics += len(sample["rubrics"])
             self.simulated |= sample["simulated"]
+            self.grounds[sample["review"]["ground"]] += 1
+            for name, value in sample["made"].items():
+                self._made[name][value] += 1
             self._add("task", sample["task"], 1, len(sample["rubrics"]))
             for name, values in sample["facets"].items():
                 for value in values:
@@ -169,6 +177,9 @@ class _Tally:
         cell = self._counts[facet].setdefault(value, {"samples": 0, "rubrics": 0})
         cell["samples"] += samples
         cell["rubrics"] += rubrics
+
+    def made(self) -> dict[str, dict[str, int]]:
+        return {name: dict(sorted(values.items())) for name, values in sorted(self._made.items())}
 
     def counts(self) -> dict[str, dict[str, dict[str, int]]]:
         return {name: dict(sorted(values.items())) for name, values in sorted(self._counts.items())}
@@ -263,7 +274,9 @@ def export_release(release: Release, format_name: str, folder: Path) -> dict[str
     card = folder / "DATACARD.md"
     card.write_text(data_card(release), encoding="utf-8", newline="\n")
     files += [card, *trails.write(release, folder)]
-    write_checksums(folder, files)
+    # A release that was frozen before it was counted keeps its bytes.
+    about = {"made": release.made, "grounds": release.grounds} if release.grounds else {}
+    write_checksums(folder, files, about)
     return {"release": release.name, "version": release.version, "format": format_name, **manifest(folder, files)}
 
 

@@ -42,7 +42,7 @@ from generation.recipe import Dropped, NewSample, TrapPlan
 from generation.work import Work, check_tries, finish, give_back_expired, lease, take
 from review import queries as review_queries
 from review import services as review_services
-from review.machine import State
+from review.machine import Ground, State
 from review.models import User
 from review.settling import SettledRubric
 from review.trail import recorded
@@ -222,13 +222,15 @@ def change_endpoint(endpoint: Endpoint, **fields: Any) -> Endpoint:
 class Setting:
     """How a batch is to be made, besides its models.
 
-    `plan`: which traps are wanted how often. `prompts`: the set of prompt files. `checks`: None stands for all there are.
+    `plan`: which traps are wanted how often. `prompts`: the set of prompt files. `preset`: the recipe's, "" for the usual one.
+    `checks`: None stands for all there are.
     `budget_money`, `budget_calls`: what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what
     has been paid for already.
     """
 
     plan: TrapPlan | None = None
     prompts: str = ""
+    preset: str = ""
     checks: Sequence[str] | None = None
     budget_money: Decimal | None = None
     budget_calls: int | None = None
@@ -248,11 +250,11 @@ def launch_batch(
     """Queue a draft for up to `limit` records that have no draft of this benchmark yet, oldest first.
 
     Raises:
-        RolesUnbound: a role of the recipe has no endpoint. NothingToDo: no record is left that the recipe takes.
-        WrongPlan, UnknownPrompts, UnknownCheck: the setting does not fit the recipe.
+        RolesUnbound: a role that these records need has no endpoint. NothingToDo: no record is left that the recipe takes.
+        UnknownRole, WrongPlan, UnknownPrompts, UnknownPreset, UnknownCheck: what was chosen does not fit the recipe.
     """
     chosen = _choose_records(benchmark, source, limit)
-    batch = _new_batch(benchmark, source, queries.bound(benchmark, roles), setting, actor)
+    batch = _new_batch(benchmark, source, queries.bound(benchmark, roles, _kinds(chosen)), setting, actor)
     _queue_drafts(batch, chosen, setting.plan)
     return batch
 
@@ -274,8 +276,8 @@ def launch_comparison(
     """
     if prompts[0] == prompts[1]:
         raise errors.SamePrompts
-    bound = queries.bound(benchmark, roles)
     chosen = _choose_records(benchmark, source, limit)
+    bound = queries.bound(benchmark, roles, _kinds(chosen))
     comparison = Comparison.objects.create(
         benchmark=benchmark, source=source, created_by=actor, created_at=timezone.now()
     )
@@ -298,6 +300,10 @@ def _choose_records(benchmark: str, source: Source, limit: int | None) -> list[t
     return chosen
 
 
+def _kinds(chosen: Sequence[tuple[int, str]]) -> set[str]:
+    return {kind for _pk, kind in chosen}
+
+
 def _new_batch(
     benchmark: str,
     source: Source,
@@ -310,6 +316,7 @@ def _new_batch(
     recipe = benchmarks.recipe(benchmark)
     if setting.prompts and setting.prompts not in recipe.prompt_sets:
         raise errors.UnknownPrompts(f"{setting.prompts!r}; known: {', '.join(recipe.prompt_sets) or '-'}")
+    preset = benchmarks.preset(benchmark, setting.preset)
     known = benchmarks.check_names(benchmark)
     wanted = known if setting.checks is None else setting.checks
     if unknown := [name for name in wanted if name not in known]:
@@ -319,6 +326,8 @@ def _new_batch(
         source=source,
         checks=[name for name in known if name in wanted],
         prompts=setting.prompts,
+        preset=preset.name if preset else "",
+        settings=dict(preset.values) if preset else {},
         budget_money=setting.budget_money,
         budget_calls=setting.budget_calls,
         fresh=setting.fresh,
@@ -484,9 +493,9 @@ def _make_version(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
         content=dict(made.content),
         simulated=simulated,
         prompt=made.prompt[:100],
-        generator=BatchRole.objects.filter(batch=batch).order_by("pk").values_list("endpoint__name", flat=True).first()
-        or "",
+        generator=_generator(batch),
         traps=list(dict.fromkeys(trap for rubric in made.rubrics for trap in rubric.traps)),
+        made=dict(made.made),
         created_at=now,
     )
     Rubric.objects.bulk_create(
@@ -495,6 +504,13 @@ def _make_version(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
     )
     Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
     return version
+
+
+def _generator(batch: Batch) -> str:
+    """The name of the endpoint that writes the samples; empty where none was asked for these records."""
+    roles = benchmarks.recipe(batch.benchmark).roles
+    bound = BatchRole.objects.filter(batch=batch, role=roles[0].name) if roles else BatchRole.objects.none()
+    return bound.values_list("endpoint__name", flat=True).first() or ""
 
 
 @transaction.atomic
@@ -554,7 +570,8 @@ def retry_failed(batch_id: int) -> int:
 def handle_outcomes() -> int:
     """Carry what physicians decided over to the samples; returns how many versions were handled.
 
-    Approved: the rubrics get the wording and the severity settled on. Rejected: the next version is queued with the reasons;
+    Approved: the rubrics get the wording and the severity settled on; those of a case that nobody was to review stay as they
+    are. Rejected: the next version is queued with the reasons;
     where no version can mend them, past the recipe's limit, or where the batch was cancelled, the sample is discarded. The
     version's own status says whether it was handled, so that this can be killed and repeated at any point.
     """
@@ -580,7 +597,8 @@ def _handle(version: SampleVersion) -> None:
     if outcome.state is State.APPROVED:
         version.status, sample.status = SampleVersion.Status.APPROVED, Sample.Status.APPROVED
         version.citations = [asdict(citation) for citation in outcome.citations]
-        _settle_rubrics(version, outcome.rubrics)
+        if outcome.ground != Ground.UNREVIEWED:
+            _settle_rubrics(version, outcome.rubrics)
     elif outcome.state is State.WITHDRAWN:
         version.status, sample.status = SampleVersion.Status.WITHDRAWN, Sample.Status.WITHDRAWN
     else:

@@ -17,6 +17,7 @@ urlpatterns = [
     path("batches/new/", views.batch_new, name="batch-new"),
     path("batches/<int:pk>/", views.batch, name="batch"),
     path("batches/<int:pk>/progress/", views.batch_progress, name="batch-progress"),
+    path("batches/<int:pk>/analysis/", views.batch_analysis, name="batch-analysis"),
     path("batches/<int:pk>/failures/", views.batch_failures, name="batch-failures"),
     path("batches/<int:pk>/cancel/", views.batch_cancel, name="batch-cancel"),
     path("batches/<int:pk>/pause/", views.batch_pause, name="batch-pause"),

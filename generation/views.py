@@ -201,9 +201,9 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     if not chosen.is_valid():
         return render(request, "generation/batch_new.html", {"choice": chosen})
     benchmark, source = chosen.cleaned_data["benchmark"], chosen.cleaned_data["source"]
-    recipe = benchmarks.recipe(benchmark)
+    left = queries.kinds_left(source, benchmark)
     sent = (request.POST, request.FILES) if request.method == "POST" else ()
-    form = forms.LaunchForm(*sent, benchmark=benchmark)
+    form = forms.LaunchForm(*sent, benchmark=benchmark, kinds=left)
     if form.is_valid():
         asked_for: dict[str, Any] = {
             "benchmark": benchmark,
@@ -224,6 +224,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
                     prompts=sets,
                     checks=form.setting.checks,
                     plan=form.setting.plan,
+                    preset=form.setting.preset,
                 )
                 return _estimated(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
             if form.compared_with is None:
@@ -244,8 +245,9 @@ def batch_new(request: HttpRequest) -> HttpResponse:
         "form": form,
         "benchmark": benchmark,
         "source": source,
-        "left": queries.records_without_draft(source, benchmark, recipe.kinds).count(),
-        "has_endpoints": queries.endpoints().exists(),
+        "left": sum(left.values()),
+        "presets": queries.presets(benchmark),
+        "no_endpoint": not queries.endpoints().exists() and form.wants_endpoint,
     }
     return render(request, "generation/batch_new.html", context, status=422 if form.errors else 200)
 
@@ -294,6 +296,9 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "budget": forms.BudgetForm.of(found),
         "roles": BatchRole.objects.filter(batch=found).select_related("endpoint").order_by("pk"),
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
+        "preset": queries.preset_of(found),
+        "settings": queries.setting_texts(found),
+        "has_analysis": benchmarks.recipe(found.benchmark).analysis is not None,
         "counts": counts,
         "planted": queries.planted(found.benchmark, counts),
         "plans": queries.plan_against_reached(found),
@@ -327,6 +332,19 @@ def _progress(batch: Batch) -> dict[str, object]:
         "running": running,
         "idle": running and not now.worker_lives,
     }
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
+    """What the data of all drafts of a batch show together; no such page where the recipe has nothing to say."""
+    found = _batch(pk)
+    context = {
+        "batch": found,
+        "blocks": queries.analysis(found),
+        "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
+    }
+    return render(request, "generation/analysis.html", context)
 
 
 @require_safe
@@ -422,6 +440,7 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
         "draft": found,
         "made": made,
         "blocks": benchmarks.case_spec(found.batch.benchmark, made, "", found.version).blocks if made else (),
+        "lineage": queries.lineage(found.batch.benchmark, found),
         "findings": found.findings.select_related("other").order_by("pk"),
         "events": found.gate_events.select_related("actor").order_by("pk"),
         "version": version,
@@ -567,7 +586,10 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
         "versions": versions,
         "chosen": chosen,
         "beside": beside if len(shown) == 2 else None,
-        "shown": [(version, version.case.frozen.blocks, _wordings(version)) for version in shown],
+        "shown": [
+            (version, version.case.frozen.blocks, _wordings(version), queries.lineage(found.benchmark, version.draft))
+            for version in shown
+        ],
         "simulated": any(version.simulated for version in versions),
         "held": queries.held_of(found),
     }

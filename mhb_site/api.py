@@ -168,6 +168,7 @@ _v1 = [
     path("endpoints/<slug:name>/usage/", generation.EndpointUsage.as_view(), name="endpoint-usage"),
     path("batches/", generation.Batches.as_view(), name="batches"),
     path("batches/<int:pk>/", generation.BatchDetail.as_view(), name="batch"),
+    path("batches/<int:pk>/analysis/", generation.BatchAnalysis.as_view(), name="batch-analysis"),
     path("batches/<int:pk>/failures/", generation.BatchFailures.as_view(), name="batch-failures"),
     path("batches/estimate/", generation.EstimateBatch.as_view(), name="batch-estimate"),
     path("batches/<int:pk>/pause/", generation.PauseBatch.as_view(), name="batch-pause"),

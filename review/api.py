@@ -132,9 +132,19 @@ class TurnSerializer(serializers.Serializer[Any]):
     text = serializers.CharField()
 
 
+class PointSerializer(serializers.Serializer[Any]):
+    """One point of a scatter; `size` in proportion to the others'."""
+
+    x = serializers.FloatField()
+    y = serializers.FloatField()
+    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
+    size = serializers.FloatField()
+    group = serializers.CharField(allow_blank=True)
+
+
 class BlockSerializer(serializers.Serializer[Any]):
     """What is shown, by `kind`: text (text, tone), dialogue (turns), diff (before, after), table (columns, rows, tone),
-    image (url, alt)."""
+    image (url, alt), points (x_label, y_label, points)."""
 
     kind = serializers.CharField()
     title = serializers.CharField()
@@ -147,6 +157,9 @@ class BlockSerializer(serializers.Serializer[Any]):
     rows = serializers.ListField(child=serializers.ListField(child=serializers.CharField()), required=False)
     url = serializers.CharField(required=False)
     alt = serializers.CharField(required=False)
+    x_label = serializers.CharField(required=False)
+    y_label = serializers.CharField(required=False)
+    points = PointSerializer(many=True, required=False)
 
 
 class ChoiceSerializer(serializers.Serializer[Any]):

@@ -1,5 +1,6 @@
 """What a case can show. Each block has one template, `templates/review/blocks/<kind>.html`; nothing here knows a benchmark."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,4 +67,30 @@ class Image:
             raise ValueError("an image block takes a PNG or JPEG data URL")
 
 
-Block = Text | Dialogue | Diff | Table | Image
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a scatter. `size` is in proportion to the others' and drawn as area; `group` chooses shape and colour."""
+
+    x: float
+    y: float
+    label: str = ""
+    size: float = 1.0
+    group: str = ""
+
+    def __post_init__(self) -> None:
+        if not all(map(math.isfinite, (self.x, self.y, self.size))) or self.size < 0:
+            raise ValueError("a point has finite numbers, and no size below 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A scatter with its text alternative, a table of the same numbers."""
+
+    title: str
+    x_label: str
+    y_label: str
+    points: tuple[Point, ...]
+    kind: Literal["points"] = "points"
+
+
+Block = Text | Dialogue | Diff | Table | Image | Points

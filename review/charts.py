@@ -6,9 +6,11 @@ A value of None is missing: a gap, never a zero. Each picture has the same numbe
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from math import ceil, log10
+from math import ceil, floor, log10, sqrt
 
 from review.agreement import Estimate
+from review.blocks import Points
+from review.marks import MARKERS
 from review.progress import Day
 from review.trust import Dot, Week
 
@@ -150,6 +152,94 @@ def scatter(dots: Sequence[Dot], *, height: float = 260.0) -> Scatter:
     )
 
 
+POINTS_SHOWN = 2_000  # in one picture and its table
+MOST_LIKE = 3.0  # a mark at its largest, in natural sizes
+LEAST_LIKE = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A point as drawn: where, and how large (1: the natural size of its mark)."""
+
+    x: float
+    y: float
+    scale: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Points of one group. `index` (0-7) chooses the colour; shape and `hollow` tell sixteen groups apart without it."""
+
+    label: str
+    index: int
+    marker: str
+    hollow: bool
+    spots: tuple[Spot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """A block of points. `rows`: label, group, x, y and size of each, for the table; `left_out`: so many are in neither."""
+
+    groups: tuple[Group, ...]
+    rows: tuple[tuple[str, str, str, str, str], ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    grouped: bool
+    labelled: bool
+    sized: bool
+    left_out: int
+    bottom: float
+    height: float
+    left: float = LEFT + 8
+    width: float = WIDTH
+    right: float = WIDTH - RIGHT
+    top: float = TOP + HEAD
+
+
+def cloud(block: Points, *, height: float = 340.0) -> Cloud:
+    """Points on two scales that need not begin at 0, a group's points under one shape, larger ones behind smaller ones."""
+    shown = block.points[:POINTS_SHOWN]
+    left, right, top, bottom = LEFT + 8, WIDTH - RIGHT, TOP + HEAD, height - 40
+    x_scale = scale_between([point.x for point in shown])
+    y_scale = scale_between([point.y for point in shown])
+    largest = max((point.size for point in shown), default=0.0)
+    sized = len({point.size for point in shown}) > 1
+
+    def x(value: float) -> float:
+        return round(left + (right - left) * (value - x_scale[0]) / (x_scale[-1] - x_scale[0]), 2)
+
+    def y(value: float) -> float:
+        return round(bottom - (bottom - top) * (value - y_scale[0]) / (y_scale[-1] - y_scale[0]), 2)
+
+    def scale(size: float) -> float:
+        return round(max(LEAST_LIKE, MOST_LIKE * sqrt(size / largest)), 3) if sized else 1.0
+
+    groups = []
+    for place, label in enumerate(dict.fromkeys(point.group for point in shown)):
+        own = sorted((point for point in shown if point.group == label), key=lambda point: -point.size)
+        spots = tuple(
+            Spot(x(point.x), y(point.y), scale(point.size), f"{point.label or label}: {point.x:.4g}, {point.y:.4g}")
+            for point in own
+        )
+        groups.append(Group(label, place % 8, MARKERS[place % 8], place % 16 >= 8, spots))
+    return Cloud(
+        groups=tuple(groups),
+        rows=tuple(
+            (point.label, point.group, f"{point.x:.4g}", f"{point.y:.4g}", f"{point.size:.4g}") for point in shown
+        ),
+        x_ticks=tuple(Tick(x(value), f"{value:g}") for value in x_scale),
+        y_ticks=tuple(Tick(y(value), f"{value:g}") for value in y_scale),
+        grouped=any(point.group for point in shown),
+        labelled=any(point.label for point in shown),
+        sized=sized,
+        left_out=len(block.points) - len(shown),
+        bottom=bottom,
+        height=height,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One figure over the weeks: `paths` between its gaps, a dot for each week that has it."""
@@ -219,3 +309,14 @@ def scale_of(most: float, *, whole: bool = False) -> list[float]:
     if whole:
         step = max(1, step)
     return [round(step * index, 10) for index in range(ceil(most / step - 1e-9) + 1)]
+
+
+def scale_between(values: Sequence[float]) -> list[float]:
+    """Up to seven round steps that hold all of `values`, which may lie anywhere."""
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):  # all the same: something to either side
+        low, high = (low - 0.5, high + 0.5) if abs(low) < 1 else (low - abs(low) / 2, high + abs(high) / 2)
+    power = 10.0 ** floor(log10(high - low))
+    step = next(power * part for part in (0.2, 0.5, 1, 2) if (high - low) / (power * part) <= 5)
+    first = floor(low / step + 1e-9)
+    return [round(step * (first + index), 10) for index in range(ceil(high / step - 1e-9) - first + 1)]

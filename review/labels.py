@@ -60,6 +60,7 @@ GROUNDS: dict[str, Promise] = {
     Ground.ADJUDICATED: _("decided by the adjudicators"),
     Ground.UNDECIDED: _("the adjudicators could not agree"),
     Ground.WITHDRAWN: _("withdrawn"),
+    Ground.UNREVIEWED: _("not reviewed: outside the sampled share"),
 }
 MEANINGS: dict[str, Promise] = {
     "review": _("signed as a review"),

@@ -1,6 +1,7 @@
 """The review machine: the state of a case is a function of its policy and of the opinions so far.
 
     primary -> secondary -> approved | rejected | adjudication -> approved | rejected      (withdrawn from anywhere)
+    approved at once, on the ground 'unreviewed', where the policy asks nobody
 
 Nothing here is stored and nothing can be skipped: `position` replays the opinions in their order and refuses one that was
 not open when it came. Sentences in quotation marks are the MHB paper's (Introduction; Expert-led Quality Assurance).
@@ -63,6 +64,7 @@ class Ground(StrEnum):
 
     CONSENSUS = "consensus"
     PRIMARY_ALONE = "primary-alone"
+    UNREVIEWED = "unreviewed"
     RUBRIC_INADEQUATE = "rubric-inadequate"
     ADJUDICATED = "adjudicated"
     UNDECIDED = "undecided"
@@ -88,6 +90,8 @@ class Policy:
     sign_with_password: signing off a review asks for the password again.
     sign_with_second_factor: signing off a review asks for a code of the physician's authenticator app.
     calibrated_only: a physician must have passed the calibration cases before working on real ones.
+    primary: off, nobody is asked and the case is approved as it opens, on the ground that says so: a benchmark of which
+        physicians review a sampled share.
     """
 
     secondary: bool = True
@@ -100,6 +104,7 @@ class Policy:
     sign_with_password: bool = False
     sign_with_second_factor: bool = False
     calibrated_only: bool = False
+    primary: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +163,8 @@ def state_after(policy: Policy, opinions: Iterable[Opinion], *, withdrawn: bool 
 
 
 def _position(policy: Policy, given: dict[Opening, Opinion]) -> Position:
+    if not policy.primary:
+        return Position(State.APPROVED, ground=Ground.UNREVIEWED)
     primary = given.get(Opening(Role.PRIMARY, Phase.COMMIT))
     if primary is None:
         return Position(State.PRIMARY, frozenset({Opening(Role.PRIMARY, Phase.COMMIT)}))

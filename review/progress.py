@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from review.machine import FINAL, Phase, State
+from review.machine import FINAL, Ground, Phase, State
 from review.models import Case
 from review.queries import counted
 
@@ -73,6 +73,7 @@ def progress(benchmark: str = "") -> Progress:
         dict(reviews.values(day=TruncDate("submitted_at")).annotate(n=own_answers).values_list("day", "n"))
     )
     ended = cases.filter(state__in=[State.APPROVED, State.REJECTED], closed_at__gte=since).order_by()
+    ended = ended.exclude(ground=Ground.UNREVIEWED)  # nobody worked on these
     closed = Counter(dict(ended.values(day=TruncDate("closed_at")).annotate(n=Count("pk")).values_list("day", "n")))
     backlog: dict[str, dict[State, int]] = defaultdict(lambda: {stage: 0 for stage in State if not stage.final})
     waiting = cases.exclude(state__in=FINAL).order_by().values_list("specialty", "state").annotate(n=Count("pk"))

@@ -11,7 +11,7 @@ from django.db.models.functions import Coalesce
 from review import errors, settling, sql
 from review.blocks import Dialogue, Diff, Text, Turn
 from review.citations import Citation
-from review.machine import ADJUDICATORS, Opinion, Phase, Role, State, Verdict
+from review.machine import ADJUDICATORS, Ground, Opinion, Phase, Role, State, Verdict
 from review.models import Assignment, Case, Draft, Event, FirstLook, Review, User
 from review.permissions import Can, UserRole, allowed
 from review.settling import SettledRubric
@@ -209,19 +209,22 @@ def posted_to(assignment_id: int) -> Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """How many cases stand in each state, and since when the oldest one waits."""
+    """How many cases stand in each state, and since when the oldest one waits. `unreviewed`: those nobody was to review."""
 
     counts: dict[str, int]
     oldest: dict[str, datetime]
+    unreviewed: int = 0
 
 
 def funnel(benchmark: str | None = None) -> Funnel:
-    """Counts of cases by state; every state is named, empty ones with 0. Copies for training are not counted."""
+    """Counts of cases by state; every state is named, empty ones with 0. Copies for training are not counted, and cases that
+    nobody was to review are counted apart."""
     rows = Case.objects.filter(kind=Case.Kind.WORK, **({"benchmark": benchmark} if benchmark else {}))
-    found = {
-        row["state"]: row for row in rows.values("state").annotate(n=Count("id"), oldest=Min("opened_at")).order_by()
-    }
+    by_state = rows.values("state", aside=Q(ground=Ground.UNREVIEWED)).annotate(n=Count("id"), oldest=Min("opened_at"))
+    every = list(by_state.order_by())
+    found = {row["state"]: row for row in every if not row["aside"]}
     return Funnel(
+        unreviewed=sum(row["n"] for row in every if row["aside"]),
         counts={state.value: found[state]["n"] if state in found else 0 for state in State},
         oldest={
             state: row["oldest"] for state, row in found.items() if not State(state).final and row["oldest"] is not None

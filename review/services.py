@@ -34,7 +34,10 @@ Hold = Assignment.Hold
 
 @recorded()
 def open_case(spec: CaseSpec, *, actor: User | None = None) -> Case:
-    """Put one sample version before physicians. Opening the same version of a lineage twice is an IntegrityError."""
+    """Put one sample version before physicians. Opening the same version of a lineage twice is an IntegrityError.
+
+    Where the policy asks nobody, the case is approved and closed as it opens, and no physician is ever offered it.
+    """
     now = timezone.now()
     stored = spec_to_json(spec)
     case = Case.objects.create(

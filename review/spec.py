@@ -1,6 +1,6 @@
 """What a producer hands over to have reviewed: one case, frozen. Stored as JSON on the case row and read back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,6 +42,7 @@ class CaseSpec:
 
 _SPEC = TypeAdapter(CaseSpec)
 _ANSWERS = TypeAdapter(Answers)
+_BLOCKS = TypeAdapter(list[Block])
 
 
 def _storable(value: Any) -> Any:
@@ -58,6 +59,11 @@ def _storable(value: Any) -> Any:
 def spec_to_json(spec: CaseSpec) -> dict[str, Any]:
     """JSON-able form of a spec; `spec_from_json` is its inverse."""
     return _storable(_SPEC.dump_python(spec, mode="json"))  # type: ignore[no-any-return]
+
+
+def blocks_to_json(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+    """JSON-able form of blocks that are no part of a case."""
+    return _storable(_BLOCKS.dump_python(list(blocks), mode="json"))  # type: ignore[no-any-return]
 
 
 def spec_from_json(data: dict[str, Any]) -> CaseSpec:

@@ -15,7 +15,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from review import errors, sql
-from review.machine import FINAL, Phase, Role, State, Verdict
+from review.machine import FINAL, Ground, Phase, Role, State, Verdict
 from review.models import Assignment, CalibrationItem, Case, Event, PersonEvent, Review, User
 from review.permissions import Can, require
 from review.questions import Answer, Answers, RubricAnswer
@@ -187,13 +187,19 @@ def results() -> list[Result]:
     ]
 
 
+def was_settled(case: Case) -> bool:
+    """Whether physicians have brought a case, which is no copy, to its end."""
+    ended = case.state in (State.APPROVED, State.REJECTED) and case.ground != Ground.UNREVIEWED
+    return ended and case.kind == Case.Kind.WORK
+
+
 def suggested(case: Case) -> Answers:
     """The answers on which a closed case settled, without words: the last review that says what the case came to.
 
     Raises:
-        NotSettled: the case is open or withdrawn, or a copy.
+        NotSettled: the case is open or withdrawn, or a copy, or nobody was to review it.
     """
-    if case.kind != Case.Kind.WORK or case.state not in (State.APPROVED, State.REJECTED):
+    if not was_settled(case):
         raise errors.NotSettled
     verdict = Verdict.APPROVE if case.state == State.APPROVED else Verdict.REJECT
     given = Review.objects.filter(case=case, retraction__isnull=True).order_by("-id")

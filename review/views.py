@@ -464,7 +464,8 @@ def overview(request: HttpRequest) -> HttpResponse:
     context = {
         "steps": steps,
         "largest": max([*funnel.counts.values(), 1]),
-        "empty": not any(funnel.counts.values()),
+        "unreviewed": funnel.unreviewed,
+        "empty": not (any(funnel.counts.values()) or funnel.unreviewed),
         "holds": queries.holds()[:50],
         "benchmark": chosen,
         "benchmarks": queries.benchmarks(),
@@ -513,7 +514,7 @@ def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | Priori
         "versions": queries.versions(case),
         "final": State(case.state).final,
         "reviewers": list(queries.reviewers()),
-        "settled": case.kind == Case.Kind.WORK and case.state in (State.APPROVED, State.REJECTED),
+        "settled": training.was_settled(case),
         "withdraw_form": refused if isinstance(refused, WithdrawForm) else WithdrawForm(),
         "priority_form": refused
         if isinstance(refused, PriorityForm)

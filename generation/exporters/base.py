@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 # {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool, "source": {...},
 #  "content": {...}, "facets": {name: [str]}, "citations": [{"kind", "reference", "section", "passage", "read_on": str}],
-#  "review": {...}, "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str}]}
+#  "made": {name: str}, "review": {...}, "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str}]}
 PLAIN = ("sample_id", "version", "benchmark", "task", "simulated")
-NESTED = ("source", "content", "facets", "citations", "review")
+NESTED = ("source", "content", "facets", "citations", "made", "review")
 COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics"))
+LATER = frozenset({"made"})  # not in releases that were frozen before it was told: their bytes stay what they were
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity"})
 
 
@@ -47,7 +48,7 @@ def checked(samples: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
     Raises WrongSample that names the columns.
     """
     for sample in samples:
-        _check(sample, COLUMNS, f"Sample {sample.get('sample_id')!r}")
+        _check(sample, COLUMNS - (LATER - sample.keys()), f"Sample {sample.get('sample_id')!r}")
         for rubric in sample["rubrics"]:
             _check(rubric, RUBRIC_COLUMNS, f"A rubric of sample {sample['sample_id']!r}")
         yield sample

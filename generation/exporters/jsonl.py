@@ -17,6 +17,6 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     path = folder / "samples.jsonl"
     with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
         for sample in checked(samples):
-            fields = (f"{canonical(column)}:{canonical(sample[column])}" for column in _ORDER)
+            fields = (f"{canonical(column)}:{canonical(sample[column])}" for column in _ORDER if column in sample)
             file.write("{" + ",".join(fields) + "}\n")
     return [path]

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,10 @@ def manifest(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
     }
 
 
-def write_checksums(folder: Path, files: Iterable[Path]) -> list[Path]:
+def write_checksums(folder: Path, files: Iterable[Path], about: Mapping[str, Any] | None = None) -> list[Path]:
     """Write `manifest.json` over `files`, and `SHA256SUMS` over `files` and the manifest, for `sha256sum -c SHA256SUMS`
-    in `folder`. Returns the two."""
-    content = manifest(folder, files)
+    in `folder`. Returns the two. `about`: what else the manifest says, before the files."""
+    content = {**(about or {}), **manifest(folder, files)}
     manifest_path, sums_path = folder / "manifest.json", folder / "SHA256SUMS"
     manifest_path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
     sums = [(entry["sha256"], entry["path"]) for entry in content["files"]]

@@ -35,7 +35,7 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         rubric_rows: list[dict[str, Any]] = []
         for sample in checked(samples):
             plain = {column: sample[column] for column in PLAIN}
-            sample_rows.append(plain | {column: canonical(sample[column]) for column in NESTED})
+            sample_rows.append(plain | {column: canonical(sample.get(column, {})) for column in NESTED})
             rubric_rows += ({"sample_id": sample["sample_id"], **rubric} for rubric in sample["rubrics"])
             if len(sample_rows) == _ROW_GROUP:
                 samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))

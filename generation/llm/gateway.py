@@ -36,7 +36,13 @@ from generation.llm.errors import (
     TimedOut,
 )
 from generation.llm.gates import Gate
-from generation.llm.parsing import extract_json, split_reasoning, storable
+from generation.llm.parsing import (
+    extract_json,
+    split_reasoning,
+    storable,
+    vectors_of,
+    vectors_text,
+)
 from generation.llm.types import (
     SIMULATOR_FINGERPRINT,
     Attempt,
@@ -45,6 +51,7 @@ from generation.llm.types import (
     Reply,
     Request,
     Text,
+    Texts,
     Usage,
 )
 
@@ -112,7 +119,7 @@ class _Client:
 
     sdk: "AsyncOpenAI"
     transport: "httpx2.AsyncClient"
-    completions: str
+    url: str
     headers: Mapping[str, str] = field(repr=False)
 
 
@@ -175,10 +182,27 @@ class Gateway:
         """
         return await self._ask(settings, request, ledger, _not_empty)
 
+    async def embed(
+        self, settings: ModelSettings, texts: Sequence[str], *, ledger: Ledger | None = None
+    ) -> tuple[tuple[float, ...], ...]:
+        """One vector a text, in their order, with the precision of 32-bit floats. No text, no call.
+
+        Raises:
+            BrokenReply: the endpoint sent another number of vectors, or vectors of several lengths or not of finite numbers.
+            LLMError: as `ask` does.
+        """
+        if not texts:
+            return ()
+
+        def read(reply: Reply) -> tuple[tuple[float, ...], ...]:
+            return vectors_of(reply.text, len(texts))
+
+        return read(await self._ask(settings, Texts(tuple(texts)), ledger, read))
+
     async def _ask(
         self,
         settings: ModelSettings,
-        request: Request,
+        request: Request | Texts,
         ledger: Ledger | None,
         usable: Callable[[Reply], object],
     ) -> Reply:
@@ -209,7 +233,9 @@ class Gateway:
             del self._asking[name]
             done.set_result(None)
 
-    async def _pay(self, settings: ModelSettings, request: Request, api_key: str, name: str, ledger: Ledger) -> Reply:
+    async def _pay(
+        self, settings: ModelSettings, request: Request | Texts, api_key: str, name: str, ledger: Ledger
+    ) -> Reply:
         gate = self.gate(settings)
         endpoint = settings.url, settings.model
         number = failures = out_of_reach = 0
@@ -295,7 +321,7 @@ class Gateway:
         clock = time.monotonic()
         attempt = replace(draft, started_at=datetime.now(UTC))
         try:
-            outcome, status = await self._send(draft.settings, api_key, draft.sent)
+            outcome, status = await self._send(draft, api_key)
         except asyncio.CancelledError:
             gate.withdraw(ticket)
             # The endpoint may well finish the answer and bill it.
@@ -311,13 +337,15 @@ class Gateway:
             await ledger.write(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
         return outcome, counts
 
-    async def _send(
-        self, settings: ModelSettings, api_key: str, sent: Mapping[str, Any]
-    ) -> tuple[Reply | LLMError, int | None]:
+    async def _send(self, draft: Attempt, api_key: str) -> tuple[Reply | LLMError, int | None]:
         """What came of one POST, and its HTTP status where there was an answer."""
         import httpx2
 
+        settings, request = draft.settings, draft.request
+        vectors = len(request.texts) if isinstance(request, Texts) else 0
         client = self._client(settings, api_key)
+        path = "/embeddings" if vectors else "/chat/completions"
+        body = json.dumps(draft.sent).encode()
         limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT, settings.timeout / 2))
         failures = client_failures()
         try:
@@ -326,7 +354,7 @@ class Gateway:
                 # By the client's transport, not by `chat.completions.create`: its models take any body for a completion, and
                 # putting a request together costs it more than sending it (python -m bench.engine).
                 response = await client.transport.post(
-                    client.completions, content=json.dumps(sent).encode(), headers=client.headers, timeout=limits
+                    client.url + path, content=body, headers=client.headers, timeout=limits
                 )
         except failures as failure:
             error = named(failure, api_key, settings.timeout)
@@ -335,9 +363,11 @@ class Gateway:
         if not response.is_success:
             return _refused(response, api_key), status
         try:
-            return said(json.loads(text), status), status
+            answer = json.loads(text)
+            return _embedded(answer, vectors, status) if vectors else said(answer, status), status
         except (ValueError, RecursionError):
-            return ServerError(f"No chat completion: {clean(text, api_key)}", http_status=status), status
+            what = "No embeddings" if vectors else "No chat completion"
+            return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status
 
     def client(self, settings: ModelSettings) -> tuple["AsyncOpenAI", str]:
         """The client for an endpoint, and the key it uses, to be kept out of every message.
@@ -359,7 +389,7 @@ class Gateway:
             # Taken from OPENAI_ORG_ID and OPENAI_PROJECT_ID otherwise, and sent to whatever endpoint this is.
             sdk.organization = sdk.project = None
             headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
-            client = _Client(sdk, transport, settings.url.rstrip("/") + "/chat/completions", headers)
+            client = _Client(sdk, transport, settings.url.rstrip("/"), headers)
             self._clients[settings.url, api_key] = client
             self._stack.push_async_callback(sdk.close)
         return client
@@ -370,12 +400,15 @@ class Gateway:
         return self._random.uniform(0.0, backoff)
 
 
-def identity(settings: ModelSettings, request: Request) -> str:
+def identity(settings: ModelSettings, request: Request | Texts) -> str:
     """What is asked of whom, as SHA-256 of canonical JSON: address, model, settings, messages, schema, repeat number.
 
-    Not how it is asked for (`response_format`), which an endpoint may refuse, and not the prompt's name.
+    Not how it is asked for (`response_format`), which an endpoint may refuse, and not the prompt's name. Of texts for vectors:
+    address, model and texts.
     """
-    asked = {
+    if isinstance(request, Texts):
+        return _digest({"url": settings.url, "model": settings.model, "input": list(request.texts)})
+    asked: dict[str, Any] = {
         "url": settings.url,
         "model": settings.model,
         "temperature": settings.temperature if request.temperature is None else request.temperature,
@@ -384,6 +417,12 @@ def identity(settings: ModelSettings, request: Request) -> str:
         "schema": None if request.schema is None else dict(request.schema),
         "repeat": request.repeat,
     }
+    if request.top_p is not None:  # absent otherwise: what was paid for before there was such a setting is found again
+        asked["top_p"] = request.top_p
+    return _digest(asked)
+
+
+def _digest(asked: Mapping[str, Any]) -> str:
     text = json.dumps(asked, sort_keys=True, separators=(",", ":"))  # ASCII: half of a surrogate pair is escaped
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -418,15 +457,17 @@ def _not_empty(reply: Reply) -> None:
         raise BrokenReply("The reply is empty.")
 
 
-def estimate(settings: ModelSettings, request: Request) -> Usage:
+def estimate(settings: ModelSettings, request: Request | Texts) -> Usage:
     """An estimate of what a request will use."""
+    if isinstance(request, Texts):
+        return Usage(sum(map(len, request.texts)) // CHARS_PER_TOKEN)
     limit = settings.max_tokens if request.max_tokens is None else request.max_tokens
     sent = sum(len(message.text) for message in request.messages) // CHARS_PER_TOKEN
     images = sum(len(message.images) for message in request.messages)
     return Usage(sent + images * IMAGE_TOKENS, min(limit or TOKENS_BACK, TOKENS_BACK))
 
 
-def _tokens(request: Request, settings: ModelSettings) -> int:
+def _tokens(request: Request | Texts, settings: ModelSettings) -> int:
     usage = estimate(settings, request)
     return usage.tokens_in + usage.tokens_out
 
@@ -453,7 +494,9 @@ def _key(settings: ModelSettings) -> str:
     return key
 
 
-def _body(settings: ModelSettings, request: Request, form: Format) -> dict[str, Any]:
+def _body(settings: ModelSettings, request: Request | Texts, form: Format) -> dict[str, Any]:
+    if isinstance(request, Texts):
+        return {"model": settings.model, "input": list(request.texts), "encoding_format": "float"}
     body: dict[str, Any] = {
         "model": settings.model,
         "messages": [{"role": message.role, "content": _content(message)} for message in request.messages],
@@ -461,6 +504,8 @@ def _body(settings: ModelSettings, request: Request, form: Format) -> dict[str, 
     temperature = settings.temperature if request.temperature is None else request.temperature
     if temperature is not None:
         body["temperature"] = temperature
+    if request.top_p is not None:
+        body["top_p"] = request.top_p
     max_tokens = settings.max_tokens if request.max_tokens is None else request.max_tokens
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
@@ -535,6 +580,35 @@ def _refused(response: "httpx2.Response", api_key: str) -> LLMError:
     code = about.get("code") if isinstance(about, dict) else None
     retry_after = _retry_after(response.headers.get("retry-after"))
     return status_error(response.status_code, about, code, api_key, retry_after)
+
+
+def _embedded(body: Any, count: int, status: int) -> Reply | LLMError:
+    """The vectors in an embeddings body, or BrokenReply. Raises ValueError where it is none."""
+    match body:
+        case {"data": [*entries]} if all(isinstance(entry, dict) for entry in entries):
+            pass
+        case _:
+            raise ValueError("no data")
+    reply = Reply(
+        text="",
+        model=_text(body.get("model")),
+        simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
+        usage=Usage(tokens_in=_count(body, "usage", "prompt_tokens")),
+    )
+    places = [entry.get("index", place) for place, entry in enumerate(entries)]
+    try:
+        if set(places) != set(range(count)) or len(places) != count:
+            raise BrokenReply(
+                f"{len(places)} vectors came for {count} texts, or their numbers are not those of the texts."
+            )
+        by_place = dict(zip(places, entries, strict=True))
+        return replace(reply, text=vectors_text([by_place[place].get("embedding") for place in range(count)]))
+    except TypeError:  # an index that is no number
+        raise ValueError("no index") from None
+    except BrokenReply as error:
+        broken = BrokenReply(error.detail, http_status=status)
+        broken.reply = reply  # its tokens are billed
+        return broken
 
 
 def status_error(

@@ -1,8 +1,12 @@
-"""Reading a model's reply: JSON out of text, reasoning apart from the answer. The text is untrusted."""
+"""Reading a model's reply: JSON out of text, reasoning apart from the answer, vectors. What comes is untrusted."""
 
+import base64
+import binascii
 import json
 import math
 import re
+import struct
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from generation.llm.errors import BrokenReply
@@ -57,6 +61,48 @@ def split_reasoning(text: str) -> tuple[str, str]:
 def storable(text: str) -> str:
     """The text with the characters that no database or file can hold replaced by U+FFFD."""
     return _UNSTORABLE.sub("\ufffd", text)
+
+
+def vectors_text(vectors: Sequence[Sequence[float]]) -> str:
+    """Vectors as the ledger keeps them: a JSON list of one base64 string each, of little-endian 32-bit floats.
+
+    Raises BrokenReply: they are not `checked_vectors`.
+    """
+    checked_vectors(vectors, len(vectors))
+    try:
+        raw = [struct.pack(f"<{len(vector)}f", *vector) for vector in vectors]
+    except (OverflowError, struct.error):
+        raise BrokenReply("A vector holds a number beyond 32-bit floats.") from None
+    return json.dumps([base64.b64encode(each).decode() for each in raw])
+
+
+def vectors_of(text: str, count: int) -> tuple[tuple[float, ...], ...]:
+    """The vectors that `vectors_text` wrote. Raises BrokenReply where they are not so many, or none at all."""
+    try:
+        raw = [base64.b64decode(each, validate=True) for each in json.loads(text)]
+        found = tuple(struct.unpack(f"<{len(each) // 4}f", each) for each in raw)
+    except (ValueError, TypeError, RecursionError, binascii.Error, struct.error):
+        raise BrokenReply("The reply holds no vectors.") from None
+    checked_vectors(found, count)
+    return found
+
+
+def checked_vectors(vectors: Any, count: int) -> None:
+    """Raises BrokenReply unless these are `count` vectors of finite numbers, all of one length above 0."""
+    if len(vectors) != count:
+        raise BrokenReply(f"{len(vectors)} vectors came for {count} texts.")
+    for vector in vectors:
+        if not isinstance(vector, list | tuple) or not vector or len(vector) != len(vectors[0]):
+            raise BrokenReply("The vectors are not all of one length.")
+        if not all(type(value) in (int, float) and _is_finite(value) for value in vector):
+            raise BrokenReply("A vector holds something that is no finite number.")
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 Role = Literal["system", "user", "assistant"]
 
 SIMULATOR_FINGERPRINT = "mhb-simulator"  # the system_fingerprint by which a simulated reply is known
+EMBEDDINGS = "embeddings"  # what stands in the ledger for the prompt, where vectors are asked for
 
 
 MAX_IMAGE = 10 * 2**20  # bytes, decoded
@@ -112,6 +113,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts of which vectors are asked for, one each. `prompt` is their label in the ledger."""
+
+    texts: tuple[str, ...]
+    prompt: str = EMBEDDINGS
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts as the endpoint reported them."""
 
@@ -127,7 +136,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model said. `reasoning` is kept apart from `text` (``<think>`` blocks, ``reasoning_content``)."""
+    """What a model said. `reasoning` is kept apart from `text` (``<think>`` blocks, ``reasoning_content``).
+
+    Where vectors were asked for, `text` holds them as `parsing.vectors_text` writes them.
+    """
 
     text: str
     reasoning: str = ""
@@ -148,7 +160,7 @@ class Attempt:
     """
 
     settings: ModelSettings
-    request: Request
+    request: Request | Texts
     sent: Mapping[str, Any]
     number: int  # 1 for the first attempt of a request
     started_at: datetime

@@ -6,7 +6,8 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 
 from review import queries
-from review.blocks import Block, Diff
+from review.blocks import Block, Diff, Points
+from review.charts import cloud
 from review.diffing import align
 from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS
 from review.models import Review, User
@@ -25,10 +26,12 @@ def show_block(block: Block, number: int, language: str = "", folded: bool = Fal
     folded: what was planted stays closed until the reader opens it, so that naturalness is judged on the text alone.
     """
     pairs = align(block.before, block.after) if isinstance(block, Diff) else []
+    chart = cloud(block) if isinstance(block, Points) else None
     context = {
         "block": block,
         "number": number,
         "pairs": pairs,
+        "chart": chart,
         "folded": folded,
         "language": language,
         "beside": beside,

@@ -36,6 +36,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("batches", "GET"): ADMIN,
     ("batches", "POST"): ADMIN,
     ("batch", "GET"): ADMIN,
+    ("batch-analysis", "GET"): ADMIN,
     ("batch-failures", "GET"): ADMIN,
     ("batch-estimate", "POST"): ADMIN,
     ("batch-pause", "POST"): ADMIN,

@@ -32,6 +32,7 @@ policies = st.builds(
     inadequate_rejects=st.booleans(),
     discussion=st.booleans(),
     fresh_eyes_required=st.booleans(),
+    primary=st.booleans(),
 )
 opinions = st.builds(
     Opinion, st.sampled_from(Role), st.sampled_from(Phase), st.sampled_from(Verdict), inadequate=st.booleans()
@@ -140,8 +141,19 @@ def test_withdrawn_from_anywhere_but_a_final_state(drawn: tuple[Policy, list[Opi
 def test_the_case_ends_within_seven_reviews(drawn: tuple[Policy, list[Opinion]]) -> None:
     policy, history = drawn
     longest = 7 if policy.secondary else 1
+    longest = longest if policy.primary else 0
     assert len(history) <= longest
     assert len(history) < longest or position(policy, history).state.final
+
+
+@given(policies_and_histories)
+def test_unreviewed_is_the_ground_where_nobody_is_asked_and_nowhere_else(drawn: tuple[Policy, list[Opinion]]) -> None:
+    policy, history = drawn
+    now = position(policy, history)
+    assert (now.ground is Ground.UNREVIEWED) == (not policy.primary)
+    if not policy.primary:
+        assert now == Position(State.APPROVED, ground=Ground.UNREVIEWED)
+        assert not history
 
 
 @given(policies_and_histories)
@@ -252,6 +264,15 @@ def test_what_is_open_along_the_longest_way() -> None:
 def test_the_primarys_word_alone(policy: Policy, inadequate: bool, state: State, ground: Ground) -> None:
     now = position(policy, [primary(A, inadequate)])
     assert (now.state, now.ground) == (state, ground)
+
+
+def test_where_nobody_is_asked_there_is_one_position_whatever_else_is_set() -> None:
+    for switches in product((True, False), repeat=4):
+        policy = Policy(*switches, primary=False)
+        assert list(walk(policy)) == [((), Position(State.APPROVED, ground=Ground.UNREVIEWED))]
+        for said in (primary(A), primary(R), blind(A), *votes(Phase.COMMIT, A, A)):
+            with pytest.raises(OutOfTurn):
+                position(policy, [said])
 
 
 def test_without_its_setting_an_inadequate_rubric_is_a_dissent_like_any_other() -> None:

@@ -134,6 +134,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "generation/batches/new/":                              ("403 403 403 200", "403 403 403 302"),
     "generation/batches/<int:pk>/":                         ("403 403 403 200", "405 405 405 405"),
     "generation/batches/<int:pk>/progress/":                ("403 403 403 200", "405 405 405 405"),
+    "generation/batches/<int:pk>/analysis/":                ("403 403 403 404", "405 405 405 405"),
     "generation/batches/<int:pk>/failures/":                ("403 403 403 200", "405 405 405 405"),
     "generation/batches/<int:pk>/cancel/":                  ("403 403 403 200", "403 403 403 302"),
     "generation/batches/<int:pk>/pause/":                   ("405 405 405 405", "403 403 403 302"),

@@ -1,4 +1,4 @@
-"""The simulated models' HTTP server: chat completions, models, statistics, errors in the protocol's own shape."""
+"""The simulated models' HTTP server: chat completions, embeddings, models, statistics, errors in the protocol's own shape."""
 
 import asyncio
 import errno
@@ -11,12 +11,14 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from generation.llm.simulator.batches import Batches
+from generation.llm.simulator.embedding import embedded
 from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse_model, strike
 from generation.llm.simulator.script import DEFAULT_ANSWER, Script
 from generation.llm.types import SIMULATOR_FINGERPRINT, Message, image_of
@@ -29,6 +31,7 @@ MODELS = (
     "sim-judge",
     "sim-adversary",
     "sim-judge-obedient",
+    "sim-embedder",
 )
 REFUSAL = "I'm sorry, but I can't help with that."
 OTHER_SHAPE = '{"result": {"status": "ok", "items": []}}'
@@ -83,9 +86,38 @@ class _Question(BaseModel):
     model: str = Field(min_length=1)
     messages: list[_Message] = Field(min_length=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, ge=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
     n: Literal[1] | None = None
     stream: Literal[False] | None = None
+
+
+class _Embed(BaseModel):
+    """The part of an embeddings request that the simulated models understand; the rest is ignored."""
+
+    model: str = Field(min_length=1)
+    input: (
+        Annotated[str, Field(min_length=1)]
+        | Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=2048)]
+    )
+    encoding_format: Literal["float"] | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.input] if isinstance(self.input, str) else self.input
+
+
+Asked = TypeVar("Asked", _Question, _Embed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Understood(Generic[Asked]):
+    """A request to a model there is. `name`: the same for the same request, told apart by how often it came."""
+
+    asked: Asked
+    model: str
+    fault: FaultKind | None
+    name: str
 
 
 class _Simulator:
@@ -108,7 +140,7 @@ class _Simulator:
         self._seen: Counter[str] = Counter()
         self._by_model: Counter[str] = Counter()
         self._by_status: Counter[str] = Counter()
-        self._in_flight = self._peak = self._images = 0
+        self._in_flight = self._peak = self._images = self._embedded = 0
         self.batches = Batches(self.completion)
 
     async def models(self, _: web.Request) -> web.Response:
@@ -117,7 +149,7 @@ class _Simulator:
         return web.json_response({"object": "list", "data": listed})
 
     async def stats(self, _: web.Request) -> web.Response:
-        """GET /stats: completions asked for, by model and by outcome (a status, ``cut`` or ``timeout``); images seen.
+        """GET /stats: what was asked for, by model and by outcome (a status, ``cut`` or ``timeout``); images and texts seen.
 
         Apart from them, what came in batches.
         """
@@ -128,16 +160,26 @@ class _Simulator:
                 "by_status": dict(self._by_status),
                 "peak_in_flight": self._peak,
                 "images": self._images,
+                "embedded": self._embedded,
                 **self.batches.stats(),
             }
         )
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
         """POST /v1/chat/completions."""
+        return await self._served(request, self.completion)
+
+    async def embeddings(self, request: web.Request) -> web.StreamResponse:
+        """POST /v1/embeddings."""
+        return await self._served(request, self.embedding)
+
+    async def _served(
+        self, request: web.Request, work: Callable[[Any], tuple[str, web.Response]]
+    ) -> web.StreamResponse:
         self._in_flight += 1
         self._peak = max(self._peak, self._in_flight)
         try:
-            outcome, response = await self._answer(request)
+            outcome, response = await self._answer(request, work)
             self._by_status[outcome] += 1
             if outcome == FaultKind.TIMEOUT:
                 await asyncio.sleep(self._hang)
@@ -147,7 +189,9 @@ class _Simulator:
         finally:
             self._in_flight -= 1
 
-    async def _answer(self, request: web.Request) -> tuple[str, web.Response]:
+    async def _answer(
+        self, request: web.Request, work: Callable[[Any], tuple[str, web.Response]]
+    ) -> tuple[str, web.Response]:
         """How the request is counted, and what is answered to it."""
         raw = await request.read()
         try:
@@ -155,23 +199,70 @@ class _Simulator:
         except (ValueError, RecursionError):
             body = None
         self._by_model[str(body.get("model")).partition("+")[0] if isinstance(body, dict) else "?"] += 1
-        outcome, response = self.completion(body)
+        outcome, response = work(body)
         if self._latency and outcome not in ("400", "404"):
             await asyncio.sleep(self._latency)
         return outcome, response
 
     def completion(self, body: Any) -> tuple[str, web.Response]:
         """What a request comes to, asked for alone or in a batch: its outcome, and the answer."""
+        understood = self._understood(body, _Question)
+        if not isinstance(understood, _Understood):
+            return understood
+        question, model, fault = understood.asked, understood.model, understood.fault
+        self._images += sum(message.images for message in question.messages)
+        match fault:
+            case FaultKind.REFUSAL:
+                text = REFUSAL
+            case FaultKind.WRONG_SCHEMA:
+                text = OTHER_SHAPE
+            case _:
+                text = self._say(model, question)
+                if fault is FaultKind.BROKEN_JSON:
+                    text = text[: len(text) // 2]
+        completion = _completion(question, text, f"chatcmpl-sim-{self._seed}-{understood.name}")
+        return fault if fault is FaultKind.CUT else "200", web.json_response(completion)
+
+    def embedding(self, body: Any) -> tuple[str, web.Response]:
+        """Vectors of texts. Of the faults of what a model says, ``wrong-schema`` leaves the last one out and ``broken-json``
+        cuts it in half."""
+        understood = self._understood(body, _Embed)
+        if not isinstance(understood, _Understood):
+            return understood
+        texts = understood.asked.texts
+        self._embedded += len(texts)
+        vectors = [embedded(text) for text in texts]
+        match understood.fault:
+            case FaultKind.WRONG_SCHEMA:
+                vectors.pop()
+            case FaultKind.BROKEN_JSON:
+                vectors[-1] = vectors[-1][: len(vectors[-1]) // 2]
+            case _:
+                pass
+        tokens = sum(map(_tokens, texts))
+        answer = {
+            "object": "list",
+            "model": understood.asked.model,
+            "system_fingerprint": SIMULATOR_FINGERPRINT,
+            "data": [
+                {"object": "embedding", "index": place, "embedding": vector} for place, vector in enumerate(vectors)
+            ],
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
+        return understood.fault if understood.fault is FaultKind.CUT else "200", web.json_response(answer)
+
+    def _understood(self, body: Any, kind: type[Asked]) -> "_Understood[Asked] | tuple[str, web.Response]":
+        """A request that a model will answer, with the fault that strikes it; else what it comes to."""
         if not isinstance(body, dict):
             return "400", _error(400, "The body must be a JSON object.")
         try:
-            question = _Question.model_validate(body, strict=True)
+            asked = kind.model_validate(body, strict=True)
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             param = ".".join(str(part) for part in problem["loc"])
             return "400", _error(400, f"{param}: {problem['msg']}", param=param)
         try:
-            model, faults = parse_model(question.model)
+            model, faults = parse_model(asked.model)
         except ValueError as error:
             return "404", _error(404, str(error), param="model", code="model_not_found")
         if model not in MODELS:
@@ -185,7 +276,6 @@ class _Simulator:
         seen = self._seen[body_hash]
         self._seen[body_hash] += 1
         fault = strike((*faults, *self._faults), seed=self._seed, body_hash=body_hash, seen=seen)
-        self._images += sum(message.images for message in question.messages)
         match fault:
             case FaultKind.RATE_LIMITED:
                 return "429", _error(
@@ -198,16 +288,7 @@ class _Simulator:
                 return "500", _error(500, "Simulated: the server failed.")
             case FaultKind.TIMEOUT:
                 return fault, _error(504, "Simulated: the model did not answer in time.")
-            case FaultKind.REFUSAL:
-                text = REFUSAL
-            case FaultKind.WRONG_SCHEMA:
-                text = OTHER_SHAPE
-            case _:
-                text = self._say(model, question)
-                if fault is FaultKind.BROKEN_JSON:
-                    text = text[: len(text) // 2]
-        completion = _completion(question, text, f"chatcmpl-sim-{self._seed}-{body_hash[:16]}-{seen}")
-        return fault if fault is FaultKind.CUT else "200", web.json_response(completion)
+        return _Understood(asked, model, fault, f"{body_hash[:16]}-{seen}")
 
     def _say(self, model: str, question: _Question) -> str:
         messages = [Message(message.role, message.text) for message in question.messages]
@@ -252,6 +333,7 @@ def make_app(
     )
     app = web.Application(client_max_size=MAX_BODY, middlewares=[_speak_the_protocol])
     app.router.add_post("/v1/chat/completions", simulator.completions)
+    app.router.add_post("/v1/embeddings", simulator.embeddings)
     app.router.add_get("/v1/models", simulator.models)
     simulator.batches.delay = batch_delay
     simulator.batches.add_routes(app)

@@ -1,5 +1,5 @@
 """generate --benchmark mhb --source NAME --limit N --generator ENDPOINT [--role ROLE=ENDPOINT] [--plan FILE.json|paper|none]
-[--prompts SET] [--compare SET] [--skip CHECK] [--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
+[--preset NAME] [--prompts SET] [--compare SET] [--skip CHECK] [--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
 
 import json
 from argparse import ArgumentParser
@@ -28,6 +28,9 @@ class Command(Step):
         parser.add_argument("--generator", help="endpoint for the role 'generator'")
         parser.add_argument("--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="any other role")
         parser.add_argument("--plan", default="", help="a JSON file of trap targets, a plan's name, or 'none'")
+        parser.add_argument(
+            "--preset", default="", metavar="NAME", help="the recipe's settings (default: the usual ones)"
+        )
         parser.add_argument("--prompts", default="", metavar="SET", help="the set of prompts (default: the usual one)")
         parser.add_argument(
             "--compare", metavar="SET", help="a second batch over the same records with this set ('' is the usual one)"
@@ -57,6 +60,7 @@ class Command(Step):
             "setting": services.Setting(
                 plan=_plan(benchmark, options["plan"]),
                 prompts=options["prompts"],
+                preset=options["preset"],
                 checks=[name for name in known if name not in skipped],
                 budget_money=options["budget"],
                 budget_calls=options["budget_calls"],
@@ -66,7 +70,7 @@ class Command(Step):
         setting: services.Setting = asked["setting"]
         sets = (setting.prompts, *([] if options["compare"] is None else [options["compare"]]))
         what = {name: asked[name] for name in ("benchmark", "source", "roles", "limit")}
-        estimate = of_batch(**what, prompts=sets, checks=setting.checks, plan=setting.plan)
+        estimate = of_batch(**what, prompts=sets, checks=setting.checks, plan=setting.plan, preset=setting.preset)
         if refused := unconfirmed(self, estimate, options):
             return refused
         if options["compare"] is None:
@@ -93,6 +97,7 @@ class Command(Step):
             "dropped": progress.dropped,
             "stopped": Draft.objects.filter(batch=batch, gate=Draft.Gate.STOPPED).count(),
             "plan": batch.plan.get("name", ""),
+            "preset": batch.preset,
             "failed": progress.failed or paused(batch),
             "open": progress.queued + progress.running,
             "calls": progress.calls,

@@ -5,7 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0008_live'),
+        ('generation', '0010_call_prompt'),
     ]
 
     operations = [

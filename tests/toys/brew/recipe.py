@@ -1,0 +1,88 @@
+"""A note becomes a remark of the writer's; a pair is taken as it is."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from generation.llm.types import EMBEDDINGS, Message, Request
+from generation.recipe import Draft, ModelRole, Models, NewRubric, NewSample, Preset, Recipe, each
+from review.blocks import Block, Point, Points, Text
+
+NOTE = frozenset({"note"})
+
+
+def _asks(draft: Draft) -> Sequence[tuple[str, str]]:
+    tries = [("writer", "brew/write@1")] * int(draft.settings["tries"])
+    return [*tries, ("critic", "brew/taste@1"), ("embedder", EMBEDDINGS)]
+
+
+async def write(draft: Draft, models: Models) -> Sequence[Draft]:
+    """As many remarks as the preset says; how near they are to the note, where there is an embedder."""
+    note = str(draft.record.content["text"])
+    top_p = draft.settings["top_p"]
+    remarks = []
+    for number in range(int(draft.settings["tries"])):
+        asked = Request((Message("user", f"Remark {number} on: {note}"),), prompt="brew/write@1", top_p=top_p)
+        remarks.append((await models.ask("writer", asked)).text)
+    await models.ask("critic", Request((Message("user", f"Taste: {note}"),), prompt="brew/taste@1"))
+    near: list[float] = []
+    if models.has("embedder"):
+        first, *others = await models.embed("embedder", [note, *remarks])
+        near = [sum(a * b for a, b in zip(first, other, strict=True)) for other in others]
+    return [replace(draft, data={"remarks": remarks, "near": near, "settings": dict(draft.settings)})]
+
+
+def sample(draft: Draft) -> NewSample:
+    """Every record whose text ends with a full stop is outside the sampled share."""
+    text = str(draft.record.content["text"])
+    return NewSample(
+        task="tasting",
+        title=draft.record.title,
+        language="en",
+        content={"text": text, "remarks": draft.data.get("remarks", []), "settings": draft.data.get("settings", {})},
+        rubrics=(NewRubric("R1", "Says what it tastes of.", ("S",)),),
+        prompt="brew/write@1",
+        made={
+            "similarity": "embeddings" if draft.data.get("near") else "none",
+            "review": "not sampled" if text.endswith(".") else "sampled",
+        },
+    )
+
+
+def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
+    """Each remark, and how near it is."""
+    near = tuple(Point(place, value, f"Remark {place}") for place, value in enumerate(data.get("near", ())))
+    remarks = [Text("Remark", remark) for remark in data.get("remarks", ())]
+    return [*remarks, Points("Nearness of remarks", "remark", "nearness", near)]
+
+
+def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
+    """The nearness of all remarks of a batch."""
+    points = [
+        Point(len(remark), near, remark[:20], size=place + 1, group=f"try {place}")
+        for data in drafts
+        for place, (remark, near) in enumerate(zip(data["remarks"], data["near"], strict=False))
+    ]
+    return [Points("All remarks", "length", "nearness", tuple(points))]
+
+
+RECIPE = Recipe(
+    label="Brew",
+    kinds=frozenset({"note", "pair"}),
+    roles=(
+        ModelRole("writer", "Writer", kinds=NOTE),
+        ModelRole("taster", "Taster", default="writer", kinds=NOTE),
+        ModelRole("critic", "Critic", default="taster", kinds=NOTE),
+        ModelRole("embedder", "Embedder", optional=True, kinds=NOTE),
+    ),
+    steps=(each(write, applies=lambda draft: draft.record.content["kind"] == "note", asks=_asks),),
+    sample=sample,
+    presets=(
+        Preset("usual", "The usual one", "One try, as we like it.", {"tries": 1, "top_p": 0.95}),
+        Preset(
+            "patient", "The patient one", "Three tries, as the paper has it.", {"tries": 3, "top_p": None, "cut": 0.75}
+        ),
+    ),
+    lineage=lineage,
+    analysis=analysis,
+)

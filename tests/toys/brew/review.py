@@ -1,0 +1,26 @@
+"""One question; nobody is asked about what is not sampled."""
+
+from generation.recipe import NewSample
+from review.blocks import Text
+from review.machine import Policy
+from review.questions import Choice, Form, Question, RubricText
+from review.spec import CaseSpec
+
+FORM = Form(
+    questions=(Question("true", "True", "Is it true?", (Choice("yes", "Yes"), Choice("no", "No", blocks=True))),),
+    rubrics=(RubricText("R1", "Says what it tastes of.", ("S",)),),
+)
+
+
+def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
+    return CaseSpec(
+        benchmark="brew",
+        lineage=lineage,
+        version=version,
+        title=sample.title,
+        blocks=(Text("Note", sample.content["text"]),),
+        form=FORM,
+        policy=Policy(primary=sample.made["review"] == "sampled"),
+        language="en",
+        task=sample.task,
+    )
