@@ -246,8 +246,9 @@ def _sorted(table: list[tuple[Line, ...]], at: int, sort: str) -> tuple[tuple[Li
 
 
 def _name(row: Row) -> str:
-    """'A1 Non-existent Entity', or the value alone where it has no other label."""
-    return gettext(row.label) if row.label == row.value else f"{row.value} {gettext(row.label)}"
+    """'A1 Non-existent Entity', or the label alone where the value is the same word."""
+    same = row.label.casefold() == row.value.casefold()
+    return gettext(row.label) if same else f"{row.value} {gettext(row.label)}"
 
 
 def _counted(rate: Rate) -> str:

@@ -22,7 +22,8 @@ def verdict_label(verdict: str, protocol: Protocol) -> str:
 
 
 def verdict_state(verdict: str, protocol: Protocol) -> str:
-    """The badge's state for a verdict: what speaks against a model looks failed, what was not judged looks queued."""
-    if not verdict:
+    """The badge's state for a verdict: what speaks against a model looks failed, what was not judged or what the first rate
+    leaves out looks queued."""
+    if verdict not in protocol.rates[0].within | protocol.speaks_against:
         return "queued"
     return "failed" if verdict in protocol.speaks_against else "finished"

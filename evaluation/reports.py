@@ -170,7 +170,7 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
             cells = [
                 row.endpoint,
                 datasets.get(row.dataset, row.dataset),
-                *([f"{row.value} {row.label}" if row.label != row.value else row.value] if facet else []),
+                *([_name(row)] if facet else []),
                 *([str(rate.label)] if several else []),
                 said(measured.value, percent=False) or "–",
                 "–".join(said(limit, percent=False) for limit in measured.interval or ()) or "–",
@@ -179,6 +179,11 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
             ]
             lines.append("| " + " | ".join(cells) + " |")
     return lines
+
+
+def _name(row: Row) -> str:
+    same = row.label.casefold() == row.value.casefold()
+    return str(row.label) if same else f"{row.value} {row.label}"
 
 
 def _contrasts(report: Report) -> list[str]:

@@ -319,6 +319,10 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
     assert "no judge was asked" in read
     right = admin.get(url, {"verdict": "tp"}).context["items"][0]
     assert (right["label"], right["state"]) == ("rightly called false", "finished")
+    assert {item["state"] for item in page.context["items"]} == {"queued"}, (
+        "what is left out is neither right nor wrong"
+    )
+    assert admin.get(url, {"verdict": "fp,fn"}).context["items"][0]["state"] == "failed"
 
 
 @pytest.mark.parametrize("name", ["runs", "run", "judgments", "run-progress"])
