@@ -120,14 +120,17 @@ def pairs(samples: int, flying: int) -> dict[str, Any]:
     from tests.benchmarks.mhb.helpers import ALTERED
 
     protocol = benchmarks.protocol("mhb")
+    judge, shape = protocol.judge, protocol.shape
+    assert judge
+    assert shape
     rubric = Rubric("R1", "The response must say so.", ("A1",))
     found = []
     for at in range(samples):
         turns = [{**ALTERED[0], "content": f"Case {at}. {ALTERED[0]['content']}"}, *ALTERED[1:]]
         sample = Sample(f"mhb-dialogue-{at:06}", "dialogue", {"turns": turns})
-        asked, judged = protocol.ask(sample)[0].messages, protocol.judge(sample, rubric, "", "").messages
+        asked, judged = protocol.ask(sample, 0)[0].messages, judge(sample, rubric, "", "").messages
         found.append([[{"role": each.role, "content": each.content} for each in part] for part in (asked, judged)])
-    schema = pydantic_function_tool(protocol.shape)["function"]["parameters"]
+    schema = pydantic_function_tool(shape)["function"]["parameters"]
     wanted = {"type": "json_schema", "json_schema": {"name": "Judgment", "schema": schema, "strict": True}}
     return {"pairs": found, "flying": flying, "format": wanted}
 

@@ -15,7 +15,7 @@ from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
 from evaluation import estimates, queries, reports, services, tasks
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import SEEDS, Judgment, Response, Run
 from generation import queries as generation_queries
 from generation.api import (
     JOB_FIELDS,
@@ -62,11 +62,14 @@ class RunProgressSerializer(serializers.Serializer[Any]):
 
 
 class RunSerializer(serializers.ModelSerializer[Any]):
-    """One evaluation of endpoints on a release, decided by one judge."""
+    """One evaluation of endpoints on a release, decided by one judge, or by code where the benchmark needs none."""
 
     release = serializers.CharField(source="release.name")
     release_version = serializers.IntegerField(source="release.version")
-    judge = serializers.CharField(source="judge.name")
+    judge = serializers.CharField(source="judge.name", allow_null=True, default=None)
+    datasets = serializers.ListField(
+        source="variants", child=serializers.CharField(), help_text="The data sets that are asked; empty: all."
+    )
     endpoints = serializers.SlugRelatedField[Endpoint](slug_field="name", many=True, read_only=True)
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
 
@@ -80,6 +83,8 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "judge",
             "judge_temperature",
             "judging",
+            "seed",
+            "datasets",
             "transport",
             "status",
             "created_by",
@@ -142,7 +147,22 @@ class RunAskSerializer(serializers.Serializer[Any]):
         r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for its latest version, or NAME@VERSION."
     )
     endpoints = serializers.ListField(child=ByName(queryset=Endpoint.objects.all()), allow_empty=False, max_length=100)
-    judge = ByName(queryset=Endpoint.objects.all())
+    judge = ByName(
+        queryset=Endpoint.objects.all(),
+        allow_null=True,
+        default=None,
+        help_text="Not for a benchmark whose answers are read by code, needed for every other.",
+    )
+    datasets = serializers.ListField(
+        child=serializers.CharField(max_length=100),
+        source="variants",
+        default=list,
+        max_length=100,
+        help_text="The names of the data sets to ask; default: all.",
+    )
+    seed = serializers.IntegerField(
+        min_value=0, max_value=SEEDS, default=0, help_text="Of what the benchmark leaves to chance."
+    )
     judge_temperature = serializers.FloatField(
         min_value=0, max_value=2, allow_null=True, default=None, help_text="Default: the published setting."
     )
@@ -159,27 +179,53 @@ class EvaluateSerializer(ConfirmSerializer, RunAskSerializer):
     """A run to be launched, with a budget or `confirmed`."""
 
 
-class RowSerializer(serializers.Serializer[Any]):
-    """A rate with its numerator, its denominator, what it leaves out, and its 95 % Wilson interval."""
+class MeasuredSerializer(serializers.Serializer[Any]):
+    """A rate with its numerator, its denominator, what it leaves out, and its 95 % interval."""
+
+    rate = serializers.FloatField(allow_null=True)
+    numerator = serializers.IntegerField(help_text="A sum of weights: of F1, twice the true positives.")
+    denominator = serializers.IntegerField()
+    unjudged = serializers.IntegerField(help_text="Whatever the rate leaves out.")
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+
+
+class RowSerializer(MeasuredSerializer):
+    """The first rate of an endpoint on a data set, all of its rates by name, and the verdicts they are counted from."""
 
     endpoint = serializers.CharField()
     dataset = serializers.CharField()
     value = serializers.CharField(required=False, help_text="Of the facet; absent overall.")
     label = serializers.CharField(required=False)  # type: ignore[assignment]
-    rate = serializers.FloatField(allow_null=True)
-    numerator = serializers.IntegerField()
-    denominator = serializers.IntegerField()
-    unjudged = serializers.IntegerField()
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
+    rates = serializers.DictField(child=MeasuredSerializer())
+    verdicts = serializers.DictField(child=serializers.IntegerField())
 
 
 class RateSerializer(serializers.Serializer[Any]):
-    """How the rate is counted."""
+    """How a rate is counted."""
 
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
     rule = serializers.CharField()
+    interval = serializers.ChoiceField(choices=["wilson", "bootstrap"])
+
+
+class OfDatasetSerializer(serializers.Serializer[Any]):
+    """A rate on one data set."""
+
+    dataset = serializers.CharField()
+    value = serializers.FloatField(allow_null=True)
+
+
+class ContrastSerializer(serializers.Serializer[Any]):
+    """A rate of one endpoint on two data sets that the benchmark sets against each other: the first minus the second."""
+
+    endpoint = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    rate = serializers.CharField()
+    first = OfDatasetSerializer()
+    second = OfDatasetSerializer()
+    difference = serializers.FloatField(allow_null=True)
 
 
 class DatasetSerializer(serializers.Serializer[Any]):
@@ -197,18 +243,21 @@ class ReportSerializer(serializers.Serializer[Any]):
     release_version = serializers.IntegerField()
     release_sha256 = serializers.CharField()
     benchmark = serializers.CharField()
-    judge = serializers.CharField()
-    judge_model = serializers.CharField()
+    judge = serializers.CharField(allow_null=True)
+    judge_model = serializers.CharField(allow_null=True)
     judge_temperature = serializers.FloatField(allow_null=True)
+    seed = serializers.IntegerField()
     finished = serializers.BooleanField()
     simulated = serializers.BooleanField()
     notice = serializers.CharField(required=False)
-    rate = RateSerializer()
+    rate = RateSerializer(help_text="The first of `rates`.")
+    rates = RateSerializer(many=True)
     datasets = DatasetSerializer(many=True)
     endpoints = serializers.ListField(child=serializers.CharField())
     responses_failed = serializers.DictField(child=serializers.IntegerField())
     overall = RowSerializer(many=True)
     facets = serializers.DictField(child=RowSerializer(many=True))
+    contrasts = ContrastSerializer(many=True)
     cost = serializers.DecimalField(max_digits=14, decimal_places=8)
 
 
@@ -220,7 +269,7 @@ class ResponseSerializer(serializers.ModelSerializer[Response]):
 
     class Meta:
         model = Response
-        fields = ["id", "endpoint", "sample", "variant", "status", "text", "reasoning", "error", "detail"]
+        fields = ["id", "endpoint", "sample", "variant", "about", "status", "text", "reasoning", "error", "detail"]
 
 
 class ResponseQuery(serializers.Serializer[Any]):
@@ -231,11 +280,12 @@ class ResponseQuery(serializers.Serializer[Any]):
 
 
 class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
-    """What the judge decided on one rubric for one response; an empty verdict is unjudged, and `error` says why."""
+    """What was decided on one rubric for one response; an empty verdict is unjudged, and `error` says why."""
 
     endpoint = serializers.CharField(source="response.endpoint.name")
     sample = serializers.CharField(source="rubric.sample.key")
-    dataset = serializers.CharField(source="rubric.sample.task")
+    dataset = serializers.CharField(source="rubric.sample.task", help_text="The task of the sample.")
+    variant = serializers.CharField(source="response.variant", help_text="Of the question; most benchmarks have one.")
     rubric = serializers.CharField(source="rubric.key")
     criterion = serializers.CharField(source="rubric.criterion")
     traps = serializers.ListField(source="rubric.traps", child=serializers.CharField())
@@ -248,6 +298,7 @@ class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
             "endpoint",
             "sample",
             "dataset",
+            "variant",
             "rubric",
             "criterion",
             "traps",
@@ -266,14 +317,15 @@ class JudgmentQuery(serializers.Serializer[Any]):
     dataset = serializers.CharField(required=False, max_length=40)
     facet = serializers.CharField(required=False, max_length=40, help_text="With `value`: cluster, subtype, ...")
     value = serializers.CharField(required=False, max_length=100)
-    verdict = serializers.CharField(required=False, max_length=100, help_text="Several by commas; or 'unjudged'.")
+    verdict = serializers.CharField(required=False, max_length=200, help_text="Several by commas; or 'unjudged'.")
 
 
 def _run_answer(run: Run, status: int = 200) -> Answer:
     run = queries.watched(run.pk)
-    fields = [name for name in RunSerializer.Meta.fields if name != "release_version"]
+    fields = [name for name in RunSerializer.Meta.fields if name not in ("release_version", "datasets")]
     whole = {
         **{name: getattr(run, name) for name in fields},
+        "variants": run.variants,
         **job_values(run),
         "simulated": queries.is_simulated(run),
         "progress": queries.progress(run),
@@ -294,10 +346,10 @@ class Runs(ListAPIView[Run]):
 
     @extend_schema(request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
-        """Put models to a release and let a judge decide each rubric; workers take it."""
+        """Put models to a release; a judge decides each rubric, or code reads the answers. Workers take it."""
         body = sent(EvaluateSerializer, request)
-        asked_for = (generation_queries.release(body.pop("release")), body.pop("endpoints"), body.pop("judge"))
-        run = services.launch_run(*asked_for, **body, actor=person(request))
+        release = generation_queries.release(body.pop("release"))
+        run = services.launch_run(release, **body, actor=person(request))
         transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))
         return _run_answer(run, 202)
 
@@ -310,9 +362,11 @@ class EstimateRun(APIView):
     @extend_schema(request=RunAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Answer:
         body = sent(RunAskSerializer, request)
-        release = generation_queries.release(body["release"])
-        how = {name: body[name] for name in ("judging", "transport", "fresh")}
-        return Answer(LaunchEstimateSerializer(estimates.of_run(release, body["endpoints"], body["judge"], **how)).data)
+        wanted = ("endpoints", "judge", "judging", "transport", "seed", "variants", "fresh")
+        estimate = estimates.of_run(
+            generation_queries.release(body["release"]), **{name: body[name] for name in wanted}
+        )
+        return Answer(LaunchEstimateSerializer(estimate).data)
 
 
 class RunDetail(APIView):

@@ -35,7 +35,8 @@ DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "5 2", "1 4", "12 4")
 class Bar:
     """One rate: its 95 % interval, what was counted, and where the answers behind it are.
 
-    `series` sets bars of one label side by side (models within a data set); leave it empty for one bar a label.
+    `series` sets bars of one label side by side (models within a data set); leave it empty for one bar a label. `percent`: said
+    as a percentage, else as a figure of three decimals.
     """
 
     label: str
@@ -46,6 +47,7 @@ class Bar:
     denominator: int | None = None
     href: str = ""
     series: str = ""
+    percent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +97,12 @@ class BarMark:
 
     @property
     def rate_text(self) -> str:
-        return _percent(self.bar.value)
+        return said(self.bar.value, percent=self.bar.percent)
 
     @property
     def interval_text(self) -> str:
-        return _percent(self.bar.low) + "–" + _percent(self.bar.high) if self.low_x is not None else ""
+        limits = (said(limit, percent=self.bar.percent) for limit in (self.bar.low, self.bar.high))
+        return "–".join(limits) if self.low_x is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "", top: float
     plot = WIDTH - left - _value_room([_share_text(row) for row in rows])
     legend = _legend([row.series for row in rows if row.series])
     indices = {entry.label: entry.index for entry in legend}
+    percent = all(row.percent for row in rows)
 
     def x(value: float) -> float:
         return round(left + plot * value / top, 2)
@@ -178,7 +182,7 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "", top: float
         plot_top=TOP - 4,
         plot_bottom=round(y, 2),
         marks=tuple(marks),
-        ticks=tuple(Tick(x(top * i / 4), f"{top * i / 4:.0%}") for i in range(5)),
+        ticks=tuple(Tick(x(top * i / 4), _mark(top * i / 4, percent=percent)) for i in range(5)),
         legend=legend,
     )
 
@@ -260,8 +264,10 @@ class RadarChart:
         return self.cx + 4
 
 
-def radar(axes: Sequence[str], series: Sequence[Series], *, name: str = "radar", title: str = "") -> RadarChart:
-    """The first axis points up, the others follow clockwise at equal angles.
+def radar(
+    axes: Sequence[str], series: Sequence[Series], *, name: str = "radar", title: str = "", percent: bool = True
+) -> RadarChart:
+    """The first axis points up, the others follow clockwise at equal angles. `percent`: as of a bar.
 
     Raises ValueError for more than eight series, a series that does not fit the axes, or a value outside 0..1.
     """
@@ -286,11 +292,13 @@ def radar(axes: Sequence[str], series: Sequence[Series], *, name: str = "radar",
         height=2 * RADIUS + 104,
         cx=cx,
         cy=cy,
-        rings=tuple(Ring(round(RADIUS * r, 2), f"{r:.0%}", round(cy - RADIUS * r + 12, 2)) for r in RINGS),
+        rings=tuple(
+            Ring(round(RADIUS * r, 2), _mark(r, percent=percent), round(cy - RADIUS * r + 12, 2)) for r in RINGS
+        ),
         axes=tuple(_axis(label, at(i, 1.0), at(i, 1.08), cx, cy) for i, label in enumerate(axes)),
-        shapes=tuple(_shape(axes, one, entry, at) for one, entry in zip(series, legend, strict=True)),
+        shapes=tuple(_shape(axes, one, entry, at, percent) for one, entry in zip(series, legend, strict=True)),
         legend=legend,
-        rows=tuple((a, tuple(_percent(one.values[i]) for one in series)) for i, a in enumerate(axes)),
+        rows=tuple((a, tuple(said(one.values[i], percent=percent) for one in series)) for i, a in enumerate(axes)),
     )
 
 
@@ -416,8 +424,12 @@ def heat(
     *,
     name: str = "heat",
     title: str = "",
+    percent: bool = True,
 ) -> HeatMap:
-    """`values` and `hrefs` are row by row. Raises ValueError unless they fit rows x columns and lie in 0..1."""
+    """`values` and `hrefs` are row by row; `percent`: as of a bar.
+
+    Raises ValueError unless they fit rows x columns and lie in 0..1.
+    """
     links = hrefs if hrefs is not None else [[""] * len(columns) for _ in rows]
     shaded = []
     for label, line, line_links in zip(rows, values, links, strict=True):
@@ -426,7 +438,7 @@ def heat(
         if len(line) != len(columns):
             raise ValueError(f"{label}: {len(line)} values for {len(columns)} columns")
         cells = tuple(
-            Cell(v, _percent(v), heat_step(v) if v is not None else None, href)
+            Cell(v, said(v, percent=percent), heat_step(v) if v is not None else None, href)
             for v, href in zip(line, line_links, strict=True)
         )
         shaded.append((label, cells))
@@ -455,7 +467,11 @@ def _axis(label: str, end: tuple[float, float], text: tuple[float, float], cx: f
 
 
 def _shape(
-    axes: Sequence[str], series: Series, entry: Entry, at: Callable[[int, float], tuple[float, float]]
+    axes: Sequence[str],
+    series: Series,
+    entry: Entry,
+    at: Callable[[int, float], tuple[float, float]],
+    percent: bool,
 ) -> RadarShape:
     n = len(axes)
     points = [None if v is None else (*at(i, v), v) for i, v in enumerate(series.values)]
@@ -483,22 +499,26 @@ def _shape(
         closed=not missing,
         paths=tuple(paths),
         points=tuple(
-            Point(axes[i], p[2], _percent(p[2]), p[0], p[1], series.hrefs[i] if series.hrefs else "")
+            Point(axes[i], p[2], said(p[2], percent=percent), p[0], p[1], series.hrefs[i] if series.hrefs else "")
             for i, p in enumerate(points)
             if p is not None
         ),
     )
 
 
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value:.1%}"
+def said(value: float | None, *, percent: bool = True) -> str:
+    """A share as '35.7%', or as '0.357'; empty where there is none."""
+    return "" if value is None else f"{value:.1%}" if percent else f"{value:.3f}"
+
+
+def _mark(value: float, *, percent: bool) -> str:
+    return f"{value:.0%}" if percent else f"{value:.2f}"
 
 
 def _share_text(bar: Bar) -> str:
     """'35.7% (51/143)', without the counts where none are given; empty where there is no value."""
-    if bar.value is None or bar.denominator is None:
-        return _percent(bar.value)
-    return f"{bar.value:.1%} ({bar.numerator}/{bar.denominator})"
+    value = said(bar.value, percent=bar.percent)
+    return value if bar.value is None or bar.denominator is None else f"{value} ({bar.numerator}/{bar.denominator})"
 
 
 def _advance(character: str) -> float:

@@ -39,6 +39,24 @@ class NotPerSample(EvaluationError):
     status = 422
 
 
+class JudgeNeeded(EvaluationError):
+    """This benchmark's answers are decided by a judge: name one."""
+
+    status = 422
+
+
+class NoJudgeNeeded(EvaluationError):
+    """This benchmark's answers are read by code: it takes no judge."""
+
+    status = 422
+
+
+class UnknownDataSet(EvaluationError):
+    """This release has no such data set."""
+
+    status = 422
+
+
 class RunOver(EvaluationError):
     """This run is over."""
 

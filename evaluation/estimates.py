@@ -3,36 +3,34 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
-from evaluation import benchmarks, errors, queries
+from evaluation import queries
 from evaluation.models import Run
 from evaluation.protocol import Protocol, Rubric
 from generation.estimates import LOOKED_UP, Estimate, line
-from generation.llm.types import Request
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 
 
 def of_run(
     release: Release,
     endpoints: Sequence[Endpoint],
-    judge: Endpoint,
+    judge: Endpoint | None = None,
     *,
     judging: str = Run.Judging.PER_RUBRIC,
     transport: str = Run.Transport.LIVE,
+    seed: int = 0,
+    variants: Sequence[str] = (),
     fresh: bool = False,
 ) -> Estimate:
     """What a run would ask. All samples of a task are taken to be asked as often as its first one is.
 
-    Raises NoEndpoints; NotPerSample where the benchmark has no such judging; NoBatches where no endpoint offers batches.
+    Raises what a launch would: NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet; NoBatches where no
+    endpoint offers batches.
     """
-    if not endpoints:
-        raise errors.NoEndpoints
-    protocol = benchmarks.protocol(release.benchmark)
-    if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
-        raise errors.NotPerSample
+    protocol, datasets = queries.what_to_ask(release, endpoints, judge, judging=judging, variants=variants)
     in_batches = transport == Run.Transport.BATCH
-    if in_batches and not any(each.batches for each in (*endpoints, judge)):
+    if in_batches and not any(each.batches for each in (*endpoints, judge) if each):
         raise errors.NoBatches
     tested = list(dict.fromkeys(endpoints))
     said: Counter[str] = Counter()  # by prompt
@@ -44,19 +42,20 @@ def of_run(
     )
     for task, count in tasks:
         first = samples.filter(task=task)[0]
-        asks = protocol.ask(queries.sample_value(first))
+        asks = queries.questions(protocol, first, seed, datasets)
         said[""] += count * len(asks)
-        if rubrics.get(task):
+        if judge and asks and rubrics.get(task):
             of_each = count if judging == Run.Judging.PER_SAMPLE else rubrics[task]
             judged[_judges_prompt(protocol, first, judging)] += of_each * len(asks) * len(tested)
-    known = _some_requests(protocol, release)
+    known = [ask.request for sample in _some(release) for ask in queries.questions(protocol, sample, seed, datasets)]
     lines = [
         line("target", endpoint, prompt, count, known=known, fresh=fresh, batched=in_batches and endpoint.batches)
         for endpoint in tested
         for prompt, count in said.items()
     ]
-    judges = in_batches and judge.batches
-    lines += [line("judge", judge, prompt, count, batched=judges) for prompt, count in judged.items()]
+    if judge:
+        judges = in_batches and judge.batches
+        lines += [line("judge", judge, prompt, count, batched=judges) for prompt, count in judged.items()]
     return Estimate(tuple(lines))
 
 
@@ -67,11 +66,10 @@ def _judges_prompt(protocol: Protocol, sample: ReleasedSample, judging: str) -> 
     rubrics = [Rubric(row.key, row.criterion, tuple(row.traps)) for row in rows]
     if judging == Run.Judging.PER_SAMPLE and protocol.whole is not None:
         return protocol.whole.judge(value, rubrics, "", "").prompt
-    return protocol.judge(value, rubrics[0], "", "").prompt if rubrics else ""
+    return protocol.judge(value, rubrics[0], "", "").prompt if rubrics and protocol.judge else ""
 
 
-def _some_requests(protocol: Protocol, release: Release) -> list[Request]:
-    """What a few samples ask, spread over the release: a run that was cancelled has paid for the first of it alone."""
+def _some(release: Release) -> QuerySet[ReleasedSample]:
+    """A few samples, spread over the release: a run that was cancelled has paid for the first of it alone."""
     pks = list(ReleasedSample.objects.filter(release=release).order_by("position").values_list("pk", flat=True))
-    some = ReleasedSample.objects.filter(pk__in=pks[:: max(1, -(-len(pks) // LOOKED_UP))])
-    return [Request(messages=ask.messages) for sample in some for ask in protocol.ask(queries.sample_value(sample))]
+    return ReleasedSample.objects.filter(pk__in=pks[:: max(1, -(-len(pks) // LOOKED_UP))])

@@ -4,13 +4,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from django import forms
+from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from evaluation import benchmarks, errors
+from evaluation import benchmarks, errors, queries
+from evaluation.figures import left_out
 from evaluation.labels import verdict_label
 from evaluation.metrics import UNJUDGED
-from evaluation.models import Run
+from evaluation.models import SEEDS, Run
 from evaluation.protocol import FacetView
 from generation import queries as generation
 from generation.forms import SpendingForm
@@ -36,6 +38,20 @@ class LaunchForm(SpendingForm):
         to_field_name="name",
         widget=forms.CheckboxSelectMultiple,
     )
+    datasets = forms.MultipleChoiceField(
+        label=_("Data sets"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Each is a way to put the question, and costs a call a sample and model. None chosen: all."),
+    )
+    seed = forms.IntegerField(
+        label=_("Seed"),
+        required=False,
+        initial=0,
+        min_value=0,
+        max_value=SEEDS,
+        help_text=_("Of what this benchmark leaves to chance. The same seed asks the same questions."),
+    )
     judge = forms.ModelChoiceField(label=_("Judge"), queryset=Endpoint.objects.order_by("name"), to_field_name="name")
     judge_temperature = forms.FloatField(label=_("Temperature of the judge"), required=False, min_value=0, max_value=2)
     transport = forms.ChoiceField(
@@ -50,8 +66,56 @@ class LaunchForm(SpendingForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._suit(self._release())
+        # With JavaScript the form suits another release as soon as it is chosen; without, once it is sent.
+        self.fields["release"].widget.attrs.update(
+            {
+                "hx-get": reverse("evaluation:run-new"),
+                "hx-trigger": "change",
+                "hx-target": "#launch",
+                "hx-select": "#launch",
+                "hx-swap": "outerHTML",
+            }
+        )
+        order = ["release", "endpoints", "datasets", "seed", "judge", "judge_temperature", "judging", "transport"]
+        self.order_fields(order)
+
+    def _release(self) -> Release | None:
+        """The release that is chosen, so far as that can be told before the form is checked."""
+        said = self.data.get("release") if self.is_bound else self.initial.get("release")
+        if isinstance(said, Release):
+            return said
+        number = str(said or "")
+        return Release.objects.filter(pk=int(number)).first() if number.isdecimal() and len(number) < 19 else None
+
+    def _suit(self, release: Release | None) -> None:
+        """Offer what the benchmark of this release has a use for."""
         self.fields["judge_temperature"].help_text = _temperature_help()
-        self.order_fields(["release", "endpoints", "judge", "judge_temperature", "judging", "transport"])
+        there = queries.data_sets_in(release) if release else ()
+        if any(one.variant for one in there):
+            self.fields["datasets"].choices = [  # type: ignore[attr-defined]
+                (one.name, gettext(one.label)) for one in there
+            ]
+        else:
+            del self.fields["datasets"], self.fields["seed"]
+        if release and benchmarks.protocol(release.benchmark).judge is None:
+            for name in ("judge", "judge_temperature", "judging"):
+                del self.fields[name]
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """What is asked, and how: arguments of `services.launch_run` and `estimates.of_run` alike."""
+        data = self.cleaned_data
+        return {
+            "release": data["release"],
+            "endpoints": list(data["endpoints"]),
+            "judge": data.get("judge"),
+            "judging": data.get("judging", Run.Judging.PER_RUBRIC),
+            "transport": data["transport"],
+            "seed": data.get("seed") or 0,
+            "variants": data.get("datasets", ()),
+            "fresh": data["fresh"],
+        }
 
     def clean_transport(self) -> str:
         """One by one, unless said otherwise."""
@@ -99,18 +163,25 @@ class JudgmentFilters(forms.Form):
         groups = [
             (gettext(view.label), _values(view, self._counts.get(view.name, {}), terms)) for view in protocol.facets
         ]
-        counted = sorted(protocol.rate.counted)
-        verdicts = [(",".join(counted), gettext("judged")), *((v, verdict_label(v)) for v in counted)]
-        if len(protocol.rate.hits) > 1:
-            verdicts.append((",".join(sorted(protocol.rate.hits)), gettext(protocol.rate.label)))
+        verdicts: list[tuple[str, Any]] = [(v, verdict_label(v, protocol)) for v in (*protocol.known, UNJUDGED)]
+        offered = {verdict for verdict, _label in verdicts}
+        for rate in protocol.rates:
+            parts = [
+                (",".join(sorted(rate.hits)), gettext("in the numerator")),
+                (",".join(sorted(rate.counted)), gettext("counted")),
+                (",".join(left_out(protocol, rate)), gettext("left out")),
+            ]
+            if new := [(several, words) for several, words in parts if several not in offered]:
+                verdicts.append((gettext(rate.label), new))
+                offered.update(several for several, _words in new)
         choices: dict[str, list[Any]] = {
             "endpoint": [(name, name) for name in names],
-            "dataset": [(n, gettext(label)) for n, label in protocol.datasets if n in self._counts.get("task", {})],
+            "dataset": [(one.name, gettext(one.label)) for one in queries.data_sets_of(run)],
             "value": groups,
-            "verdict": [*verdicts, (UNJUDGED, verdict_label(UNJUDGED))],
+            "verdict": verdicts,
         }
-        for field, offered in choices.items():
-            self.fields[field].choices = [("", _("all")), *offered]  # type: ignore[attr-defined]
+        for field, values in choices.items():
+            self.fields[field].choices = [("", _("all")), *values]  # type: ignore[attr-defined]
 
     @property
     def chosen(self) -> dict[str, str]:

@@ -1,13 +1,12 @@
 """The words for verdicts, and the sign that stands before each."""
 
-from collections.abc import Collection
-
 from django.utils.functional import Promise
-from django.utils.translation import pgettext_lazy
+from django.utils.translation import gettext, pgettext_lazy
 
 from evaluation.metrics import UNJUDGED
+from evaluation.protocol import Protocol
 
-# What the benchmarks' protocols call their verdicts; another benchmark's own words stand as they are.
+# Where a protocol has no words of its own for its verdicts.
 VERDICTS: dict[str, Promise] = {
     "met": pgettext_lazy("verdict on a criterion", "met"),
     "not_met": pgettext_lazy("verdict on a criterion", "not met"),
@@ -15,13 +14,16 @@ VERDICTS: dict[str, Promise] = {
 }
 
 
-def verdict_label(verdict: str) -> str:
+def verdict_label(verdict: str, protocol: Protocol) -> str:
     """The word for a verdict in the reader's language; '' is unjudged."""
+    if verdict in protocol.verdicts:
+        return gettext(protocol.verdicts[verdict])
     return str(VERDICTS.get(verdict or UNJUDGED, verdict))
 
 
-def verdict_state(verdict: str, hits: Collection[str]) -> str:
-    """The badge's state for a verdict: what the rate counts as a hit looks failed, what was not judged looks queued."""
-    if not verdict:
+def verdict_state(verdict: str, protocol: Protocol) -> str:
+    """The badge's state for a verdict: what speaks against a model looks failed, what was not judged or what the first rate
+    leaves out looks queued."""
+    if verdict not in protocol.rates[0].within | protocol.speaks_against:
         return "queued"
-    return "failed" if verdict in hits else "finished"
+    return "failed" if verdict in protocol.speaks_against else "finished"

@@ -9,9 +9,14 @@ from generation.models import Call, Endpoint, ProviderBatch, Release, ReleasedRu
 from generation.work import Work, work_constraints
 from review.models import User
 
+SEEDS = 2**31 - 1  # the largest: what a positive integer of both databases holds
+
 
 class Run(Job):
-    """One evaluation of endpoints on a release, decided by one judge."""
+    """One evaluation of endpoints on a release, decided by one judge, or by code where the benchmark needs no judge.
+
+    `variants`: the names of the data sets that are asked; empty: all there are.
+    """
 
     class Judging(models.TextChoices):
         PER_RUBRIC = "per-rubric", _("one call per rubric")
@@ -22,11 +27,13 @@ class Run(Job):
         BATCH = "batch", _("in the providers' batches, within a day each, where an endpoint offers them")
 
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="runs")
-    judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="judged_runs")
+    judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="judged_runs")
     endpoints = models.ManyToManyField(Endpoint, through="RunEndpoint", related_name="runs")
     judge_temperature = models.FloatField(null=True, blank=True)
     judging = models.CharField(max_length=10, choices=Judging, default=Judging.PER_RUBRIC)
     transport = models.CharField(max_length=5, choices=Transport, default=Transport.LIVE)
+    seed = models.PositiveIntegerField(default=0)
+    variants = models.JSONField(default=list, blank=True)
     rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
@@ -68,12 +75,13 @@ class Asked(Work):
 
 
 class Response(Asked):
-    """What a model said to one sample. `call` is the ledger line the text came from."""
+    """What a model said to one sample. `about`: what was decided in asking. `call` is the ledger line the text came from."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="responses")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
     sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="responses")
     variant = models.CharField(max_length=40, blank=True)
+    about = models.JSONField(default=dict, blank=True)
     text = models.TextField(blank=True)
     reasoning = models.TextField(blank=True)
     call = models.ForeignKey(Call, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
@@ -87,7 +95,7 @@ class Response(Asked):
 
 
 class Judgment(Asked):
-    """What the judge decided on one rubric for one response. FAILED is unjudged: shown and counted, never guessed."""
+    """What was decided on one rubric for one response. FAILED is unjudged: shown and counted, never guessed."""
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="judgments")
     response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="judgments")

@@ -42,10 +42,18 @@ class Ask:
     top_p: float | None = None
     max_tokens: int | None = None
 
+    @property
+    def request(self) -> Request:
+        """What the model is sent."""
+        return Request(self.messages, temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """What is reported side by side: the samples of one task, put in one variant of the question. `name` is its address."""
+    """What is reported side by side: the samples of one task, put in one variant of the question.
+
+    `name` is its address ('combined' is taken). No two data sets of a protocol share both task and variant.
+    """
 
     name: str
     label: str
@@ -55,7 +63,7 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a judge decided on one rubric: one of the protocol's verdicts, and why."""
+    """What was decided on one rubric: one of the protocol's verdicts (1 to 20 characters), and why."""
 
     verdict: str
     explanation: str
@@ -79,6 +87,11 @@ class Rate:
     scope: frozenset[str] = frozenset()
     interval: Literal["wilson", "bootstrap"] = "wilson"
     percent: bool = True  # shown as a percentage; else as a figure of three decimals, as papers print F1
+
+    @property
+    def within(self) -> frozenset[str]:
+        """The verdicts that it does not leave out."""
+        return self.scope or frozenset(self.counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +124,21 @@ class Whole:
 class Protocol:
     """How a benchmark is put to models.
 
-    `ask` takes a run's seed, for what is left to chance. Where no judge is needed, `read` reads the verdict on a rubric out of
-    the response itself, from sample, rubric, variant, what the response is `about`, and its text; `judge`, `shape` and `decide`
-    are None then. Otherwise `judge` builds the request that decides one rubric from sample, rubric, variant and response
-    text; a reply must satisfy `shape`, and `decide` reads the verdict out of it. `judge_temperature` is the published setting,
-    used where the run does not say otherwise. `whole`: how a run has all rubrics of a sample decided in one call.
+    `ask` takes a run's seed, for what is left to chance: the same sample and seed give the same questions, always.
+
+    Where no judge is needed, `read` reads the verdict on a rubric out of the response itself, from sample, rubric, variant,
+    what the response is `about`, and its text; `judge`, `shape` and `decide` are None then. It is handed whatever a model said,
+    '' where a reply came and was empty, so it has a verdict for everything and never raises.
+
+    Otherwise `judge` builds the request that decides one rubric from sample, rubric, variant and response text; a reply must
+    satisfy `shape`, and `decide` reads the verdict out of it. `judge_temperature` is the published setting, used where the run
+    does not say otherwise. `whole`: how a run has all rubrics of a sample decided in one call.
+
     `datasets` are reported side by side, `pooled`: before their pooled rate. The first of `rates` is the one that is drawn and
     sorted by until a reader chooses another.
+    `contrasts`: (data set, other data set, label), whose rates are set against each other, the first minus the other.
+    `verdicts`: the words for verdicts, where they are not the verdicts themselves. `wrong`: those that speak against a model,
+    and are marked so; None: what the first rate counts as hits.
     """
 
     label: str
@@ -130,5 +151,19 @@ class Protocol:
     decide: Callable[[Any], Decision] | None = None
     read: Callable[[Sample, Rubric, str, Mapping[str, str], str], Decision] | None = None
     pooled: bool = True
+    contrasts: tuple[tuple[str, str, str], ...] = ()
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    wrong: frozenset[str] | None = None
     judge_temperature: float | None = None
     whole: Whole | None = None
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The verdicts there are: those with a word of their own in their order, then what rates name besides."""
+        named = {verdict for rate in self.rates for verdict in (*rate.hits, *rate.counted, *rate.scope)}
+        return (*self.verdicts, *sorted(named.difference(self.verdicts)))
+
+    @property
+    def speaks_against(self) -> frozenset[str]:
+        """The verdicts that speak against a model."""
+        return frozenset(self.rates[0].hits) if self.wrong is None else self.wrong

@@ -1,6 +1,6 @@
 """Everything that is read of runs: progress, rates, and the answers behind every number."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -9,9 +9,9 @@ from typing import Any
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
 from evaluation import benchmarks, errors
-from evaluation.metrics import NOTHING, UNJUDGED, Measured, measure, pool
+from evaluation.metrics import UNJUDGED, Measured, measure
 from evaluation.models import Judgment, Response, Run, RunEndpoint
-from evaluation.protocol import FacetView, Protocol, Rate, Rubric, Sample
+from evaluation.protocol import Ask, DataSet, FacetView, Protocol, Rate, Rubric, Sample
 from generation import live, provider_batches
 from generation import queries as generation_queries
 from generation.jobs import OVER
@@ -41,8 +41,60 @@ def sample_value(row: ReleasedSample) -> Sample:
     return Sample(row.key, row.task, row.exported["content"])
 
 
+def data_sets_in(release: Release) -> tuple[DataSet, ...]:
+    """The data sets of the benchmark's protocol of which a release has samples."""
+    present = release.counts.get("task", {})
+    return tuple(one for one in benchmarks.protocol(release.benchmark).datasets if one.task in present)
+
+
+def data_sets_of(run: Run) -> tuple[DataSet, ...]:
+    """The data sets that a run asks."""
+    return tuple(one for one in data_sets_in(run.release) if not run.variants or one.name in run.variants)
+
+
+def what_to_ask(
+    release: Release,
+    endpoints: Sequence[Endpoint],
+    judge: Endpoint | None,
+    *,
+    judging: str,
+    variants: Sequence[str],
+) -> tuple[Protocol, tuple[DataSet, ...]]:
+    """The protocol of a run that is wanted, and the data sets that it asks (of these names; all, where there are none).
+
+    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet.
+    """
+    if not endpoints:
+        raise errors.NoEndpoints
+    protocol = benchmarks.protocol(release.benchmark)
+    if protocol.judge is None and judge is not None:
+        raise errors.NoJudgeNeeded
+    if protocol.judge is not None and judge is None:
+        raise errors.JudgeNeeded
+    if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
+        raise errors.NotPerSample
+    there = data_sets_in(release)
+    if unknown := sorted(set(variants) - {one.name for one in there}):
+        raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(one.name for one in there)}")
+    return protocol, tuple(one for one in there if not variants or one.name in variants)
+
+
+def questions(protocol: Protocol, sample: ReleasedSample, seed: int, datasets: Iterable[DataSet]) -> list[Ask]:
+    """What is asked about a sample: the protocol's questions that belong to one of these data sets."""
+    variants = {one.variant for one in datasets if one.task == sample.task}
+    return [ask for ask in protocol.ask(sample_value(sample), seed) if ask.variant in variants]
+
+
+def question(protocol: Protocol, sample: ReleasedSample, seed: int, variant: str) -> Ask:
+    """What is asked about a sample in one variant. Raises LookupError where the protocol has no such question any more."""
+    for ask in protocol.ask(sample_value(sample), seed):
+        if ask.variant == variant:
+            return ask
+    raise LookupError(f"{sample.key}: no question in variant {variant!r}")
+
+
 def endpoints_of(run: Run) -> QuerySet[Endpoint]:
-    """The judge of a run and the endpoints that it puts to the test."""
+    """The endpoints that a run puts to the test, and its judge where it has one."""
     return Endpoint.objects.filter(Q(pk=run.judge_id) | Q(runs=run)).distinct()
 
 
@@ -216,7 +268,9 @@ def percents(runs: Iterable[Run]) -> dict[int, int]:
 
 def is_simulated(run: Run) -> bool:
     """Whether any simulated model had a part in this run's numbers: as generator, under test or as judge."""
-    return run.release.simulated or run.judge.simulated or Endpoint.objects.filter(runs=run, simulated=True).exists()
+    if run.release.simulated or (run.judge is not None and run.judge.simulated):
+        return True
+    return Endpoint.objects.filter(runs=run, simulated=True).exists()
 
 
 # ------------------------------------------------------------------------------------------------------------ rates
@@ -224,13 +278,39 @@ def is_simulated(run: Run) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A rate of one endpoint on one data set ('combined': all of them pooled), for one value of a facet or overall."""
+    """What one endpoint came to on one data set ('combined': all of them pooled), for one value of a facet or overall.
+
+    `verdicts`: verdict -> how often, 'unjudged' among them; `rates`: what the protocol's rates make of it, by name.
+    """
 
     endpoint: str
     dataset: str
     value: str  # of the facet; empty overall
     label: str
-    measured: Measured
+    verdicts: Mapping[str, int]
+    rates: Mapping[str, Measured]
+
+    @property
+    def measured(self) -> Measured:
+        """The first of the rates."""
+        return next(iter(self.rates.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A rate of one endpoint on two data sets of the protocol's `contrasts`; `difference`: the first minus the second."""
+
+    endpoint: str
+    label: str
+    rate: str
+    first: str  # the names of the data sets
+    second: str
+    values: tuple[float | None, float | None]
+
+    @property
+    def difference(self) -> float | None:
+        one, other = self.values
+        return None if one is None or other is None else one - other
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,33 +318,58 @@ class Report:
     """All rates of a run. `facets` maps a facet's name to its rows; `responses_failed` counts by endpoint."""
 
     run: Run
-    rate: Rate
+    protocol: Protocol
     datasets: tuple[tuple[str, str], ...]
     endpoints: tuple[str, ...]
     overall: tuple[Row, ...]
     facets: Mapping[str, tuple[Row, ...]]
-    views: tuple[FacetView, ...]
     responses_failed: Mapping[str, int]
     simulated: bool
     finished: bool
     cost: Decimal
 
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        return self.protocol.rates
+
+    @property
+    def rate(self) -> Rate:
+        """The first of the rates: what is drawn unless another is chosen."""
+        return self.protocol.rates[0]
+
+    @property
+    def views(self) -> tuple[FacetView, ...]:
+        return self.protocol.facets
+
+    @property
+    def contrasts(self) -> tuple[Contrast, ...]:
+        """What the protocol sets against each other, where the run asked both: by contrast, endpoint and rate."""
+        rows = {(row.endpoint, row.dataset): row for row in self.overall}
+        return tuple(
+            Contrast(endpoint, label, rate.name, first, second, (one.value, other.value))
+            for first, second, label in self.protocol.contrasts
+            for endpoint in self.endpoints
+            if (endpoint, first) in rows and (endpoint, second) in rows
+            for rate in self.rates
+            for one, other in [(rows[endpoint, first].rates[rate.name], rows[endpoint, second].rates[rate.name])]
+        )
+
 
 def report(run: Run) -> Report:
-    """The numbers of a run, counted by the database: two queries, and one for each facet."""
+    """The numbers of a run, counted by the database: two queries, and one for each facet, however many rates there are."""
     protocol = benchmarks.protocol(run.release.benchmark)
     endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
-    datasets = _datasets(run, protocol)
+    asked = data_sets_of(run)
     labels = {term.code: term.label for term in generation_queries.terms(run.release.benchmark)}
     failed = Response.objects.filter(run=run, status=Status.FAILED).order_by()
+    pooled = ((COMBINED, protocol.label),) if protocol.pooled and len(asked) > 1 else ()
     return Report(
         run=run,
-        rate=protocol.rate,
-        datasets=datasets,
+        protocol=protocol,
+        datasets=(*((one.name, one.label) for one in asked), *pooled),
         endpoints=endpoints,
-        overall=_rows(run, protocol, endpoints, datasets, None, labels),
-        facets={view.name: _rows(run, protocol, endpoints, datasets, view, labels) for view in protocol.facets},
-        views=protocol.facets,
+        overall=_rows(run, protocol, endpoints, asked, None, labels),
+        facets={view.name: _rows(run, protocol, endpoints, asked, view, labels) for view in protocol.facets},
         responses_failed=dict(failed.values_list("endpoint__name").annotate(n=Count("pk"))),
         simulated=is_simulated(run),
         finished=run.status == Run.Status.FINISHED,
@@ -272,47 +377,46 @@ def report(run: Run) -> Report:
     )
 
 
-def _datasets(run: Run, protocol: Protocol) -> tuple[tuple[str, str], ...]:
-    """The protocol's data sets that this release has, and their pool where there is more than one."""
-    present = set(run.release.counts.get("task", {}))
-    found = tuple((task, label) for task, label in protocol.datasets if task in present)
-    return (*found, (COMBINED, protocol.label)) if len(found) > 1 else found
-
-
 def _rows(
     run: Run,
     protocol: Protocol,
     endpoints: Iterable[str],
-    datasets: Iterable[tuple[str, str]],
+    datasets: Sequence[DataSet],
     view: FacetView | None,
     labels: Mapping[str, str],
 ) -> tuple[Row, ...]:
-    verdicts = _verdicts(run, view.name if view else None)
-    values = sorted({value for _endpoint, _task, value in verdicts})
+    verdicts = _verdicts(run, datasets, view.name if view else None)
+    values = sorted({value for _endpoint, _dataset, value in verdicts})
     if view and view.values:
         labels = dict(view.values)
         values.sort(key=lambda value: list(labels).index(value) if value in labels else len(labels))
     rows = []
     for value in values if view else [""]:
         for endpoint in endpoints:
-            for dataset, _label in datasets:
-                tasks = [task for task, _ in protocol.datasets] if dataset == COMBINED else [dataset]
-                parts = [measure(protocol.rate, verdicts[endpoint, task, value]) for task in tasks]
-                rows.append(Row(endpoint, dataset, value, labels.get(value, value), pool([NOTHING, *parts])))
+            counts = {one.name: verdicts[endpoint, one.name, value] for one in datasets}
+            if protocol.pooled and len(datasets) > 1:
+                counts[COMBINED] = sum(counts.values(), Counter())
+            for dataset, said in counts.items():
+                rates = {rate.name: measure(rate, said) for rate in protocol.rates}
+                rows.append(Row(endpoint, dataset, value, labels.get(value, value), said, rates))
     return tuple(rows)
 
 
-def _verdicts(run: Run, facet: str | None) -> dict[tuple[str, str, str], dict[str, int]]:
-    """(endpoint, task, facet value) -> verdict -> how often; judgments without a verdict count as unjudged."""
+def _verdicts(
+    run: Run, datasets: Iterable[DataSet], facet: str | None
+) -> defaultdict[tuple[str, str, str], Counter[str]]:
+    """(endpoint, data set, facet value) -> verdict -> how often; judgments without a verdict count as unjudged."""
+    names = {(one.task, one.variant): one.name for one in datasets}
     judged = Judgment.objects.filter(run=run).order_by()
-    keys = ["response__endpoint__name", "rubric__sample__task"]
+    keys = ["response__endpoint__name", "rubric__sample__task", "response__variant"]
     if facet:
         judged = judged.filter(rubric__facets__name=facet).annotate(facet=F("rubric__facets__value"))
         keys.append("facet")
-    found: dict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    found: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for *key, verdict, n in judged.values_list(*keys, "verdict").annotate(n=Count("pk")):
-        endpoint, task, value = (*key, "")[:3]
-        found[endpoint, task, value][verdict or UNJUDGED] += n
+        endpoint, task, variant, value = (*key, "")[:4]
+        if (task, variant) in names:
+            found[endpoint, names[task, variant], value][verdict or UNJUDGED] += n
     return found
 
 
@@ -327,7 +431,7 @@ def judgments(
 ) -> QuerySet[Judgment]:
     """The judgments behind a number, in release order.
 
-    `verdict` may be several, joined by commas, or 'unjudged': all that the benchmark's rate leaves out.
+    `verdict` may be several, joined by commas; 'unjudged' stands for having none.
     """
     found = (
         Judgment.objects.filter(run=run)
@@ -337,13 +441,12 @@ def judgments(
     if endpoint:
         found = found.filter(response__endpoint__name=endpoint)
     if dataset and dataset != COMBINED:
-        found = found.filter(rubric__sample__task=dataset)
+        at = next((one for one in data_sets_of(run) if one.name == dataset), None)
+        found = found.filter(rubric__sample__task=at.task, response__variant=at.variant) if at else found.none()
     if facet and value:
         found = found.filter(rubric__facets__name=facet, rubric__facets__value=value)
-    if verdict == UNJUDGED:
-        found = found.exclude(verdict__in=benchmarks.protocol(run.release.benchmark).rate.counted)
-    elif verdict:
-        found = found.filter(verdict__in=verdict.split(","))
+    if verdict:
+        found = found.filter(verdict__in=["" if each == UNJUDGED else each for each in verdict.split(",")])
     return found
 
 

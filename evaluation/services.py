@@ -12,10 +12,11 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
+from pydantic import BaseModel
 
 from evaluation import benchmarks, errors, queries
 from evaluation.models import Judgment, Response, Run, RunEndpoint
-from evaluation.protocol import Decision, Protocol
+from evaluation.protocol import DataSet, Decision, Protocol, Rubric, Sample
 from generation import jobs, lanes, provider_batches
 from generation.errors import JobOver
 from generation.lanes import AtWork
@@ -30,16 +31,20 @@ from review.models import User
 Status = Work.Status
 CHUNK = 500
 NO_RESPONSE = "NoResponse"  # the error of judgments whose response failed
+End = tuple[Response, Work.Status, dict[str, Any]]  # of a response: how, and with what
+Keep = Callable[[list[End]], list[bool]]
 
 
 @transaction.atomic
 def launch_run(
     release: Release,
     endpoints: Sequence[Endpoint],
-    judge: Endpoint,
+    judge: Endpoint | None = None,
     *,
     judge_temperature: float | None = None,
     judging: str = Run.Judging.PER_RUBRIC,
+    seed: int = 0,
+    variants: Sequence[str] = (),
     transport: str = Run.Transport.LIVE,
     budget_money: Decimal | None = None,
     budget_calls: int | None = None,
@@ -48,26 +53,27 @@ def launch_run(
 ) -> Run:
     """Queue one response per sample, endpoint and variant.
 
-    `judging`: one call of the judge per rubric, or one per sample with all its rubrics. `budget_money`, `budget_calls`:
-    what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what has been paid for
-    already. `transport`: whether requests go into providers' batches where an endpoint offers them.
+    `judge`: None where the benchmark's answers are read by code. `judging`: one call of the judge per rubric, or one per sample
+    with all its rubrics. `seed` (0 to 2**31 - 1): of what the benchmark leaves to chance. `variants`: the names of the data
+    sets to ask, none for all. `budget_money`, `budget_calls`: what its calls may cost, and how many there may be; None: no
+    limit. `fresh`: ask anew what has been paid for already. `transport`: whether requests go into providers' batches where an
+    endpoint offers them.
 
     `judge_temperature` defaults to the judge's own, and where it has none to the published setting; the run keeps it.
-    Raises NoEndpoints; NotPerSample where the benchmark has no such judging; NoBatches where no endpoint offers batches.
+    Raises NoEndpoints; JudgeNeeded, NoJudgeNeeded; NotPerSample where the benchmark has no such judging; UnknownDataSet;
+    NoBatches where no endpoint offers batches.
     """
-    if not endpoints:
-        raise errors.NoEndpoints
-    protocol = benchmarks.protocol(release.benchmark)
-    if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
-        raise errors.NotPerSample
-    if transport == Run.Transport.BATCH and not any(each.batches for each in (*endpoints, judge)):
+    protocol, datasets = queries.what_to_ask(release, endpoints, judge, judging=judging, variants=variants)
+    if transport == Run.Transport.BATCH and not any(each and each.batches for each in (*endpoints, judge)):
         raise errors.NoBatches
-    temperatures = (judge_temperature, judge.temperature, protocol.judge_temperature)
+    temperatures = (judge_temperature, judge.temperature, protocol.judge_temperature) if judge else ()
     run = Run.objects.create(
         release=release,
         judge=judge,
         judge_temperature=next((setting for setting in temperatures if setting is not None), None),
         judging=judging,
+        seed=seed,
+        variants=[dataset.name for dataset in datasets],
         transport=transport,
         budget_money=budget_money,
         budget_calls=budget_calls,
@@ -76,7 +82,7 @@ def launch_run(
         created_at=timezone.now(),
     )
     RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=endpoint) for endpoint in dict.fromkeys(endpoints))
-    rows = _responses(run, list(dict.fromkeys(endpoints)), protocol)
+    rows = _responses(run, list(dict.fromkeys(endpoints)), protocol, datasets)
     while chunk := list(islice(rows, CHUNK)):
         Response.objects.bulk_create(chunk)
     run.rubrics_total = queries.count_rubrics(run)
@@ -84,12 +90,15 @@ def launch_run(
     return run
 
 
-def _responses(run: Run, endpoints: list[Endpoint], protocol: Protocol) -> Iterator[Response]:
+def _responses(
+    run: Run, endpoints: list[Endpoint], protocol: Protocol, datasets: Sequence[DataSet]
+) -> Iterator[Response]:
     samples = ReleasedSample.objects.filter(release=run.release).order_by("position")
     for sample in samples.iterator(chunk_size=CHUNK):
-        for ask in protocol.ask(queries.sample_value(sample)):
+        for ask in queries.questions(protocol, sample, run.seed, datasets):
+            about = dict(ask.about)
             for endpoint in endpoints:
-                yield Response(run=run, endpoint=endpoint, sample=sample, variant=ask.variant)
+                yield Response(run=run, endpoint=endpoint, sample=sample, variant=ask.variant, about=about)
 
 
 def work_on_run(run_id: int) -> int:
@@ -97,19 +106,20 @@ def work_on_run(run_id: int) -> int:
     run = Run.objects.select_related("release", "judge").get(pk=run_id)
     protocol = benchmarks.protocol(run.release.benchmark)
     endpoints = {row.endpoint_id: row.endpoint for row in run.tested.select_related("endpoint")}
+    keep = partial(_keep_responses, protocol)  # one for all: what is kept by the same function is kept together
 
     def take_rows(lane: AtWork, count: int) -> lanes.Rows:
         if not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists():
             return []
         found: lanes.Rows = []
         # Judgments first: what has been paid for is brought to its end before more is asked.
-        if not lane.away(run.judge):
+        if run.judge and not lane.away(run.judge):
             judgments = take(queries.for_lanes(queries.judgments_to_take(run), run), count, lane.claim)
             if run.judging == Run.Judging.PER_SAMPLE:
-                found += [(row, partial(_judge_sample, row, run, protocol, lane)) for row in judgments]
+                found += [(row, partial(_judge_sample, row, run, protocol, lane, run.judge)) for row in judgments]
             else:
                 _with_what_they_are_about(judgments)
-                found += [(row, partial(_judge, row, run, protocol, lane)) for row in judgments]
+                found += [(row, partial(_judge, row, run, protocol, lane, run.judge)) for row in judgments]
         there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
         if there and len(found) < count:
             responses = queries.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
@@ -119,10 +129,10 @@ def work_on_run(run_id: int) -> int:
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
             for row in taken:
                 row.sample = samples[row.sample_id]
-            found += [(row, partial(_ask, row, protocol, lane, endpoints[row.endpoint_id])) for row in taken]
+            found += [(row, partial(_ask, row, run, protocol, lane, endpoints[row.endpoint_id], keep)) for row in taken]
         return found
 
-    asked = {**endpoints, run.judge.pk: run.judge}
+    asked = {**endpoints, run.judge.pk: run.judge} if run.judge else endpoints
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
     done = lanes.work(run, asked.values(), take_rows, _with_queued_rows().filter(pk=run_id).exists)
@@ -147,11 +157,11 @@ def _fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) 
         (
             endpoint,
             Response.objects.filter(run=run, endpoint=endpoint).order_by("pk"),
-            partial(_questions, protocol=protocol),
+            partial(_questions, run=run, protocol=protocol),
         )
         for endpoint in offers.values()
     ]
-    if run.judge_id in offers:
+    if run.judge_id is not None and run.judge_id in offers:
         judgments = queries.judgments_to_take(run)
         fill.append((offers[run.judge_id], judgments, partial(_judgings, run=run, protocol=protocol)))
     for endpoint, queue, wants in fill:
@@ -167,9 +177,10 @@ def _fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) 
             return
 
 
-def _questions(rows: Sequence[Response], *, protocol: Protocol) -> list[Want]:
+def _questions(rows: Sequence[Response], *, run: Run, protocol: Protocol) -> list[Want]:
     samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
-    return [Want(row, _question(row, samples[row.sample_id], protocol)) for row in rows]
+    asks = [queries.question(protocol, samples[row.sample_id], run.seed, row.variant) for row in rows]
+    return [Want(row, ask.request) for row, ask in zip(rows, asks, strict=True)]
 
 
 def _judgings(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list[Want]:
@@ -184,52 +195,58 @@ def _judgings(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list
             request = structured(_at_temperature(request, run), protocol.whole.shape)
         else:
             sample, rubric, response = queries.to_be_judged(row)
-            request = protocol.judge(sample, rubric, response.variant, response.text)
-            request = structured(_at_temperature(request, run), protocol.shape)
+            judge, shape, _decide = _judged_by(protocol)
+            request = judge(sample, rubric, response.variant, response.text)
+            request = structured(_at_temperature(request, run), shape)
         wants.append(Want(row, request))
     return wants
 
 
-def _question(row: Response, sample: ReleasedSample, protocol: Protocol) -> Request:
-    asks = protocol.ask(queries.sample_value(sample))
-    return Request(messages=next(ask for ask in asks if ask.variant == row.variant).messages)
-
-
-async def _ask(row: Response, protocol: Protocol, lane: AtWork, endpoint: Endpoint) -> None:
+async def _ask(row: Response, run: Run, protocol: Protocol, lane: AtWork, endpoint: Endpoint, keep: Keep) -> None:
     models = lane.models({"target": endpoint}, row)
     try:
         check_tries(row)
-        reply = await models.ask("target", _question(row, row.sample, protocol))
-        if not reply.text.strip():
+        reply = await models.ask("target", queries.question(protocol, row.sample, run.seed, row.variant).request)
+        # To say nothing is an answer that code can read; a judge has nothing to judge in it.
+        if not reply.text.strip() and protocol.read is None:
             raise BrokenReply("The reply is empty.")
     except lanes.NOT_ITS_FAULT:
         raise
     except LLMError as error:
         failed = {"error": error.kind, "detail": str(error)}
-        await lane.do_together(_keep_responses, (row, Status.FAILED, failed))
+        await lane.do_together(keep, (row, Status.FAILED, failed))
     else:
         said = {"text": reply.text, "reasoning": reply.reasoning, "call_id": models.lines[-1]}
-        await lane.do_together(_keep_responses, (row, Status.DONE, said))
+        await lane.do_together(keep, (row, Status.DONE, said))
 
 
-def _keep_responses(ends: list[tuple[Response, Work.Status, dict[str, Any]]]) -> list[bool]:
-    """Store responses together with their judgments: queued, or unjudged from the start where nothing was said."""
+def _keep_responses(protocol: Protocol, ends: list[End]) -> list[bool]:
+    """Store responses together with their judgments: queued, or decided where code reads them; unjudged from the start where
+    nothing was said."""
     kept = finish_all(ends)
-    told = [(row, status) for (row, status, _), was_ours in zip(ends, kept, strict=True) if was_ours]
-    rubrics: dict[int, list[int]] = defaultdict(list)
-    wanted = ReleasedRubric.objects.filter(sample__in={row.sample_id for row, _ in told})
-    for sample_id, rubric_id in wanted.order_by("pk").values_list("sample_id", "pk"):
-        rubrics[sample_id].append(rubric_id)
-    waiting: dict[Work.Status, dict[str, str]] = {
-        Status.DONE: {"status": Status.QUEUED},
-        Status.FAILED: {"status": Status.FAILED, "error": NO_RESPONSE},
-    }
+    told = [end for end, was_ours in zip(ends, kept, strict=True) if was_ours]
+    rubrics: dict[int, list[tuple[int, Rubric]]] = defaultdict(list)
+    wanted = ReleasedRubric.objects.filter(sample__in={row.sample_id for row, _, _ in told}).order_by("pk")
+    for sample_id, pk, key, criterion, traps in wanted.values_list("sample_id", "pk", "key", "criterion", "traps"):
+        rubrics[sample_id].append((pk, Rubric(key, criterion, tuple(traps))))
     Judgment.objects.bulk_create(
-        Judgment(run_id=row.run_id, response_id=row.pk, rubric_id=rubric_id, **waiting[status])
-        for row, status in told
-        for rubric_id in rubrics[row.sample_id]
+        Judgment(run_id=row.run_id, response_id=row.pk, rubric_id=pk, **_at_once(protocol, row, status, said, rubric))
+        for row, status, said in told
+        for pk, rubric in rubrics[row.sample_id]
     )
     return kept
+
+
+def _at_once(
+    protocol: Protocol, row: Response, status: Work.Status, said: Mapping[str, Any], rubric: Rubric
+) -> dict[str, str]:
+    """How the judgment on a rubric begins, and where code reads the answer, ends."""
+    if status == Status.FAILED:
+        return {"status": Status.FAILED, "error": NO_RESPONSE}
+    if protocol.read is None:
+        return {"status": Status.QUEUED}
+    decision = protocol.read(queries.sample_value(row.sample), rubric, row.variant, row.about, said["text"])
+    return {"status": Status.DONE, "verdict": decision.verdict, "explanation": decision.explanation}
 
 
 def _with_what_they_are_about(rows: Sequence[Judgment]) -> None:
@@ -243,19 +260,29 @@ def _with_what_they_are_about(rows: Sequence[Judgment]) -> None:
         row.response, row.rubric = responses[row.response_id], rubrics[row.rubric_id]
 
 
-async def _judge(row: Judgment, run: Run, protocol: Protocol, lane: AtWork) -> None:
-    models = lane.models({"judge": run.judge}, row)
+def _judged_by(
+    protocol: Protocol,
+) -> tuple[Callable[[Sample, Rubric, str, str], Request], type[BaseModel], Callable[[Any], Decision]]:
+    """How a judge is asked, in what shape it replies, and how that is read. Raises NoJudgeNeeded."""
+    if protocol.judge is None or protocol.shape is None or protocol.decide is None:
+        raise errors.NoJudgeNeeded
+    return protocol.judge, protocol.shape, protocol.decide
+
+
+async def _judge(row: Judgment, run: Run, protocol: Protocol, lane: AtWork, endpoint: Endpoint) -> None:
+    models = lane.models({"judge": endpoint}, row)
+    judge, shape, decide = _judged_by(protocol)
     try:
         check_tries(row)
         sample, rubric, response = queries.to_be_judged(row)
-        request = protocol.judge(sample, rubric, response.variant, response.text)
-        said = await models.ask_structured("judge", _at_temperature(request, run), protocol.shape)
+        request = judge(sample, rubric, response.variant, response.text)
+        said = await models.ask_structured("judge", _at_temperature(request, run), shape)
     except lanes.NOT_ITS_FAULT:
         raise
     except LLMError as error:
         await lane.do_together(finish_all, (row, Status.FAILED, {"error": error.kind, "detail": str(error)}))
     else:
-        decision = protocol.decide(said)
+        decision = decide(said)
         decided = {"verdict": decision.verdict, "explanation": decision.explanation}
         await lane.do_together(finish_all, (row, Status.DONE, decided))
 
@@ -268,9 +295,9 @@ def _keep_decision(row: Judgment, decision: Decision) -> bool:
     return finish(row, Status.DONE, verdict=decision.verdict, explanation=decision.explanation)
 
 
-async def _judge_sample(row: Judgment, run: Run, protocol: Protocol, lane: AtWork) -> None:
+async def _judge_sample(row: Judgment, run: Run, protocol: Protocol, lane: AtWork, endpoint: Endpoint) -> None:
     """Decide all rubrics of a response that wait for it in one call; `row` is the first of them, the others come along."""
-    models = lane.models({"judge": run.judge}, row)
+    models = lane.models({"judge": endpoint}, row)
     whole = protocol.whole
     if whole is None:
         raise errors.NotPerSample

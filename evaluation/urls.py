@@ -18,6 +18,7 @@ urlpatterns = [
     path("runs/<int:pk>/budget/", views.run_budget, name="run-budget"),
     path("runs/<int:pk>/retry/", views.run_retry, name="run-retry"),
     path("runs/<int:pk>/report.json", views.report_json, name="report-json"),
+    path("runs/<int:pk>/report.csv", views.report_csv, name="report-csv"),
     path("runs/<int:pk>/report.md", views.report_markdown, name="report-markdown"),
     path("runs/<int:pk>/judgments/", views.judgments, name="judgments"),
     path("runs/<int:pk>/judgments/<int:judgment_id>/calls/", views.calls, name="calls"),

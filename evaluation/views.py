@@ -15,10 +15,11 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from evaluation import benchmarks, estimates, forms, queries, reports, services, tasks
 from evaluation.errors import EvaluationError
-from evaluation.figures import Link, figures
+from evaluation.figures import Link, chosen, figures
 from evaluation.labels import verdict_label, verdict_state
-from evaluation.metrics import UNJUDGED
+from evaluation.metrics import DRAWS, UNJUDGED
 from evaluation.models import Judgment, Run
+from evaluation.protocol import Protocol
 from evaluation.queries import Report
 from generation import queries as generation
 from generation.forms import BudgetForm
@@ -48,7 +49,8 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 def _simulated(run: Run) -> bool:
     """As `queries.is_simulated`, from what a list has loaded already."""
-    return run.release.simulated or run.judge.simulated or any(one.simulated for one in run.endpoints.all())
+    judged = run.judge is not None and run.judge.simulated
+    return run.release.simulated or judged or any(one.simulated for one in run.endpoints.all())
 
 
 @requires(Can.MEASURE)
@@ -60,18 +62,15 @@ def run_new(request: HttpRequest) -> HttpResponse:
         form = forms.LaunchForm(initial={"release": request.GET.get("release") or Release.objects.first()})
     if form.is_valid():
         data = form.cleaned_data
-        asked = data["release"], list(data["endpoints"]), data["judge"]
-        how = {"judging": data["judging"], "transport": data["transport"], "fresh": data["fresh"]}
         try:
             if "confirmed" not in request.POST:
-                estimate = estimates.of_run(*asked, **how)
+                estimate = estimates.of_run(**form.setting)
                 budget = BudgetForm.proposed(estimate, data)
                 context = {"estimate": estimate, "carried": form.carried, "form": budget, "release": data["release"]}
                 return render(request, "evaluation/run_estimate.html", context)
             made = services.launch_run(
-                *asked,
-                **how,
-                judge_temperature=data["judge_temperature"],
+                **form.setting,
+                judge_temperature=data.get("judge_temperature"),
                 budget_money=data["budget_money"],
                 budget_calls=data["budget_calls"],
                 actor=person(request),
@@ -95,7 +94,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     """The report of a run; while it works, of what is there."""
     found = queries.watched(pk)
     report = queries.report(found)
-    sort = request.GET.get("sort", "")
+    sort, rate = request.GET.get("sort", ""), request.GET.get("rate", "")
+    drawn = chosen(report.protocol, rate)
     in_batches = found.transport == Run.Transport.BATCH
     batches = list(queries.provider_batches_of(found).reverse()[: BATCHES_SHOWN + 1]) if in_batches else []
     context = {
@@ -106,9 +106,14 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "behind": generation.behind_the_pause(found, queries.endpoints_of(found)),
         "budget": BudgetForm.of(found),
         "report": report,
-        "rule": _(report.rate.rule),
-        "rate": _(report.rate.label),
-        "figures": figures(report, _link(found), sort=sort),
+        "rule": _(drawn.rule),
+        "rate": _(drawn.label),
+        "rates": [(each, _(each.label), _(each.rule)) for each in report.rates],
+        "benchmark": _(report.protocol.label),
+        "intervals": {each.interval for each in report.rates},
+        "draws": DRAWS,
+        "datasets": [_(label) for name, label in report.datasets if name != queries.COMBINED],
+        "figures": figures(report, _link(found), sort=sort, rate=drawn.name),
         "sort": sort,
         "simulated": report.simulated,
         "failures": failed_calls(found.job)[:CALLS_SHOWN],
@@ -238,6 +243,14 @@ def report_markdown(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG
     return _download(report, reports.as_markdown(report), "text/markdown; charset=utf-8", "md")
 
 
+@require_safe
+@requires(Can.READ_RESULTS)
+def report_csv(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
+    """The report as CSV: a line for each rate."""
+    report = queries.report(queries.run(pk))
+    return _download(report, reports.as_csv(report), "text/csv; charset=utf-8", "csv")
+
+
 def _download(report: Report, text: str, content_type: str, ending: str) -> HttpResponse:
     name = f"{report.run.release.name}-v{report.run.release.version}-run-{report.run.pk}.{ending}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
@@ -250,7 +263,7 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     """The answers behind a number: a list, and the one that is read."""
     found = queries.run(pk)
     filters = forms.JudgmentFilters(request.GET, run=found)
-    hits = benchmarks.protocol(found.release.benchmark).rate.hits
+    protocol = benchmarks.protocol(found.release.benchmark)
     heavy = ("response__text", "response__reasoning", "rubric__sample__exported")
     rows = queries.judgments(found, **filters.chosen).select_related(None)
     rows = rows.select_related("response__endpoint", "rubric__sample").defer(*heavy)
@@ -264,38 +277,41 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
         "run": found,
         "filters": filters,
         "page": page,
-        "items": [_item(row, hits, request) for row in page.rows],
+        "items": [_item(row, protocol, request) for row in page.rows],
         "place": place,
         "selected": selected,
         "simulated": queries.is_simulated(found),
-        **(_reading(selected, hits, request) if selected else {}),
+        **(_reading(found, selected, protocol, request) if selected else {}),
     }
     return render(request, "evaluation/judgments.html", context)
 
 
-def _item(row: Judgment, hits: frozenset[str], request: HttpRequest) -> dict[str, object]:
+def _item(row: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, object]:
     address = request.GET.copy()
     address["selected"] = str(row.pk)
     return {
         "judgment": row,
         "href": f"?{address.urlencode()}",
-        "label": verdict_label(row.verdict),
-        "state": verdict_state(row.verdict, hits),
+        "label": verdict_label(row.verdict, protocol),
+        "state": verdict_state(row.verdict, protocol),
     }
 
 
-def _reading(judgment: Judgment, hits: frozenset[str], request: HttpRequest) -> dict[str, object]:
+def _reading(run: Run, judgment: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, object]:
     """What was asked, exactly as it was put to the model, and every judgment of the response."""
     response, sample = judgment.response, judgment.rubric.sample
-    asks = benchmarks.protocol(sample.release.benchmark).ask(queries.sample_value(sample))
+    asks = protocol.ask(queries.sample_value(sample), run.seed)
+    labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
     return {
         "asked": next((ask.messages for ask in asks if ask.variant == response.variant), ()),
+        "about": sorted(response.about.items()),
+        "dataset": labels.get((sample.task, response.variant), sample.task),
         "response": response,
         "sample": sample,
         "language": queries.language_of(sample),
-        "verdict": verdict_label(judgment.verdict),
-        "state": verdict_state(judgment.verdict, hits),
-        "others": [_item(row, hits, request) for row in queries.judgments_of(response)],
+        "verdict": verdict_label(judgment.verdict, protocol),
+        "state": verdict_state(judgment.verdict, protocol),
+        "others": [_item(row, protocol, request) for row in queries.judgments_of(response)],
     }
 
 

@@ -1,10 +1,11 @@
 """Finds benchmarks by name: every folder of the package `settings.MHB_BENCHMARKS` is one. No registry, no central edit."""
 
 import pkgutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from django.conf import settings
 from django.utils.translation import gettext_noop as _
@@ -101,7 +102,12 @@ def built_in_terms(benchmark: str) -> tuple[Term, ...]:
     return found
 
 
-def facets(benchmark: str, task: str, traps: list[str], terms: tuple[Term, ...]) -> dict[str, list[str]]:
-    """The values under which one rubric is counted, from the benchmark's `taxonomy.facets(task, traps, terms)`."""
-    found: dict[str, list[str]] = module(benchmark, "taxonomy").facets(task, traps, terms)
+def facets(
+    benchmark: str, task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    """The values under which one rubric is counted, from the benchmark's `taxonomy.facets(task, traps, terms, content)`.
+
+    `content` is the sample's.
+    """
+    found: dict[str, list[str]] = module(benchmark, "taxonomy").facets(task, traps, terms, content)
     return found

@@ -447,8 +447,10 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
     in_force = terms(batch.benchmark)
     counts: dict[str, dict[str, dict[str, int]]] = {}
     seen: set[tuple[int, str, str]] = set()
-    for version, task, traps in rubrics.values_list("version_id", "version__sample__task", "traps").iterator():
-        for facet, values in {"task": [task], **benchmarks.facets(batch.benchmark, task, traps, in_force)}.items():
+    columns = ("version_id", "version__sample__task", "traps", "version__content")
+    for version, task, traps, content in rubrics.values_list(*columns).iterator():
+        facets = benchmarks.facets(batch.benchmark, task, traps, in_force, content)
+        for facet, values in {"task": [task], **facets}.items():
             for value in values:
                 cell = counts.setdefault(facet, {}).setdefault(value, {"samples": 0, "rubrics": 0})
                 cell["rubrics"] += 1

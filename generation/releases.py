@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import file_digest
 from itertools import islice
 from pathlib import Path
@@ -112,7 +112,7 @@ def _exported(version: SampleVersion, terms: tuple[Term, ...]) -> dict[str, Any]
     ]
     facets: dict[str, list[str]] = {}
     for rubric in rubrics:
-        for name, values in _facets(sample.benchmark, sample.task, rubric["traps"], rubric["severity"], terms).items():
+        for name, values in _facets(sample.benchmark, sample.task, rubric, version.content, terms).items():
             facets[name] = sorted({*facets.get(name, []), *values})
     return {
         "sample_id": sample.key,
@@ -136,11 +136,12 @@ def _exported(version: SampleVersion, terms: tuple[Term, ...]) -> dict[str, Any]
 
 
 def _facets(
-    benchmark: str, task: str, traps: list[str], severity: str, terms: tuple[Term, ...]
+    benchmark: str, task: str, rubric: Mapping[str, Any], content: Mapping[str, Any], terms: tuple[Term, ...]
 ) -> dict[str, list[str]]:
-    """Under which values one rubric is counted: the benchmark's own facets, and the severity where physicians gave one."""
-    harm = {"severity": [severity]} if severity else {}
-    return {**benchmarks.facets(benchmark, task, traps, terms), **harm}
+    """Under which values a rubric is counted, by its traps and the content of its sample: the benchmark's own facets, and the
+    severity where physicians gave one."""
+    harm = {"severity": [rubric["severity"]]} if rubric["severity"] else {}
+    return {**benchmarks.facets(benchmark, task, rubric["traps"], terms, content), **harm}
 
 
 class _Tally:
@@ -167,7 +168,7 @@ class _Tally:
                 for value in values:
                     self._add(name, value, 1, 0)
             for rubric in sample["rubrics"]:
-                facets = _facets(self._benchmark, sample["task"], rubric["traps"], rubric["severity"], self._terms)
+                facets = _facets(self._benchmark, sample["task"], rubric, sample["content"], self._terms)
                 for name, values in facets.items():
                     for value in values:
                         self._add(name, value, 0, 1)
@@ -227,15 +228,16 @@ def _store(
         )
         for position, (version, exported) in chunk
     )
-    rubrics = ReleasedRubric.objects.bulk_create(
-        ReleasedRubric(sample=sample, **rubric)
+    told = [
+        (sample, rubric, exported["content"])
         for sample, (_position, (_version, exported)) in zip(samples, chunk, strict=True)
         for rubric in exported["rubrics"]
-    )
+    ]
+    rubrics = ReleasedRubric.objects.bulk_create(ReleasedRubric(sample=sample, **rubric) for sample, rubric, _ in told)
     Facet.objects.bulk_create(
-        Facet(rubric=rubric, name=name, value=value)
-        for rubric in rubrics
-        for name, values in _facets(release.benchmark, rubric.sample.task, rubric.traps, rubric.severity, terms).items()
+        Facet(rubric=row, name=name, value=value)
+        for row, (sample, rubric, content) in zip(rubrics, told, strict=True)
+        for name, values in _facets(release.benchmark, sample.task, rubric, content, terms).items()
         for value in values
     )
 

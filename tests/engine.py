@@ -275,7 +275,7 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
     Facet.objects.bulk_create(
         Facet(rubric=rubric, name=name, value=value)
         for rubric in rubrics
-        for name, values in taxonomy.facets(rubric.sample.task, rubric.traps, taxonomy.TERMS).items()
+        for name, values in taxonomy.facets(rubric.sample.task, rubric.traps, taxonomy.TERMS, {}).items()
         for value in values
     )
     return release

@@ -1,13 +1,16 @@
 """The numbers: known answers for the interval, undefined said as such, and the published micro-averages (MHB-12)."""
 
+from collections import Counter
 from collections.abc import Callable
-from math import isclose
+from dataclasses import replace
+from math import isclose, sqrt
+from random import Random
 
 import pytest
 from django.utils import timezone
 
 from evaluation import queries
-from evaluation.metrics import NOTHING, Measured, measure, pool, wilson
+from evaluation.metrics import DRAWS, NOTHING, Measured, bootstrap, measure, pool, wilson
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Rate
 from evaluation.queries import Report
@@ -69,7 +72,7 @@ def test_wilson_of_no_proportion(hits: int, n: int) -> None:
 def test_an_undefined_rate_is_none_and_not_zero() -> None:
     assert NOTHING.value is None
     assert NOTHING.interval is None
-    only_unjudged = measure(PROTOCOL.rate, {"unjudged": 4})
+    only_unjudged = measure(PROTOCOL.rates[0], {"unjudged": 4})
     assert (only_unjudged.value, only_unjudged.excluded) == (None, 4)
     assert Measured(0, 3, 0).value == 0.0
 
@@ -77,10 +80,10 @@ def test_an_undefined_rate_is_none_and_not_zero() -> None:
 @plain
 def test_what_is_counted_is_what_the_rate_says() -> None:
     verdicts = {"met": 6, "not_met": 2, "unjudged": 3}
-    assert measure(PROTOCOL.rate, verdicts) == Measured(2, 8, 3)
-    other = Rate("accuracy", "Accuracy", "", hits=frozenset({"met"}), counted=frozenset({"met", "not_met", "unjudged"}))
+    assert measure(PROTOCOL.rates[0], verdicts) == Measured(2, 8, 3)
+    other = Rate("accuracy", "Accuracy", "", hits={"met": 1}, counted={"met": 1, "not_met": 1, "unjudged": 1})
     assert measure(other, verdicts) == Measured(6, 11, 0)
-    assert measure(PROTOCOL.rate, {}) == NOTHING
+    assert measure(PROTOCOL.rates[0], {}) == NOTHING
 
 
 @plain
@@ -98,6 +101,80 @@ def test_published_micro_averages_by_pooling(model: str) -> None:
     assert value == pytest.approx(combined, abs=0.001)
     macro = (dialogue + report) / 2
     assert not isclose(macro, combined, abs_tol=0.001), "the mean of the two rates is not what was published"
+
+
+F1 = Rate(
+    "f1",
+    "F1",
+    "",
+    {"tp": 2},
+    {"tp": 2, "fp": 1, "fn": 1},
+    frozenset({"tp", "fp", "tn", "fn"}),
+    "bootstrap",
+    percent=False,
+)
+
+
+@plain
+def test_weights_make_f1() -> None:
+    verdicts = {"tp": 30, "fp": 10, "fn": 20, "tn": 40, "unsure": 7, "unjudged": 3}
+    found = measure(F1, verdicts)
+    precision, recall = 30 / 40, 30 / 50
+    assert found.value == pytest.approx(2 * precision * recall / (precision + recall))
+    assert found == Measured(60, 90, 10), "a true negative is in scope: it is counted nowhere, and not left out"
+    assert measure(F1, {"tn": 5}).value is None
+
+
+@plain
+@pytest.mark.parametrize(
+    "verdicts",
+    [
+        {"tp": 30, "fp": 10, "fn": 20, "tn": 40},
+        {"tp": 12, "fp": 9, "fn": 3, "tn": 6, "unsure": 20},
+        {"tp": 160, "fp": 70, "fn": 30, "tn": 140},
+    ],
+)
+def test_the_bootstrap_is_that_over_samples(verdicts: dict[str, int]) -> None:
+    """Resampling the samples themselves, one by one and with other dice, finds the same interval."""
+    dice, samples = Random(3), [verdict for verdict, n in verdicts.items() for _ in range(n)]
+    rates = sorted(
+        value
+        for _ in range(DRAWS)
+        if (value := measure(F1, Counter(dice.choices(samples, k=len(samples)))).value) is not None
+    )
+    by_hand = rates[round(0.025 * len(rates))], rates[round(0.975 * len(rates))]
+    assert measure(F1, verdicts).interval == pytest.approx(by_hand, abs=0.015)
+
+
+@plain
+def test_the_bootstrap_of_a_proportion_is_near_the_textbook() -> None:
+    share = replace(F1, hits={"yes": 1}, counted={"yes": 1, "no": 1}, scope=frozenset())
+    low, high = measure(share, {"yes": 300, "no": 700}).interval or (0, 0)
+    error = 1.96 * sqrt(0.3 * 0.7 / 1000)
+    assert (low, high) == pytest.approx((0.3 - error, 0.3 + error), abs=0.003)
+
+
+@plain
+def test_the_bootstrap_says_the_same_every_time_and_pools() -> None:
+    verdicts = {"tp": 5, "fp": 3, "fn": 2, "tn": 9}
+    twice = {verdict: 2 * n for verdict, n in verdicts.items()}
+    once = measure(F1, verdicts).interval
+    bootstrap.cache_clear()
+    assert measure(F1, verdicts).interval == once
+    assert pool([measure(F1, verdicts)] * 2).interval == measure(F1, twice).interval != once
+
+
+@plain
+def test_draws_in_which_nothing_is_counted() -> None:
+    few = measure(F1, {"tp": 1, "fn": 1, "tn": 30})
+    assert few.value is not None
+    assert few.interval is None, "in one draw of eight there is neither: too little to give an interval"
+    assert few.undefined_draws == pytest.approx(DRAWS * (1 - 2 / 32) ** 32, rel=0.15)
+    some = measure(F1, {"tp": 4, "fn": 1, "tn": 30})
+    assert some.interval is not None
+    assert 0 < some.undefined_draws < 0.05 * DRAWS
+    assert (NOTHING.undefined_draws, measure(F1, {}).interval) == (0, None)
+    assert measure(F1, {"tp": 9}).interval == (1.0, 1.0)
 
 
 # ------------------------------------------------------------------------------------------- the way through the rows

@@ -145,6 +145,7 @@ def test_results_are_for_researchers_and_admins(ana: User, rui: User, admin: Cli
         ("calls", [run.pk, judgment.pk]),
         ("report-json", [run.pk]),
         ("report-markdown", [run.pk]),
+        ("report-csv", [run.pk]),
     ):
         url = reverse(f"evaluation:{name}", args=args)
         assert Client().get(url).status_code == 302
@@ -253,7 +254,8 @@ def test_the_pictures_say_what_the_table_says(release: Release):
     told = [(row.endpoint, row.measured.numerator, row.measured.denominator) for row in report.overall]
     assert sorted(drawn) == sorted(told)
     subtype = next(section for section in shown.sections if section.name == "subtype")
-    assert [label for label, _cells in subtype.heat.rows][:2] == ["A1 Non-existent Entity", "B2 Amalgamation Error"]
+    [heat] = subtype.heats
+    assert [label for label, _cells in heat.rows][:2] == ["A1 Non-existent Entity", "B2 Amalgamation Error"]
     assert {len(chart.axes) for chart in subtype.radars} == {3, 5}
 
 
@@ -261,7 +263,7 @@ def test_more_models_than_can_be_told_apart_get_no_radar(release: Release):
     run = judged(release, *(f"m{n}" for n in range(9)))
     shown = figures(queries.report(run), lambda *_where: "#")
     assert all(not section.radars for section in shown.sections)
-    assert all(len(section.heat.columns) == 9 for section in shown.sections)
+    assert all(len(chart.columns) == 9 for section in shown.sections for chart in section.heats)
 
 
 @pytest.mark.parametrize(("sort", "reverse_order"), [("rate", False), ("-rate", True)])

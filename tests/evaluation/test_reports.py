@@ -28,6 +28,9 @@ def run(db: None) -> Run:
 def test_as_json(run: Run) -> None:
     said = json.loads(reports.as_json(queries.report(run)))
     [combined] = [row for row in said["overall"] if (row["endpoint"], row["dataset"]) == ("one", "combined")]
+    measured = combined.pop("rates")
+    assert measured == {"hallucination_rate": {name: combined[name] for name in measured["hallucination_rate"]}}
+    assert combined.pop("verdicts") == {"met": 7, "not_met": 3, "unjudged": 2}
     assert combined == {
         "endpoint": "one",
         "dataset": "combined",

@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 
 from evaluation import errors, queries, services
 from evaluation.models import Judgment, Response, Run
+from evaluation.protocol import Protocol
 from evaluation.services import NO_RESPONSE
 from generation.errors import JobOver
 from generation.models import Call, Endpoint, Release, ReleasedRubric
@@ -295,11 +296,11 @@ def test_cancelled_in_the_middle_what_was_judged_stays(
     Endpoint.objects.update(concurrency=1)
     keep, kept = services._keep_responses, 0
 
-    def cancelling(ends: list[Any]) -> list[bool]:
+    def cancelling(protocol: Protocol, ends: list[Any]) -> list[bool]:
         nonlocal kept
         if kept < 3 <= (kept := kept + len(ends)):
             services.cancel_run(run.pk)
-        return keep(ends)
+        return keep(protocol, ends)
 
     monkeypatch.setattr(services, "_keep_responses", cancelling)
     services.work_on_run(run.pk)
@@ -349,7 +350,7 @@ def test_a_lost_lease_says_nothing_twice(
     """The first worker slept through its lease after the model had answered; another has kept its answer meanwhile."""
     keep, slept = services._keep_responses, 0
 
-    def sleepy(ends: list[Any]) -> list[bool]:
+    def sleepy(protocol: Protocol, ends: list[Any]) -> list[bool]:
         nonlocal slept
         if not slept:
             row, status, fields = ends[0]
@@ -357,8 +358,8 @@ def test_a_lost_lease_says_nothing_twice(
             clock.advance(minutes=2)
             give_back_expired(Response)
             [again] = take(Response.objects.filter(pk=row.pk).order_by("pk"), 1)
-            assert keep([(again, status, {**fields, "text": "The second one's."})]) == [True]
-        return keep(ends)
+            assert keep(protocol, [(again, status, {**fields, "text": "The second one's."})]) == [True]
+        return keep(protocol, ends)
 
     monkeypatch.setattr(services, "_keep_responses", sleepy)
     run = evaluated(bare, models, "sim-average")

@@ -13,7 +13,11 @@ from generation.recipe import read_prompt, read_prompts
 FOLDER = {
     "__init__.py": "",
     "recipe.py": "from generation.recipe import Recipe\nRECIPE = Recipe('Toy', frozenset({'toy'}), (), (), None)\n",
-    "taxonomy.py": "TERMS = ()\ndef facets(task, traps, terms):\n    return {'trap': traps}\n",
+    "taxonomy.py": """
+TERMS = ()
+def facets(task, traps, terms, content):
+    return {'trap': traps, 'level': [content['level']]}
+""",
 }
 
 
@@ -51,7 +55,7 @@ def test_ours() -> None:
 def test_a_folder_is_a_benchmark() -> None:
     assert benchmarks.names() == ["toy"], "a module beside it is none"
     assert benchmarks.recipe("toy").label == "Toy"
-    assert benchmarks.facets("toy", "any", ["x"], ()) == {"trap": ["x"]}
+    assert benchmarks.facets("toy", "any", ["x"], (), {"level": "hard"}) == {"trap": ["x"], "level": ["hard"]}
 
 
 @pytest.mark.parametrize("name", ["mbh", "", "mhb.recipe", "../mhb", "os"])

@@ -246,7 +246,7 @@ def test_the_counts_are_those_of_the_rows(release: Release) -> None:
     for row in releases.exported_samples(release):
         found: dict[str, dict[str, int]] = {"task": {row["task"]: len(row["rubrics"])}}
         for entry in row["rubrics"]:
-            facets = taxonomy.facets(row["task"], entry["traps"], taxonomy.TERMS)
+            facets = taxonomy.facets(row["task"], entry["traps"], taxonomy.TERMS, row["content"])
             for name, values in {**facets, "severity": [entry["severity"]]}.items():
                 for value in values:
                     found.setdefault(name, {}).setdefault(value, 0)

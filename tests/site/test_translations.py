@@ -165,7 +165,9 @@ def test_what_a_benchmark_freezes_is_translated(name: str) -> None:
     """Its strings are looked up when they are read: in cases, in launches, in reports."""
     recipe, protocol = recipes.recipe(name), recipes.module(name, "protocol").PROTOCOL
     said = [recipe.label, *(role.label for role in recipe.roles)]
-    said += [protocol.label, protocol.rate.label, protocol.rate.rule, *(facet.label for facet in protocol.facets)]
+    said += [protocol.label, *(facet.label for facet in protocol.facets), *protocol.verdicts.values()]
+    said += [text for rate in protocol.rates for text in (rate.label, rate.rule)]
+    said += [label for _first, _second, label in protocol.contrasts]
     said += [text for term in recipes.built_in_terms(name) for text in (term.label, term.definition)]
     for value in vars(recipes.module(name, "review")).values():
         for question in value if isinstance(value, tuple) else ():

@@ -1,26 +1,44 @@
-"""evaluate --release NAME --endpoint A --endpoint B --judge J [--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
+"""evaluate --release NAME --endpoint A --endpoint B [--judge J] [--datasets A,B] [--seed N] [--budget MONEY] [--wait]"""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from evaluation import queries, services, tasks
 from evaluation.errors import EvaluationError
 from evaluation.estimates import of_run
-from evaluation.models import Run
+from evaluation.models import SEEDS, Run
 from generation import queries as generation_queries
 from generation.cli import Step, add_budget, paused, unconfirmed, wait
 from generation.tasks import wake
 from review.permissions import OPERATOR, Can, require
 
 
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _seed(text: str) -> int:
+    if not (text.isdecimal() and int(text[:11]) <= SEEDS and len(text) < 11):
+        raise ArgumentTypeError(f"{text!r} is no whole number from 0 to {SEEDS}")
+    return int(text)
+
+
 class Command(Step):
-    help = "Put models to a release and let a judge decide each rubric."
+    help = "Put models to a release; a judge decides each rubric, or code reads the answers."
     expected = (*Step.expected, EvaluationError)
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--release", required=True, help="NAME, or NAME@VERSION")
         parser.add_argument("--endpoint", action="append", required=True, help="a model under test; may be given again")
-        parser.add_argument("--judge", required=True)
+        parser.add_argument("--judge", help="where the benchmark's answers are decided by one")
+        parser.add_argument(
+            "--datasets",
+            type=_names,
+            action="extend",
+            default=[],
+            help="A,B of the benchmark's data sets; default: all",
+        )
+        parser.add_argument("--seed", type=_seed, default=0, help="of what the benchmark leaves to chance; default: 0")
         parser.add_argument(
             "--judge-temperature", type=float, help="default: the judge's own, else the published setting"
         )
@@ -36,19 +54,22 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
-        asked = (
-            generation_queries.release(options["release"]),
-            [generation_queries.endpoint(name) for name in options["endpoint"]],
-            generation_queries.endpoint(options["judge"]),
-        )
-        how = {name: options[name] for name in ("judging", "transport", "fresh")}
-        estimate = of_run(*asked, **how)
+        asked: dict[str, Any] = {
+            "release": generation_queries.release(options["release"]),
+            "endpoints": [generation_queries.endpoint(name) for name in options["endpoint"]],
+            "judge": generation_queries.endpoint(options["judge"]) if options["judge"] else None,
+            "judging": options["judging"],
+            "transport": options["transport"],
+            "seed": options["seed"],
+            "variants": options["datasets"],
+            "fresh": options["fresh"],
+        }
+        estimate = of_run(**asked)
         if refused := unconfirmed(self, estimate, options):
             return refused
         run = services.launch_run(
-            *asked,
+            **asked,
             judge_temperature=options["judge_temperature"],
-            **how,
             budget_money=options["budget"],
             budget_calls=options["budget_calls"],
         )

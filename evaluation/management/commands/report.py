@@ -1,4 +1,4 @@
-"""report RUN --format json|md"""
+"""report RUN --format json|md|csv"""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -9,13 +9,15 @@ from evaluation import queries, reports
 from evaluation.errors import EvaluationError
 from review.permissions import OPERATOR, Can, require
 
+FORMATS = {"json": reports.as_json, "md": reports.as_markdown, "csv": reports.as_csv}
+
 
 class Command(BaseCommand):
     help = "Print the rates of a run with their numerators, denominators and unjudged counts."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=int)
-        parser.add_argument("--format", choices=["json", "md"], default="md")
+        parser.add_argument("--format", choices=[*FORMATS], default="md")
         parser.add_argument(
             "--json", action="store_const", const="json", dest="format", help="the same as --format json"
         )
@@ -26,4 +28,4 @@ class Command(BaseCommand):
             report = queries.report(queries.run(options["run"]))
         except EvaluationError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(reports.as_json(report) if options["format"] == "json" else reports.as_markdown(report))
+        self.stdout.write(FORMATS[options["format"]](report))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict
 
-from evaluation.protocol import Ask, Decision, FacetView, Protocol, Rate, Rubric, Sample, Whole
+from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample, Whole
 from generation.llm.types import Message, Request
 from generation.recipe import read_prompt
 from mhb_site.benchmarks.mhb.fencing import as_data
@@ -40,7 +40,7 @@ class Judgments(BaseModel):
     judgments: tuple[KeyedJudgment, ...]
 
 
-def ask(sample: Sample) -> Sequence[Ask]:
+def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
     """One question a sample (MHB-10): the conversation that ends in the bait, or the report with the question.
 
     The paper does not print how report and question are put together; `prompts/ask_report.md` is our fixed form. Its marks
@@ -87,20 +87,22 @@ def decide_all(judgments: Judgments) -> Sequence[tuple[str, Decision]]:
 
 PROTOCOL = Protocol(
     label=_("MHB: hallucination traps"),
-    datasets=(("dialogue", "MHB-Dialogue"), ("report", "MHB-Report")),
+    datasets=(DataSet("dialogue", "MHB-Dialogue", "dialogue"), DataSet("report", "MHB-Report", "report")),
     ask=ask,
     judge=judge,
     shape=Judgment,
     decide=decide,
-    rate=Rate(
-        name="hallucination_rate",
-        label=_("Hallucination rate"),
-        rule=_(
-            "Criteria not met divided by criteria judged, pooled over all samples; criteria without a verdict are left out"
-            " and their number is shown."
+    rates=(
+        Rate(
+            name="hallucination_rate",
+            label=_("Hallucination rate"),
+            rule=_(
+                "Criteria not met divided by criteria judged, pooled over all samples; criteria without a verdict are left"
+                " out and their number is shown."
+            ),
+            hits={"not_met": 1},
+            counted={"met": 1, "not_met": 1},
         ),
-        hits=frozenset({"not_met"}),
-        counted=frozenset({"met", "not_met"}),
     ),
     facets=(
         FacetView("cluster", _("Trap cluster")),

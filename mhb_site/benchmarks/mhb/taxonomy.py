@@ -1,6 +1,7 @@
 """MHB's taxonomy of hallucination traps (the paper's Table 1: five clusters, 14 subtypes), in our own words."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
@@ -113,7 +114,12 @@ def subtypes(terms: Iterable[Term]) -> dict[str, Term]:
     return {term.code: term for term in terms if term.parent}
 
 
-def facets(task: str, traps: list[str], terms: tuple[Term, ...]) -> dict[str, list[str]]:  # noqa: ARG001
+def facets(
+    task: str,  # noqa: ARG001
+    traps: list[str],
+    terms: tuple[Term, ...],
+    content: Mapping[str, Any],  # noqa: ARG001
+) -> dict[str, list[str]]:
     """Under which clusters and subtypes one rubric tied to `traps` is counted, each once, in the taxonomy's order.
 
     The data set (dialogue, report) is not among them: it is the sample's task.

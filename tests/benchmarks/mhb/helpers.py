@@ -100,7 +100,7 @@ def released(sample: NewSample) -> tuple[Sample, list[Rubric]]:
 
 
 def answered(model: str, sample: Sample, seed: int = 0) -> str:
-    (asked,) = protocol.ask(sample)
+    (asked,) = protocol.ask(sample, 0)
     text = simulate.SCRIPT.reply(model, asked.messages, seed)
     assert text is not None
     return text

@@ -316,17 +316,17 @@ def test_the_taxonomy_is_the_papers():
 
 
 def test_facets_are_the_clusters_and_subtypes_of_a_rubric_each_once():
-    found = taxonomy.facets("dialogue", ["D2", "A3", "A1", "A3"], taxonomy.TERMS)
+    found = taxonomy.facets("dialogue", ["D2", "A3", "A1", "A3"], taxonomy.TERMS, {})
     assert found == {"cluster": ["A", "D"], "subtype": ["A1", "A3", "D2"]}
 
 
 @pytest.mark.parametrize("code", ["X1", "A"])
 def test_a_code_outside_the_taxonomy_has_no_facet(code):
     with pytest.raises(taxonomy.UnknownTrap, match=f"not in the taxonomy. '{code}'; known: A1, A2"):
-        taxonomy.facets("report", [code], taxonomy.TERMS)
+        taxonomy.facets("report", [code], taxonomy.TERMS, {})
 
 
 def test_the_engine_finds_every_part_by_name():
     assert benchmarks.recipe("mhb") is recipe.RECIPE
     assert benchmarks.built_in_terms("mhb") is taxonomy.TERMS
-    assert benchmarks.facets("mhb", "report", ["E1"], taxonomy.TERMS) == {"cluster": ["E"], "subtype": ["E1"]}
+    assert benchmarks.facets("mhb", "report", ["E1"], taxonomy.TERMS, {}) == {"cluster": ["E"], "subtype": ["E1"]}

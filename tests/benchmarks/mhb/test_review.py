@@ -66,7 +66,7 @@ def test_at_first_look_the_case_is_what_a_model_is_asked():
     """Not a word of the trap, the rubrics or the source beyond what `protocol.ask` sends."""
     drafts = [(dialogue_draft(), dialogue_reply()), (report_draft(), report_reply())]
     for sample in (generated(draft, reply) for draft, reply in drafts):
-        [asked] = protocol.ask(Sample("mhb-x-000001", sample.task, sample.content))
+        [asked] = protocol.ask(Sample("mhb-x-000001", sample.task, sample.content), 0)
         sent = "\n".join(message.text for message in asked.messages)
         blocks = review.case(sample, "mhb-x-000001", 1).first_look
         texts = [turn.text for block in blocks if isinstance(block, Dialogue) for turn in block.turns]

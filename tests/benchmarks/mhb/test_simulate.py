@@ -15,7 +15,7 @@ from generation.llm.gateway import Gateway, Ledger
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message, ModelSettings, Request
 from generation.recipe import Draft, Record
-from mhb_site.benchmarks.mhb import recipe, simulate, taxonomy
+from mhb_site.benchmarks.mhb import protocol, recipe, simulate, taxonomy
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from mhb_site.benchmarks.mhb.simulate import FALL, JUDGE_ERROR, SCRIPT, expected_rate, templates, true_rate
 from tests.benchmarks.mhb.helpers import (
@@ -301,12 +301,12 @@ async def through_the_gateway(url):
         for draft in (dialogue_draft(), report_draft()):
             (made,) = await recipe.inject(draft, OverHttp())
             sample, rubrics = released(recipe.sample(made))
-            (asked,) = PROTOCOL.ask(sample)
+            (asked,) = PROTOCOL.ask(sample, 0)
             response = (await gateway.ask(settings("sim-careful"), Request(asked.messages))).text
             for rubric in rubrics:
-                request = PROTOCOL.judge(sample, rubric, "", response)
-                _reply, judgment = await gateway.ask_structured(settings("sim-judge"), request, PROTOCOL.shape)
-                verdicts.append(PROTOCOL.decide(judgment).verdict)
+                request = protocol.judge(sample, rubric, "", response)
+                _reply, judgment = await gateway.ask_structured(settings("sim-judge"), request, protocol.Judgment)
+                verdicts.append(protocol.decide(judgment).verdict)
     return verdicts
 
 
