@@ -59,7 +59,7 @@ def temperature_of(draft: Draft, number: int) -> float:
     """The generator's temperature for the answer of this number, evenly between the two ends of the setting."""
     low, high = presets.settings(draft)["temperature"]
     share = drawn("temperature", draft.record.external_id, draft.version, number)
-    return round(low + (high - low) * share, 3)
+    return round(float(low + (high - low) * share), 3)
 
 
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\s\u3400-\u9fff]+")
@@ -234,6 +234,7 @@ async def rewrite(
         truth=as_data(content["answer"]),
         candidate=as_data(_said(candidate)),
         feedback=as_data(feedback),
+        rejected=as_data(_rejected(draft)),
         **_length(draft),
     )
     made = await _asked(draft, models, "critic", Request(messages, prompt=prompt.label))

@@ -58,7 +58,7 @@ async def cluster(
             return False
         if first == 0:  # the true answer opens the first cluster, so that every candidate meets it
             scores[other] = found
-        return found["least"] >= settings["tau"]
+        return bool(found["least"] >= settings["tau"])
 
     groups = await grouped(len(texts), same)
     how, rows = await similarity.vectors(models, texts)

@@ -38,8 +38,8 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
         blocks.append(Table(_("Replies that could not be used"), (_("Try"), _("Why")), tuple(broken)))
     near = data.get("final", {}).get("near", {})
     if near:
-        rows = tuple((number, f"{value:.3f}") for number, value in near.items())
-        blocks.append(Table(_("Nearness to the true answer"), (_("Candidate"), _("Cosine")), rows))
+        cosines = tuple((number, f"{value:.3f}") for number, value in near.items())
+        blocks.append(Table(_("Nearness to the true answer"), (_("Candidate"), _("Cosine")), cosines))
     if "clusters" in data:
         blocks += _clusters_of(data["clusters"])
     return blocks

@@ -94,17 +94,17 @@ async def _clusters(draft: Draft, models: Models) -> Sequence[Draft]:
 
 
 def _asks_of_candidates(draft: Draft) -> Sequence[tuple[str, str]]:
-    return [("generator", prompt_of(draft, "generate").label)] * presets.settings(draft)["candidates"]
+    return [("generator", prompt_of(draft, "generate").label)] * int(presets.settings(draft)["candidates"])
 
 
 def _asks_of_votes(draft: Draft) -> Sequence[tuple[str, str]]:
     label = prompt_of(draft, "vote").label
-    return [(role, label) for role in votes.VOTERS] * presets.settings(draft)["candidates"]
+    return [(role, label) for role in votes.VOTERS] * int(presets.settings(draft)["candidates"])
 
 
 def _asks_of_clusters(draft: Draft) -> Sequence[tuple[str, str]]:
     # Each meets the true answer in both directions, and as many cluster heads again, say.
-    return [("entailment", prompt_of(draft, "entail").label)] * 4 * presets.settings(draft)["candidates"]
+    return [("entailment", prompt_of(draft, "entail").label)] * 4 * int(presets.settings(draft)["candidates"])
 
 
 async def settle(draft: Draft, models: Models) -> Sequence[Draft]:

@@ -155,7 +155,7 @@ def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
     if task == "critique":
         return _json(_critique(blocks))
     if task == "rewrite":
-        place = _place(blocks["CANDIDATE"]["answer"], blocks["QUESTION"], seed) + 1
+        place = _free(_place(blocks["CANDIDATE"]["answer"], blocks["QUESTION"], seed) + 1, blocks, seed)
         return _json(_candidate(blocks["QUESTION"], blocks["TRUTH"], place, seed))
     return _json(_generated(messages, blocks, seed))
 
@@ -178,9 +178,8 @@ def _json(value: object) -> str:
 
 def _generated(messages: Sequence[Message], blocks: Mapping[str, Any], seed: int) -> dict[str, str]:
     question, truth, attempt = blocks["QUESTION"], blocks["TRUTH"], blocks["ATTEMPT"]
-    rejected = blocks.get("REJECTED")
-    # Tries take every second place, the rewrites between them the others; what physicians sent back starts elsewhere.
-    place = 2 * (attempt - 1) + (attempt - 1) // (len(CLAIMS) // 2) + (7 if rejected else 0)
+    # Tries take every second place, the rewrites between them the others.
+    place = _free(2 * (attempt - 1) + (attempt - 1) // (len(CLAIMS) // 2), blocks, seed)
     if any(_FROM_IMPROVED in message.text for message in messages):
         place = _place(blocks["LAST"]["answer"], question, seed)  # the critic's improved attempt, as it is
     told = any("Your last reply cannot be used" in message.text for message in messages)
@@ -193,6 +192,14 @@ def _generated(messages: Sequence[Message], blocks: Mapping[str, Any], seed: int
 
 
 _FROM_IMPROVED = "starting from the improved attempt"
+
+
+def _free(place: int, blocks: Mapping[str, Any], seed: int) -> int:
+    """The place, or one that five tries leave free where its claim is the one that physicians rejected."""
+    if not blocks["REJECTED"]:
+        return place
+    claim = _claim_in(blocks["REJECTED"]["version"]["hallucinated"])
+    return len(CLAIMS) - 2 if _claims(blocks["QUESTION"], seed)[place % len(CLAIMS)] is claim else place
 
 
 def _candidate(question: str, truth: str, place: int, seed: int) -> dict[str, str]:

@@ -24,8 +24,8 @@ async def one_try(draft: Draft, models: Models, number: int) -> dict[str, Any]:
         for again in range(settings["rewrites"]):
             if found["qualified"]:
                 break
-            made = await _rewritten(draft, models, found, tried)
-            found = await _judged(draft, models, made, f"{number}.{again + 2}", tried)
+            rewritten = await _rewritten(draft, models, found, tried)
+            found = await _judged(draft, models, rewritten, f"{number}.{again + 2}", tried)
         # What gave the last one away is what the next try learns from.
         if not found["qualified"] and settings["feedback"] and number < settings["tries"]:
             await _criticised(draft, models, found, candidates.result_of(found), tried)

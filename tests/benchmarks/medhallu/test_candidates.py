@@ -106,7 +106,7 @@ def test_ten_per_cent_are_rounded_outward(words, low, high):
 
 
 def test_words_are_counted_by_white_space_and_chinese_by_character():
-    assert count_words("A 4.5 % rise – in IL-6, p < 0.05.") == 6
+    assert count_words("A 4.5 % rise – in IL-6, p < 0.05.") == 7
     assert count_words("餐后步行降低血糖") == 8
     assert count_words("步行 lowers 血糖。") == 5
 
@@ -115,23 +115,23 @@ def generated(models, **changes):
     return asyncio.run(candidates.generate(qa_draft(**changes), models, 1))
 
 
-@pytest.mark.parametrize("words", [25, 31])
+@pytest.mark.parametrize("words", [26, 32])
 def test_the_limits_themselves_are_allowed(words):
-    assert bounds(TRUTH, 0.1) == (25, 31)
+    assert bounds(TRUTH, 0.1) == (26, 32)
     models = Fake(new=[candidate(worded(1, words))])
     found = generated(models)
     assert (found["words"], found["flags"], found["replaced"]) == (words, [], [])
     assert len(models.requests) == 1
 
 
-@pytest.mark.parametrize("words", [24, 32])
+@pytest.mark.parametrize("words", [25, 33])
 def test_a_wrong_length_is_asked_for_again_with_its_reason(words):
     models = Fake(new=[candidate(worded(1, words)), candidate(worded(2))])
     found = generated(models)
     assert (found["answer"], found["flags"], found["replaced"]) == (worded(2), [], [worded(1, words)])
     said = models.requests[1][1].messages
     assert json.loads(said[-2].text)["answer"] == worded(1, words)
-    assert f"The answer has {words} words; it has to have between 25 and 31" in said[-1].text
+    assert f"The answer has {words} words; it has to have between 26 and 32" in said[-1].text
 
 
 def test_a_length_that_stays_wrong_is_kept_and_flagged():
@@ -162,6 +162,7 @@ def test_sampling_is_the_papers():
     ((role, request),) = models.requests
     assert role == "generator"
     assert (request.top_p, request.max_tokens, request.prompt) == (0.95, 512, "medhallu/generate@1")
+    assert request.temperature is not None
     assert 0.3 <= request.temperature < 0.7
 
 
@@ -186,7 +187,7 @@ def test_the_generator_gets_question_knowledge_truth_definitions_and_limits():
     assert blocks["KNOWLEDGE"] == qa_draft().record.content["contexts"]
     assert blocks["TRUTH"] == TRUTH
     assert blocks["REJECTED"] is None
-    assert "between 25 and 31 words" in system.text
+    assert "between 26 and 32 words" in system.text
     assert all(f"- {term.code} {term.label}: {term.definition}" in system.text for term in taxonomy.TERMS)
 
 

@@ -73,8 +73,9 @@ def test_a_draft_that_has_only_begun_shows_what_there_is():
 
 
 def test_a_published_pair_says_where_it_is_from():
-    (table,) = lineage(run(pair_draft(), Fake()).data)
-    assert ("Origin", "Published; taken over as it is") in table.rows
+    found = tables(lineage(run(pair_draft(), Fake()).data))
+    assert list(found) == ["The sample"]
+    assert ("Origin", "Published; taken over as it is") in found["The sample"].rows
 
 
 def test_what_models_wrote_is_text_on_the_page():
