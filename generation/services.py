@@ -563,14 +563,11 @@ def _handle(version: SampleVersion) -> None:
 def _settle_rubrics(version: SampleVersion, settled: Sequence[SettledRubric]) -> None:
     known = {rubric.key: rubric for rubric in version.rubrics.all()}
     for each in settled:
-        rubric = known.pop(each.key, None) or Rubric(
+        rubric = known.get(each.key) or Rubric(
             version=version, key=each.key, criterion=each.criterion, traps=list(each.tags), added=True
         )
         rubric.approved, rubric.severity, rubric.removed = each.criterion, each.severity, each.removed
         rubric.save()
-    for rubric in known.values():  # what the benchmark's form did not ask about stands as it is
-        rubric.approved = rubric.criterion
-        rubric.save(update_fields=["approved"])
 
 
 def _queue_next(version: SampleVersion) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from generation.llm.errors import LLMError
 from generation.llm.fencing import as_data
 from generation.llm.types import Request
 from generation.recipe import Draft, Models
@@ -34,8 +35,10 @@ class Entailed(BaseModel):
     score: float = Field(ge=0, le=1)
 
 
-class NliMistake(ValueError):
+class NliMistake(LLMError):
     """The folder in MHB_NLI_MODEL holds no model of natural language inference."""
+
+    permanent = True
 
 
 class Nli(Protocol):
@@ -93,7 +96,7 @@ class _Asked:
 def local(folder: str) -> "Nli":
     """The model in a folder, loaded when it is first asked. Raises NliMistake where there is no such folder."""
     if not Path(folder).is_dir():
-        raise NliMistake(f"{(NliMistake.__doc__ or '').strip()} There is no such folder.")
+        raise NliMistake("There is no such folder.")
     return _Local(folder)
 
 
@@ -125,8 +128,11 @@ class _Local:
     def _load(self) -> tuple[Any, Any, int]:
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-        model = AutoModelForSequenceClassification.from_pretrained(self._folder, local_files_only=True)
-        tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
+        try:
+            model = AutoModelForSequenceClassification.from_pretrained(self._folder, local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
+        except (OSError, ValueError, ImportError) as error:  # its message names paths of this machine: not for pages
+            raise NliMistake(f"It could not be loaded ({type(error).__name__}).") from error
         entails = label_of_entailment(model.config.id2label)
         model.eval()
         return tokenizer, model, entails
@@ -137,4 +143,4 @@ def label_of_entailment(labels: Mapping[int | str, str]) -> int:
     for index, label in labels.items():
         if label.casefold() in ("entailment", "entails"):
             return int(index)
-    raise NliMistake(f"{(NliMistake.__doc__ or '').strip()} Its labels: {', '.join(map(str, labels.values()))}.")
+    raise NliMistake(f"Its labels: {', '.join(map(str, labels.values()))}.")

@@ -109,6 +109,12 @@ PRESETS: tuple[Preset, ...] = (
         ),
         {**_OURS, "candidates": 50},
     ),
+    Preset(
+        "clusters-12",
+        _("Clusters of a dozen candidates"),
+        _("As 'clusters' with 12 answers a question, for what 50 would cost too much."),
+        {**_OURS, "candidates": 12},
+    ),
 )
 
 

@@ -121,6 +121,18 @@ def test_a_folder_that_is_not_there_is_an_error_and_not_silently_replaced(librar
         entailer(qa_draft(), Fake())
 
 
+def test_a_folder_without_a_model_is_an_error_that_names_no_path(libraries, monkeypatch, tmp_path):
+    def fails(folder, **options):
+        raise OSError(f"nothing in {folder}")
+
+    monkeypatch.setattr(sys.modules["transformers"].AutoTokenizer, "from_pretrained", fails)
+    monkeypatch.setenv(entailment.FOLDER, str(tmp_path))
+    with pytest.raises(NliMistake) as caught:
+        asyncio.run(entailer(qa_draft(), Fake()).score("a", "b"))
+    assert "could not be loaded (OSError)" in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+
+
 def test_without_the_library_the_language_model_is_asked(monkeypatch, tmp_path):
     monkeypatch.setenv(entailment.FOLDER, str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -207,7 +207,7 @@ def test_where_all_say_the_same_there_is_no_sample():
 
 
 def test_ours_is_the_usual_one_and_all_have_the_same_settings():
-    assert [preset.name for preset in presets.PRESETS] == ["ours", "paper", "released", "clusters"]
+    assert [preset.name for preset in presets.PRESETS] == ["ours", "paper", "released", "clusters", "clusters-12"]
     assert all(set(preset.values) == set(presets.PRESETS[0].values) for preset in presets.PRESETS)
     documented = {line.split("|")[1].strip() for line in (presets.__doc__ or "").splitlines() if line.startswith("|")}
     assert set(", ".join(documented).split(", ")) - {"setting", "---"} == set(presets.PRESETS[0].values)
