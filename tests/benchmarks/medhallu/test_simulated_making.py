@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from generation.llm.types import Message
-from mhb_site.benchmarks.medhallu import simulate_making
+from mhb_site.benchmarks.medhallu import simulate_detection, simulate_making
 from mhb_site.benchmarks.medhallu.presets import PRESETS
 from mhb_site.benchmarks.medhallu.simulate_making import (
     CLAIMS,
@@ -119,10 +119,13 @@ def test_what_is_planted_carries_the_words_of_its_level():
                 assert PLANTED[level] in each["answer"]
 
 
-def test_the_detectors_know_the_words_too():
-    from mhb_site.benchmarks.medhallu import simulate_detection
-
-    assert dict(simulate_detection.PLANTED) == dict(PLANTED)
+def test_the_detectors_know_what_was_planted_and_take_the_truth_for_true():
+    for draft in drafts()[:50]:
+        assert simulate_detection.kind_of(draft.record.content["answer"]) == simulate_detection.TRUE
+        for each in all_candidates(draft):
+            if each["justification"].startswith("It claims") and not any(vote["broken"] for vote in each["votes"]):
+                level = {3: "hard", 2: "medium"}.get(each["fooled"], "easy")
+                assert simulate_detection.kind_of(each["answer"]) == level
 
 
 def test_the_released_preset_runs_with_the_same_models():
@@ -190,3 +193,10 @@ def test_all_real_questions_become_samples():
         sample = made(replace(draft, record=replace(draft.record, external_id=pmid, content=content)), Simulated())
         assert sample.content["hallucinated"] != row["LONG_ANSWER"]
         assert sample.content["pmid"] == pmid
+
+
+def test_the_readme_states_the_published_shares():
+    readme = (Path(simulate_making.__file__).parent / "README.md").read_text(encoding="utf-8")
+    true = expected()
+    shares = [true.difficulty[level] for level in ("easy", "medium", "hard")] + [true.fallback, true.tries[1]]
+    assert f"| share of samples | {' | '.join(f'{100 * share:.1f} %' for share in shares)} |" in readme
