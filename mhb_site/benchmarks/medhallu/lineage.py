@@ -25,7 +25,7 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     if "final" in data:
         blocks.append(_chosen(data["final"]))
     if made:
-        blocks += [_candidates(made), _votes(made)]
+        blocks += [_candidates(made), _answers(made), _votes(made)]
     if any(each.get("entailment") for each in made):
         blocks.append(_entailment(made))
     feedback = [each for tried in data.get("tries", ()) for each in tried["feedback"]]
@@ -85,23 +85,22 @@ def _candidates(made: Sequence[Mapping[str, Any]]) -> Table:
             "" if each["temperature"] is None else f"{each['temperature']:.2f}",
             each["category"],
             f"{each['words']}{_(' (outside the limits)') if 'length' in each['flags'] else ''}",
-            each["answer"],
-            each["justification"],
+            f"{each['fooled']} / {len(each['votes'])}" if "fooled" in each else "",
             _verdict(each),
         )
         for each in made
     )
-    columns = (
-        _("Candidate"),
-        _("How"),
-        _("Temperature"),
-        _("Category"),
-        _("Words"),
-        _("Answer"),
-        _("Justification"),
-        _("Result"),
-    )
-    return Table(_("Candidates"), columns, rows, tone="trap")
+    columns = (_("Candidate"), _("How"), _("Temperature"), _("Category"), _("Words"), _("Fooled"), _("Result"))
+    return Table(_("Candidates"), columns, rows)
+
+
+def _answers(made: Sequence[Mapping[str, Any]]) -> Table:
+    """What was written, each candidate's words replaced for their length among it."""
+    rows: list[tuple[str, str, str]] = []
+    for each in made:
+        rows += [(each["number"], text, _("replaced: its length was wrong")) for text in each["replaced"]]
+        rows.append((each["number"], each["answer"], each["justification"]))
+    return Table(_("Their answers"), (_("Candidate"), _("Answer"), _("Justification")), tuple(rows), tone="trap")
 
 
 def _verdict(candidate: Mapping[str, Any]) -> str:

@@ -95,8 +95,9 @@ def _blocks(content: Any) -> Sequence[Block]:
     return (
         Text(_("Question"), content["question"], tone="question"),
         *(Text(_("Passage of the article"), passage) for passage in content["knowledge"]),
+        Text(_("The true answer"), content["truth"]),
         Diff(
-            _("The true answer and the hallucinated one"),
+            _("The hallucinated answer, and how it differs from the true one"),
             (Turn(_("Answer"), content["truth"]),),
             (Turn(_("Answer"), content["hallucinated"]),),
         ),

@@ -20,7 +20,7 @@ from generation.llm.fencing import read_data
 from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhallu.candidates import SETS, count_words
-from mhb_site.benchmarks.medhallu.presets import PRESETS
+from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS
 from mhb_site.benchmarks.medhallu.votes import difficulty as difficulty_of
 
 GENERATOR = "sim-generator"
@@ -179,7 +179,11 @@ def _json(value: object) -> str:
 def _generated(messages: Sequence[Message], blocks: Mapping[str, Any], seed: int) -> dict[str, str]:
     question, truth, attempt = blocks["QUESTION"], blocks["TRUTH"], blocks["ATTEMPT"]
     # Tries take every second place, the rewrites between them the others.
-    place = _free(2 * (attempt - 1) + (attempt - 1) // (len(CLAIMS) // 2), blocks, seed)
+    place = 2 * (attempt - 1)
+    if attempt > MAX_TRIES:  # many candidates: they come back to the same claims, in other words
+        again = int(chance(seed, "again", question, str(attempt)) * (len(CLAIMS) // 2))
+        place = 2 * again + len(CLAIMS) * (1 + attempt % 6)
+    place = _free(place, blocks, seed)
     if any(_FROM_IMPROVED in message.text for message in messages):
         place = _place(blocks["LAST"]["answer"], question, seed)  # the critic's improved attempt, as it is
     told = any("Your last reply cannot be used" in message.text for message in messages)

@@ -38,7 +38,10 @@ def test_every_candidate_vote_score_and_feedback_is_shown():
     assert [row[1] for row in candidates] == ["generated", "rewritten by the critic"]
     assert [row[-1] for row in candidates] == ["fooled too few", "qualified"]
     assert candidates[0][4] == "12 (outside the limits)"
-    assert [row[5] for row in candidates] == [worded(1, 12), worded(2)]
+    assert [row[5] for row in candidates] == ["0 / 3", "2 / 3"]
+    answers = found["Their answers"].rows
+    assert [row[:2] for row in answers] == [("1.1", worded(1, 12)), ("1.1", worded(1, 12)), ("1.2", worded(2))]
+    assert answers[0][2] == "replaced: its length was wrong"
     votes = found["Votes"].rows
     assert len(votes) == 6
     assert [row[4] for row in votes] == ["not fooled"] * 3 + ["fooled", "fooled", "not fooled"]

@@ -42,10 +42,12 @@ def answers(**changes):
 
 
 def test_question_passages_both_answers_and_what_is_wrong_are_shown():
-    question, *passages, diff, wrong = case().blocks
+    question, *passages, truth, diff, wrong = case().blocks
     assert isinstance(question, Text)
     assert (question.text, question.tone) == (QUESTION, "question")
     assert [passage.text for passage in passages] == CONTEXTS
+    assert isinstance(truth, Text)
+    assert truth.text == TRUTH
     assert isinstance(diff, Diff)
     assert [turn.text for turn in (*diff.before, *diff.after)] == [TRUTH, WRONG]
     assert isinstance(wrong, Table)

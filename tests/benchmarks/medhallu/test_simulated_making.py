@@ -146,7 +146,8 @@ def test_clusters_are_uniform_and_the_truth_stands_with_its_paraphrases_only():
         if not group["truth"]
     ]
     assert sum(len(some) == 1 for some in claims) >= len(claims) - 2  # the judge errs
-    assert len(groups) >= len(CLAIMS) - 2
+    assert len(groups) < len(CLAIMS)
+    assert max(len(group["members"]) for group in groups) > 3
 
 
 def test_a_sample_that_physicians_sent_back_is_made_of_another_claim():
