@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from django.db.models import Count, QuerySet
 
-from evaluation import queries
+from evaluation import errors, queries
 from evaluation.models import Run
 from evaluation.protocol import Protocol, Rubric
 from generation.estimates import LOOKED_UP, Estimate, line

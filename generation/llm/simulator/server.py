@@ -25,6 +25,11 @@ from generation.llm.types import SIMULATOR_FINGERPRINT, Message, image_of
 
 MODELS = (
     "sim-generator",
+    "sim-critic",
+    "sim-nli",
+    "sim-voter-a",
+    "sim-voter-b",
+    "sim-voter-c",
     "sim-careful",
     "sim-average",
     "sim-reckless",

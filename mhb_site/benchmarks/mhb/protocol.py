@@ -6,9 +6,9 @@ from django.utils.translation import gettext_noop as _
 from pydantic import BaseModel, ConfigDict
 
 from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample, Whole
+from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
 from generation.recipe import read_prompt
-from mhb_site.benchmarks.mhb.fencing import as_data
 from mhb_site.benchmarks.mhb.recipe import PROMPTS
 from mhb_site.benchmarks.mhb.review import SEVERITIES
 

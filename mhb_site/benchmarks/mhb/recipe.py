@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from generation.checks import leak
 from generation.llm.errors import BrokenReply
+from generation.llm.fencing import as_data
 from generation.llm.types import Request
 from generation.recipe import (
     Check,
@@ -32,7 +33,6 @@ from generation.recipe import (
     each,
     read_prompts,
 )
-from mhb_site.benchmarks.mhb.fencing import as_data
 from mhb_site.benchmarks.mhb.plan import PAPER
 from mhb_site.benchmarks.mhb.taxonomy import subtypes
 

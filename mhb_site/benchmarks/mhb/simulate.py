@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter
 
 from generation.importers.base import language_of
+from generation.llm.fencing import read_data
 from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.mhb import protocol, recipe
@@ -148,12 +149,11 @@ _TASKS = {
     _heading(recipe.INJECT_DIALOGUE.turns[0][1]): "dialogue",
     _heading(recipe.QUESTION_REPORT.turns[0][1]): "report",
 }
-_BLOCK = re.compile(r"^<<<([A-Z]+)\n(.*)\n\1>>>$", re.MULTILINE)
 
 
 def _blocks(messages: Sequence[Message]) -> dict[str, Any]:
     """The data of a prompt, by block. What the gateway adds after a refused reply stands further down and is not read."""
-    return {name: json.loads(line) for name, line in _BLOCK.findall(messages[1].text)}
+    return read_data(messages[1].text)
 
 
 def _digest(*parts: str) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from evaluation.protocol import Rubric
+from generation.llm import fencing
 from generation.llm.types import Message
 from generation.recipe import Draft
-from mhb_site.benchmarks.mhb import fencing, protocol, recipe, simulate
+from mhb_site.benchmarks.mhb import protocol, recipe, simulate
 from tests.benchmarks.mhb.helpers import (
     REPORT,
     TURNS,

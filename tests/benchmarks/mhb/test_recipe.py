@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from generation import benchmarks
 from generation.llm.errors import BrokenReply
+from generation.llm.fencing import as_data
 from generation.recipe import Draft, Record, Term
 from mhb_site.benchmarks.mhb import recipe, taxonomy
-from mhb_site.benchmarks.mhb.fencing import as_data
 from tests.benchmarks.mhb.helpers import (
     ALTERED,
     QUESTION,

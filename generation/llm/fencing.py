@@ -1,7 +1,10 @@
 """How untrusted text goes into a prompt: as one line of JSON between ``<<<NAME`` and ``NAME>>>``."""
 
 import json
+import re
 from typing import Any
+
+_BLOCK = re.compile(r"^<<<([A-Z]+)\n(.*)\n\1>>>$", re.MULTILINE)
 
 
 def as_data(value: Any) -> str:
@@ -12,3 +15,8 @@ def as_data(value: Any) -> str:
         line = line.replace(mark, f"\\u{ord(mark):04x}")
     # Angle brackets occur inside JSON strings only, where the escape means the same character.
     return line.replace("<<<", "<\\u003c<").replace(">>>", ">\\u003e>")
+
+
+def read_data(text: str) -> dict[str, Any]:
+    """The data of a prompt's text, by the name of its block: what simulated models read. Raises ValueError (no JSON)."""
+    return {name: json.loads(line) for name, line in _BLOCK.findall(text)}

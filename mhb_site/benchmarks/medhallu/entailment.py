@@ -1,0 +1,146 @@
+"""Does one answer follow from the other? By a model of natural language inference on this machine, else by a language model.
+
+The local one is used where `transformers` can be imported (the optional extra `nli`) and MHB_NLI_MODEL names a folder with such
+a model (``microsoft/deberta-large-mnli`` as in the paper, say). Nothing is ever downloaded.
+"""
+
+import asyncio
+import importlib.util
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from generation.llm.errors import LLMError
+from generation.llm.fencing import as_data
+from generation.llm.types import Request
+from generation.recipe import Draft, Models
+from mhb_site.benchmarks.medhallu.candidates import prompt_of
+from mhb_site.benchmarks.medhallu.together import together
+
+FOLDER = "MHB_NLI_MODEL"
+MAX_TOKENS = 512  # of premise and hypothesis together: what models of the BERT family take
+
+
+class Entailed(BaseModel):
+    """How likely it is that the hypothesis is true if the premise is, from 0 to 1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    score: float = Field(ge=0, le=1)
+
+
+class NliMistake(LLMError):
+    """The folder in MHB_NLI_MODEL holds no model of natural language inference."""
+
+    permanent = True
+
+
+class Nli(Protocol):
+    """`name` says in the data card which it was; `score` is the probability, 0 to 1, that the hypothesis follows."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def score(self, premise: str, hypothesis: str) -> float: ...
+
+
+def entailer(draft: Draft, models: Models) -> Nli:
+    """The local model where there is one, else the role that plays it. Raises NliMistake."""
+    folder = os.environ.get(FOLDER, "")
+    if folder and importlib.util.find_spec("transformers"):
+        return local(folder)
+    role = next((role for role in ("entailment", "critic") if models.has(role)), "generator")
+    return _Asked(draft, models, role)
+
+
+async def both_ways(nli: Nli, hallucinated: str, truth: str) -> dict[str, float]:
+    """{forward: the truth follows from the answer, backward: the answer from the truth, least: the smaller of the two}."""
+    forward, backward = await together(nli.score(hallucinated, truth), nli.score(truth, hallucinated))
+    return {"forward": forward, "backward": backward, "least": min(forward, backward)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A language model, asked for a score."""
+
+    draft: Draft
+    models: Models
+    role: str
+
+    @property
+    def name(self) -> str:
+        return f"llm: {self.role}"
+
+    async def score(self, premise: str, hypothesis: str) -> float:
+        prompt = prompt_of(self.draft, "entail")
+        messages = prompt.messages(
+            question=as_data(self.draft.record.content["question"]),
+            premise=as_data(premise),
+            hypothesis=as_data(hypothesis),
+        )
+        request = Request(messages, prompt=prompt.label, temperature=0.0)
+        found = await self.models.ask_structured(self.role, request, Entailed)
+        return round(found.score, 4)
+
+
+# --------------------------------------------------------------------------------------------------------------- locally
+
+
+@cache
+def local(folder: str) -> "Nli":
+    """The model in a folder, loaded when it is first asked. Raises NliMistake where there is no such folder."""
+    if not Path(folder).is_dir():
+        raise NliMistake("There is no such folder.")
+    return _Local(folder)
+
+
+class _Local:
+    """A sequence classifier trained on NLI. It runs in a thread, one pair at a time: it takes the whole processor anyway."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._loaded: tuple[Any, Any, int] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"nli: {Path(self._folder).name}"
+
+    async def score(self, premise: str, hypothesis: str) -> float:
+        return await asyncio.to_thread(self._score, premise, hypothesis)
+
+    def _score(self, premise: str, hypothesis: str) -> float:
+        import torch
+
+        with self._lock:
+            tokenizer, model, entails = self._loaded = self._loaded or self._load()
+            pair = tokenizer(premise, hypothesis, return_tensors="pt", truncation=True, max_length=MAX_TOKENS)
+            with torch.inference_mode():
+                logits = model(**pair).logits[0]
+            return round(float(torch.softmax(logits, dim=-1)[entails]), 4)
+
+    def _load(self) -> tuple[Any, Any, int]:
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        try:
+            model = AutoModelForSequenceClassification.from_pretrained(self._folder, local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
+        except (OSError, ValueError, ImportError) as error:  # its message names paths of this machine: not for pages
+            raise NliMistake(f"It could not be loaded ({type(error).__name__}).") from error
+        entails = label_of_entailment(model.config.id2label)
+        model.eval()
+        return tokenizer, model, entails
+
+
+def label_of_entailment(labels: Mapping[int | str, str]) -> int:
+    """The index of the label 'entailment', whose place differs between models. Raises NliMistake where there is none."""
+    for index, label in labels.items():
+        if label.casefold() in ("entailment", "entails"):
+            return int(index)
+    raise NliMistake(f"Its labels: {', '.join(map(str, labels.values()))}.")

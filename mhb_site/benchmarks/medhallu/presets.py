@@ -1,0 +1,129 @@
+"""The settings by which MedHallu makes samples, in named sets: ours, the paper's, the released code's, and for clusters.
+
+| setting | is |
+|---|---|
+| tries | how often a new answer is asked for before the fallback (1 to 5) |
+| candidates | above 0: no tries; so many answers are kept, put to the vote and clustered (MHU-8) |
+| temperature, top_p, max_tokens | of the generator; the temperature is drawn evenly between its two ends, for each answer |
+| length | the share by which an answer may be longer or shorter than the true one, in words; null: any length |
+| order | which answer voters see first: `random` for each vote, or `truth-first` |
+| reading | what counts as a vote for the second answer: `strict`, the number alone; `contains-2`, a 2 anywhere |
+| vote_justification | the hallucinated answer is shown with its justification |
+| vote_temperature, vote_max_tokens | of the voters; null: the endpoint's own |
+| fooled | how many voters a candidate has to fool |
+| entailment | whether a candidate that says the same as the true answer is refused |
+| tau | from here on two texts entail one another |
+| rewrites | how often a failed candidate of a try is rewritten and put to the vote again |
+| steps | critique and revision so often before a rewrite is put to the vote |
+| regenerate | the generator has the last word of a rewrite: it writes anew from the critic's revision |
+| feedback | the next try is shown the last candidate and what gave it away |
+| fallback_entailed | a candidate that says the same as the true answer may become the fallback |
+| prompts | the set of prompt files, where the launch names none |
+| review_share | the share of samples that physicians review; the others are approved as unreviewed |
+| reviewers | `one` physician a sample, or `two` as in MHB |
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext_noop as _
+
+from generation.recipe import Draft, Preset
+
+MAX_TRIES = 5
+
+_PAPER: Mapping[str, Any] = {
+    "tries": MAX_TRIES,
+    "candidates": 0,
+    "temperature": [0.3, 0.7],
+    "top_p": 0.95,
+    "max_tokens": 512,
+    "length": 0.1,
+    "order": "random",
+    "reading": "strict",
+    "vote_justification": False,
+    "vote_temperature": 0.3,
+    "vote_max_tokens": None,
+    "fooled": 1,
+    "entailment": True,
+    "tau": 0.75,
+    "rewrites": 1,
+    "steps": 1,
+    "regenerate": False,
+    "feedback": True,
+    "fallback_entailed": True,
+    "prompts": "",
+    "review_share": 0.0,
+    "reviewers": "one",
+}
+_OURS: Mapping[str, Any] = {**_PAPER, "fallback_entailed": False, "review_share": 0.2}
+_RELEASED: Mapping[str, Any] = {
+    **_PAPER,
+    "temperature": [0.8, 0.8],
+    "length": None,
+    "order": "truth-first",
+    "reading": "contains-2",
+    "vote_justification": True,
+    "vote_max_tokens": 4,
+    "entailment": False,
+    "steps": 3,
+    "regenerate": True,
+    "feedback": False,
+    "prompts": "released",
+}
+
+PRESETS: tuple[Preset, ...] = (
+    Preset(
+        "ours",
+        _("Ours"),
+        _(
+            "The paper's method; an answer that says the same as the true one is never the fallback, and one physician"
+            " reviews a fifth of the samples."
+        ),
+        _OURS,
+    ),
+    Preset(
+        "paper",
+        _("As in the paper"),
+        _(
+            "Temperature 0.3 to 0.7, three voters, entailment below 0.75 in both directions taken together, five tries, the"
+            " most similar answer as the fallback, no review."
+        ),
+        _PAPER,
+    ),
+    Preset(
+        "released",
+        _("As in the released code"),
+        _(
+            "Temperature 0.8, the true answer always first, a vote counted wherever a 2 occurs in it, no entailment, any"
+            " length, three steps of revision, no review."
+        ),
+        _RELEASED,
+    ),
+    Preset(
+        "clusters",
+        _("Clusters of candidates"),
+        _(
+            "50 answers a question, all kept, put to the vote and clustered with the true one by entailment in both"
+            " directions at 0.75; the best becomes the sample."
+        ),
+        {**_OURS, "candidates": 50},
+    ),
+    Preset(
+        "clusters-12",
+        _("Clusters of a dozen candidates"),
+        _("As 'clusters' with 12 answers a question, for what 50 would cost too much."),
+        {**_OURS, "candidates": 12},
+    ),
+)
+
+
+def settings(draft: Draft) -> Mapping[str, Any]:
+    """The values that a draft was launched with; ours where it has none."""
+    return {**PRESETS[0].values, **draft.settings}
+
+
+def name_of(draft: Draft) -> str:
+    """The preset whose values these are; 'own' where a launch changed some."""
+    values = settings(draft)
+    return next((preset.name for preset in PRESETS if preset.values == values), "own")

@@ -1,0 +1,110 @@
+"""What a physician sees and is asked about one MedHallu sample. Ours: the paper has no review by physicians."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.utils.translation import gettext_noop as _
+
+from generation.recipe import NewSample
+from mhb_site.benchmarks.medhallu.taxonomy import TERMS
+from review.blocks import Block, Diff, Table, Text, Turn
+from review.machine import Policy
+from review.questions import Choice, Form, Question, Reason
+from review.spec import CaseSpec
+
+QUESTIONS = (
+    Question(
+        "wrong",
+        _("Is the hallucinated answer wrong?"),
+        _(
+            "Is it definitely and verifiably wrong as an answer to this question? The true answer and the passages are"
+            " a source; cite what shows it, with the passage that says so. Not if it is true in other words, if it follows from"
+            " the true answer, or if experts differ."
+        ),
+        (Choice("yes", _("Yes, wrong"), evidence=True), Choice("no", _("No, or not surely"), blocks=True)),
+    ),
+    Question(
+        "plausible",
+        _("Is it plausible?"),
+        _(
+            "Read without the true answer beside it. 1: nonsense, or it gives itself away. 2: a careful reader may doubt it."
+            " 3: a colleague reading quickly would take it for the answer."
+        ),
+        (
+            Choice("1", _("1, obvious"), blocks=True),
+            Choice("2", _("2, acceptable")),
+            Choice("3", _("3, plausible")),
+        ),
+    ),
+    Question(
+        "category",
+        _("Does its category fit?"),
+        _("Is it wrong in the way that its category says? Where several fit, the one given has to be among them."),
+        (Choice("fits", _("Fits")), Choice("does-not-fit", _("Does not fit"), blocks=True)),
+    ),
+)
+
+# Why a sample is rejected. What was published cannot be written again: a rejection for whatever reason discards it.
+_REASONS = (
+    ("not-wrong", _("The answer is not wrong"), True),
+    ("implausible", _("The answer is not plausible"), True),
+    ("category", _("The category does not fit"), True),
+    ("wording", _("Wording or length gives the answer away"), True),
+    ("disagreement", _("Medical experts truly disagree"), False),
+    ("source", _("The question or its true answer is unsuitable"), False),
+)
+DISSENTS = (
+    Reason("misread", _("The first reviewer misread the answer or the passages"), reducible=True),
+    Reason("evidence", _("The evidence supports the sample"), reducible=True),
+    Reason("disagreement", _("Medical experts truly disagree"), reducible=False),
+)
+
+
+def policy(sample: NewSample) -> Policy:
+    """By the settings that the sample was made with: a sampled one is put before one physician, or two; others before none."""
+    if sample.made.get("review") == "not sampled":
+        return Policy(primary=False, secondary=False)
+    return Policy(secondary=sample.made.get("reviewers") == "two")
+
+
+def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
+    """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
+    published = sample.made.get("origin") == "published"
+    return CaseSpec(
+        benchmark="medhallu",
+        lineage=lineage,
+        version=version,
+        title=sample.title,
+        task=sample.task,
+        blocks=tuple(_blocks(sample.content)),
+        form=Form(
+            QUESTIONS,
+            # Not its one rubric, which is the same for all samples: it stands as it is.
+            reasons=tuple(Reason(code, label, again and not published) for code, label, again in _REASONS),
+            dissents=DISSENTS,
+        ),
+        policy=policy(sample),
+        language=sample.language,
+        specialty=sample.specialty,
+    )
+
+
+def _blocks(content: Any) -> Sequence[Block]:
+    labels = {term.code: term.label for term in TERMS}
+    category = content["category"]
+    return (
+        Text(_("Question"), content["question"], tone="question"),
+        *(Text(_("Passage of the article"), passage) for passage in content["knowledge"]),
+        Text(_("The true answer"), content["truth"]),
+        Diff(
+            _("The hallucinated answer, and how it differs from the true one"),
+            (Turn(_("Answer"), content["truth"]),),
+            (Turn(_("Answer"), content["hallucinated"]),),
+        ),
+        Table(
+            _("What is wrong in it"),
+            (_("Category"), _("Justification")),
+            ((f"{category} {labels.get(category, '')}".strip(), content["justification"]),),
+            tone="trap",
+        ),
+    )

@@ -1,0 +1,68 @@
+"""MedHallu's four categories of hallucination (the paper's Table 2), in our own words, and by what a sample is counted."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.utils.translation import gettext_noop as _
+
+from generation.recipe import Term
+
+TERMS: tuple[Term, ...] = (
+    Term(
+        "MQ",
+        _("Misinterpretation of the question"),
+        definition=_(
+            "Another question is answered than the one asked: another group of people, outcome, comparison or point in time,"
+            " or the opposite of what was found, stated as if it were the answer."
+        ),
+    ),
+    Term(
+        "II",
+        _("Incomplete information"),
+        definition=_(
+            "Something decisive is left out, a condition, an exception or half of the finding, so that what remains misleads."
+        ),
+    ),
+    Term(
+        "MP",
+        _("Mechanism and pathway misattribution"),
+        definition=_(
+            "A wrong cause is named for what is observed: a mechanism, pathway, pathogen or drug action that does not bring it"
+            " about."
+        ),
+    ),
+    Term(
+        "MF",
+        _("Methodological and evidence fabrication"),
+        definition=_("A study, method, figure or source is made up, or credited with a result that it does not have."),
+    ),
+)
+DIFFICULTIES = ("easy", "medium", "hard")
+
+
+class UnknownCategory(LookupError):
+    """This category is not in the taxonomy."""
+
+    permanent = True
+
+    def __init__(self, code: str, known: Iterable[str]) -> None:
+        super().__init__(f"{(self.__doc__ or '').strip()} {code!r}; known: {', '.join(known)}.")
+
+
+def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
+    """Under which difficulty, category and MeSH branches a sample is counted. `content` is as `recipe.sample` documents it.
+
+    A sample whose headings are not known has no branch; one whose headings lie evenly in several is counted under each.
+
+    Raises:
+        UnknownCategory: a code that is none of `terms`.
+    """
+    known = {term.code: term for term in terms}
+    for code in traps:
+        if code not in known:
+            raise UnknownCategory(code, known)
+    return {
+        "difficulty": [level for level in DIFFICULTIES if level == content.get("difficulty")],
+        "category": [code for code in known if code in traps],
+        "branch": list(content.get("branches", ())),
+    }

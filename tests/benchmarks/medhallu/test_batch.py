@@ -1,0 +1,153 @@
+"""MedHallu's recipe run by the engine: presets, the ledger, what is reviewed, and the pages that show how samples were made."""
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from generation import queries, releases, services
+from generation.llm.simulator.server import make_app, running
+from generation.models import Batch, Call, Draft, Sample, SampleVersion, Source, SourceRecord
+from mhb_site.benchmarks.medhallu import recipe, simulate
+from review import services as review
+from review.models import Case, User
+from tests.benchmarks.medhallu.making import MODEL_OF, pair_draft, qa_draft
+from tests.engine import endpoint
+from tests.review.approve import approve_everything, rejection
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with running(make_app([simulate.SCRIPT], seed=3)) as address:
+        yield address
+
+
+def words(number: int, count: int) -> str:
+    """So many words that no two records are taken for one another."""
+    dice = Random(number)
+    return " ".join(
+        f"{dice.choice(('glucose', 'insulin', 'weight', 'pulse'))}{dice.randrange(10**5)}" for _ in range(count)
+    )
+
+
+def source_of(count: int, kind: str = "qa") -> Source:
+    content = (qa_draft() if kind == "qa" else pair_draft()).record.content
+    source = Source.objects.create(name="own", format="own", label="Own", licence="MIT", created_at=timezone.now())
+    SourceRecord.objects.bulk_create(
+        SourceRecord(
+            source=source,
+            external_id=f"r{number}",
+            title=f"Question {number}",
+            language="en",
+            content={
+                **content,
+                "question": f"Does {words(number, 8)} differ?",
+                "answer": f"It was found that {words(-number, 30)} did differ.",
+                **({"hallucinated": f"It was found that {words(7 * number, 30)} did."} if kind == "qa-pair" else {}),
+            },
+        )
+        for number in range(1, count + 1)
+    )
+    return source
+
+
+def worked(source: Source, url: str, preset: str = "", **roles: str) -> Batch:
+    bound = {role: endpoint(url, model) for role, model in {**MODEL_OF, **roles}.items()}
+    batch = services.launch_batch(
+        benchmark="medhallu", source=source, roles=bound, setting=services.Setting(preset=preset)
+    )
+    services.work_on_batch(batch.pk)
+    services.handle_outcomes()
+    batch.refresh_from_db()
+    return batch
+
+
+def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Client) -> None:
+    batch = worked(source_of(30), url)
+    drafts = Draft.objects.filter(batch=batch)
+    assert Counter(drafts.values_list("status", flat=True)) == {"done": 30}
+    versions = list(SampleVersion.objects.filter(sample__batch=batch))
+    assert len(versions) == 30
+    assert {version.content["difficulty"] for version in versions} == {"easy", "medium", "hard"}
+    reviewed = Counter(version.made["review"] for version in versions)
+    assert 1 <= reviewed["sampled"] <= 14
+    assert Case.objects.filter(state="primary").count() == reviewed["sampled"]
+    assert Sample.objects.filter(batch=batch, status="approved").count() == reviewed["not sampled"]
+
+    asked = Counter(Call.objects.filter(job=f"batch:{batch.pk}", error="").values_list("prompt", flat=True))
+    data = list(drafts.values_list("data", flat=True))
+    candidates = [each for one in data for tried in one["tries"] for each in tried["candidates"]]
+    assert asked["medhallu/vote@1"] == 3 * len(candidates)
+    assert asked["medhallu/entail@1"] == 2 * len(candidates)
+    assert asked["medhallu/critique@1"] == sum(len(tried["feedback"]) for one in data for tried in one["tries"])
+    assert asked["medhallu/rewrite@1"] >= sum(each["by"] == "rewrite" for each in candidates)
+
+    page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
+    assert "Difficulty" in page
+    assert "The try that qualified" in page
+    draft = drafts.order_by("pk").first()
+    assert draft is not None
+    shown = admin_client.get(reverse("generation:draft", args=[draft.pk])).content.decode()
+    assert "Votes" in shown
+    assert "Entailment" in shown
+    assert admin_client.get(reverse("generation:batch", args=[batch.pk])).status_code == 200
+
+    release = releases.freeze_release("own", benchmark="medhallu")
+    assert release.made["preset"] == {"ours": reviewed["not sampled"]}
+    assert release.made["entailment"] == {"llm: entailment": reviewed["not sampled"]}
+    assert release.grounds == {"unreviewed": reviewed["not sampled"]}
+    assert set(release.counts) >= {"difficulty", "category"}
+
+
+def test_published_pairs_need_no_model(url: str) -> None:
+    source = source_of(6, "qa-pair")
+    batch = services.launch_batch(
+        benchmark="medhallu", source=source, roles={}, setting=services.Setting(preset="paper")
+    )
+    services.work_on_batch(batch.pk)
+    services.handle_outcomes()
+    assert Sample.objects.filter(batch=batch, status="approved").count() == 6
+    assert not Call.objects.exists()
+    assert queries.analysis(batch)
+
+
+def test_clusters_are_a_page_with_a_picture(url: str, admin_client: Client) -> None:
+    batch = worked(source_of(2), url, "clusters-12", embedder="sim-embedder")
+    version = SampleVersion.objects.filter(sample__batch=batch).first()
+    assert version is not None
+    assert version.made["similarity"] == "embeddings"
+    assert version.made["preset"] == "clusters-12"
+    page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
+    assert "ROUGE-L" in page
+    assert "<svg" in page
+    sample = admin_client.get(reverse("generation:sample", args=[version.sample_id])).content.decode()
+    assert "Clusters" in sample
+
+
+def test_a_rejected_sample_is_made_anew_and_an_approved_one_keeps_its_rubric(url: str, ana: User) -> None:
+    batch = worked(source_of(14), url)
+    taken = review.claim_next(ana)
+    assert taken is not None
+    assert taken.token is not None
+    review.submit(ana, taken.pk, taken.token, rejection(taken.case.frozen.form, "It follows from the true answer."))
+    services.handle_outcomes()
+    sample = Sample.objects.get(versions__case=taken.case)
+    assert sample.status == "regenerating"
+    services.work_on_batch(batch.pk)
+    first, second = sample.versions.order_by("number")
+    assert first.content["hallucinated"] != second.content["hallucinated"]
+    assert second.case.frozen.policy.primary
+    assert approve_everything([ana]) > 0
+    services.handle_outcomes()
+    sample.refresh_from_db()
+    assert sample.status == "approved"
+    released = releases.freeze_release("own", benchmark="medhallu")
+    rubric = released.samples.get(version=second).rubrics.get()
+    assert (rubric.criterion, rubric.traps) == (recipe.CRITERION, [second.content["category"]])
+    assert set(released.grounds) == {"unreviewed", "primary-alone"}

@@ -1,0 +1,89 @@
+"""The case that physicians see for a MedHallu sample, and by whom it is reviewed."""
+
+from dataclasses import replace
+
+import pytest
+
+from mhb_site.benchmarks.medhallu import review
+from review.blocks import Diff, Table, Text
+from review.machine import Policy
+from review.questions import Answer, Answers, Citation, problems
+from review.spec import spec_from_json, spec_to_json
+from tests.benchmarks.medhallu.making import (
+    CONTEXTS,
+    QUESTION,
+    TRUTH,
+    WRONG,
+    Fake,
+    made,
+    pair_draft,
+    qa_draft,
+    settings,
+)
+
+pytestmark = pytest.mark.plain
+
+
+def sample(draft=None, **changes):
+    return made(draft or qa_draft(settings=settings(review_share=1.0, **changes)), Fake(fooled={WRONG: 2}))
+
+
+def case(**changes):
+    return review.case(sample(**changes), "medhallu-detection-000001", 1)
+
+
+def answers(**changes):
+    values = {"wrong": "yes", "plausible": "3", "category": "fits", **changes}
+    return Answers(
+        questions={key: Answer(value, note="because") for key, value in values.items()},
+        verdict="approve",
+        citations=(Citation("doi", "10.1000/x", "", "Glucose before breakfast did not change.", "2020-01-15"),),
+    )
+
+
+def test_question_passages_both_answers_and_what_is_wrong_are_shown():
+    question, *passages, truth, diff, wrong = case().blocks
+    assert isinstance(question, Text)
+    assert (question.text, question.tone) == (QUESTION, "question")
+    assert [passage.text for passage in passages] == CONTEXTS
+    assert isinstance(truth, Text)
+    assert truth.text == TRUTH
+    assert isinstance(diff, Diff)
+    assert [turn.text for turn in (*diff.before, *diff.after)] == [TRUTH, WRONG]
+    assert isinstance(wrong, Table)
+    assert wrong.rows == (("MQ Misinterpretation of the question", "The findings are swapped."),)
+    assert wrong.tone == "trap"
+
+
+def test_three_things_are_asked_and_that_it_is_wrong_wants_evidence():
+    form = case().form
+    assert [question.key for question in form.questions] == ["wrong", "plausible", "category"]
+    assert problems(form, answers()) == []
+    assert [problem.code for problem in problems(form, replace(answers(), citations=()))] == ["evidence-missing"]
+
+
+@pytest.mark.parametrize("bad", [{"wrong": "no"}, {"plausible": "1"}, {"category": "does-not-fit"}])
+def test_each_of_the_three_keeps_a_sample_from_being_approved(bad):
+    assert "verdict-contradicts" in [problem.code for problem in problems(case().form, answers(**bad))]
+
+
+def test_one_physician_reviews_or_two_or_nobody():
+    assert review.policy(sample()) == Policy(secondary=False)
+    assert review.policy(sample(reviewers="two")) == Policy(secondary=True)
+    unreviewed = review.policy(made(qa_draft("paper"), Fake(fooled={WRONG: 2})))
+    assert (unreviewed.primary, unreviewed.secondary) == (False, False)
+
+
+def test_what_was_made_here_can_be_made_anew_and_what_was_published_cannot():
+    assert {reason.code for reason in case().form.reasons if reason.reducible} == {
+        "not-wrong",
+        "implausible",
+        "category",
+        "wording",
+    }
+    published = review.case(sample(pair_draft()), "medhallu-detection-000001", 1)
+    assert not any(reason.reducible for reason in published.form.reasons)
+
+
+def test_a_case_survives_being_stored():
+    assert spec_from_json(spec_to_json(case())) == case()

@@ -1,0 +1,130 @@
+"""The ensemble: what a vote says, in which order answers are shown, and how difficulty follows."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from generation.llm.fencing import read_data
+from mhb_site.benchmarks.medhallu.votes import VOTERS, chosen, difficulty, voted
+from tests.benchmarks.medhallu.making import TRUTH, WRONG, Fake, candidate, qa_draft, settings
+
+pytestmark = pytest.mark.plain
+
+
+def vote(models, number="1.1", **changes):
+    return asyncio.run(voted(qa_draft(**changes), models, candidate(), number))
+
+
+@pytest.mark.parametrize(
+    ("reply", "choice"),
+    [
+        ("1", 1),
+        ("2", 2),
+        (" 2.\n", 2),
+        ("**1**", 1),
+        ("(2)", 2),
+        ('"1"', 1),
+        ("", None),
+        ("12", None),
+        ("1 or 2", None),
+        ("3", None),
+        ("0", None),
+        ("Answer 2", None),
+        ("2 is better", None),
+        ("neither", None),
+        ("1 2", None),
+        ("\uff12", None),
+    ],
+)
+def test_a_vote_is_one_digit_and_nothing_else(reply, choice):
+    assert chosen(reply) == choice
+
+
+@pytest.mark.parametrize(("fooled", "level"), [(0, ""), (1, "easy"), (2, "medium"), (3, "hard")])
+def test_difficulty_is_how_many_of_three_are_fooled(fooled, level):
+    assert difficulty(fooled, 3) == level
+
+
+def test_of_two_voters_one_is_easy_and_both_are_hard():
+    assert [difficulty(fooled, 2) for fooled in range(3)] == ["", "easy", "hard"]
+
+
+@pytest.mark.parametrize("fooled", range(4))
+def test_a_voter_is_fooled_who_takes_the_hallucinated_answer_wherever_it_stands(fooled):
+    for number in range(20):
+        votes = vote(Fake(fooled={WRONG: fooled}), f"{number}.1")
+        assert [each["fooled"] for each in votes] == [at < fooled for at in range(3)]
+        assert [each["role"] for each in votes] == list(VOTERS)
+
+
+def test_the_order_is_balanced_recorded_and_what_was_shown():
+    models = Fake()
+    orders = []
+    for number in range(400):
+        votes = vote(models, f"{number}.1")
+        for each, (role, request) in zip(votes, models.requests[-3:], strict=True):
+            blocks = read_data(request.messages[1].text)
+            assert role == each["role"]
+            assert (blocks["FIRST"] == TRUTH) == (each["first"] == "truth")
+            assert {blocks["FIRST"], blocks["SECOND"]} == {TRUTH, WRONG}
+        orders.append(tuple(each["first"] for each in votes))
+    for at in range(3):
+        share = sum(order[at] == "truth" for order in orders) / len(orders)
+        assert 0.42 < share < 0.58
+    counted = Counter(orders)  # the three are drawn apart
+    assert len(counted) == 8
+    assert min(counted.values()) > 25
+
+
+def test_the_order_is_a_function_of_record_version_candidate_and_voter():
+    first = [each["first"] for each in vote(Fake())]
+    assert first == [each["first"] for each in vote(Fake())]
+    others = {tuple(each["first"] for each in vote(Fake(), version=version)) for version in range(1, 30)}
+    assert len(others) == 8
+
+
+def test_no_context_is_shown():
+    models = Fake()
+    vote(models)
+    for _role, request in models.requests:
+        assert set(read_data(request.messages[1].text)) == {"QUESTION", "FIRST", "SECOND"}
+        assert "walked after each meal for two weeks" not in "".join(message.text for message in request.messages)
+
+
+def test_a_vote_that_names_no_answer_is_broken_and_not_fooled():
+    votes = vote(Fake(fooled={WRONG: 3}, votes={"voter_2": "Both are good."}))
+    assert [(each["fooled"], each["broken"], each["chosen"]) for each in votes][1] == (False, True, None)
+    assert votes[1]["reply"] == "Both are good."
+    assert [each["broken"] for each in votes] == [False, True, False]
+
+
+def test_two_voters_at_one_endpoint_are_two_questions():
+    models = Fake()
+    vote(models, settings=settings(order="truth-first"))
+    assert [request.repeat for _role, request in models.requests] == [0, 1, 2]
+
+
+def test_the_released_code_shows_the_truth_first_and_the_justification_and_looks_for_a_2():
+    models = Fake(votes={"voter_1": "Option 2, not 1", "voter_2": "1", "voter_3": ""})
+    votes = vote(models, preset="released")
+    assert [each["first"] for each in votes] == ["truth"] * 3
+    assert [(each["fooled"], each["broken"]) for each in votes] == [(True, False), (False, False), (False, False)]
+    request = models.requests[0][1]
+    assert read_data(request.messages[0].text)["SECOND"] == f"{WRONG}\nThe findings are swapped."
+    assert (request.max_tokens, request.temperature) == (4, 0.3)
+
+
+def test_a_long_reply_is_cut():
+    (first, *_rest) = vote(Fake(votes={"voter_1": "x" * 9_000}))
+    assert len(first["reply"]) == 500
+
+
+def test_drafts_of_other_records_draw_other_orders():
+    draft = qa_draft()
+    seen = set()
+    for number in range(40):
+        other = replace(draft, record=replace(draft.record, external_id=f"r{number}"))
+        seen.add(tuple(each["first"] for each in asyncio.run(voted(other, Fake(), candidate(), "1.1"))))
+    assert len(seen) == 8
