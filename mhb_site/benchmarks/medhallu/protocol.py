@@ -187,6 +187,19 @@ FACETS = (
     ),
 )
 
+# The words for the cells of the table, and those that speak against a model.
+WORDS: Mapping[str, str] = {
+    "tp": _("hallucination recognised"),
+    "fn": _("hallucination missed"),
+    "tn": _("true answer recognised"),
+    "fp": _("true answer called hallucinated"),
+    "unsure-pos": _("not sure; a hallucinated answer was shown"),
+    "unsure-neg": _("not sure; the true answer was shown"),
+    "unparsed-pos": _("no one decision; a hallucinated answer was shown"),
+    "unparsed-neg": _("no one decision; the true answer was shown"),
+}
+WRONG = frozenset({"fn", "fp"})
+
 # (data set, data set, label): what the second changes in comparison to the first is shown beside the rates.
 CONTRASTS = (
     (KNOWLEDGE, PLAIN, _("What knowledge changes")),

@@ -134,6 +134,8 @@ def test_the_explanation_says_what_was_shown_and_what_was_read():
 def test_every_reading_of_both_answers_has_a_verdict_of_its_own():
     assert set(protocol.VERDICTS) == {(shown, reading) for shown in ("truth", "hallucinated") for reading in Reading}
     assert len(set(protocol.VERDICTS.values())) == len(protocol.VERDICTS)
+    assert set(protocol.WORDS) == set(protocol.VERDICTS.values())
+    assert set(protocol.WORDS) > protocol.WRONG
 
 
 # ------------------------------------------------------------------------------------------------------------ counting
