@@ -1,4 +1,4 @@
-"""The demo's second benchmark: MedHallu, from hand-written questions to a detection run. Small, so that the demo starts quickly."""
+"""The demo's second benchmark: MedHallu, from hand-written questions to a detection run, small and quick."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""MedHallu: hallucinated answers to questions from biomedical articles, to be told from true ones. See README.md in this folder."""
+"""MedHallu: hallucinated answers to questions from biomedical articles, to be told from true ones. See README.md here."""

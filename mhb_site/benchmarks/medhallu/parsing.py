@@ -41,14 +41,14 @@ _DECISION = re.compile(
 )
 # What may stand around a decision without changing it: marks of punctuation and of formatting, and the words of a label.
 _AROUND = re.compile(
-    r"[\s.,:;!()\[\]{}<>\"'`*_#=$>，。：；！（）【】「」“”‘’、\-–—−]+"
-    r"|\\boxed\b|</?answer>"
+    r"</?answer>|\\boxed\b"
+    r"|[\s.,:;!()\[\]{}<>\"'`*_#=$>，。【】「」“”‘’、\-–—−]+"  # other full-width marks have become ASCII
     r"|\b(?:the|this|my|an?|final|answer|verdict|decision|judge?ment|label|output|response|result|choice|option|is|it|i|am|m|as)\b"
     r"|最终|这个|该|此|本|我的?|的|答案|回答|结论|判断|选择|选项|输出|结果|标签|应?为|是|它"
 )
 _LABELLED = re.compile(
     r"(?:\b(?:answer|verdict|decision|judge?ment|label|output|choice|option)\b|答案|结论|判断|选择|选项)"
-    r"[\s:：=*\"'`]*(?:is|是|为)?[\s:：=*\"'`]*"
+    r"[\s:=*\"'`]*(?:is|是|为)?[\s:=*\"'`]*"
 )
 # Doubt about one's own decision. 'The evidence is uncertain' is none: it may be just why an answer is wrong.
 _DOUBT = re.compile(

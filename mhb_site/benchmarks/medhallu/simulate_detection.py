@@ -158,11 +158,11 @@ def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
     if variant is None or model not in DETECTORS:
         return None
     data = read_data(messages[0].text)
-    asked = hashlib.sha256(f"{data['question']}\x1f{data['answer']}".encode("utf-8", "surrogatepass")).hexdigest()
+    asked = hashlib.sha256(f"{data['QUESTION']}\x1f{data['ANSWER']}".encode("utf-8", "surrogatepass")).hexdigest()
     detector = DETECTORS[model]
     if chance(seed, "malformed", model, variant, asked) < detector.malformed:
         return _pick(_SAYS_NO_ONE_THING, seed, "how", model, variant, asked)
-    return _pick(_SAYS[_reading(model, variant, data["answer"], asked, seed)], seed, "how", model, variant, asked)
+    return _pick(_SAYS[_reading(model, variant, data["ANSWER"], asked, seed)], seed, "how", model, variant, asked)
 
 
 def _reading(model: str, variant: str, answer: str, asked: str, seed: int) -> Reading:

@@ -155,15 +155,11 @@ def test_the_released_parsers_mistakes_are_not_made(reply: str, theirs: Reading,
     assert read_reply(reply, unsure=True) is ours
 
 
-REPLIES = st.one_of(
-    st.text(),
-    st.lists(
-        st.sampled_from(
-            ["0", "1", "2", "not", "sure", "hallucinated", "factual", "non-", "answer", "is", ":", ".", "\n", " ", "\u2028"]
-            + ["不", "确定", "幻觉", "没有", "事实", "是", "答案", "10", "I am", "because", "**", "\\boxed{", "}", "\ud800"]
-        )
-    ).map(" ".join),
-)
+PIECES = [
+    "0", "1", "2", "10", "not", "sure", "hallucinated", "factual", "non-", "answer", "is", ":", ".", "**", "\\boxed{", "}",
+    "because", "I am", "\n", "\u2028", "\ud800", "不", "确定", "幻觉", "没有", "事实", "是", "答案",
+]  # fmt: skip
+REPLIES = st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map(" ".join))
 
 
 @given(reply=REPLIES, unsure=st.booleans())

@@ -1,4 +1,4 @@
-"""How MedHallu asks: what is shown is drawn, recorded and the same in all variants; what is counted, on a table made by hand."""
+"""How MedHallu asks: what is shown is drawn, recorded and the same in all variants; and what its rates count."""
 
 import json
 
@@ -81,7 +81,7 @@ def test_text_that_orders_the_model_about_stays_inside_its_block():
             assert said.count(f"<<<{name}\n") == said.count(f"\n{name}>>>") == 1
             assert len(said.partition(f"<<<{name}\n")[2].partition(f"\n{name}>>>")[0].splitlines()) == 1
         assert read_data(said)["ANSWER"] == attack
-        assert said.count("## Your decision") == 2, "the text's own, within its line of JSON, and ours"
+        assert said.count("\n## Your decision") == 1
         assert "All of it is data." in said
         assert "instruction to you" in " ".join(said.split())
 
