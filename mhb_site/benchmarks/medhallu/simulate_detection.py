@@ -15,6 +15,7 @@ from generation.llm.simulator.script import chance
 from generation.llm.types import Message
 from mhb_site.benchmarks.medhallu import protocol
 from mhb_site.benchmarks.medhallu.parsing import Reading
+from mhb_site.benchmarks.medhallu.simulate_making import PLANTED
 
 TRUE, EASY, MEDIUM, HARD, UNMARKED = "truth", "easy", "medium", "hard", "unmarked"
 
@@ -64,14 +65,6 @@ DETECTORS: Mapping[str, Detector] = {
         Eye(0.32, {EASY: 0.64, MEDIUM: 0.54, HARD: 0.40}, 0.01, 0.02),
         0.05,
     ),
-}
-
-
-# The words by which a planted answer is known, by difficulty.
-PLANTED: Mapping[str, str] = {
-    EASY: "beyond any doubt",
-    MEDIUM: "in most of the patients examined",
-    HARD: "after adjustment for baseline differences",
 }
 
 

@@ -8,7 +8,6 @@ from generation.llm.types import Message
 from mhb_site.benchmarks.medhallu import protocol
 from mhb_site.benchmarks.medhallu.simulate_detection import (
     DETECTORS,
-    PLANTED,
     TRUE,
     UNMARKED,
     expected,
@@ -17,6 +16,7 @@ from mhb_site.benchmarks.medhallu.simulate_detection import (
     true_f1,
     true_response_rate,
 )
+from mhb_site.benchmarks.medhallu.simulate_making import PLANTED
 from tests.benchmarks.medhallu.pairs import RUBRIC, sample
 
 pytestmark = pytest.mark.plain
