@@ -220,4 +220,7 @@ PROTOCOL = Protocol(
     rates=RATES,
     facets=FACETS,
     pooled=False,  # the same questions four times over: a pooled rate would count each of them four times
+    contrasts=CONTRASTS,
+    verdicts=WORDS,
+    wrong=WRONG,
 )

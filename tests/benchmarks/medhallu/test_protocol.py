@@ -194,7 +194,12 @@ def test_data_sets_are_the_variants_and_are_not_pooled():
     assert PROTOCOL.judge is None
     assert PROTOCOL.read is protocol.read
     known = {one.name for one in PROTOCOL.datasets}
-    assert all({first, second} <= known for first, second, _label in protocol.CONTRASTS)
+    assert all({first, second} <= known for first, second, _label in PROTOCOL.contrasts)
+
+
+def test_what_speaks_against_a_model_is_a_wrong_answer_and_not_a_hit():
+    assert PROTOCOL.speaks_against == {"fn", "fp"}
+    assert PROTOCOL.known == tuple(protocol.WORDS)
 
 
 def test_facets_have_the_labels_of_their_values():
