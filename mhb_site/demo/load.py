@@ -76,8 +76,8 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
             generation.work_on_batch(batch.pk)  # what was rejected comes back as version 2
         tell(f"freezing a release and evaluating three simulated models ({part + 1} of 2)")
         _evaluate(releases.freeze_release("mhb-demo", benchmark="mhb"))
-    medhallu.load(_source, tell=tell)
     _withdraw_one()
+    medhallu.load(_source, tell=tell)
     generation.sweep()
 
 
