@@ -28,8 +28,10 @@ VARIANTS = tuple(protocol.DETECT)
 @pytest.fixture(scope="module")
 def measured():
     """(model, variant) -> verdicts counted, and what was shown: TRUE or the difficulty, sample by sample."""
-    verdicts = {(model, variant): Counter() for model in DETECTORS for variant in VARIANTS}
-    by_difficulty = Counter()
+    verdicts: dict[tuple[str, str], Counter[str]] = {
+        (model, variant): Counter() for model in DETECTORS for variant in VARIANTS
+    }
+    by_difficulty: Counter[tuple[str, str, str, str]] = Counter()
     shown = []
     for number in range(SAMPLES):
         difficulty = DIFFICULTIES[number % 3]
@@ -114,13 +116,14 @@ def test_what_the_paper_found_is_built_in():
 def test_a_published_hallucination_is_taken_for_true():
     """Nothing in its text says otherwise; so a hit is a false alarm, in the true rates as in what is measured."""
     assert kind_of("Aspirin cures everything.") == TRUE
-    found = Counter()
+    found: Counter[str] = Counter()
     shown = []
     for number in range(SAMPLES):
         one = sample(number, hallucinated=f"Walking raised insulin. ({number})")
         shown.append(UNMARKED if protocol.shown(one.key, 0) == "hallucinated" else TRUE)
         (ask,) = [ask for ask in protocol.ask(one, 0) if ask.variant == "plain-unsure"]
         said = reply("sim-average", ask.messages, 5)
+        assert said is not None
         found[protocol.read(one, RUBRIC, ask.variant, ask.about, said).verdict] += 1
     assert rate("f1", found) == pytest.approx(true_f1("sim-average", "plain-unsure", shown), abs=0.04)
     assert rate("response_rate", found) == pytest.approx(
