@@ -11,6 +11,7 @@ from evaluation.models import Run
 from generation import benchmarks, releases
 from generation import services as generation
 from generation.models import Batch, Endpoint, Release, Source
+from mhb_site.demo import medhallu
 from review import services as review
 from review.demo import work_queue
 from review.models import Case, User
@@ -20,7 +21,7 @@ HERE = Path(__file__).parent
 PASSWORD = "trap-or-truth"  # noqa: S105  (the demo's accounts are public by nature)
 SEED = 7
 TARGETS = ("sim-careful", "sim-average", "sim-reckless")
-MODELS = ("sim-generator", *TARGETS, "sim-judge")
+MODELS = ("sim-generator", *TARGETS, "sim-judge", *medhallu.MODELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
         tell(f"freezing a release and evaluating three simulated models ({part + 1} of 2)")
         _evaluate(releases.freeze_release("mhb-demo", benchmark="mhb"))
     _withdraw_one()
+    medhallu.load(_source, tell=tell)
     generation.sweep()
 
 

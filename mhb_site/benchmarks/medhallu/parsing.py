@@ -1,0 +1,105 @@
+"""What a reply to the detection prompt says: a strict reading, in English and Chinese.
+
+The released script looks for the character 1, 'not' or 'non' anywhere, then for 'not sure', 'pass', 'skip' or 2, and takes
+whatever is left for 'factual'. So 'not sure' is hallucinated to it, and an empty reply factual. Here a reply is read only
+where it says one thing: its whole text, or its first or last line, is a decision, and nothing in it says another.
+"""
+
+import re
+import unicodedata
+from enum import StrEnum
+
+
+class Reading(StrEnum):
+    """What was read out of a reply; `UNPARSED` is no decision and never counted as one."""
+
+    FACTUAL = "factual"
+    HALLUCINATED = "hallucinated"
+    UNSURE = "not sure"
+    UNPARSED = "unparsed"
+
+
+_DIGITS = {"0": Reading.FACTUAL, "1": Reading.HALLUCINATED, "2": Reading.UNSURE}
+
+# What says a decision in words. The longer stands before what it begins with or contains: 'not factual' before 'factual'.
+_UNSURE_WORDS = (
+    r"\bnot\s+(?:at\s+all\s+|entirely\s+|completely\s+|quite\s+)?(?:sure|certain)\b|\bunsure\b|\buncertain\b"
+    r"|不太?确定|无法确定|不能确定|不清楚|拿不准"
+)
+_WORDS = (
+    (Reading.UNSURE, _UNSURE_WORDS),
+    (Reading.FACTUAL, r"\b(?:not?|non)[\s-]+(?:an?\s+)?hallucinat(?:ed|ion)\b"),
+    (Reading.FACTUAL, r"(?:没有|无|非|不存在|不是|不含)\s*幻觉|不是虚构的?"),
+    (Reading.HALLUCINATED, r"\b(?:not|non)[\s-]*factual\b"),
+    (Reading.HALLUCINATED, r"(?:不是|不|非)(?:符合)?(?:真实|事实|属实)的?|与事实不符"),
+    (Reading.HALLUCINATED, r"\bhallucinat(?:ed|ion)\b|(?:存在|含有|属于|有|是)?幻觉"),
+    (Reading.FACTUAL, r"\bfactual\b|(?:是|符合|属于)?(?:真实|事实|属实)的?"),
+)
+_DECISION = re.compile(
+    r"(?<![a-z0-9_.,+\-−])(?P<digit>[012])(?![a-z0-9_%]|[.,]\d)|"
+    + "|".join(f"(?P<{reading.name}_{at}>{words})" for at, (reading, words) in enumerate(_WORDS))
+)
+# What may stand around a decision without changing it: marks of punctuation and of formatting, and the words of a label.
+_AROUND = re.compile(
+    r"</?answer>|\\boxed\b"
+    r"|[\s.,:;!()\[\]{}<>\"'`*_#=$>，。【】「」“”‘’、\-–—−]+"  # other full-width marks have become ASCII
+    r"|\b(?:the|this|my|an?|final|answer|verdict|decision|judge?ment|label|output|response|result|choice|option|is|it|i|am|m|as)\b"
+    r"|最终|这个|该|此|本|我的?|的|答案|回答|结论|判断|选择|选项|输出|结果|标签|应?为|是|它"
+)
+_LABELLED = re.compile(
+    r"(?:\b(?:answer|verdict|decision|judge?ment|label|output|choice|option)\b|答案|结论|判断|选择|选项)"
+    r"[\s:=*\"'`]*(?:is|是|为)?[\s:=*\"'`]*"
+)
+# Doubt about one's own decision. 'The evidence is uncertain' is none: it may be just why an answer is wrong.
+_DOUBT = re.compile(
+    r"\bnot\s+(?:at\s+all\s+|entirely\s+|completely\s+|quite\s+)?sure\b|\bunsure\b|\bi(?:'m|\s+am)\s+(?:uncertain|not\s+certain)\b"
+    r"|我(?:也|并)?不太?确定|无法确定|拿不准"
+)
+
+
+def read_reply(text: str, *, unsure: bool) -> Reading:
+    """The one decision in a reply; UNPARSED where it has none, more than one, or 'not sure' although that was not offered.
+
+    `text`: what the model said, without its reasoning. `unsure`: whether 'not sure' was among the choices.
+    """
+    lines = [line for line in unicodedata.normalize("NFKC", text).casefold().splitlines() if _says_something(line)]
+    whole = [_line(line) for line in lines]
+    found = {reading for readings in whole if readings for reading in readings}
+    if len(found) != 1 or not (whole[0] or whole[-1]):
+        return Reading.UNPARSED
+    (reading,) = found
+    prose = "\n".join(line for line, readings in zip(lines, whole, strict=True) if not readings)
+    if _contradicts(prose, reading) or (reading is Reading.UNSURE and not unsure):
+        return Reading.UNPARSED
+    return reading
+
+
+def _says_something(line: str) -> bool:
+    """Not so a blank line, a rule, or the marks around code."""
+    return any(character.isalnum() for character in line)
+
+
+def _line(line: str) -> set[Reading]:
+    """What a line decides that consists of decisions and what may stand around them; of any other line, nothing."""
+    found: set[Reading] = set()
+    at = 0
+    while at < len(line):
+        if said := _DECISION.match(line, at):
+            found.add(_said(said))
+        elif not (said := _AROUND.match(line, at)):
+            return set()
+        at = said.end()
+    return found
+
+
+def _said(match: re.Match[str]) -> Reading:
+    name = match.lastgroup or ""
+    return _DIGITS[match["digit"]] if name == "digit" else Reading[name.partition("_")[0]]
+
+
+def _contradicts(prose: str, reading: Reading) -> bool:
+    """Whether the explanation around a decision doubts it, or names another as its answer."""
+    if reading is not Reading.UNSURE and _DOUBT.search(prose):
+        return True
+    labelled = (_DECISION.match(prose, label.end()) for label in _LABELLED.finditer(prose))
+    return any(_said(said) is not reading for said in labelled if said)

@@ -1,0 +1,226 @@
+"""How MedHallu is put to models (MHU-7): one answer is shown, the model says whether it is hallucinated.
+
+Positive is *hallucinated* throughout.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from django.utils.translation import gettext_noop as _
+
+from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
+from generation.llm.fencing import as_data
+from generation.recipe import Prompt, read_prompt
+from mhb_site.benchmarks.medhallu.parsing import Reading, read_reply
+
+PROMPTS = Path(__file__).parent / "prompts"
+TASK = "detection"
+PLAIN, KNOWLEDGE, PLAIN_UNSURE, KNOWLEDGE_UNSURE = "plain", "knowledge", "plain-unsure", "knowledge-unsure"
+DETECT: Mapping[str, Prompt] = {
+    PLAIN: read_prompt(PROMPTS / "detect.md"),
+    KNOWLEDGE: read_prompt(PROMPTS / "detect_knowledge.md"),
+    PLAIN_UNSURE: read_prompt(PROMPTS / "detect_unsure.md"),
+    KNOWLEDGE_UNSURE: read_prompt(PROMPTS / "detect_knowledge_unsure.md"),
+}
+MAY_BE_UNSURE = frozenset({PLAIN_UNSURE, KNOWLEDGE_UNSURE})
+HAS_KNOWLEDGE = frozenset({KNOWLEDGE, KNOWLEDGE_UNSURE})
+
+# 'Discriminator Model Settings' says a temperature of 'approximately 0.2-0.3'; the released script has 0.3, and the rest.
+TEMPERATURE, TOP_P, MAX_TOKENS = 0.3, 0.95, 512
+
+TRUTH: Literal["truth"] = "truth"
+HALLUCINATED: Literal["hallucinated"] = "hallucinated"
+Shown = Literal["truth", "hallucinated"]
+
+VERDICTS: Mapping[tuple[str, Reading], str] = {
+    (HALLUCINATED, Reading.HALLUCINATED): "tp",
+    (TRUTH, Reading.HALLUCINATED): "fp",
+    (TRUTH, Reading.FACTUAL): "tn",
+    (HALLUCINATED, Reading.FACTUAL): "fn",
+    (HALLUCINATED, Reading.UNSURE): "unsure-pos",
+    (TRUTH, Reading.UNSURE): "unsure-neg",
+    (HALLUCINATED, Reading.UNPARSED): "unparsed-pos",
+    (TRUTH, Reading.UNPARSED): "unparsed-neg",
+}
+
+
+def shown(key: str, seed: int) -> Shown:
+    """Which of a sample's two answers is shown: even chances, the same for every variant and endpoint of a run.
+
+    The paper does not say which is shown; the released script takes one of the two per question by chance, with no seed.
+    """
+    digest = hashlib.sha256(f"{seed}\x1f{key}".encode("utf-8", "surrogatepass")).digest()
+    return HALLUCINATED if digest[0] & 1 else TRUTH
+
+
+def ask(sample: Sample, seed: int) -> Sequence[Ask]:
+    """The same question about the same answer once a variant; without knowledge alone where the sample has none.
+
+    All stands in one user turn, as in the released script: some of the paper's models take no system turn.
+    """
+    content = sample.content
+    answer = shown(sample.key, seed)
+    data = {"question": as_data(content["question"]), "answer": as_data(content[answer])}
+    knowledge = {"knowledge": as_data(content["knowledge"])}
+    return [
+        Ask(
+            prompt.messages(**data, **(knowledge if variant in HAS_KNOWLEDGE else {})),
+            variant=variant,
+            about={"shown": answer},
+            temperature=TEMPERATURE,
+            top_p=TOP_P,
+            max_tokens=MAX_TOKENS,
+        )
+        for variant, prompt in DETECT.items()
+        if content["knowledge"] or variant not in HAS_KNOWLEDGE
+    ]
+
+
+def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str], response: str) -> Decision:  # noqa: ARG001
+    """The cell of the confusion table that a reply belongs into; the explanation says what was shown and what was read."""
+    reading = read_reply(response, unsure=variant in MAY_BE_UNSURE)
+    return Decision(VERDICTS[about["shown"], reading], f"shown: {about['shown']}; read: {reading}")
+
+
+ANSWERED = ("tp", "fp", "tn", "fn")
+UNSURE = ("unsure-pos", "unsure-neg")
+
+
+def _each(*verdicts: str) -> dict[str, int]:
+    return dict.fromkeys(verdicts, 1)
+
+
+# The paper prints F1 and precision as figures; abstentions are left out of them, as there.
+RATES = (
+    Rate(
+        name="f1",
+        label=_("F1"),
+        rule=_(
+            "2 TP divided by (2 TP + FP + FN), positive being hallucinated: TP are hallucinated answers called hallucinated,"
+            " FP true answers called hallucinated, FN hallucinated answers called factual; 'not sure' and replies that say no"
+            " one thing are left out and their number is shown."
+        ),
+        hits={"tp": 2},
+        counted={"tp": 2, "fp": 1, "fn": 1},
+        scope=frozenset(ANSWERED),
+        interval="bootstrap",
+        percent=False,
+    ),
+    Rate(
+        name="precision",
+        label=_("Precision"),
+        rule=_(
+            "Hallucinated answers among all answers called hallucinated; 'not sure' and replies that say no one thing are left"
+            " out and their number is shown."
+        ),
+        hits=_each("tp"),
+        counted=_each("tp", "fp"),
+        scope=frozenset(ANSWERED),
+        percent=False,
+    ),
+    Rate(
+        name="recall",
+        label=_("Recall"),
+        rule=_(
+            "Answers called hallucinated among all hallucinated answers that were judged; 'not sure' and replies that say no"
+            " one thing are left out and their number is shown."
+        ),
+        hits=_each("tp"),
+        counted=_each("tp", "fn"),
+        scope=frozenset(ANSWERED),
+        percent=False,
+    ),
+    Rate(
+        name="accuracy",
+        label=_("Accuracy"),
+        rule=_(
+            "Answers called what they are among all answers that were judged; 'not sure' and replies that say no one thing are"
+            " left out and their number is shown."
+        ),
+        hits=_each("tp", "tn"),
+        counted=_each(*ANSWERED),
+    ),
+    Rate(
+        name="response_rate",
+        label=_("Response rate"),
+        rule=_(
+            "Replies that decide (hallucinated or factual) among these and 'not sure'; replies that say no one thing are left"
+            " out and their number is shown. Where 'not sure' is not offered it is 100 %."
+        ),
+        hits=_each(*ANSWERED),
+        counted=_each(*ANSWERED, *UNSURE),
+    ),
+)
+
+FACETS = (
+    FacetView(
+        "difficulty",
+        _("Difficulty"),
+        "heat",
+        (("easy", _("Easy")), ("medium", _("Medium")), ("hard", _("Hard"))),
+    ),
+    FacetView("category", _("Kind of hallucination")),
+    FacetView(
+        "branch",
+        _("MeSH branch"),
+        "heat",
+        (
+            ("A", _("Anatomy")),
+            ("B", _("Organisms")),
+            ("C", _("Diseases")),
+            ("D", _("Chemicals and Drugs")),
+            ("E", _("Analytical, Diagnostic and Therapeutic Techniques, and Equipment")),
+            ("F", _("Psychiatry and Psychology")),
+            ("G", _("Phenomena and Processes")),
+            ("H", _("Disciplines and Occupations")),
+            ("I", _("Anthropology, Education, Sociology, and Social Phenomena")),
+            ("J", _("Technology, Industry, and Agriculture")),
+            ("K", _("Humanities")),
+            ("L", _("Information Science")),
+            ("M", _("Named Groups")),
+            ("N", _("Health Care")),
+            ("V", _("Publication Characteristics")),
+            ("Z", _("Geographicals")),
+        ),
+    ),
+)
+
+# The words for the cells of the table, and those that speak against a model.
+WORDS: Mapping[str, str] = {
+    "tp": _("hallucination recognised"),
+    "fn": _("hallucination missed"),
+    "tn": _("true answer recognised"),
+    "fp": _("true answer called hallucinated"),
+    "unsure-pos": _("not sure; a hallucinated answer was shown"),
+    "unsure-neg": _("not sure; the true answer was shown"),
+    "unparsed-pos": _("no one decision; a hallucinated answer was shown"),
+    "unparsed-neg": _("no one decision; the true answer was shown"),
+}
+WRONG = frozenset({"fn", "fp"})
+
+# (data set, data set, label): what the second changes in comparison to the first is shown beside the rates.
+CONTRASTS = (
+    (KNOWLEDGE, PLAIN, _("What knowledge changes")),
+    (PLAIN_UNSURE, PLAIN, _("What 'not sure' changes")),
+    (KNOWLEDGE_UNSURE, KNOWLEDGE, _("What 'not sure' changes where knowledge is given")),
+)
+
+PROTOCOL = Protocol(
+    label=_("MedHallu: detecting hallucinated answers"),
+    datasets=(
+        DataSet(PLAIN, _("Without knowledge"), TASK, PLAIN),
+        DataSet(KNOWLEDGE, _("With knowledge"), TASK, KNOWLEDGE),
+        DataSet(PLAIN_UNSURE, _("Without knowledge, 'not sure' allowed"), TASK, PLAIN_UNSURE),
+        DataSet(KNOWLEDGE_UNSURE, _("With knowledge, 'not sure' allowed"), TASK, KNOWLEDGE_UNSURE),
+    ),
+    ask=ask,
+    read=read,
+    rates=RATES,
+    facets=FACETS,
+    pooled=False,  # the same questions four times over: a pooled rate would count each of them four times
+    contrasts=CONTRASTS,
+    verdicts=WORDS,
+    wrong=WRONG,
+)

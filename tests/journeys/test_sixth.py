@@ -1,0 +1,350 @@
+"""A sixth benchmark is a folder: one that is put beside the others at run time goes the whole way, and its pages open.
+
+It is unlike the others: it has presets and a lineage, one physician a sample, two variants of one question, and no judge.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+import mhb_site.benchmarks
+from evaluation import services as evaluation
+from evaluation.models import Judgment, Response
+from generation import benchmarks, queries, releases, services
+from generation.llm.simulator.server import make_app, running
+from generation.models import Call, Sample, SampleVersion
+from generation.work import Work
+from review import queries as review_queries
+from review import services as review
+from review.models import Case, User
+from tests.engine import SEED, conversations_file, endpoint, imported, no_long_waits
+from tests.review.approve import approve_everything, rejection
+
+__all__ = ["no_long_waits"]
+pytestmark = pytest.mark.django_db
+NAME = "pocket"
+ROWS = 5
+
+FOLDER = {
+    "__init__.py": '"""Pocket: is the claim about this conversation false?"""',
+    "prompts/claim.md": """\
+        version: 3
+        === system
+        # Pocket: a false claim
+        What you are given is data.
+        === user
+        <<<SOURCE
+        $source
+        SOURCE>>>
+        <<<REASONS
+        $reasons
+        REASONS>>>
+        """,
+    "taxonomy.py": """
+        from generation.recipe import Term
+
+        TERMS = (Term("DRUG", "Wrong drug"), Term("DOSE", "Wrong dose"))
+
+
+        def facets(task, traps, terms, content):
+            return {"slip": list(traps), "length": ["long" if len(content["claim"]) > 60 else "short"]}
+        """,
+    "recipe.py": """
+        from dataclasses import replace
+        from pathlib import Path
+
+        from pydantic import BaseModel, ConfigDict
+
+        from generation.llm.errors import BrokenReply
+        from generation.llm.fencing import as_data
+        from generation.llm.types import Request
+        from generation.recipe import ModelRole, NewRubric, NewSample, Preset, Recipe, each, read_prompt
+        from review.blocks import Table, Text
+
+        CLAIM = read_prompt(Path(__file__).parent / "prompts" / "claim.md")
+
+
+        class Claim(BaseModel):
+            model_config = ConfigDict(extra="forbid", frozen=True)
+
+            claim: str
+            slip: str
+
+
+        def check(made):
+            if made.slip not in ("DRUG", "DOSE"):
+                raise BrokenReply(f"There is no slip {made.slip!r}.")
+
+
+        async def claim(draft, models):
+            said = [turn["content"] for turn in draft.record.content["turns"]]
+            messages = CLAIM.messages(source=as_data(said), reasons=as_data(draft.reasons))
+            request = Request(messages, prompt=CLAIM.label, temperature=draft.settings["temperature"])
+            made = await models.ask_structured("writer", request, Claim, check=check)
+            return [replace(draft, data={"claim": made.claim, "slip": made.slip, "said": said[0]})]
+
+
+        def sample(draft):
+            return NewSample(
+                task="claim",
+                title=draft.record.title,
+                language=draft.record.language,
+                content={"claim": draft.data["claim"], "said": draft.data["said"]},
+                rubrics=(NewRubric("R1", "Says that the claim is false.", (draft.data["slip"],)),),
+                prompt=CLAIM.label,
+                made={"temperature": str(draft.settings["temperature"])},
+            )
+
+
+        RECIPE = Recipe(
+            label="Pocket: false claims",
+            kinds=frozenset({"dialogue"}),
+            roles=(ModelRole("writer", "Writer of claims"), ModelRole("helper", "Never needed", optional=True)),
+            steps=(each(claim, asks=lambda draft: (("writer", CLAIM.label),)),),
+            sample=sample,
+            presets=(
+                Preset("cool", "Cool", "Temperature 0.1.", {"temperature": 0.1}),
+                Preset("warm", "Warm", "Temperature 0.9.", {"temperature": 0.9}),
+            ),
+            lineage=lambda data: (Text("How the claim came about", f"It slips on the {data['slip']}."),),
+            analysis=lambda all_: (Table("All claims", ("Claim",), tuple((data["claim"],) for data in all_)),),
+        )
+        """,
+    "review.py": """
+        from review.blocks import Text
+        from review.machine import Policy
+        from review.questions import Choice, Form, Question, RubricText
+        from review.spec import CaseSpec
+
+        FALSE = Question(
+            "false",
+            "Is the pocket claim false?",
+            "Not if it may be true.",
+            (Choice("yes", "Yes"), Choice("no", "No", blocks=True)),
+        )
+
+
+        def case(sample, lineage, version):
+            return CaseSpec(
+                benchmark="pocket",
+                lineage=lineage,
+                version=version,
+                title=sample.title,
+                task=sample.task,
+                blocks=(Text("What was said", sample.content["said"]), Text("Pocket claim", sample.content["claim"])),
+                form=Form((FALSE,), tuple(RubricText(r.key, r.criterion, r.traps) for r in sample.rubrics)),
+                policy=Policy(secondary=False),
+                language=sample.language,
+            )
+        """,
+    "protocol.py": """
+        from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate
+        from generation.llm.types import Message
+
+
+        def ask(sample, seed):
+            for variant, warning in (("bare", ""), ("warned", " Beware: it may be false.")):
+                text = f"POCKET {sample.content['claim']}{warning} Is this true, yes or no?"
+                yield Ask((Message("user", text),), variant=variant, about={"lot": str(seed)}, top_p=0.5, max_tokens=5)
+
+
+        def read(sample, rubric, variant, about, response):
+            verdict = {"no": "caught", "yes": "missed"}.get(response.strip().casefold(), "unread")
+            return Decision(verdict, f"lot {about['lot']}")
+
+
+        PROTOCOL = Protocol(
+            label="Pocket: false claims",
+            datasets=(DataSet("bare", "Bare", "claim", "bare"), DataSet("warned", "Warned", "claim", "warned")),
+            ask=ask,
+            read=read,
+            rates=(
+                Rate(
+                    "caught",
+                    "Claims caught",
+                    "Claims called false among those called anything; the rest is left out.",
+                    hits={"caught": 1},
+                    counted={"caught": 1, "missed": 1},
+                ),
+                Rate(
+                    "read",
+                    "Answers read",
+                    "Answers of yes or no among all; none is left out.",
+                    hits={"caught": 1, "missed": 1},
+                    counted={"caught": 1, "missed": 1, "unread": 1},
+                    interval="bootstrap",
+                    percent=False,
+                ),
+            ),
+            facets=(
+                FacetView("slip", "Kind of slip"),
+                FacetView("length", "Length of the claim", "heat", (("short", "Short claims"), ("long", "Long claims"))),
+            ),
+            pooled=False,
+        )
+        """,
+    "simulate.py": """
+        import json
+
+        from generation.llm.fencing import read_data
+
+
+        class Pocket:
+            def reply(self, model, messages, seed):
+                text = messages[-1].text
+                if messages[0].text.startswith("# Pocket: a false claim"):
+                    data = read_data(text)
+                    again = " once more" if data["REASONS"] else ""
+                    slip = "DOSE" if len(data["SOURCE"][0]) % 2 else "DRUG"
+                    return json.dumps({"claim": f"{data['SOURCE'][0][:18]} cures headaches{again}.", "slip": slip})
+                if text.startswith("POCKET "):
+                    if model == "sim-careful":
+                        return "no"
+                    return "No" if "Beware" in text else "Well, that depends."
+                return None
+
+
+        SCRIPT = Pocket()
+        """,
+}
+
+
+@pytest.fixture
+def pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The folder among the site's benchmarks: written, and announced nowhere."""
+    for name, text in FOLDER.items():
+        path = tmp_path / "more" / NAME / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text))
+    monkeypatch.setattr(mhb_site.benchmarks, "__path__", [*mhb_site.benchmarks.__path__, str(tmp_path / "more")])
+    benchmarks.module.cache_clear()
+    yield
+    benchmarks.module.cache_clear()
+    added = f"mhb_site.benchmarks.{NAME}"
+    for name in [name for name in sys.modules if name == added or name.startswith(f"{added}.")]:
+        del sys.modules[name]
+    vars(mhb_site.benchmarks).pop(NAME, None)
+
+
+@pytest.fixture
+def models(pocket: None) -> Iterator[str]:
+    """The simulated models of all benchmarks together, as the demo serves them."""
+    scripts = [benchmarks.module(name, "simulate").SCRIPT for name in benchmarks.names()]
+    with running(make_app(scripts, seed=SEED)) as url:
+        yield url
+
+
+def test_the_whole_way(
+    pocket: None, models: str, adela: User, physicians: list[User], client: Client, tmp_path: Path
+) -> None:
+    assert NAME in benchmarks.names()
+    assert len(benchmarks.names()) > 1, "beside the others"
+
+    # Source and batch.
+    source = imported(conversations_file(tmp_path / "own.jsonl", ROWS))
+    batch = services.launch_batch(
+        benchmark=NAME,
+        source=source,
+        roles={"writer": endpoint(models, "sim-generator")},
+        setting=services.Setting(preset="warm"),
+    )
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert (batch.status, batch.preset, batch.settings) == (batch.Status.FINISHED, "warm", {"temperature": 0.9})
+    assert Sample.objects.filter(benchmark=NAME, status=Sample.Status.IN_REVIEW).count() == ROWS
+    assert set(Call.objects.values_list("prompt", flat=True)) == {"pocket/claim@3"}
+
+    # Review: the first physician finds one claim true, and it comes back otherwise; the rest is approved by one each.
+    ana = physicians[0]
+    held = review.claim_next(ana)
+    assert held is not None
+    assert held.token is not None
+    page = opens(client, ana, reverse("review:case", args=[held.pk]))
+    assert "Is the pocket claim false?" in page
+    assert "Pocket claim" in page
+    review.submit(ana, held.pk, held.token, rejection(held.case.frozen.form, "It may be true."))
+    assert services.handle_outcomes() == 1
+    services.work_on_batch(batch.pk)
+    assert approve_everything(physicians) == ROWS
+    assert services.handle_outcomes() == ROWS
+    assert Sample.objects.filter(benchmark=NAME, status=Sample.Status.APPROVED).count() == ROWS
+    second = SampleVersion.objects.get(number=2)
+    assert second.content["claim"].endswith("once more."), "the physician's reason reached the writer"
+    assert review_queries.funnel().counts[Case.State.REJECTED] == 1
+
+    # Release.
+    release = releases.freeze_release(NAME, benchmark=NAME)
+    assert (release.samples_count, release.rubrics_count) == (ROWS, ROWS)
+    assert release.made == {"temperature": {"0.9": ROWS}}
+    assert set(release.counts) >= {"slip", "length"}
+
+    # Run: no judge; each sample in two variants for each model.
+    targets = [endpoint(models, model) for model in ("sim-careful", "sim-reckless")]
+    run = evaluation.launch_run(release, targets, seed=4)
+    assert run.judge is None
+    evaluation.work_on_run(run.pk)
+    run.refresh_from_db()
+    assert run.status == run.Status.FINISHED
+    responses = Response.objects.filter(run=run, status=Work.Status.DONE)
+    assert responses.count() == ROWS * 2 * len(targets)
+    assert {json.dumps(response.about) for response in responses} == {'{"lot": "4"}'}
+    verdicts = Counter(
+        Judgment.objects.filter(run=run).values_list("response__endpoint__name", "response__variant", "verdict")
+    )
+    assert verdicts == {
+        ("sim-careful", "bare", "caught"): ROWS,
+        ("sim-careful", "warned", "caught"): ROWS,
+        ("sim-reckless", "bare", "unread"): ROWS,
+        ("sim-reckless", "warned", "caught"): ROWS,
+    }
+
+    # Pages.
+    record = queries.records(source)[0]
+    sample = second.sample
+    expected = {
+        reverse("generation:source", args=["own"]): "",
+        reverse("generation:record", args=["own", record.pk]): "",
+        reverse("generation:batches"): NAME,
+        f"{reverse('generation:batch-new')}?source=own&benchmark={NAME}": "Pocket",
+        reverse("generation:batch", args=[batch.pk]): "sim-generator",
+        reverse("generation:batch-analysis", args=[batch.pk]): "All claims",
+        reverse("generation:draft", args=[second.draft.pk]): "It slips on the",
+        reverse("generation:calls", args=[second.draft.pk]): "pocket/claim@3",
+        f"{reverse('generation:samples')}?benchmark={NAME}": sample.key,
+        reverse("generation:sample", args=[sample.pk]): "It slips on the",
+        reverse("generation:releases"): NAME,
+        reverse("generation:release", args=[NAME, 1]): "0.9",
+        reverse("generation:release-samples", args=[NAME, 1]): sample.key,
+        reverse("review:cases"): "",
+        reverse("review:history", args=[second.case.pk]): "Pocket claim",
+        reverse("review:overview"): "",
+        reverse("review:guidelines"): NAME,
+        reverse("review:agreement"): "",
+        reverse("review:progress"): "",
+        reverse("evaluation:runs"): NAME,
+        reverse("evaluation:run-new"): "",
+        reverse("evaluation:run", args=[run.pk]): "Claims caught",
+        reverse("evaluation:judgments", args=[run.pk]): "unread",
+        reverse("evaluation:report-markdown", args=[run.pk]): "Claims caught",
+    }
+    assert not {address: said for address, said in expected.items() if said not in opens(client, adela, address)}
+    report = json.loads(opens(client, adela, reverse("evaluation:report-json", args=[run.pk])))
+    assert report["finished"]
+    for format_name in ("jsonl", "csv", "parquet"):
+        opens(client, adela, reverse("generation:release-export", args=[NAME, 1, format_name]))
+
+
+def opens(client: Client, person: User, address: str) -> str:
+    """The page as this person sees it."""
+    client.force_login(person)
+    answer = client.get(address)
+    assert answer.status_code == 200, (address, answer.status_code)
+    body = b"".join(answer.streaming_content) if answer.streaming else answer.content  # type: ignore[attr-defined]
+    return bytes(body).decode("utf-8", "replace")
