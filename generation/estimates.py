@@ -196,7 +196,8 @@ def of_batch(
             )
             for step in recipe.steps:
                 if step.applies(value):
-                    asked.update(dict.fromkeys(step.asks(value), count))
+                    for question in step.asks(value):  # the same one may be put several times
+                        asked[question] += count
     lines = [line(role, bound[role], prompt, requests) for (role, prompt), requests in asked.items() if role in bound]
     return Estimate(tuple(lines), jobs=len(prompts))
 

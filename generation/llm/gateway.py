@@ -197,7 +197,7 @@ class Gateway:
         def read(reply: Reply) -> tuple[tuple[float, ...], ...]:
             return vectors_of(reply.text, len(texts))
 
-        return read(await self._ask(settings, Texts(tuple(texts)), ledger, read))
+        return read(await self._ask(settings, Texts(tuple(map(storable, texts))), ledger, read))
 
     async def _ask(
         self,

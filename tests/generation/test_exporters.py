@@ -41,6 +41,7 @@ def sample(number=1, **changes):
         "citations": [
             {"kind": "doi", "reference": "10.1000/x", "section": "", "passage": "=1+1", "read_on": "2020-01-15"}
         ],
+        "made": {"review": "sampled"},
         "review": {"adequate": True, "notes": None},
     } | changes
 
@@ -117,6 +118,7 @@ some_samples = st.lists(
             "rubrics": st.lists(rubrics, max_size=3),
             "facets": st.dictionaries(st.text(), st.lists(st.text(), max_size=2), max_size=2),
             "citations": st.lists(citations, max_size=2),
+            "made": st.dictionaries(st.text(), tricky, max_size=2),
             "review": objects,
         }
     ),
@@ -178,7 +180,17 @@ def test_parquet_has_its_columns_even_without_rows(tmp_path):
     kinds = {field.name: str(field.type) for field in samples}
     assert kinds.pop("version") == "int64"
     assert kinds.pop("simulated") == "bool"
-    assert set(kinds) == {"sample_id", "benchmark", "task", "source", "content", "facets", "citations", "review"}
+    assert set(kinds) == {
+        "sample_id",
+        "benchmark",
+        "task",
+        "source",
+        "content",
+        "facets",
+        "citations",
+        "made",
+        "review",
+    }
     assert set(kinds.values()) == {"string"}
     assert rubrics.names == ["sample_id", "key", "criterion", "traps", "severity"]
     assert str(rubrics.field("traps").type.value_type) == "string"
@@ -217,9 +229,10 @@ def test_an_export_that_fails_leaves_the_former_one(tmp_path, name):
     [
         (sample(secret="x"), r"has \['secret'\] too many"),
         ({key: value for key, value in sample().items() if key != "review"}, r"lacks \['review'\]"),
+        ({key: value for key, value in sample().items() if key not in ("review", "made")}, r"lacks \['review'\]"),
         (sample(rubrics=[{"key": "r1", "criterion": "Is.", "severity": ""}]), r"A rubric of .* lacks \['traps'\]"),
     ],
-    ids=["too many", "too few", "rubric"],
+    ids=["too many", "too few", "too few and from before", "rubric"],
 )
 def test_a_sample_of_another_shape_is_refused(tmp_path, name, wrong, words):
     with pytest.raises(WrongSample, match=words):

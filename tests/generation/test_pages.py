@@ -419,9 +419,9 @@ def test_two_versions_stand_side_by_side(admin: Client, sample: Sample):
     Batch.objects.filter(pk=batch.pk).update(status=Batch.Status.RUNNING)
     services.work_on_batch(batch.pk)
     url = reverse("generation:sample", args=[sample.pk])
-    assert [version.number for version, _blocks, _rubrics in admin.get(url).context["shown"]] == [2]
+    assert [version.number for version, *_more in admin.get(url).context["shown"]] == [2]
     both = admin.get(url + "?version=2&beside=1")
-    assert [version.number for version, _blocks, _rubrics in both.context["shown"]] == [1, 2]
+    assert [version.number for version, *_more in both.context["shown"]] == [1, 2]
     assert "Too plain &lt;script&gt;" in text_of(both)
 
 

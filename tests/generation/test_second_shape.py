@@ -397,7 +397,8 @@ def test_what_nobody_reviewed_is_counted_apart(half: Batch) -> None:
     assert (funnel().counts[State.APPROVED], funnel().unreviewed) == (1, 2)
     [row] = outcomes.attempts("brew", ["generator"])
     assert (row.decided, row.approved) == (1, 1)
-    assert {sample.unreviewed for sample in queries.samples(batch=half)} == {True, False}
+    listed: list[Any] = list(queries.samples(batch=half))
+    assert {sample.unreviewed for sample in listed} == {True, False}
 
 
 def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Batch, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The review machine: every arrow of the diagram and no other."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -268,7 +269,7 @@ def test_the_primarys_word_alone(policy: Policy, inadequate: bool, state: State,
 
 def test_where_nobody_is_asked_there_is_one_position_whatever_else_is_set() -> None:
     for switches in product((True, False), repeat=4):
-        policy = Policy(*switches, primary=False)
+        policy = replace(Policy(*switches), primary=False)
         assert list(walk(policy)) == [((), Position(State.APPROVED, ground=Ground.UNREVIEWED))]
         for said in (primary(A), primary(R), blind(A), *votes(Phase.COMMIT, A, A)):
             with pytest.raises(OutOfTurn):

@@ -267,7 +267,7 @@ class _Simulator:
             param = ".".join(str(part) for part in problem["loc"])
             return "400", _error(400, f"{param}: {problem['msg']}", param=param)
         try:
-            model, faults = parse_model(asked.model)
+            model, own = parse_model(asked.model)
         except ValueError as error:
             return "404", _error(404, str(error), param="model", code="model_not_found")
         if model not in MODELS:
@@ -280,7 +280,7 @@ class _Simulator:
         body_hash = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         seen = self._seen[body_hash]
         self._seen[body_hash] += 1
-        fault = strike((*faults, *self._faults), seed=self._seed, body_hash=body_hash, seen=seen)
+        fault = strike((*own, *self._faults), seed=self._seed, body_hash=body_hash, seen=seen)
         match fault:
             case FaultKind.RATE_LIMITED:
                 return "429", _error(

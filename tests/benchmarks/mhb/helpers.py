@@ -63,6 +63,12 @@ class Scripted:
         self.text, self.seed = text, seed
         self.request = Request(())
 
+    def has(self, role: str) -> bool:
+        return role == "generator"
+
+    async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        raise AssertionError("MHB asks for no vectors")
+
     async def ask(self, role: str, request: Request) -> Reply:
         raise AssertionError("MHB asks for structured replies only")
 

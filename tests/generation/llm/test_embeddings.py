@@ -4,6 +4,7 @@ import json
 import math
 from contextlib import contextmanager
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -13,7 +14,7 @@ from generation.llm.gateway import Ledger as Book
 from generation.llm.gateway import Paid, body, estimate, identity
 from generation.llm.parsing import vectors_of, vectors_text
 from generation.llm.simulator.server import make_app, running
-from generation.llm.types import Message, Reply, Request, Texts
+from generation.llm.types import Attempt, Message, Reply, Request, Texts
 from tests.generation.llm.helpers import HELLO, Ledger, in_gateway, settings_for
 from tests.generation.llm.test_simulator import fetch
 
@@ -40,19 +41,21 @@ def answering(answer, seen=None):
         yield url
 
 
-def embed(url, texts=TWO, ledger=None, **options):
+def embed(url, texts=TWO, ledger=None, model="e", **options):
     own = {name: options.pop(name) for name in ("price_in",) if name in options}
-    return in_gateway(lambda gateway: gateway.embed(settings_for(url, "e", **own), texts), ledger, **options)
+    return in_gateway(lambda gateway: gateway.embed(settings_for(url, model, **own), texts), ledger, **options)
 
 
 def test_one_vector_a_text_in_their_order():
-    seen, ledger = [], Ledger()
+    seen: list[Any] = []
+    ledger = Ledger()
     with answering(embedded([0.5, -1, 0.25], [1, 0, 0]), seen) as url:
         vectors = embed(url, ledger=ledger, price_in=Decimal(2))
     assert vectors == ((0.5, -1.0, 0.25), (1.0, 0.0, 0.0))
     assert seen == [{"model": "e", "input": list(TWO), "encoding_format": "float"}]
     [attempt] = ledger
     assert (attempt.request.prompt, attempt.error, attempt.http_status) == ("embeddings", "", 200)
+    assert attempt.reply is not None
     assert attempt.reply.usage.tokens_in == 5
     assert attempt.reply.usage.cost(attempt.settings) == Decimal(10) / 1_000_000
     assert attempt.reply.model == "e-1"
@@ -95,6 +98,7 @@ def test_vectors_that_cannot_be_used_are_refused_and_billed(answer):
         embed(url, ledger=ledger)
     [attempt] = ledger
     assert attempt.error == "BrokenReply"
+    assert attempt.reply is not None
     assert attempt.reply.usage.tokens_in == answer.get("usage", {}).get("prompt_tokens", 0)
 
 
@@ -124,23 +128,24 @@ def test_vectors_as_text_and_back():
 
 
 def test_a_hit_gives_back_what_was_paid_for_and_a_broken_one_is_asked_anew():
-    lines, kept = [], vectors_text([(1.0, 0.0), (0.0, 1.0)])
+    lines: list[Attempt] = []
+    kept = vectors_text([(1.0, 0.0), (0.0, 1.0)])
 
     async def write(attempt):
         lines.append(attempt)
 
-    def book(text):
+    def book(text, settings):
         async def find(name):
-            assert name == identity(settings_for(url, "e"), Texts(TWO))
+            assert name == identity(settings, Texts(TWO))
             return [Paid(7, Reply(text))]
 
         return Book(write, find=find)
 
     async def twice(gateway):
-        settings = settings_for(url, "e")
-        return [await gateway.embed(settings, TWO, ledger=book(text)) for text in (kept, "not vectors")]
+        settings = settings_for(there, "e")
+        return [await gateway.embed(settings, TWO, ledger=book(text, settings)) for text in (kept, "not vectors")]
 
-    with answering(embedded([0.5, 0.5], [0.5, 0.5])) as url:
+    with answering(embedded([0.5, 0.5], [0.5, 0.5])) as there:
         hit, asked = in_gateway(twice)
     assert hit == ((1.0, 0.0), (0.0, 1.0))
     assert asked == ((0.5, 0.5), (0.5, 0.5))
@@ -193,11 +198,11 @@ def near(a, b):
 
 def test_like_texts_are_near(url):
     texts = ("The drug lowers blood pressure.", "the DRUG lowers the blood pressure", "A cat sat on a mat")
-    one, two, three = embed(url, texts)
+    one, two, three = embed(url, texts, model="sim-embedder")
     assert near(one, one) == pytest.approx(1.0, abs=1e-6)
     assert near(one, two) > 0.8
     assert abs(near(one, three)) < 0.5
-    assert embed(url, texts) == (one, two, three), "the same every time"
+    assert embed(url, texts, model="sim-embedder") == (one, two, three), "the same every time"
 
 
 def test_the_simulated_protocol(url):
@@ -206,7 +211,8 @@ def test_the_simulated_protocol(url):
     assert [entry["index"] for entry in answer["data"]] == [0]
     assert answer["system_fingerprint"] == "mhb-simulator"
     assert answer["usage"]["prompt_tokens"] == 2
-    for wrong in ({}, {"input": []}, {"input": [""]}, {"input": 3}, {"input": ["x"], "encoding_format": "base64"}):
+    refused: list[dict[str, Any]] = [{"input": ["x"], "encoding_format": "base64"}]
+    for wrong in (*refused, {}, {"input": []}, {"input": [""]}, {"input": 3}):
         status, _, answer = fetch(f"{url}/embeddings", {"model": "sim-embedder", **wrong})
         assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
     status, _, answer = fetch(f"{url}/embeddings", {"model": "nobody", "input": "x"})
@@ -214,4 +220,4 @@ def test_the_simulated_protocol(url):
 
 
 def test_words_that_cannot_be_encoded_and_none_at_all(url):
-    assert {len(vector) for vector in embed(url, ("\ud800 half", "...", "热 烧"))} == {48}
+    assert {len(vector) for vector in embed(url, ("\ud800 half", "...", "热 烧"), model="sim-embedder")} == {48}

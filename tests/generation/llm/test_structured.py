@@ -62,7 +62,9 @@ def test_a_broken_reply_is_put_back_to_the_model_with_the_reason():
     assert "no complete JSON object" in last[2]["content"]
     assert "criteria_met: Input should be a valid boolean" in last[4]["content"]
     assert [attempt.error for attempt in ledger] == ["", "", ""]
-    assert len(ledger[-1].request.messages) == 5
+    asked = ledger[-1].request
+    assert isinstance(asked, Request)
+    assert len(asked.messages) == 5
 
 
 @pytest.mark.parametrize("value", ['"true"', "1", "null", '"yes"', "[true]"])
