@@ -126,10 +126,13 @@ def line(
 
 
 def _lately(model: str, prompt: str) -> list[tuple[str, int, int]]:
-    """The row, the tokens in and out of the last calls of a prompt to a model, at each of its endpoints: by the index."""
+    """The row, the tokens in and out of the last calls of a prompt to a model, at each of its endpoints.
+
+    By time, not by number: PostgreSQL would read the ledger backwards for a prompt that was never asked, to its beginning.
+    """
     lines: list[tuple[str, int, int]] = []
     for pk in Endpoint.objects.filter(model=model).values_list("pk", flat=True):
-        calls = Call.objects.filter(endpoint=pk, prompt=prompt, hit_of__isnull=True).order_by("-pk")
+        calls = Call.objects.filter(endpoint=pk, prompt=prompt, hit_of__isnull=True).order_by("-started_at")
         lines += calls.values_list("subject", "tokens_in", "tokens_out")[:LATELY]
     return lines
 

@@ -158,7 +158,7 @@ def _place(rows: Sequence[Work], **fields: Any) -> None:
 def _form(endpoint: Endpoint, prompt: str) -> Format:
     """The format that the endpoint took the last time it answered this prompt."""
     lines = Call.objects.filter(endpoint=endpoint, prompt=prompt, hit_of__isnull=True).exclude(text="")
-    last = lines.order_by("-pk").values_list("sent", flat=True).first()
+    last = lines.order_by("-started_at").values_list("sent", flat=True).first()
     return Format.JSON_SCHEMA if last is None else form_of(last)
 
 

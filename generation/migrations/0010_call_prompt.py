@@ -10,6 +10,6 @@ class Migration(migrations.Migration):
     operations = [
         migrations.AddIndex(
             model_name='call',
-            index=models.Index(condition=models.Q(('hit_of__isnull', True)), fields=['endpoint', 'prompt', 'id'], name='call_prompt'),
+            index=models.Index(condition=models.Q(('hit_of__isnull', True)), fields=['endpoint', 'prompt', 'started_at'], name='call_prompt'),
         ),
     ]
