@@ -34,16 +34,17 @@ class Line:
     repeated: bool = False
 
 
-def write(job: Job, lines: Sequence[Line], *, lane: int | None = None) -> list[Call]:
+def write(job: Job, lines: Sequence[Line], *, lane: int | None = None, again: bool = False) -> list[Call]:
     """Write attempts and hits into the ledger, and count them in the totals of the job and of the endpoints' days.
 
-    The caller's transaction holds all of it. What is there already, as the database went away before it said so, is neither
-    written nor counted again; were it written by somebody else meanwhile, the unique id would refuse it.
+    The caller's transaction holds all of it. `again`: it was tried before, and some may be there already, as the database went
+    away before it said so: that is neither written nor counted again. Whoever does not say so is refused by the unique id.
 
     What `lane` had reserved for these attempts is not in flight any more. An endpoint that answers as a simulator is marked
     so, whatever it was called when it was made.
     """
-    there = {call.attempt_id: call for call in Call.objects.filter(attempt_id__in=[line.attempt.id for line in lines])}
+    known = Call.objects.filter(attempt_id__in=[line.attempt.id for line in lines]) if again else ()
+    there = {call.attempt_id: call for call in known}
     new = [line for line in lines if line.attempt.id not in there]
     if new:
         there |= {call.attempt_id: call for call in _add(job, new, lane)}
