@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -174,6 +175,7 @@ class AtWork:
         self._known_down: set[int] = set()
         self._answered: dict[int, int] = {}
         self._begun: set[int] = set()
+        self._begun_to_write: set[uuid.UUID] = set()  # attempts
         loop = asyncio.get_running_loop()
         self._ends_at = loop.time() + settings.MHB_LANE_SECONDS
         self._mark_at = loop.time()
@@ -263,7 +265,11 @@ class AtWork:
         return [None if place < granted else BudgetSpent() for place in range(len(wanted))]
 
     def _write(self, lines: list[books.Line]) -> list[Call]:
-        return books.write(self.job, lines, lane=self._lane.pk)
+        ids = {line.attempt.id for line in lines}
+        again = not ids.isdisjoint(self._begun_to_write)
+        if not again:  # so those of before are committed, or will not be tried again
+            self._begun_to_write = ids
+        return books.write(self.job, lines, lane=self._lane.pk, again=again)
 
     def _find(self, wanted: list[tuple[str, str]]) -> list[list[Paid]]:
         found = books.find(self.job, wanted)

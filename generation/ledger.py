@@ -37,45 +37,43 @@ class Line:
     repeated: bool = False
 
 
-def write(job: Job, lines: Sequence[Line], *, lane: int | None = None) -> list[Call]:
+def write(job: Job, lines: Sequence[Line], *, lane: int | None = None, again: bool = False) -> list[Call]:
     """Write attempts and hits into the ledger, and count them in the totals of the job and of the endpoints' days.
 
-    The caller's transaction holds all of it. What is there already, as the database went away before it said so, is neither
-    written nor counted again; were it written by somebody else meanwhile, the unique id would refuse it.
+    The caller's transaction holds all of it. `again`: it was tried before, and some may be there already, as the database went
+    away before it said so: that is neither written nor counted again. Whoever does not say so is refused by the unique id.
 
     What `lane` had reserved for these attempts is not in flight any more. An endpoint that answers as a simulator is marked
     so, whatever it was called when it was made.
     """
     keep_images(line.attempt.sent for line in lines)
     calls = [_call(job.job, line) for line in lines]
-    new = _insert(calls)
+    new = _insert(calls, again)
     if new:
         _count(job, [(line, call) for line, call in zip(lines, calls, strict=True) if call.attempt_id in new], lane)
     return calls
 
 
-def _insert(calls: Sequence[Call]) -> Collection[UUID | None]:
+def _insert(calls: Sequence[Call], again: bool) -> Collection[UUID | None]:
     """Write what is not there yet, and give each call its number. Returns the attempts that were new.
 
     On PostgreSQL written out, all rows in one JSON parameter: to adapt thirty columns of each took the client longer than all
     the rest of a call (python -m bench.engine).
     """
-    if connection.vendor == "postgresql":
+    numbers: dict[UUID | None, int] = {}
+    if again:
+        ids = [call.attempt_id for call in calls]
+        numbers = dict(Call.objects.filter(attempt_id__in=ids).values_list("attempt_id", "pk"))
+    new = [call for call in calls if call.attempt_id not in numbers]
+    if new and connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute(_INSERT, [json.dumps([_row(call) for call in calls])])
-            written: dict[UUID | None, int] = {attempt: pk for pk, attempt in cursor.fetchall()}
-    else:
-        written = {}
-    numbers = dict(written)
-    if len(numbers) < len(calls):
-        missing = [call.attempt_id for call in calls if call.attempt_id not in numbers]
-        numbers |= dict(Call.objects.filter(attempt_id__in=missing).values_list("attempt_id", "pk"))
-    if others := [call for call in calls if call.attempt_id not in numbers]:
-        for call in Call.objects.bulk_create(others):
-            written[call.attempt_id] = numbers[call.attempt_id] = call.pk
+            cursor.execute(_INSERT, [json.dumps([_row(call) for call in new])])
+            numbers.update(cursor.fetchall())
+    elif new:
+        numbers.update((call.attempt_id, call.pk) for call in Call.objects.bulk_create(new))
     for call in calls:
         call.pk = numbers[call.attempt_id]
-    return written.keys()
+    return {call.attempt_id for call in new}
 
 
 _FIELDS = [field for field in Call._meta.concrete_fields if not field.primary_key]
@@ -83,7 +81,7 @@ _COLUMNS = ", ".join(str(field.column) for field in _FIELDS)
 _INSERT = (
     f"INSERT INTO {Call._meta.db_table} ({_COLUMNS}) SELECT {_COLUMNS}"  # noqa: S608
     f" FROM json_populate_recordset(NULL::{Call._meta.db_table}, %s::json)"
-    " ON CONFLICT (attempt_id) DO NOTHING RETURNING id, attempt_id"
+    " RETURNING attempt_id, id"
 )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Sum
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -104,6 +104,18 @@ def test_the_days_and_errors_agree_with_the_ledger(tmp_path: Path) -> None:
     for name in SUMS:
         assert sums[f"sum_{name}"] == sum(getattr(call, name) for call in written) == getattr(batch, name)
     assert sums["sum_cost"] > 0
+
+
+def test_an_attempt_is_one_line_however_often_it_is_written() -> None:
+    batch, of = drafts(1), endpoint("http://models.example/v1", price_in="1")
+    once, other = line(of), line(of)
+    [first] = ledger.write(batch, [once])
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ledger.write(batch, [once])
+    again = ledger.write(batch, [once, other], again=True)
+    assert [call.pk == first.pk for call in again] == [True, False]
+    batch.refresh_from_db()
+    assert (batch.calls, batch.tokens_in, EndpointDay.objects.get().calls) == (2, 200, 2)
 
 
 def test_a_call_counts_on_the_day_that_it_began_and_a_hit_costs_nothing() -> None:
