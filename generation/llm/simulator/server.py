@@ -267,9 +267,10 @@ class _Simulator:
             param = ".".join(str(part) for part in problem["loc"])
             return "400", _error(400, f"{param}: {problem['msg']}", param=param)
         try:
-            model, own = parse_model(asked.model)
+            parsed = parse_model(asked.model)
         except ValueError as error:
             return "404", _error(404, str(error), param="model", code="model_not_found")
+        model, own = parsed
         if model not in MODELS:
             return "404", _error(
                 404,
