@@ -250,6 +250,8 @@ class LaunchForm(SpendingForm):
         if presets:
             self.fields["preset"].initial = presets[0][0]
         self._offer("plan", [*plans, (benchmarks.NO_PLAN, _("none"))], some=bool(plans))
+        if not any(term.parent for term in queries.terms(benchmark)):  # a plan is dealt out to subtypes
+            del self.fields["plan_file"], self.fields["plan_text"]
         self._offer("prompts", sets, some=len(sets) > 1)
         against = [(f"={name}", label) for name, label in sets]
         self._offer("compare", [("", _("nothing")), *against], some=len(sets) > 1)
@@ -314,7 +316,7 @@ class LaunchForm(SpendingForm):
     def setting(self) -> services.Setting:
         """How the batch is to be made, of a valid form."""
         data = self.cleaned_data
-        plan = data["plan_file"] or data["plan_text"] or benchmarks.plan(self._benchmark, data.get("plan", ""))
+        plan = data.get("plan_file") or data.get("plan_text") or benchmarks.plan(self._benchmark, data.get("plan", ""))
         checks = [name for name in benchmarks.check_names(self._benchmark) if name not in data.get("skip", ())]
         spending = {name: data[name] for name in SpendingForm.base_fields}
         made = {name: data.get(name, "") for name in ("prompts", "preset")}

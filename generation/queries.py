@@ -421,10 +421,12 @@ class Planted:
 def planted(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[Planted]:
     """The taxonomy's terms that have a parent, with their `counts` (facet -> value -> {"samples", "rubrics"}).
 
-    Terms without any sample are there, with 0: what is missing is what a maker looks for.
+    Of a taxonomy of one level, all of them. Terms without any sample are there, with 0: what is missing is what a maker looks
+    for.
     """
     by_code = {code: cell for values in counts.values() for code, cell in values.items()}
-    labels = {term.code: gettext(term.label) for term in terms(benchmark)}
+    in_force = terms(benchmark)
+    labels = {term.code: gettext(term.label) for term in in_force}
     nothing = {"samples": 0, "rubrics": 0}
     return [
         Planted(
@@ -432,8 +434,7 @@ def planted(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]
             cluster=f"{term.parent} {labels.get(term.parent, '')}".strip(),
             **by_code.get(term.code, nothing),
         )
-        for term in terms(benchmark)
-        if term.parent
+        for term in [term for term in in_force if term.parent] or in_force
     ]
 
 

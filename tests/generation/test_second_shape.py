@@ -144,6 +144,7 @@ def test_the_page_asks_for_each_role_once_and_says_what_leaving_it_out_means(mod
         assert page.count(f'name="role-{role}"') == 1
     assert "as the role taster" in page
     assert "none: the recipe can do without" in page
+    assert 'name="plan_file"' not in page, "there are no subtypes to plan"
 
 
 # ----------------------------------------------------------------------------------------------------------- vectors
@@ -469,6 +470,7 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
     assert said in text_of(admin.get(reverse("generation:sample", args=[aside.sample_id])))
     assert said not in text_of(admin.get(reverse("generation:sample", args=[seen.sample_id])))
     page = text_of(admin.get(reverse("generation:release", args=["brews", 1])))
+    assert page.count("S Sweet") >= 1, "a taxonomy of one level has a composition, too"
     assert "2 of 3 samples were not reviewed by a physician" in page
     assert "not reviewed: outside the sampled share: 2" in page
     assert "not sampled" in page
