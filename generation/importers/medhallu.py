@@ -146,7 +146,7 @@ def _row(value: Any, where: str) -> Row | Refusal:
             raise value
         if not isinstance(value, dict):
             raise Malformed("The line is not a JSON object.")
-        record: dict[Any, Any] = {_NAMES.get(_plain(column), column): cell for column, cell in value.items()}
+        record: dict[str, Any] = {_NAMES.get(_plain(column)) or column: cell for column, cell in value.items()}
         question = text_of(record, _QUESTION)
         content: dict[str, Any] = {
             "kind": "qa-pair",

@@ -26,7 +26,7 @@ from generation.importers.base import (
 
 name = "mesh"
 label = "Medical Subject Headings (MeSH)"
-licence = "NLM terms and conditions for MeSH data"
+licence = "NLM MeSH"  # terms of its own, named in `restrictions`
 citation = "Medical Subject Headings (MeSH). National Library of Medicine (US), Bethesda."
 restrictions = gettext_noop("name the National Library of Medicine as the source, and the year of the edition")
 

@@ -6,6 +6,7 @@ split is known, and neither layout has another sign of it.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -58,18 +59,20 @@ def sniff(path: Path) -> Layout:
             pass
         case _:
             raise WrongFormat("It is neither JSON nor Parquet.")
+    if _is_object(path):  # looked at first: all of it may stand on one line
+        return Layout("json-object")
     if any(isinstance(value, dict) and value.keys() >= _TABLE for _, value in json_lines(path, LOOK)):
         return Layout("jsonl")
+    raise WrongFormat(f"Its first records have neither {_listed(_OBJECT)} nor {_listed(_TABLE)}.")
+
+
+def _is_object(path: Path) -> bool:
     with path.open("rb") as file:
         try:
-            for place, (_, value) in enumerate(object_items(file), 1):
-                if isinstance(value, dict) and value.keys() >= _OBJECT:
-                    return Layout("json-object")
-                if place == LOOK:
-                    break
-        except Malformed as error:
-            raise WrongFormat(str(error)) from None
-    raise WrongFormat(f"Its first records have neither {_listed(_OBJECT)} nor {_listed(_TABLE)}.")
+            first = islice(object_items(file), LOOK)
+            return any(isinstance(value, dict) and value.keys() >= _OBJECT for _, value in first)
+        except Malformed:  # several objects, one on each line
+            return False
 
 
 def _listed(columns: frozenset[str] | set[str]) -> str:
