@@ -8,7 +8,8 @@ from generation import releases
 from generation import services as generation
 from generation.models import Endpoint, Source
 from review.demo import work_queue
-from review.models import User
+from review.machine import State
+from review.models import Case, User
 from review.permissions import UserRole
 
 HERE = Path(__file__).parent
@@ -25,7 +26,8 @@ ROLES = {
 TARGETS = ("sim-careful", "sim-average", "sim-reckless")
 MODELS = tuple(name for name in ROLES.values() if name != "sim-generator")  # which MHB's part of the demo has as well
 SEED = 7
-REVIEWS = 12
+LEFT = 3  # samples in review, so that a first visitor can review one
+REVIEWS = 40  # at most, until no more are left
 
 
 def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None]) -> None:
@@ -39,8 +41,13 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
         roles={role: Endpoint.objects.get(name=name) for role, name in ROLES.items()},
     )
     generation.work_on_batch(batch.pk)
-    work_queue(SEED + 2, REVIEWS, list(User.objects.filter(role=UserRole.PHYSICIAN).order_by("username")))
+    physicians = list(User.objects.filter(role=UserRole.PHYSICIAN).order_by("username"))
+    for number in range(REVIEWS):
+        if Case.objects.filter(benchmark=BENCHMARK, state=State.PRIMARY).count() <= LEFT:
+            break
+        work_queue(SEED + number, 1, physicians)
     generation.handle_outcomes()
+    generation.work_on_batch(batch.pk)  # what was rejected comes back as version 2
     tell("MedHallu: asking three simulated models which answers are hallucinated")
     release = releases.freeze_release("medhallu-demo", benchmark=BENCHMARK)
     run = evaluation.launch_run(release, [Endpoint.objects.get(name=name) for name in TARGETS])

@@ -1,0 +1,61 @@
+"""The demo's second benchmark: its hand-written files, and its way from the questions to a run."""
+
+import json
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+import pytest
+
+from evaluation.models import Judgment, Run
+from generation import benchmarks
+from generation.llm.simulator.server import make_app, running
+from generation.models import Release, Sample
+from generation.work import Work
+from mhb_site.demo import load, medhallu
+from review.models import User
+from tests.engine import SEED, endpoint, no_long_waits
+
+__all__ = ["no_long_waits"]
+
+
+@pytest.fixture
+def models() -> Iterator[str]:
+    """The simulated models of all benchmarks together, as the demo serves them."""
+    with running(
+        make_app([benchmarks.module(name, "simulate").SCRIPT for name in benchmarks.names()], seed=SEED)
+    ) as url:
+        yield url
+
+
+@pytest.mark.plain
+def test_every_study_says_that_it_is_invented_and_every_heading_has_its_place() -> None:
+    questions = json.loads((medhallu.HERE / "questions.json").read_text(encoding="utf-8"))
+    root = ElementTree.parse(medhallu.HERE / "headings.xml").getroot()
+    headings = {found.findtext("DescriptorName/String") for found in root}
+    assert 12 <= len(questions) <= 20
+    for question in questions.values():
+        assert question["CONTEXTS"][0].startswith("This study is invented. ")
+        assert len(question["CONTEXTS"]) == len(question["LABELS"])
+        assert question["final_decision"] in ("yes", "no", "maybe")
+        assert set(question["MESHES"]) <= headings
+
+
+@pytest.mark.django_db
+def test_it_leaves_samples_released_and_in_review_and_a_finished_run(models: str, physicians: list[User]) -> None:
+    for model in load.MODELS:
+        endpoint(models, model)
+    told: list[str] = []
+    medhallu.load(load._source, tell=told.append)
+    states = list(Sample.objects.filter(benchmark="medhallu").values_list("status", flat=True))
+    assert {Sample.Status.IN_REVIEW, Sample.Status.APPROVED} <= set(states)
+    release = Release.objects.get(benchmark="medhallu")
+    assert release.samples_count == states.count(Sample.Status.APPROVED)
+    assert set(release.counts) >= {"difficulty", "category", "branch"}
+    assert release.reviewed > 0
+    assert release.unreviewed > 0
+    run = Run.objects.get(release=release)
+    judgments = Judgment.objects.filter(run=run)
+    assert run.status == Run.Status.FINISHED
+    assert judgments.count() == release.samples_count * 4 * len(medhallu.TARGETS)
+    assert not judgments.exclude(status=Work.Status.DONE).exists()
+    assert len(told) == 2
