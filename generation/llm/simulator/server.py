@@ -267,10 +267,9 @@ class _Simulator:
             param = ".".join(str(part) for part in problem["loc"])
             return "400", _error(400, f"{param}: {problem['msg']}", param=param)
         try:
-            parsed = parse_model(asked.model)
+            model, named = parse_model(asked.model)
         except ValueError as error:
             return "404", _error(404, str(error), param="model", code="model_not_found")
-        model, own = parsed
         if model not in MODELS:
             return "404", _error(
                 404,
@@ -281,7 +280,7 @@ class _Simulator:
         body_hash = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         seen = self._seen[body_hash]
         self._seen[body_hash] += 1
-        fault = strike((*own, *self._faults), seed=self._seed, body_hash=body_hash, seen=seen)
+        fault = strike(tuple(named) + self._faults, seed=self._seed, body_hash=body_hash, seen=seen)
         match fault:
             case FaultKind.RATE_LIMITED:
                 return "429", _error(
