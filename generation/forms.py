@@ -337,7 +337,8 @@ def _unchosen(role: ModelRole) -> str:
 
 
 def _preset_choice(preset: Preset) -> SafeString:
-    return format_html("<strong>{}</strong> <span class='quiet'>{}</span>", gettext(preset.label), gettext(preset.rule))
+    label, rule = gettext(preset.label), gettext(preset.rule)
+    return format_html("<span><strong>{}</strong><br><span class='quiet'>{}</span></span>", label, rule)
 
 
 class DecisionForm(forms.Form):

@@ -26,6 +26,7 @@ ROLES = {
 TARGETS = ("sim-careful", "sim-average", "sim-reckless")
 MODELS = tuple(name for name in ROLES.values() if name != "sim-generator")  # which MHB's part of the demo has as well
 SEED = 7
+TAKEN = 13  # of the questions: the others are for a visitor's own batch
 LEFT = 3  # samples in review, so that a first visitor can review one
 REVIEWS = 40  # at most, until no more are left
 
@@ -39,6 +40,7 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
         benchmark=BENCHMARK,
         source=questions,
         roles={role: Endpoint.objects.get(name=name) for role, name in ROLES.items()},
+        limit=TAKEN,
     )
     generation.work_on_batch(batch.pk)
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN).order_by("username"))
