@@ -1,0 +1,106 @@
+"""The loop on real rows: PubMedQA and MedHallu as their authors publish them, from files to reports without a judge."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evaluation import queries as results
+from evaluation import reports
+from evaluation import services as evaluation
+from evaluation.models import Judgment, Response, Run
+from generation import releases, services
+from generation.llm.simulator.server import make_app, running
+from generation.models import Call, Import, Release, Sample, SampleVersion
+from generation.work import Work
+from mhb_site.benchmarks.medhallu import simulate
+from review.models import Case, User
+from tests import servers
+from tests.benchmarks.medhallu.making import MODEL_OF
+from tests.engine import SEED, TARGETS, endpoint, imported, no_long_waits
+from tests.review.approve import approve_everything
+
+__all__ = ["no_long_waits"]
+pytestmark = pytest.mark.django_db
+DATA = Path(__file__).parents[3] / "shared/data"
+QUESTIONS, PAIRS = DATA / "pubmedqa/ori_pqal.json", DATA / "medhallu/pqa_labeled.jsonl"
+VARIANTS = 4
+
+
+@pytest.fixture
+def published() -> tuple[Path, Path]:
+    """Both files. Absent, the test is skipped by name; on CI that is a failure."""
+    if not (QUESTIONS.exists() and PAIRS.exists()) and not servers.ci():
+        pytest.skip("the PubMedQA and MedHallu samples are not in ../shared/data")
+    return QUESTIONS, PAIRS
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with running(make_app([simulate.SCRIPT], seed=SEED)) as address:
+        yield address
+
+
+def _measured(release: Release, url: str, *targets: str) -> Run:
+    run = evaluation.launch_run(release, [endpoint(url, target) for target in targets])
+    evaluation.work_on_run(run.pk)
+    run.refresh_from_db()
+    answers = release.samples_count * VARIANTS * len(targets)
+    assert Response.objects.filter(run=run, status=Work.Status.DONE).count() == answers
+    assert Judgment.objects.filter(run=run, status=Work.Status.DONE).count() == answers
+    report = reports.as_dict(results.report(run))
+    assert report["finished"]
+    for row in report["overall"]:
+        assert sum(row["verdicts"].values()) == release.samples_count, "every answer is under one verdict"
+    return run
+
+
+def test_two_hundred_published_pairs(published: tuple[Path, Path], url: str) -> None:
+    questions, pairs = published
+    with pairs.open(encoding="utf-8") as lines:  # not `splitlines`: a text may hold other ends of lines
+        rows = [json.loads(line) for line in lines]
+    articles = {row["QUESTION"]: pmid for pmid, row in json.loads(questions.read_text(encoding="utf-8")).items()}
+    source = imported(pairs, "pairs", "medhallu")
+    imported(questions, "questions", "pubmedqa")
+    assert list(Import.objects.values_list("added", "refused")) == [(200, 0), (200, 0)]
+
+    batch = services.launch_batch(
+        benchmark="medhallu", source=source, roles={}, setting=services.Setting(preset="paper")
+    )
+    services.work_on_batch(batch.pk)
+    services.handle_outcomes()
+    assert not Call.objects.exists(), "what is published is not made again"
+    made = list(SampleVersion.objects.filter(sample__batch=batch, sample__status=Sample.Status.APPROVED))
+    assert Counter(one.content["difficulty"] for one in made) == Counter(row["Difficulty Level"] for row in rows)
+    assert {one.content["question"]: one.content["pmid"] for one in made} == {
+        row["Question"]: articles[row["Question"]] for row in rows
+    }
+    release = releases.freeze_release("published", benchmark="medhallu")
+    assert release.samples_count == 200
+    assert release.grounds == {"unreviewed": 200}
+    _measured(release, url, "sim-careful")
+
+
+def test_fifty_questions_the_whole_way(published: tuple[Path, Path], url: str, physicians: list[User]) -> None:
+    source = imported(published[0], "questions", "pubmedqa")
+    roles = {role: endpoint(url, model) for role, model in MODEL_OF.items()}
+    batch = services.launch_batch(benchmark="medhallu", source=source, roles=roles, limit=50)
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert batch.status == batch.Status.FINISHED
+    versions = SampleVersion.objects.filter(sample__batch=batch)
+    sampled = [one for one in versions if one.made["review"] == "sampled"]
+    assert versions.count() == 50
+    assert 0 < len(sampled) < 25
+    assert Case.objects.filter(state="primary").count() == len(sampled)
+
+    assert approve_everything(physicians) == len(sampled), "one physician a sample"
+    services.handle_outcomes()
+    release = releases.freeze_release("own", benchmark="medhallu")
+    assert release.samples_count == 50
+    assert release.grounds == {"primary-alone": len(sampled), "unreviewed": 50 - len(sampled)}
+    run = _measured(release, url, *TARGETS)
+    rates = {(row["endpoint"], row["dataset"]): row["rate"] for row in reports.as_dict(results.report(run))["overall"]}
+    assert rates["sim-careful", "knowledge"] > rates["sim-reckless", "knowledge"]
