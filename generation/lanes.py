@@ -27,7 +27,20 @@ from generation import jobs
 from generation import ledger as books
 from generation.errors import JobOver
 from generation.jobs import Job
-from generation.llm.errors import Away, BudgetSpent, EndpointDown, KeyMissing, LaneOver, LLMError, Postponed
+from generation.llm.errors import (
+    Away,
+    BudgetSpent,
+    ConnectionCut,
+    CutShort,
+    EndpointDown,
+    KeyMissing,
+    LaneOver,
+    LLMError,
+    Postponed,
+    RateLimited,
+    ServerError,
+    TimedOut,
+)
 from generation.llm.gates import Gate, fair_shares
 from generation.llm.gateway import Gateway, Ledger, Paid
 from generation.llm.types import Attempt, Reply, Request
@@ -42,6 +55,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 
 NOT_ITS_FAULT = (Postponed, KeyMissing)  # a row that meets one of these goes back to the queue
+COUNTED = [kind.__name__ for kind in (RateLimited, ServerError, TimedOut, ConnectionCut)]  # against the request
 DRAIN = 60.0  # seconds that a lane whose time is up gives to rows that wait for their turn
 RETRY_DATABASE = 0.5  # seconds
 GATHER = 0.005  # seconds that a transaction waits for company: each costs the same, however much goes in it
@@ -207,7 +221,11 @@ class AtWork:
             found: list[Paid] = await self._group(self._find, (identity, subject))
             return found
 
-        return Ledger(write, self._check, find)
+        async def failures(identity: str) -> int:
+            # Only a row that was cut short, or lost: the others have none, and need not ask.
+            return await sync_to_async(patiently)(_failures, self.job, subject, identity) if repeated else 0
+
+        return Ledger(write, self._check, find, failures)
 
     def models(self, endpoints: Mapping[str, Endpoint], row: Work) -> "BoundModels":
         return BoundModels(self, endpoints, row)
@@ -243,7 +261,7 @@ class AtWork:
         try:
             await work()
         except NOT_ITS_FAULT as error:
-            await self.do(partial(put_back, row))
+            await self.do(partial(put_back, row, tried=isinstance(error, CutShort)))
             if isinstance(error, (BudgetSpent, KeyMissing)):
                 await sync_to_async(_pause)(self.job, error)
             if not isinstance(error, (EndpointDown, Away)):
@@ -397,6 +415,11 @@ async def _run(
             if gate.away
         }
         return done, away if at_work.takes else {}
+
+
+def _failures(job: Job, subject: str, identity: str) -> int:
+    """How many attempts of a row at a request have failed."""
+    return Call.objects.filter(job=job.job, subject=subject, identity=identity, error__in=COUNTED).count()
 
 
 def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> Rows:

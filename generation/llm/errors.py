@@ -91,6 +91,10 @@ class LaneOver(Postponed):
     """The lane stops here; another one goes on."""
 
 
+class CutShort(LaneOver):
+    """The lane stops here while a call is tried again; another one goes on with what is left of its attempts."""
+
+
 class Away(Postponed):
     """The endpoint asked us to come back much later."""
 

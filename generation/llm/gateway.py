@@ -28,7 +28,9 @@ from generation.llm.errors import (
     ConnectionCut,
     ContentFiltered,
     ContextTooLong,
+    CutShort,
     KeyMissing,
+    LaneOver,
     LLMError,
     NotReached,
     RateLimited,
@@ -84,18 +86,24 @@ async def _none(_identity: str) -> Sequence[Paid]:
     return ()
 
 
+async def _no_failures(_identity: str) -> int:
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """Where attempts are written, and what is asked of it.
 
     `write` is awaited with every attempt, good or bad, before anything is made of it. `check` is awaited before each
     attempt and may refuse it (BudgetSpent, LaneOver); every attempt that it let through is written. `find` knows the
-    replies, newest first, that were paid for under an identity.
+    replies, newest first, that were paid for under an identity; `failures` how many attempts at it have failed before now,
+    where it was cut short.
     """
 
     write: OnAttempt
     check: Callable[[], Awaitable[None]] = _allow
     find: Callable[[str], Awaitable[Sequence[Paid]]] = _none
+    failures: Callable[[str], Awaitable[int]] = _no_failures
 
 
 class Format(IntEnum):
@@ -171,7 +179,7 @@ class Gateway:
 
         Raises:
             LLMError: what the last attempt met; KeyMissing or BadRequest (no such address) before any attempt; Postponed where
-                it was put off by a gate or by the ledger.
+                it was put off by a gate or by the ledger, CutShort where attempts had failed by then.
         """
         return await self._ask(settings, request, ledger, _not_empty)
 
@@ -212,27 +220,34 @@ class Gateway:
     async def _pay(self, settings: ModelSettings, request: Request, api_key: str, name: str, ledger: Ledger) -> Reply:
         gate = self.gate(settings)
         endpoint = settings.url, settings.model
-        number = failures = out_of_reach = 0
+        number = out_of_reach = 0
+        # Not all of the attempts: among those before were probes perhaps, which count against nobody.
+        before = failures = min(await ledger.failures(name), self._attempts - 1)
         while True:
             number += 1
             form = self._formats.get(endpoint, Format.JSON_SCHEMA)
             sent = _body(settings, request, form)
             draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
-            outcome, counts = await self._attempt(gate, draft, api_key, ledger)
-            if isinstance(outcome, Reply):
-                return outcome
-            if _refuses_format(outcome, sent):
-                # The larger of the two: a slower request of the same time may already have been refused further.
-                self._formats[endpoint] = max(Format(form + 1), self._formats.get(endpoint, form))
-                continue
-            failures += counts
-            # Tried for as long as the gate lets it: the breaker opens in the end, and the row goes back unharmed.
-            out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
-            if outcome.permanent or failures >= self._attempts:
-                raise outcome
-            backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
-            if not gate.away and (delay := gate.blocked_for + backoff):
-                await gate.nap(delay)
+            try:
+                outcome, counts = await self._attempt(gate, draft, api_key, ledger)
+                if isinstance(outcome, Reply):
+                    return outcome
+                if _refuses_format(outcome, sent):
+                    # The larger of the two: a slower request of the same time may already have been refused further.
+                    self._formats[endpoint] = max(Format(form + 1), self._formats.get(endpoint, form))
+                    continue
+                failures += counts
+                # Tried for as long as the gate lets it: the breaker opens in the end, and the row goes back unharmed.
+                out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
+                if outcome.permanent or failures >= self._attempts:
+                    raise outcome
+                backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
+                if not gate.away and (delay := gate.blocked_for + backoff):
+                    await gate.nap(delay)
+            except LaneOver:
+                if failures > before:
+                    raise CutShort from None
+                raise
 
     async def ask_structured(
         self,

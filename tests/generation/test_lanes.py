@@ -1,6 +1,7 @@
 """Lanes: several share what an endpoint bears, all hear of a pause at once, one ends and the next goes on."""
 
 import asyncio
+import json
 import time
 from collections import Counter
 from datetime import timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from asgiref.sync import async_to_sync
 from django.db import OperationalError
 from django.utils import timezone
@@ -16,11 +18,23 @@ from django.utils import timezone
 from generation import lanes, services, tasks
 from generation.lanes import Group, _exchange, _Seen
 from generation.llm.gates import BREAK_AFTER, BREAKS
+from generation.llm.simulator.server import running
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
 from generation.work import PULSE, Work, take
 from tests.conftest import Clock, Together
-from tests.engine import calls, conversations_file, drafts, endpoint, held, imported, launched, served, simulated
-from tests.generation.llm.helpers import Answer
+from tests.engine import (
+    calls,
+    conversation,
+    conversations_file,
+    drafts,
+    endpoint,
+    held,
+    imported,
+    launched,
+    served,
+    simulated,
+)
+from tests.generation.llm.helpers import Answer, app_of, said
 from tests.generation.llm.helpers import endpoint as answering
 
 pytestmark = pytest.mark.django_db
@@ -236,6 +250,32 @@ def test_a_lane_ends_itself_and_is_started_again(
         assert served(url)["requests"] == 12
     assert statuses(batch) == {Status.DONE: 12}
     assert woken == []
+
+
+def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that always times out, five of which no lane is long enough for."""
+    settings.MHB_LANE_SECONDS = 0.8
+    monkeypatch.setattr(lanes, "DRAIN", 0.1)
+    hung: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked = json.dumps(await request.json())
+        if "This is case 3." not in asked:
+            return web.json_response(said("no JSON at all"))
+        hung.append(asked)
+        await asyncio.sleep(30)
+        raise AssertionError("it was waited for")
+
+    with running(app_of(handler)) as url:
+        batch = launched(source, endpoint(url, "m-1", timeout=0.35))
+        for _ in range(6):
+            services.work_on_batch(batch.pk)
+    stuck = Draft.objects.get(record__external_id=conversation(3)["prompt_id"])
+    assert (stuck.status, stuck.error) == (Status.FAILED, "TimedOut")
+    assert 5 <= len(hung) <= 7
+    assert len([call for call in calls(f"draft:{stuck.pk}") if call.error == "TimedOut"]) == len(hung)
+    batch.refresh_from_db()
+    assert batch.status == Batch.Status.FINISHED
 
 
 def test_no_more_lanes_than_allowed(source: Source, models: str, settings: Any, clock: Clock) -> None:
