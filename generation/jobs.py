@@ -73,6 +73,11 @@ class Job(models.Model):
         return self.budget_money is not None and self.cost >= self.budget_money
 
     @property
+    def rests(self) -> bool:
+        """Whether it waits for an endpoint that asked to be left alone, and no lane is started meanwhile."""
+        return self.status == self.Status.RUNNING and self.rests_until is not None and self.rests_until > timezone.now()
+
+    @property
     def budget_spent(self) -> bool:
         """Whether no further call may be started."""
         return self.money_spent or (self.budget_calls is not None and self.calls >= self.budget_calls)

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import math
 import os
 import re
 import time
@@ -64,6 +63,8 @@ CHARS_PER_TOKEN = 4  # an estimate of what is sent, before the endpoint has coun
 TOKENS_BACK = 500  # an estimate of what comes back, where nobody set a limit
 IMAGE_TOKENS = 1_000  # an estimate for an image
 MAX_DETAIL = 2_000  # characters
+LONGEST_REST = 86_400.0  # seconds that an endpoint is left alone at its word
+NO_REST = 7 * LONGEST_REST  # from here on it is no time to wait but a mistake: the seconds since 1970, milliseconds
 MAX_TOKENS = 2**31 - 1  # what a database integer holds
 
 OnAttempt = Callable[[Attempt], Awaitable[None]]
@@ -599,7 +600,7 @@ def _connection_error(failure: Exception, api_key: str) -> LLMError:
 
 
 def _retry_after(header: str | None) -> float | None:
-    """Seconds from a Retry-After header (RFC 9110: seconds or a date); None where it says nothing usable."""
+    """Seconds from a Retry-After header (RFC 9110: seconds or a date), a day at most; None where it says nothing usable."""
     if header is None:
         return None
     try:
@@ -607,10 +608,10 @@ def _retry_after(header: str | None) -> float | None:
     except ValueError:
         try:
             at = parsedate_to_datetime(header)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
+    return min(max(seconds, 0.0), LONGEST_REST) if seconds < NO_REST else None  # nor for nan
 
 
 def clean(text: str, api_key: str) -> str:

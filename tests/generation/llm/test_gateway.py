@@ -239,7 +239,10 @@ def test_retry_after_as_a_date_is_obeyed():
     assert 30 < naps[0] <= 90
 
 
-@pytest.mark.parametrize("header", ["soon", "nan", "inf", "-5", ""])
+@pytest.mark.parametrize(
+    "header",
+    ["soon", "nan", "inf", "-5", "", "1e300", "1763740800", "1763740800000", "Fri, 31 Dec 9999 23:59:59 -2359"],
+)
 def test_a_retry_after_that_says_nothing_leaves_the_back_off(header):
     naps = Naps()
     with endpoint(Answer("later", 429, {"Retry-After": header}), "fine") as seen:
@@ -254,6 +257,13 @@ def test_a_very_long_retry_after_goes_back_to_the_caller():
     assert caught.value.retry_after == 86400
     assert len(seen.bodies) == 1
     assert naps == []
+
+
+@pytest.mark.parametrize("header", ["100000", format_datetime(datetime.now(UTC) + timedelta(days=3))])
+def test_no_endpoint_is_left_alone_for_more_than_a_day(header):
+    with endpoint(Answer("later", 429, {"Retry-After": header})) as seen, pytest.raises(Away) as caught:
+        ask(seen.url)
+    assert caught.value.retry_after == 86_400
 
 
 def test_an_endpoint_that_drips_for_ever_times_out():
