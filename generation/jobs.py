@@ -92,7 +92,9 @@ def advice(job: Job) -> str:
     if job.paused_because == "KeyMissing":
         return gettext("Set the variable where the site and its workers are started, start them anew, and resume.")
     if job.paused_because == "EndpointDown":
-        return gettext("See to the endpoint; once it answers again, resume.")
+        return gettext(
+            "See to the endpoint (its account, key, address and model's name); once it answers again, resume."
+        )
     if job.paused_because == "BatchLost":
         return gettext(
             "See at the endpoint whether it has answered this batch, and charged for it. Resume, and it is asked again."

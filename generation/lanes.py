@@ -30,18 +30,15 @@ from generation.jobs import Job
 from generation.llm.errors import (
     Away,
     BudgetSpent,
-    ConnectionCut,
     CutShort,
     EndpointDown,
     KeyMissing,
     LaneOver,
     LLMError,
+    NotReached,
     Postponed,
-    RateLimited,
-    ServerError,
-    TimedOut,
 )
-from generation.llm.gates import Gate, fair_shares
+from generation.llm.gates import ITS_FAULT, Gate, fair_shares
 from generation.llm.gateway import Gateway, Ledger, Paid
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Call, Endpoint, EndpointState, Lane
@@ -55,7 +52,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 
 NOT_ITS_FAULT = (Postponed, KeyMissing)  # a row that meets one of these goes back to the queue
-COUNTED = [kind.__name__ for kind in (RateLimited, ServerError, TimedOut, ConnectionCut)]  # against the request
+COUNTED = [kind.__name__ for kind in ITS_FAULT if kind is not NotReached]  # against the request
 DRAIN = 60.0  # seconds that a lane whose time is up gives to rows that wait for their turn
 RETRY_DATABASE = 0.5  # seconds
 GATHER = 0.005  # seconds that a transaction waits for company: each costs the same, however much goes in it

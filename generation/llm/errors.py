@@ -53,6 +53,18 @@ class AuthFailed(LLMError):
     permanent = True
 
 
+class NoCredit(LLMError):
+    """The endpoint wants to be paid first (402)."""
+
+    permanent = True
+
+
+class NotThere(LLMError):
+    """The endpoint knows no such model or path (404, 410)."""
+
+    permanent = True
+
+
 class KeyMissing(LLMError):
     """The environment variable that should hold the endpoint's key is not set."""
 

@@ -31,12 +31,14 @@ from generation.llm.errors import (
     KeyMissing,
     LaneOver,
     LLMError,
+    NoCredit,
     NotReached,
+    NotThere,
     RateLimited,
     ServerError,
     TimedOut,
 )
-from generation.llm.gates import Gate
+from generation.llm.gates import REFUSALS, Gate
 from generation.llm.parsing import extract_json, split_reasoning, storable
 from generation.llm.types import (
     SIMULATOR_FINGERPRINT,
@@ -240,7 +242,9 @@ class Gateway:
                 failures += counts
                 # Tried for as long as the gate lets it: the breaker opens in the end, and the row goes back unharmed.
                 out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
-                if outcome.permanent or failures >= self._attempts:
+                # A refusal of the account soon closes the gate, and nobody fails; one of this row's own content does not.
+                lasting = outcome.permanent and not isinstance(outcome, REFUSALS)
+                if lasting or failures >= self._attempts:
                     raise outcome
                 backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
                 if not gate.away and (delay := gate.blocked_for + backoff):
@@ -323,7 +327,8 @@ class Gateway:
             counts = gate.leave(ticket, tokens=used or ticket.tokens)  # an endpoint that reports nothing: the estimate
             await ledger.write(replace(attempt, reply=outcome))
         else:
-            counts = gate.leave(ticket, outcome)
+            # A format that it does not know is asked for once or twice, and tells nothing of what comes after.
+            counts = gate.leave(ticket, None if _refuses_format(outcome, draft.sent) else outcome)
             await ledger.write(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
         return outcome, counts
 
@@ -503,6 +508,7 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
 
 
 _ABOUT_CONTEXT = re.compile(r"context_length_exceeded|maximum context length|context (window|size)", re.IGNORECASE)
+_ABOUT_FILTER = re.compile(r"moderation|flagged|content[ _-](filter|policy)", re.IGNORECASE)
 _ABOUT_FORMAT = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)
 
 
@@ -550,7 +556,13 @@ def _refused(response: "httpx2.Response", api_key: str) -> LLMError:
     about = body.get("error", body) if isinstance(body, dict) else body
     code = about.get("code") if isinstance(about, dict) else None
     retry_after = _retry_after(response.headers.get("retry-after"))
-    return status_error(response.status_code, about, code, api_key, retry_after)
+    error = status_error(response.status_code, about, code, api_key, retry_after)
+    if response.status_code in (
+        404,
+        410,
+    ):  # where completions are asked for; there are no files and batches to be missed
+        return NotThere(error.detail, http_status=response.status_code)
+    return error
 
 
 def status_error(
@@ -559,9 +571,13 @@ def status_error(
     """The named error for an HTTP status and what was said with it."""
     said = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     detail = clean(said, api_key)
+    if status == 403 and _ABOUT_FILTER.search(said):
+        return ContentFiltered(detail, http_status=status)
     if status in (401, 403):
         return AuthFailed(detail, http_status=status)
-    if status == 429 or status >= 500:
+    if status == 402:
+        return NoCredit(detail, http_status=status)
+    if status in (409, 425, 429) or status >= 500:
         kind = RateLimited if status == 429 else ServerError
         return kind(detail, http_status=status, retry_after=retry_after)
     if status == 408:

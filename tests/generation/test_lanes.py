@@ -208,6 +208,19 @@ def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: S
     assert state.openings == 0
 
 
+@pytest.mark.parametrize("status", [401, 402, 404])
+def test_an_account_or_a_model_that_is_gone_pauses_the_batch_and_loses_no_row(source: Source, status: int) -> None:
+    with answering(Answer({"error": {"message": "Insufficient Balance"}}, status)) as target:
+        batch = launched(source, endpoint(target.url, "m-1", concurrency=2))
+        services.work_on_batch(batch.pk)
+        asked = len(target.bodies)
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+    assert "Insufficient Balance" in batch.paused_detail
+    assert statuses(batch) == {Status.QUEUED: 12}
+    assert asked <= 6
+
+
 def test_an_endpoint_that_nobody_reaches_pauses_the_batch_and_loses_no_row(source: Source) -> None:
     """A wrong port, or a network that stays away, with so few in flight that a row would give up first."""
     with simulated() as url:

@@ -337,9 +337,7 @@ def test_a_network_that_comes_back_has_cost_a_row_nothing():
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (401, complaint("bad key"), AuthFailed),
-        (403, "forbidden", AuthFailed),
-        (404, complaint("no such model", code="model_not_found"), BadRequest),
+        (403, complaint("Your input was flagged by the moderation"), ContentFiltered),
         (400, complaint("what?"), BadRequest),
         (422, {"detail": [{"loc": ["body", "temperature"]}]}, BadRequest),
         (400, complaint("too long", code="context_length_exceeded"), ContextTooLong),
@@ -356,6 +354,53 @@ def test_a_permanent_error_is_met_once(status, body, kind):
     assert caught.value.permanent
     assert caught.value.http_status == status
     assert [(attempt.error, attempt.http_status) for attempt in ledger] == [(kind.__name__, status)]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, complaint("bad key"), "AuthFailed"),
+        (402, complaint("Insufficient Balance"), "NoCredit"),
+        (403, "forbidden", "AuthFailed"),
+        (404, complaint("no such model", code="model_not_found"), "NotThere"),
+        (410, "gone", "NotThere"),
+    ],
+)
+def test_what_an_endpoint_refuses_whatever_is_asked_is_no_rows_fault(status, body, kind):
+    ledger = Ledger()
+    with endpoint(Answer(body, status)) as seen, pytest.raises(EndpointDown, match=kind):
+        ask(seen.url, ledger)
+    assert [attempt.error for attempt in ledger] == [kind] * (gates.REFUSE_AFTER + 1), "the last is the probe"
+
+
+def test_one_row_that_is_refused_among_others_fails_in_the_end(monkeypatch):
+    monkeypatch.setattr(gateway_module, "BACKOFF_BASE", 0.001)
+
+    async def handler(request):
+        refused = "Is it safe?" in await request.text()
+        return web.json_response(complaint("not this"), status=403) if refused else web.json_response(said("fine"))
+
+    async def between(gateway):
+        other = replace(HELLO, messages=(Message("user", "And this?"),))
+
+        async def keep_asking():
+            while True:
+                await gateway.ask(settings_for(url), other)
+
+        busy = asyncio.ensure_future(keep_asking())
+        try:
+            await gateway.ask(settings_for(url), HELLO)
+        finally:
+            busy.cancel()
+
+    with running(app_of(handler)) as url, pytest.raises(AuthFailed):
+        in_gateway(between, sleep=RealTime(), clock=time.monotonic)
+
+
+@pytest.mark.parametrize("status", [409, 425])
+def test_what_comes_too_early_is_tried_again(status):
+    with endpoint(Answer("busy", status), "fine") as seen:
+        assert ask(seen.url).text == "fine"
 
 
 def test_a_filtered_reply_is_an_error_but_its_tokens_are_in_the_ledger():
