@@ -223,7 +223,7 @@ class Gateway:
     async def _pay(self, settings: ModelSettings, request: Request, api_key: str, name: str, ledger: Ledger) -> Reply:
         gate = self.gate(settings)
         endpoint = settings.url, settings.model
-        number = out_of_reach = 0
+        number = out_of_reach = unread = 0
         # Not all of the attempts: among those before were probes perhaps, which count against nobody.
         before = failures = min(await ledger.failures(name), self._attempts - 1)
         while True:
@@ -244,6 +244,8 @@ class Gateway:
                 out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
                 # A refusal of the account soon closes the gate, and nobody fails; one of this row's own content does not.
                 lasting = outcome.permanent and not isinstance(outcome, REFUSALS)
+                if isinstance(outcome, BrokenReply) and not unread:  # billed: once more, not five times
+                    unread, lasting = 1, False
                 if lasting or failures >= self._attempts:
                     raise outcome
                 backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
@@ -537,8 +539,19 @@ def named(failure: Exception, api_key: str, timeout: float) -> LLMError:
 
 
 def said(body: Any, status: int) -> Reply | LLMError:
-    """What a chat completion says: its reply, or ContentFiltered. Raises ValueError where it is none."""
-    reply = _reply(body)
+    """What a chat completion says: its reply, ContentFiltered, or BrokenReply where it was billed and cannot be read.
+
+    Raises ValueError where it is no completion at all.
+    """
+    try:
+        reply = _reply(body)
+    except ValueError as failure:
+        usage = _usage(body)
+        if not (usage.tokens_in or usage.tokens_out):
+            raise
+        unread = BrokenReply(f"This completion cannot be read: {failure}.", http_status=status)
+        unread.reply = Reply("", usage=usage)
+        return unread
     if reply.finish_reason != "content_filter":
         return reply
     filtered = ContentFiltered(http_status=status)
@@ -647,6 +660,10 @@ def _reply(body: Any) -> Reply:
     content = message.get("content")
     if content is None:
         content = message.get("refusal") or ""
+    if isinstance(content, list):
+        content, pondered = _parts(content)
+    else:
+        pondered = ""
     if not isinstance(content, str):
         raise ValueError("the content is no text")
     text, thought = split_reasoning(storable(content))
@@ -654,16 +671,33 @@ def _reply(body: Any) -> Reply:
     spoken = storable(said) if isinstance(said, str) else ""
     return Reply(
         text=text,
-        reasoning="\n\n".join(part for part in (spoken, thought) if part),
+        reasoning="\n\n".join(part for part in (spoken, storable(pondered), thought) if part),
         finish_reason=_text(choice.get("finish_reason")),
         model=_text(body.get("model")),
         simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
-        usage=Usage(
-            tokens_in=_count(body, "usage", "prompt_tokens"),
-            tokens_out=_count(body, "usage", "completion_tokens"),
-            tokens_cached=_count(body, "usage", "prompt_tokens_details", "cached_tokens"),
-            tokens_reasoning=_count(body, "usage", "completion_tokens_details", "reasoning_tokens"),
-        ),
+        usage=_usage(body),
+    )
+
+
+def _parts(content: Sequence[Any]) -> tuple[str, str]:
+    """(text, reasoning) of a content that comes in parts; what is neither is left out."""
+    said, thought = [], []
+    for part in content:
+        match part:
+            case {"type": "thinking" | "reasoning", **more}:
+                inner = more.get("thinking") or more.get("reasoning") or more.get("text")
+                thought.append(_parts(inner)[0] if isinstance(inner, list) else inner if isinstance(inner, str) else "")
+            case {"text": str(text)} | {"refusal": str(text)}:
+                said.append(text)
+    return "".join(said), "\n\n".join(each for each in thought if each)
+
+
+def _usage(body: Any) -> Usage:
+    return Usage(
+        tokens_in=_count(body, "usage", "prompt_tokens"),
+        tokens_out=_count(body, "usage", "completion_tokens"),
+        tokens_cached=_count(body, "usage", "prompt_tokens_details", "cached_tokens"),
+        tokens_reasoning=_count(body, "usage", "completion_tokens_details", "reasoning_tokens"),
     )
 
 

@@ -19,6 +19,7 @@ from generation.llm.errors import (
     AuthFailed,
     Away,
     BadRequest,
+    BrokenReply,
     BudgetSpent,
     ConnectionCut,
     ContentFiltered,
@@ -203,7 +204,6 @@ def test_a_passing_fault_ends_in_a_reply():
         {"choices": None},
         {"choices": [{"message": None}]},
         {"error": {"message": "busy"}},
-        said([{"type": "text", "text": "parts"}]),
         "[" * 100_000,
     ],
 )
@@ -212,6 +212,38 @@ def test_a_200_that_is_no_completion_is_a_server_error_and_retried(body):
     with endpoint(Answer(body), "fine") as seen:
         assert ask(seen.url, ledger).text == "fine"
     assert [(attempt.error, attempt.http_status) for attempt in ledger] == [("ServerError", 200), ("", 200)]
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "reasoning"),
+    [
+        ([{"type": "text", "text": "par"}, {"type": "text", "text": "ts"}], "parts", ""),
+        (
+            [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm\0"}]}, {"type": "text", "text": "No."}],
+            "No.",
+            "Hm\ufffd",
+        ),
+        ([{"type": "thinking", "thinking": "Hm"}, {"type": "text", "text": "No."}, 7, {"type": "audio"}], "No.", "Hm"),
+        ([{"type": "refusal", "refusal": "I will not."}], "I will not.", ""),
+        ([{"type": "thinking", "thinking": 7}, {"text": None}], "", ""),
+    ],
+)
+def test_a_reply_in_parts_is_read(content, text, reasoning):
+    ledger = Ledger()
+    with endpoint(said(content)) as seen:
+        reply = ask(seen.url, ledger)
+    assert (reply.text, reply.reasoning, len(ledger)) == (text, reasoning, 1)
+
+
+@pytest.mark.parametrize("broken", [said({"text": "no list"}), {**said(""), "choices": []}])
+def test_a_completion_that_was_billed_and_cannot_be_read_is_asked_for_once_more(broken):
+    ledger = Ledger()
+    with endpoint(broken) as seen, pytest.raises(BrokenReply):
+        ask(seen.url, ledger)
+    assert [(attempt.error, attempt.http_status) for attempt in ledger] == [("BrokenReply", 200)] * 2
+    assert [attempt.reply.usage for attempt in ledger] == [Usage(7, 3)] * 2
+    with endpoint(broken, "fine") as seen:
+        assert ask(seen.url).text == "fine"
 
 
 def test_back_off_doubles_up_to_its_cap_with_full_jitter():
