@@ -67,6 +67,7 @@ IMAGE_TOKENS = 1_000  # an estimate for an image
 MAX_DETAIL = 2_000  # characters
 LONGEST_REST = 86_400.0  # seconds that an endpoint is left alone at its word
 NO_REST = 7 * LONGEST_REST  # from here on it is no time to wait but a mistake: the seconds since 1970, milliseconds
+SECRET = 12  # characters; a shorter key ("none", "EMPTY") is no secret, and taking it out would change what was said
 MAX_TOKENS = 2**31 - 1  # what a database integer holds
 
 OnAttempt = Callable[[Attempt], Awaitable[None]]
@@ -358,7 +359,7 @@ class Gateway:
         if not response.is_success:
             return _refused(response, api_key), status
         try:
-            return said(json.loads(text), status), status
+            return said(json.loads(text), status, api_key), status
         except (ValueError, RecursionError):
             return ServerError(f"No chat completion: {clean(text, api_key)}", http_status=status), status
 
@@ -381,6 +382,7 @@ class Gateway:
             sdk = AsyncOpenAI(base_url=settings.url, api_key=api_key, max_retries=0, http_client=transport)
             # Taken from OPENAI_ORG_ID and OPENAI_PROJECT_ID otherwise, and sent to whatever endpoint this is.
             sdk.organization = sdk.project = None
+            sdk._custom_headers = {}  # of OPENAI_CUSTOM_HEADERS, an Authorization among them perhaps
             headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
             client = _Client(sdk, transport, settings.url.rstrip("/") + "/chat/completions", headers)
             self._clients[settings.url, api_key] = client
@@ -538,13 +540,13 @@ def named(failure: Exception, api_key: str, timeout: float) -> LLMError:
     return ConnectionCut(clean(f"{type(failure).__name__}: {failure}", api_key))  # what the transport leaves unmapped
 
 
-def said(body: Any, status: int) -> Reply | LLMError:
+def said(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LLMError:
     """What a chat completion says: its reply, ContentFiltered, or BrokenReply where it was billed and cannot be read.
 
-    Raises ValueError where it is no completion at all.
+    Without the key, which an endpoint may repeat. Raises ValueError where it is no completion at all.
     """
     try:
-        reply = _reply(body)
+        reply = _without_key(_reply(body), api_key)
     except ValueError as failure:
         usage = _usage(body)
         if not (usage.tokens_in or usage.tokens_out):
@@ -648,6 +650,13 @@ def clean(text: str, api_key: str) -> str:
     if api_key != NO_KEY:
         text = text.replace(api_key, "***")
     return storable(text)[:MAX_DETAIL]
+
+
+def _without_key(reply: Reply, api_key: str) -> Reply:
+    if len(api_key) < SECRET:
+        return reply
+    names = ("text", "reasoning", "finish_reason", "model")
+    return replace(reply, **{name: getattr(reply, name).replace(api_key, "***") for name in names})
 
 
 def _reply(body: Any) -> Reply:

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from generation.llm import gates
 from generation.llm import gateway as gateway_module
+from generation.llm.batches import Door
 from generation.llm.errors import (
     AuthFailed,
     Away,
@@ -520,6 +521,46 @@ def test_the_environment_of_another_account_is_not_sent_along(monkeypatch):
     with endpoint("fine") as seen:
         ask(seen.url)
     assert "somebody-elses" not in str(seen.headers)
+
+
+def test_no_header_of_the_environment_is_sent_with_batches(monkeypatch):
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Corporate: somebody-elses\nAuthorization: Bearer somebody-elses")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "somebody-elses")
+    monkeypatch.setenv("OWN_KEY", KEY)
+    seen = []
+
+    async def handler(request):
+        seen.append(dict(request.headers))
+        return web.json_response({"id": "batch-1", "status": "in_progress"})
+
+    app = app_of(handler)
+    app.router.add_get("/v1/batches/batch-1", handler)
+    with running(app) as url:
+        settings = settings_for(url, key_env="OWN_KEY")
+
+        async def both(gateway):
+            await Door(gateway, settings).state("batch-1")
+            with suppress(LLMError):
+                await gateway.ask(settings, HELLO)
+
+        in_gateway(both, attempts=1)
+    assert len(seen) == 2
+    assert "somebody-elses" not in str(seen)
+    assert [headers["Authorization"] for headers in seen] == [f"Bearer {KEY}"] * 2
+
+
+def test_a_key_that_a_reply_repeats_is_taken_out(monkeypatch):
+    monkeypatch.setenv("OWN_KEY", KEY)
+    ledger, says = Ledger(), f"You sent: Bearer {KEY}"
+    body = {**said(says, reasoning_content=says, finish_reason=KEY), "model": KEY}
+    with endpoint(body) as seen:
+        reply = ask(seen.url, ledger, key_env="OWN_KEY")
+    assert reply.text == "You sent: Bearer ***"
+    assert KEY not in str(reply)
+    assert KEY not in str(ledger)
+    monkeypatch.setenv("OWN_KEY", "none")
+    with endpoint("There is none.") as seen:
+        assert ask(seen.url, key_env="OWN_KEY").text == "There is none.", "that is no secret"
 
 
 # The ledger
