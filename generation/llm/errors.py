@@ -60,7 +60,7 @@ class NoCredit(LLMError):
 
 
 class NotThere(LLMError):
-    """The endpoint knows no such model or path (404, 410)."""
+    """The endpoint knows no such model or path (404, 410), or sends us elsewhere (a redirect)."""
 
     permanent = True
 

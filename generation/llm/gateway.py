@@ -65,6 +65,7 @@ CHARS_PER_TOKEN = 4  # an estimate of what is sent, before the endpoint has coun
 TOKENS_BACK = 500  # an estimate of what comes back, where nobody set a limit
 IMAGE_TOKENS = 1_000  # an estimate for an image
 MAX_DETAIL = 2_000  # characters
+MAX_ANSWER = 32 * 2**20  # bytes, unpacked; of a completion, which holds no files
 LONGEST_REST = 86_400.0  # seconds that an endpoint is left alone at its word
 NO_REST = 7 * LONGEST_REST  # from here on it is no time to wait but a mistake: the seconds since 1970, milliseconds
 SECRET = 12  # characters; a shorter key ("none", "EMPTY") is no secret, and taking it out would change what was said
@@ -349,15 +350,26 @@ class Gateway:
             async with asyncio.timeout(settings.timeout):
                 # By the client's transport, not by `chat.completions.create`: its models take any body for a completion, and
                 # putting a request together costs it more than sending it (python -m bench.engine).
-                response = await client.transport.post(
-                    client.completions, content=json.dumps(sent).encode(), headers=client.headers, timeout=limits
+                request = client.transport.build_request(
+                    "POST",
+                    client.completions,
+                    content=json.dumps(sent).encode(),
+                    headers=client.headers,
+                    timeout=limits,
                 )
+                response = await client.transport.send(request, stream=True)
+                try:
+                    text = await _text_of(response)
+                finally:
+                    await response.aclose()
         except failures as failure:
             error = named(failure, api_key, settings.timeout)
             return error, error.http_status
-        status, text = response.status_code, response.text
+        status = response.status_code
+        if text is None:
+            return BrokenReply(f"The answer is longer than {MAX_ANSWER} bytes.", http_status=status), status
         if not response.is_success:
-            return _refused(response, api_key), status
+            return _refused(response, text, api_key), status
         try:
             return said(json.loads(text), status, api_key), status
         except (ValueError, RecursionError):
@@ -378,7 +390,13 @@ class Gateway:
         if client is None:
             from openai import AsyncOpenAI, DefaultAioHttpClient
 
-            transport = DefaultAioHttpClient()
+            class Transport(DefaultAioHttpClient):
+                """Follows a redirect to where a file lies, but carries nothing that is asked to wherever one points."""
+
+                async def send(self, request: "httpx2.Request", **options: Any) -> "httpx2.Response":
+                    return await super().send(request, **{**options, "follow_redirects": request.method == "GET"})
+
+            transport = Transport()
             sdk = AsyncOpenAI(base_url=settings.url, api_key=api_key, max_retries=0, http_client=transport)
             # Taken from OPENAI_ORG_ID and OPENAI_PROJECT_ID otherwise, and sent to whatever endpoint this is.
             sdk.organization = sdk.project = None
@@ -561,12 +579,26 @@ def said(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LLMError:
     return filtered
 
 
-def _refused(response: "httpx2.Response", api_key: str) -> LLMError:
+async def _text_of(response: "httpx2.Response") -> str | None:
+    """The body of a response that is being read; None where it is longer than `MAX_ANSWER`."""
+    chunks, size = [], 0
+    async for chunk in response.aiter_bytes():
+        size += len(chunk)
+        if size > MAX_ANSWER:
+            return None
+        chunks.append(chunk)
+    return b"".join(chunks).decode(response.encoding or "utf-8", errors="replace")
+
+
+def _refused(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
     """The named error for an answer that is none of success."""
+    if response.is_redirect:
+        at = clean(response.headers.get("location", ""), api_key)
+        return NotThere(f"It sends us elsewhere, which is not followed: {at}", http_status=response.status_code)
     try:
-        body = json.loads(response.text)
+        body = json.loads(text)
     except (ValueError, RecursionError):
-        body = response.text
+        body = text
     # As the SDK reads it: what is said stands under `error`, if anywhere.
     about = body.get("error", body) if isinstance(body, dict) else body
     code = about.get("code") if isinstance(about, dict) else None

@@ -406,6 +406,70 @@ def test_what_an_endpoint_refuses_whatever_is_asked_is_no_rows_fault(status, bod
     assert [attempt.error for attempt in ledger] == [kind] * (gates.REFUSE_AFTER + 1), "the last is the probe"
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_what_is_asked_is_carried_nowhere_else(status):
+    with endpoint("from elsewhere") as elsewhere:
+        moved = Answer("", status, {"Location": f"{elsewhere.url}/chat/completions"})
+        with endpoint(moved) as seen, pytest.raises(EndpointDown, match=elsewhere.url):
+            ask(seen.url)
+
+        async def upload(gateway):
+            await Door(gateway, settings_for(seen.url)).upload("own", b"{}")
+
+        async def move(_request):
+            raise web.HTTPTemporaryRedirect(f"{elsewhere.url}/chat/completions")
+
+        app = web.Application()
+        app.router.add_post("/v1/files", move)
+        with running(app) as seen.url, pytest.raises(BadRequest):
+            in_gateway(upload)
+        assert elsewhere.bodies == []
+
+
+def test_a_file_may_lie_elsewhere(monkeypatch):
+    monkeypatch.setenv("OWN_KEY", KEY)
+    keys = []
+
+    async def there(request):
+        keys.append(request.headers.get("Authorization"))
+        return web.Response(body=json.dumps({"custom_id": "a", "error": {"code": "batch_expired"}}).encode())
+
+    other, own = web.Application(), web.Application()
+    other.router.add_get("/v1/file", there)
+
+    async def moved(_request):
+        raise web.HTTPFound(f"{store}/file")
+
+    own.router.add_get("/v1/files/one/content", moved)
+
+    async def fetch(gateway):
+        return [found.custom_id async for found in Door(gateway, settings_for(url, key_env="OWN_KEY")).results("one")]
+
+    with running(other) as store, running(own) as url:
+        assert in_gateway(fetch) == ["a"]
+    assert keys == [None], "the key stays at home"
+
+
+def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(gateway_module, "MAX_ANSWER", 2**20)
+    sent = []
+
+    async def flood(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            for _ in range(1_000):
+                await response.write(b" " * 2**18)
+                sent.append(2**18)
+        return response
+
+    ledger = Ledger()
+    with running(app_of(flood)) as url, pytest.raises(BrokenReply, match="longer than"):
+        ask(url, ledger)
+    assert [attempt.error for attempt in ledger] == ["BrokenReply"] * 2
+    assert sum(sent) < 100 * 2**20
+
+
 def test_one_row_that_is_refused_among_others_fails_in_the_end(monkeypatch):
     monkeypatch.setattr(gateway_module, "BACKOFF_BASE", 0.001)
 
