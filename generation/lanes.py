@@ -38,7 +38,7 @@ from generation.llm.errors import (
     NotReached,
     Postponed,
 )
-from generation.llm.gates import ITS_FAULT, Gate, fair_shares
+from generation.llm.gates import BREAKS, ITS_FAULT, Gate, fair_shares
 from generation.llm.gateway import Gateway, Ledger, Paid
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Call, Endpoint, EndpointState, Lane
@@ -53,6 +53,7 @@ Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 
 NOT_ITS_FAULT = (Postponed, KeyMissing)  # a row that meets one of these goes back to the queue
 COUNTED = [kind.__name__ for kind in ITS_FAULT if kind is not NotReached]  # against the request
+HEAL = timedelta(hours=1)  # after which an endpoint that was given up is asked once more
 DRAIN = 60.0  # seconds that a lane whose time is up gives to rows that wait for their turn
 RETRY_DATABASE = 0.5  # seconds
 GATHER = 0.005  # seconds that a transaction waits for company: each costs the same, however much goes in it
@@ -328,16 +329,17 @@ class AtWork:
             gate.limit = max(1.0, said.bears * gate.ceiling)
         rates = [None if rate is None else rate / said.lanes for rate in (said.endpoint.rpm, said.endpoint.tpm)]
         gate.share(said.hold, rpm=rates[0], tpm=rates[1])
-        if said.blocked_for:
-            gate.block(said.blocked_for, said.because)
-        if gate.openings == seen.openings:  # nothing has happened meanwhile
-            gate.openings = said.openings
+        unchanged = gate.openings == seen.openings  # nothing has happened meanwhile
         if said.down:
             gate.give_up(said.because, said.detail)
             self._known_down.add(pk)
-        elif pk in self._known_down:  # somebody has resumed it
+        elif pk in self._known_down:  # somebody has resumed it, or it is to be probed
             gate.open_again()
             self._known_down.discard(pk)
+        if said.blocked_for:
+            gate.block(said.blocked_for, said.because)
+        if unchanged:
+            gate.openings = said.openings
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,6 +458,7 @@ def _open(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     if not lanes_wanted(job):
         return None
     EndpointState.objects.bulk_create((EndpointState(endpoint=each) for each in endpoints), ignore_conflicts=True)
+    probe_again(endpoints, down_before=now - HEAL if fresh.calls else now)  # a new job does not inherit an old verdict
     jobs.mark(type(job), job.pk, now)
     worker = f"{socket.gethostname()}:{os.getpid()}"[:200]
     return Lane.objects.create(job=job.job, worker=worker, until=now + lease(), started_at=now)
@@ -489,6 +492,13 @@ def open_again(endpoints: Iterable[Endpoint]) -> None:
     """Ask endpoints again that were left alone or taken for down: somebody resumes their job."""
     EndpointState.objects.filter(endpoint__in=list(endpoints)).update(
         blocked_until=None, because="", detail="", openings=0, down_since=None
+    )
+
+
+def probe_again(endpoints: Iterable[Endpoint], *, down_before: datetime) -> None:
+    """Ask once more an endpoint that was given up before then: if that fails too, it is down again."""
+    EndpointState.objects.filter(endpoint__in=list(endpoints), down_since__lte=down_before).update(
+        blocked_until=None, because="", detail="", openings=BREAKS, down_since=None
     )
 
 

@@ -153,6 +153,34 @@ def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(shared:
     assert not pulse(second, of, job).down
 
 
+def test_what_an_endpoint_was_given_up_for_is_not_held_against_it_for_ever(source: Source, clock: Clock) -> None:
+    """A job that is new asks it once more; one that has asked before does after an hour. If that fails it is down again."""
+    with answering(Answer("on fire", 500)) as target:
+        of = endpoint(target.url, "m-1", concurrency=4)
+        EndpointState.objects.create(endpoint=of, down_since=clock.now, because="AuthFailed", detail="old")
+        batch = launched(source, of)
+        services.work_on_batch(batch.pk)
+        assert len(target.bodies) == 1
+        batch.refresh_from_db()
+        assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+        assert "on fire" in batch.paused_detail
+        Batch.objects.update(status=Batch.Status.RUNNING, paused_because="")
+        for asked, minutes in ((1, 50), (2, 20)):
+            clock.advance(minutes=minutes)
+            services.work_on_batch(batch.pk)
+            assert len(target.bodies) == asked
+            Batch.objects.update(status=Batch.Status.RUNNING, paused_because="")
+    assert statuses(batch) == {Status.QUEUED: 12}
+
+
+def test_a_new_job_goes_on_where_an_endpoint_has_recovered(source: Source, models: str, clock: Clock) -> None:
+    of = endpoint(models)
+    EndpointState.objects.create(endpoint=of, down_since=clock.now - timedelta(days=30), because="ServerError")
+    batch = launched(source, of)
+    assert services.work_on_batch(batch.pk) == 12
+    assert not EndpointState.objects.get().openings
+
+
 def test_a_429_of_one_lane_stops_the_other(source: Source, together: Together, settings: Any) -> None:
     settings.MHB_LANES = 2
     with answering(Answer("later", 429, {"Retry-After": "2"}), "no JSON at all") as target:
