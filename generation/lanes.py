@@ -154,7 +154,7 @@ class _Seen:
     openings: int
     proved: bool  # it has answered since it was last spoken of
     down: bool  # and nobody knows yet
-    bears: float
+    bears: float | None  # None: it may not ask it, or has not yet, and has found out nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,13 +320,13 @@ class AtWork:
             openings=gate.openings,
             proved=answered > 0 and not gate.openings,
             down=gate.down and pk not in self._known_down,
-            bears=min(1.0, gate.limit / gate.ceiling) if gate.ceiling else 1.0,
+            bears=gate.bears if gate.ceiling and pk in self._begun else None,
         )
 
     def _hear(self, gate: Gate, pk: int, said: _Said, seen: _Seen) -> None:
         if pk not in self._begun:  # what others found out need not be found out again
             self._begun.add(pk)
-            gate.limit = max(1.0, said.bears * gate.ceiling)
+            gate.bears = said.bears
         rates = [None if rate is None else rate / said.lanes for rate in (said.endpoint.rpm, said.endpoint.tpm)]
         gate.share(said.hold, rpm=rates[0], tpm=rates[1])
         unchanged = gate.openings == seen.openings  # nothing has happened meanwhile
@@ -531,7 +531,7 @@ def _agree(state: EndpointState, seen: _Seen, lane: Lane, lanes: list[Lane], now
     if seen.blocked_for and (state.blocked_until is None or until > state.blocked_until + timedelta(seconds=PULSE)):
         state.blocked_until, state.because, state.detail = until, seen.because, seen.detail
     state.openings = 0 if seen.proved else max(state.openings, seen.openings)
-    state.bears = seen.bears
+    state.bears = state.bears if seen.bears is None else seen.bears
     if seen.down and state.down_since is None:
         state.down_since, state.because, state.detail = now, seen.because, seen.detail
     if seen.proved and state.down_since is None and (state.blocked_until is None or state.blocked_until <= now):

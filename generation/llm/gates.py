@@ -99,7 +99,7 @@ class Gate:
         on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self.ceiling = concurrency
-        self.limit = float(concurrency)  # what the endpoint was found to bear
+        self.bears = 1.0  # the part of the ceiling that the endpoint was found to bear: a share cuts both alike
         self.flying = 0
         self.waiting = 0
         self.blocked_until = -math.inf
@@ -123,11 +123,6 @@ class Gate:
 
     def share(self, concurrency: int, *, rpm: float | None, tpm: float | None) -> None:
         """What this gate may use from now on. A concurrency of 0 holds everybody until the next share."""
-        grown = concurrency > self.ceiling
-        # A gate that met no limit of the endpoint's stays without one; one that did grows back by and by.
-        self.limit = (
-            float(concurrency) if grown and self.limit >= self.ceiling else min(self.limit, max(concurrency, 1))
-        )
         self.ceiling = concurrency
         self._requests.per_minute, self._tokens.per_minute = rpm, tpm
         self._stir()
@@ -157,6 +152,11 @@ class Gate:
         self._closed = error
         self._close.set()
         self._stir()
+
+    @property
+    def limit(self) -> float:
+        """How many calls at once the endpoint was found to bear, of those that this gate may make."""
+        return max(1.0, self.bears * self.ceiling)
 
     @property
     def away(self) -> bool:
@@ -208,7 +208,7 @@ class Gate:
             self.answered += 1
             self._failures = self._refused = self.openings = 0
             self.because = self.because if self.blocked_for else ""
-            self.limit = min(max(self.ceiling, 1), self.limit + 1.0 / self.limit)
+            self._bear(self.limit + 1.0 / self.limit)
         elif error is not None:
             self._failed(ticket, error, now)
         self._stir()
@@ -238,7 +238,7 @@ class Gate:
             raise EndpointDown(f"{self.because}: {self.detail}".strip(": "))
         if self.away:
             raise Away(f"For {self.blocked_for:.0f} seconds.", retry_after=self.blocked_for)
-        if self._probing or self.flying >= min(self.ceiling, max(1, int(self.limit))):
+        if self._probing or self.flying >= min(self.ceiling, int(self.limit + 1e-6)):
             return None
         now = self._clock()
         return max(self.blocked_for, self._requests.wait(now), self._tokens.wait(now))
@@ -248,7 +248,8 @@ class Gate:
             self.block(error.retry_after, error.kind)
             self.on_news()
         if isinstance(error, RateLimited) and ticket.entered_at > self._halved_at:
-            self.limit, self._halved_at = max(1.0, self.limit / 2), now
+            self._bear(self.limit / 2)
+            self._halved_at = now
         self._failures += 1
         self._refused += isinstance(error, REFUSALS)
         hopeless = self._refused >= REFUSE_AFTER or self._bad >= BAD_AFTER
@@ -262,6 +263,10 @@ class Gate:
             self.detail = error.detail
             self.block(min(PAUSE_CAP, PAUSE * 2.0 ** (self.openings - 1)), error.kind)
         self.on_news()
+
+    def _bear(self, limit: float) -> None:
+        if self.ceiling:
+            self.bears = min(1.0, max(1.0, limit) / self.ceiling)
 
     def _stir(self) -> None:
         if self._knock is not None and not self._knock.done():

@@ -121,6 +121,13 @@ def test_two_jobs_at_one_endpoint_keep_to_its_limit(tmp_path: Path, together: To
     assert len([done for done in outcomes if done]) >= 3, "several lanes had part in it"
 
 
+def test_a_lane_without_a_share_says_nothing_of_what_an_endpoint_bears(shared: tuple[Endpoint, Batch]) -> None:
+    of, job = shared
+    first, second = held(job), held(job)
+    pulse(first, of, job, bears=0.25)
+    assert pulse(second, of, job, bears=None).bears == 0.25
+
+
 # ----------------------------------------------------------------------------------------------------- pauses, breakers
 
 

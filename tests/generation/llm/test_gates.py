@@ -152,6 +152,27 @@ def test_a_share_takes_effect_at_once() -> None:
     played(work)
 
 
+def test_what_an_endpoint_bears_is_remembered_while_shares_change() -> None:
+    async def work(time: Time) -> None:
+        gate = gate_of(time, 64)
+        for _ in range(3):
+            time.now += 1
+            await one(gate, RateLimited())
+        assert gate.limit == 8
+        gate.share(0, rpm=None, tpm=None)
+        gate.share(32, rpm=None, tpm=None)
+        assert gate.limit == 4, "half of it"
+        gate.share(1, rpm=None, tpm=None)
+        assert gate.limit == 1
+        gate.share(64, rpm=None, tpm=None)
+        assert gate.limit == 8
+        untroubled = gate_of(time, 1)
+        untroubled.share(64, rpm=None, tpm=None)
+        assert untroubled.limit == 64
+
+    played(work)
+
+
 # ----------------------------------------------------------------------------------------------------------------- rates
 
 
