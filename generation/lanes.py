@@ -39,7 +39,7 @@ from generation.llm.errors import (
     Postponed,
 )
 from generation.llm.gates import BREAKS, ITS_FAULT, Gate, fair_shares
-from generation.llm.gateway import Gateway, Ledger, Paid
+from generation.llm.gateway import Format, Gateway, Ledger, Paid, form_of
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Call, Endpoint, EndpointState, Lane
 from generation.work import PULSE, Claim, Work, lease, put_back, run_lane
@@ -186,6 +186,7 @@ class AtWork:
         self._known_down: set[int] = set()
         self._answered: dict[int, int] = {}
         self._begun: set[int] = set()
+        self._forms: dict[tuple[int, str], asyncio.Future[Format]] = {}
         loop = asyncio.get_running_loop()
         self._ends_at = loop.time() + settings.MHB_LANE_SECONDS
         self._mark_at = loop.time()
@@ -223,7 +224,13 @@ class AtWork:
             # Only a row that was cut short, or lost: the others have none, and need not ask.
             return await sync_to_async(patiently)(_failures, self.job, subject, identity) if repeated else 0
 
-        return Ledger(write, self._check, find, failures)
+        async def form(prompt: str) -> Format:
+            if (endpoint.pk, prompt) not in self._forms:  # once a lane
+                looked = asyncio.ensure_future(sync_to_async(patiently)(_form, endpoint, prompt))
+                self._forms[endpoint.pk, prompt] = looked
+            return await asyncio.shield(self._forms[endpoint.pk, prompt])
+
+        return Ledger(write, self._check, find, failures, form)
 
     def models(self, endpoints: Mapping[str, Endpoint], row: Work) -> "BoundModels":
         return BoundModels(self, endpoints, row)
@@ -419,6 +426,14 @@ async def _run(
 def _failures(job: Job, subject: str, identity: str) -> int:
     """How many attempts of a row at a request have failed."""
     return Call.objects.filter(job=job.job, subject=subject, identity=identity, error__in=COUNTED).count()
+
+
+def _form(endpoint: Endpoint, prompt: str) -> Format:
+    """The format in which an endpoint last answered this prompt, which asks for a schema; within a day: it may have learnt."""
+    lines = Call.objects.filter(endpoint=endpoint, prompt=prompt, hit_of__isnull=True).exclude(text="")
+    recent = lines.filter(started_at__gt=timezone.now() - timedelta(days=1))
+    last = recent.order_by("-started_at").values_list("sent", flat=True).first()
+    return Format.JSON_SCHEMA if last is None else form_of(last)
 
 
 def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> Rows:

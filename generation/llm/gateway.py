@@ -95,6 +95,18 @@ async def _no_failures(_identity: str) -> int:
     return 0
 
 
+class Format(IntEnum):
+    """How firmly a schema is asked for. An endpoint that refuses one gets the next."""
+
+    JSON_SCHEMA = 0
+    JSON_OBJECT = 1
+    TEXT = 2
+
+
+async def _firmest(_prompt: str) -> Format:
+    return Format.JSON_SCHEMA
+
+
 @dataclass(frozen=True, slots=True)
 class Ledger:
     """Where attempts are written, and what is asked of it.
@@ -102,21 +114,14 @@ class Ledger:
     `write` is awaited with every attempt, good or bad, before anything is made of it. `check` is awaited before each
     attempt and may refuse it (BudgetSpent, LaneOver); every attempt that it let through is written. `find` knows the
     replies, newest first, that were paid for under an identity; `failures` how many attempts at it have failed before now,
-    where it was cut short.
+    where it was cut short; `form` the format in which the endpoint last answered a prompt's requests for a schema.
     """
 
     write: OnAttempt
     check: Callable[[], Awaitable[None]] = _allow
     find: Callable[[str], Awaitable[Sequence[Paid]]] = _none
     failures: Callable[[str], Awaitable[int]] = _no_failures
-
-
-class Format(IntEnum):
-    """How firmly a schema is asked for. An endpoint that refuses one gets the next."""
-
-    JSON_SCHEMA = 0
-    JSON_OBJECT = 1
-    TEXT = 2
+    form: Callable[[str], Awaitable[Format]] = _firmest
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +230,9 @@ class Gateway:
     async def _pay(self, settings: ModelSettings, request: Request, api_key: str, name: str, ledger: Ledger) -> Reply:
         gate = self.gate(settings)
         endpoint = settings.url, settings.model
+        if request.schema is not None and endpoint not in self._formats:
+            known = await ledger.form(request.prompt)
+            self._formats.setdefault(endpoint, known)
         number = out_of_reach = unread = 0
         # Not all of the attempts: among those before were probes perhaps, which count against nobody.
         before = failures = min(await ledger.failures(name), self._attempts - 1)

@@ -34,7 +34,7 @@ from tests.engine import (
     served,
     simulated,
 )
-from tests.generation.llm.helpers import Answer, app_of, said
+from tests.generation.llm.helpers import Answer, app_of, complaint, said
 from tests.generation.llm.helpers import endpoint as answering
 
 pytestmark = pytest.mark.django_db
@@ -298,6 +298,29 @@ def test_a_lane_ends_itself_and_is_started_again(
         assert served(url)["requests"] == 12
     assert statuses(batch) == {Status.DONE: 12}
     assert woken == []
+
+
+def test_a_lane_knows_the_format_that_an_earlier_one_found_out(
+    source: Source, settings: Any, models: str, clock: Clock
+) -> None:
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append((await request.json()).get("response_format", {}).get("type", ""))
+        if asked[-1]:
+            return web.json_response(complaint("response_format is not supported"), status=400)
+        return web.json_response(said("no JSON at all"))
+
+    with running(app_of(handler)) as url:
+        batch = launched(source, endpoint(url, "m-1", concurrency=1), limit=2)
+        services.work_on_batch(batch.pk)
+        assert set(asked) == {"json_schema", "json_object", ""}
+        for days, before in ((0, {""}), (2, {"json_schema", "json_object", ""})):
+            clock.advance(days=days)
+            asked.clear()
+            again = launched(source, endpoint(url, "m-1"), limit=2)
+            services.work_on_batch(again.pk)
+            assert set(asked) == before
 
 
 def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
