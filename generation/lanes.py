@@ -152,6 +152,7 @@ class _Seen:
     because: str
     detail: str
     openings: int
+    opened: bool  # it has failed here since it was last spoken of; else the openings are hearsay
     proved: bool  # it has answered since it was last spoken of
     down: bool  # and nobody knows yet
     bears: float | None  # None: it may not ask it, or has not yet, and has found out nothing
@@ -185,6 +186,7 @@ class AtWork:
         self._group = Group()
         self._known_down: set[int] = set()
         self._answered: dict[int, int] = {}
+        self._opened: dict[int, int] = {}
         self._begun: set[int] = set()
         self._forms: dict[tuple[int, str], asyncio.Future[Format]] = {}
         loop = asyncio.get_running_loop()
@@ -317,6 +319,7 @@ class AtWork:
     def _see(self, endpoint: Endpoint) -> _Seen:
         gate, pk = self.gate(endpoint), endpoint.pk
         answered, self._answered[pk] = gate.answered - self._answered.get(pk, 0), gate.answered
+        opened, self._opened[pk] = gate.opened - self._opened.get(pk, 0), gate.opened
         wanted = gate.flying + gate.waiting
         return _Seen(
             wish=max(wanted, endpoint.concurrency) if self.hungry and self.takes and not gate.away else wanted,
@@ -325,6 +328,7 @@ class AtWork:
             because=gate.because,
             detail=gate.detail,
             openings=gate.openings,
+            opened=opened > 0,
             proved=answered > 0 and not gate.openings,
             down=gate.down and pk not in self._known_down,
             bears=gate.bears if gate.ceiling and pk in self._begun else None,
@@ -545,7 +549,10 @@ def _agree(state: EndpointState, seen: _Seen, lane: Lane, lanes: list[Lane], now
     # What was heard from here comes back a moment later by the clock; that is no news.
     if seen.blocked_for and (state.blocked_until is None or until > state.blocked_until + timedelta(seconds=PULSE)):
         state.blocked_until, state.because, state.detail = until, seen.because, seen.detail
-    state.openings = 0 if seen.proved else max(state.openings, seen.openings)
+    if seen.proved:
+        state.openings = 0
+    elif seen.opened:
+        state.openings = max(state.openings, seen.openings)
     state.bears = state.bears if seen.bears is None else seen.bears
     if seen.down and state.down_since is None:
         state.down_since, state.because, state.detail = now, seen.because, seen.detail

@@ -106,6 +106,7 @@ class Gate:
         self.because = ""  # the error class that the pause is for
         self.detail = ""
         self.openings = 0
+        self.opened = 0  # how often this gate has found cause for a pause itself
         self.down = False
         self.answered = 0  # how often, for better or for worse, but not by failing
         self.on_news = on_news
@@ -257,6 +258,7 @@ class Gate:
         if not (first or ticket.probe):
             return
         self.openings += 1
+        self.opened += 1
         if self.openings > BREAKS or (ticket.probe and isinstance(error, (*REFUSALS, BadRequest))):
             self.give_up(error.kind, error.detail)
         else:

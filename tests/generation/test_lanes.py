@@ -59,6 +59,7 @@ def seen(wish: int = 100, **changes: Any) -> _Seen:
         "because": "",
         "detail": "",
         "openings": 0,
+        "opened": False,
         "proved": False,
         "down": False,
         "bears": 1.0,
@@ -134,7 +135,7 @@ def test_a_lane_without_a_share_says_nothing_of_what_an_endpoint_bears(shared: t
 def test_what_one_lane_is_told_all_know(shared: tuple[Endpoint, Batch], clock: Clock) -> None:
     of, job = shared
     first, second = held(job), held(job)
-    pulse(first, of, job, blocked_for=30.0, because="RateLimited", openings=2)
+    pulse(first, of, job, blocked_for=30.0, because="RateLimited", openings=2, opened=True)
     told = pulse(second, of, job)
     assert (told.blocked_for, told.because, told.openings) == (30.0, "RateLimited", 2)
     clock.advance(seconds=10)
@@ -145,6 +146,16 @@ def test_what_one_lane_is_told_all_know(shared: tuple[Endpoint, Batch], clock: C
     pulse(first, of, job, proved=True)
     told = pulse(second, of, job)
     assert (told.blocked_for, told.because, told.openings) == (0.0, "", 0)
+
+
+def test_a_lane_that_only_heard_of_a_pause_does_not_bring_it_back(shared: tuple[Endpoint, Batch]) -> None:
+    of, job = shared
+    first, idle = held(job), held(job)
+    pulse(first, of, job, openings=1, opened=True)
+    assert pulse(idle, of, job).openings == 1
+    assert pulse(first, of, job, proved=True).openings == 0
+    assert pulse(idle, of, job, wish=0, openings=1).openings == 0
+    assert pulse(first, of, job).openings == 0
 
 
 def test_a_pulse_is_often_enough() -> None:

@@ -329,7 +329,7 @@ def test_failures_in_a_row_open_the_breaker_and_a_probe_closes_it() -> None:
         assert probes[0] == (True, 1, 1_000 + PAUSE)
         assert [probe for probe, _flying, _now in probes[1:]] == [False] * 3
         assert {now for _probe, _flying, now in probes[1:]} == {1_001 + PAUSE}, "they waited for its end"
-        assert gate.openings == 0
+        assert (gate.openings, gate.opened) == (0, 1)
 
     played(work)
 
