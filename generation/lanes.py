@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -57,6 +58,11 @@ HEAL = timedelta(hours=1)  # after which an endpoint that was given up is asked 
 DRAIN = 60.0  # seconds that a lane whose time is up gives to rows that wait for their turn
 RETRY_DATABASE = 0.5  # seconds
 GATHER = 0.005  # seconds that a transaction waits for company: each costs the same, however much goes in it
+
+
+ENDING = (
+    threading.Event()
+)  # this process is being stopped: its lanes bring to an end what is in flight, and begin nothing
 
 
 def patiently(work: Callable[..., T], *arguments: Any) -> T:
@@ -244,7 +250,7 @@ class AtWork:
     @property
     def takes(self) -> bool:
         """Whether rows are taken at all."""
-        return self.over is None and self._clock() < self._ends_at
+        return self.over is None and not ENDING.is_set() and self._clock() < self._ends_at
 
     def stop(self, error: Postponed) -> None:
         """Take no further row; who waits for a turn goes back to the queue, what is in flight comes to its end."""
@@ -309,7 +315,7 @@ class AtWork:
         if self._clock() >= self._mark_at:
             self._mark_at = self._clock() + jobs.MARK.total_seconds() / 4
             await sync_to_async(patiently)(jobs.mark, type(self.job), self.job.pk, timezone.now())
-        if self._clock() > self._ends_at + DRAIN:
+        if ENDING.is_set() or self._clock() > self._ends_at + DRAIN:
             self.stop(LaneOver())
 
     async def news(self) -> None:
@@ -390,7 +396,7 @@ def work(
     queued. There is nothing to do here while as many lanes as allowed are on the job: workers are woken more often than needed.
     """
     endpoints = list(endpoints)
-    lane = patiently(_open, job, endpoints)
+    lane = None if ENDING.is_set() else patiently(_open, job, endpoints)
     if lane is None:
         return 0
     try:

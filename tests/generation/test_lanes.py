@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections import Counter
 from datetime import timedelta
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from asgiref.sync import async_to_sync
+from celery.signals import worker_shutting_down
 from django.db import OperationalError
 from django.utils import timezone
 
@@ -332,6 +334,30 @@ def test_a_lane_knows_the_format_that_an_earlier_one_found_out(
             again = launched(source, endpoint(url, "m-1"), limit=2)
             services.work_on_batch(again.pk)
             assert set(asked) == before
+
+
+def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "ENDING", threading.Event())
+    answered = 0
+
+    async def handler(_request: web.Request) -> web.Response:
+        nonlocal answered
+        worker_shutting_down.send(sender="one@here", sig="SIGTERM", how="Warm", exitcode=0)
+        await asyncio.sleep(1)
+        answered += 1
+        return web.json_response(said("no JSON at all"))
+
+    with running(app_of(handler)) as url:
+        batch = launched(source, endpoint(url, "m-1", concurrency=3))
+        begun = time.monotonic()
+        services.work_on_batch(batch.pk)
+        assert time.monotonic() - begun < lanes.DRAIN / 3
+        assert 1 <= answered <= 3
+        assert len(calls(batch.job)) == answered
+        assert statuses(batch) == {Status.QUEUED: 12}
+        assert not Lane.objects.exists()
+        assert services.work_on_batch(batch.pk) == 0
+        assert len(calls(batch.job)) == answered
 
 
 def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
