@@ -424,6 +424,7 @@ async def _run(
             return [(row, partial(at_work.row, row, run)) for row, run in rows]
 
         done = await run_lane(take_rows, slots=at_work.slots, alive=at_work.pulse, news=at_work.news)
+        await at_work.pulse()  # the last word: what it proved or met in its last moments, others want to know
         gates = {endpoint.name: at_work.gate(endpoint) for endpoint in endpoints}
         away = {
             name: None if gate.down else timedelta(seconds=gate.blocked_for)
