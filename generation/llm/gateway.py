@@ -615,7 +615,7 @@ def _refused(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
     if response.status_code in (
         404,
         410,
-    ):  # where completions are asked for; there are no files and batches to be missed
+    ):  # the path of completions; elsewhere it may be a file or a batch that is missed
         return NotThere(error.detail, http_status=response.status_code)
     return error
 
