@@ -73,6 +73,11 @@ class Job(models.Model):
         return self.budget_money is not None and self.cost >= self.budget_money
 
     @property
+    def rests(self) -> bool:
+        """Whether it waits for an endpoint that asked to be left alone, and no lane is started meanwhile."""
+        return self.status == self.Status.RUNNING and self.rests_until is not None and self.rests_until > timezone.now()
+
+    @property
     def budget_spent(self) -> bool:
         """Whether no further call may be started."""
         return self.money_spent or (self.budget_calls is not None and self.calls >= self.budget_calls)
@@ -87,7 +92,9 @@ def advice(job: Job) -> str:
     if job.paused_because == "KeyMissing":
         return gettext("Set the variable where the site and its workers are started, start them anew, and resume.")
     if job.paused_because == "EndpointDown":
-        return gettext("See to the endpoint; once it answers again, resume.")
+        return gettext(
+            "See to the endpoint (its account, key, address and model's name); once it answers again, resume."
+        )
     if job.paused_because == "BatchLost":
         return gettext(
             "See at the endpoint whether it has answered this batch, and charged for it. Resume, and it is asked again."

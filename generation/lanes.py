@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -28,9 +29,19 @@ from generation import jobs
 from generation import ledger as books
 from generation.errors import JobOver
 from generation.jobs import Job
-from generation.llm.errors import Away, BudgetSpent, EndpointDown, KeyMissing, LaneOver, LLMError, Postponed
-from generation.llm.gates import Gate, fair_shares
-from generation.llm.gateway import Gateway, Ledger, Paid
+from generation.llm.errors import (
+    Away,
+    BudgetSpent,
+    CutShort,
+    EndpointDown,
+    KeyMissing,
+    LaneOver,
+    LLMError,
+    NotReached,
+    Postponed,
+)
+from generation.llm.gates import BREAKS, ITS_FAULT, Gate, fair_shares
+from generation.llm.gateway import Format, Gateway, Ledger, Paid, form_of
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Call, Endpoint, EndpointState, Lane
 from generation.work import PULSE, Claim, Work, lease, put_back, run_lane
@@ -43,9 +54,16 @@ Shape = TypeVar("Shape", bound=BaseModel)
 Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 
 NOT_ITS_FAULT = (Postponed, KeyMissing)  # a row that meets one of these goes back to the queue
+COUNTED = [kind.__name__ for kind in ITS_FAULT if kind is not NotReached]  # against the request
+HEAL = timedelta(hours=1)  # after which an endpoint that was given up is asked once more
 DRAIN = 60.0  # seconds that a lane whose time is up gives to rows that wait for their turn
 RETRY_DATABASE = 0.5  # seconds
 GATHER = 0.005  # seconds that a transaction waits for company: each costs the same, however much goes in it
+
+
+ENDING = (
+    threading.Event()
+)  # this process is being stopped: its lanes bring to an end what is in flight, and begin nothing
 
 
 def patiently(work: Callable[..., T], *arguments: Any) -> T:
@@ -141,9 +159,10 @@ class _Seen:
     because: str
     detail: str
     openings: int
+    opened: bool  # it has failed here since it was last spoken of; else the openings are hearsay
     proved: bool  # it has answered since it was last spoken of
     down: bool  # and nobody knows yet
-    bears: float
+    bears: float | None  # None: it may not ask it, or has not yet, and has found out nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +193,10 @@ class AtWork:
         self._group = Group()
         self._known_down: set[int] = set()
         self._answered: dict[int, int] = {}
+        self._opened: dict[int, int] = {}
         self._begun: set[int] = set()
         self._begun_to_write: set[uuid.UUID] = set()  # attempts
+        self._forms: dict[tuple[int, str], asyncio.Future[Format]] = {}
         loop = asyncio.get_running_loop()
         self._ends_at = loop.time() + settings.MHB_LANE_SECONDS
         self._mark_at = loop.time()
@@ -209,7 +230,17 @@ class AtWork:
             found: list[Paid] = await self._group(self._find, (identity, subject))
             return found
 
-        return Ledger(write, self._check, find)
+        async def failures(identity: str) -> int:
+            # Only a row that was cut short, or lost: the others have none, and need not ask.
+            return await sync_to_async(patiently)(_failures, self.job, subject, identity) if repeated else 0
+
+        async def form(prompt: str) -> Format:
+            if (endpoint.pk, prompt) not in self._forms:  # once a lane
+                looked = asyncio.ensure_future(sync_to_async(patiently)(_form, endpoint, prompt))
+                self._forms[endpoint.pk, prompt] = looked
+            return await asyncio.shield(self._forms[endpoint.pk, prompt])
+
+        return Ledger(write, self._check, find, failures, form)
 
     def models(self, endpoints: Mapping[str, Endpoint], row: Work) -> "BoundModels":
         return BoundModels(self, endpoints, row)
@@ -221,7 +252,7 @@ class AtWork:
     @property
     def takes(self) -> bool:
         """Whether rows are taken at all."""
-        return self.over is None and self._clock() < self._ends_at
+        return self.over is None and not ENDING.is_set() and self._clock() < self._ends_at
 
     def stop(self, error: Postponed) -> None:
         """Take no further row; who waits for a turn goes back to the queue, what is in flight comes to its end."""
@@ -245,7 +276,7 @@ class AtWork:
         try:
             await work()
         except NOT_ITS_FAULT as error:
-            await self.do(partial(put_back, row))
+            await self.do(partial(put_back, row, tried=isinstance(error, CutShort)))
             if isinstance(error, (BudgetSpent, KeyMissing)):
                 await sync_to_async(_pause)(self.job, error)
             if not isinstance(error, (EndpointDown, Away)):
@@ -290,7 +321,7 @@ class AtWork:
         if self._clock() >= self._mark_at:
             self._mark_at = self._clock() + jobs.MARK.total_seconds() / 4
             await sync_to_async(patiently)(jobs.mark, type(self.job), self.job.pk, timezone.now())
-        if self._clock() > self._ends_at + DRAIN:
+        if ENDING.is_set() or self._clock() > self._ends_at + DRAIN:
             self.stop(LaneOver())
 
     async def news(self) -> None:
@@ -300,6 +331,7 @@ class AtWork:
     def _see(self, endpoint: Endpoint) -> _Seen:
         gate, pk = self.gate(endpoint), endpoint.pk
         answered, self._answered[pk] = gate.answered - self._answered.get(pk, 0), gate.answered
+        opened, self._opened[pk] = gate.opened - self._opened.get(pk, 0), gate.opened
         wanted = gate.flying + gate.waiting
         return _Seen(
             wish=max(wanted, endpoint.concurrency) if self.hungry and self.takes and not gate.away else wanted,
@@ -308,27 +340,29 @@ class AtWork:
             because=gate.because,
             detail=gate.detail,
             openings=gate.openings,
+            opened=opened > 0,
             proved=answered > 0 and not gate.openings,
             down=gate.down and pk not in self._known_down,
-            bears=min(1.0, gate.limit / gate.ceiling) if gate.ceiling else 1.0,
+            bears=gate.bears if gate.ceiling and pk in self._begun else None,
         )
 
     def _hear(self, gate: Gate, pk: int, said: _Said, seen: _Seen) -> None:
         if pk not in self._begun:  # what others found out need not be found out again
             self._begun.add(pk)
-            gate.limit = max(1.0, said.bears * gate.ceiling)
+            gate.bears = said.bears
         rates = [None if rate is None else rate / said.lanes for rate in (said.endpoint.rpm, said.endpoint.tpm)]
         gate.share(said.hold, rpm=rates[0], tpm=rates[1])
-        if said.blocked_for:
-            gate.block(said.blocked_for, said.because)
-        if gate.openings == seen.openings:  # nothing has happened meanwhile
-            gate.openings = said.openings
+        unchanged = gate.openings == seen.openings  # nothing has happened meanwhile
         if said.down:
             gate.give_up(said.because, said.detail)
             self._known_down.add(pk)
-        elif pk in self._known_down:  # somebody has resumed it
+        elif pk in self._known_down:  # somebody has resumed it, or it is to be probed
             gate.open_again()
             self._known_down.discard(pk)
+        if said.blocked_for:
+            gate.block(said.blocked_for, said.because)
+        if unchanged:
+            gate.openings = said.openings
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +410,7 @@ def work(
     queued. There is nothing to do here while as many lanes as allowed are on the job: workers are woken more often than needed.
     """
     endpoints = list(endpoints)
-    lane = patiently(_open, job, endpoints)
+    lane = None if ENDING.is_set() else patiently(_open, job, endpoints)
     if lane is None:
         return 0
     try:
@@ -404,6 +438,7 @@ async def _run(
             return [(row, partial(at_work.row, row, run)) for row, run in rows]
 
         done = await run_lane(take_rows, slots=at_work.slots, alive=at_work.pulse, news=at_work.news)
+        await at_work.pulse()  # the last word: what it proved or met in its last moments, others want to know
         gates = {endpoint.name: at_work.gate(endpoint) for endpoint in endpoints}
         away = {
             name: None if gate.down else timedelta(seconds=gate.blocked_for)
@@ -411,6 +446,19 @@ async def _run(
             if gate.away
         }
         return done, away if at_work.takes else {}
+
+
+def _failures(job: Job, subject: str, identity: str) -> int:
+    """How many attempts of a row at a request have failed."""
+    return Call.objects.filter(job=job.job, subject=subject, identity=identity, error__in=COUNTED).count()
+
+
+def _form(endpoint: Endpoint, prompt: str) -> Format:
+    """The format in which an endpoint last answered this prompt, which asks for a schema; within a day: it may have learnt."""
+    lines = Call.objects.filter(endpoint=endpoint, prompt=prompt, hit_of__isnull=True).exclude(text="")
+    recent = lines.filter(started_at__gt=timezone.now() - timedelta(days=1))
+    last = recent.order_by("-started_at").values_list("sent", flat=True).first()
+    return Format.JSON_SCHEMA if last is None else form_of(last)
 
 
 def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> Rows:
@@ -450,6 +498,7 @@ def _open(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     if not lanes_wanted(job):
         return None
     EndpointState.objects.bulk_create((EndpointState(endpoint=each) for each in endpoints), ignore_conflicts=True)
+    probe_again(endpoints, down_before=now - HEAL if fresh.calls else now)  # a new job does not inherit an old verdict
     jobs.mark(type(job), job.pk, now)
     worker = f"{socket.gethostname()}:{os.getpid()}"[:200]
     return Lane.objects.create(job=job.job, worker=worker, until=now + lease(), started_at=now)
@@ -486,6 +535,13 @@ def open_again(endpoints: Iterable[Endpoint]) -> None:
     )
 
 
+def probe_again(endpoints: Iterable[Endpoint], *, down_before: datetime) -> None:
+    """Ask once more an endpoint that was given up before then: if that fails too, it is down again."""
+    EndpointState.objects.filter(endpoint__in=list(endpoints), down_since__lte=down_before).update(
+        blocked_until=None, because="", detail="", openings=BREAKS, down_since=None
+    )
+
+
 def _exchange(job: Job, lane: Lane, seen: Mapping[int, _Seen], now: datetime) -> dict[int, _Said] | None:
     """One pulse in the database; None where the lane was taken for dead or its job stops."""
     with transaction.atomic():
@@ -514,8 +570,11 @@ def _agree(state: EndpointState, seen: _Seen, lane: Lane, lanes: list[Lane], now
     # What was heard from here comes back a moment later by the clock; that is no news.
     if seen.blocked_for and (state.blocked_until is None or until > state.blocked_until + timedelta(seconds=PULSE)):
         state.blocked_until, state.because, state.detail = until, seen.because, seen.detail
-    state.openings = 0 if seen.proved else max(state.openings, seen.openings)
-    state.bears = seen.bears
+    if seen.proved:
+        state.openings = 0
+    elif seen.opened:
+        state.openings = max(state.openings, seen.openings)
+    state.bears = state.bears if seen.bears is None else seen.bears
     if seen.down and state.down_since is None:
         state.down_since, state.because, state.detail = now, seen.because, seen.detail
     if seen.proved and state.down_since is None and (state.blocked_until is None or state.blocked_until <= now):

@@ -219,7 +219,8 @@ class Call(models.Model):
     """One HTTP attempt at a model: the ledger. `job` (``batch:7``, ``run:3``) and `subject` (``draft:12``) say what for.
 
     `identity` is the content hash of what was asked. A line with `hit_of` is no attempt: its reply had been paid for under that
-    line. `repeated`: the row had been taken before by a worker that was lost, so this may have been asked for already.
+    line. `repeated`: the row had been taken before by a worker that was lost, or that ended while it was trying again, so this
+    may have been asked for already.
     `attempt_id`: by which it is known that it was written, where the database went away before it said so; null in old lines.
     """
 

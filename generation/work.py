@@ -24,7 +24,9 @@ from generation.llm.errors import GivenUp
 
 
 class Work(models.Model):
-    """A row of work. `tries` counts how often it was taken since it last got on: above 1, a process died with it."""
+    """A row of work. `tries` counts how often it was taken since it last got on: above 1, a process died with it, or a lane
+    ended while it was trying again.
+    """
 
     class Status(models.TextChoices):
         QUEUED = "queued", _("queued")
@@ -167,9 +169,12 @@ def _prepared(kind: type[Work], fields: Mapping[str, Any]) -> list[Any]:
     return [field.get_db_prep_save(value, connection) for field, value in found]  # type: ignore[union-attr]
 
 
-def put_back(row: Work) -> bool:
-    """Give back a row that is still ours, as if it had not been taken: what stood in the way was none of its fault."""
-    return finish(row, Work.Status.QUEUED, tries=F("tries") - 1)
+def put_back(row: Work, *, tried: bool = False) -> bool:
+    """Give back a row that is still ours, as if it had not been taken: what stood in the way was none of its fault.
+
+    `tried`: a call of its own had failed by then, so this counts as a try.
+    """
+    return finish(row, Work.Status.QUEUED, **({} if tried else {"tries": F("tries") - 1}))
 
 
 def renew(model: type[Work], tokens: Collection[uuid.UUID | None]) -> None:

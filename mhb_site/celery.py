@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_ready, worker_shutdown
+from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
 app = Celery("mhb")
@@ -34,6 +34,14 @@ def _beat(name: str) -> None:
         if _stopping.wait(BEAT.total_seconds()):
             worker_gone(name)
             return
+
+
+@worker_shutting_down.connect
+def _wind_up(**_: Any) -> None:
+    """Celery waits for tasks that are under way, and a lane is one: tell it to end with what it has in flight."""
+    from generation.lanes import ENDING
+
+    ENDING.set()
 
 
 @worker_shutdown.connect

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-GRACE = 10.0  # seconds for a child to end by itself before it is killed
+GRACE = 30.0  # seconds for all children to end by themselves before they are killed: a worker's calls in flight
 TOO_OFTEN = 5  # deaths of one child within a minute: something is wrong that a restart does not mend
 
 
@@ -96,11 +96,10 @@ class Children:
         self.start(name, self.commands[name])
 
     def stop(self) -> None:
-        """End all children, the last started first; whoever does not go is killed."""
-        for process in reversed(self.processes.values()):
-            _signal(process, signal.SIGTERM)
+        """End all children, the last started first: models answer until the worker is gone. Who does not go is killed."""
         end = time.monotonic() + GRACE
         for process in reversed(self.processes.values()):
+            _signal(process, signal.SIGTERM)
             try:
                 process.wait(max(0.1, end - time.monotonic()))
             except subprocess.TimeoutExpired:

@@ -139,7 +139,7 @@ class Door:
             code = error.get("code") if isinstance(error, dict) else None
             return status_error(status, error or body, code if isinstance(code, str) else None, self._key)
         try:
-            return said(body, status)
+            return said(body, status, self._key)
         except ValueError:
             return ServerError("No chat completion.", http_status=status)
 

@@ -53,6 +53,18 @@ class AuthFailed(LLMError):
     permanent = True
 
 
+class NoCredit(LLMError):
+    """The endpoint wants to be paid first (402)."""
+
+    permanent = True
+
+
+class NotThere(LLMError):
+    """The endpoint knows no such model or path (404, 410), or sends us elsewhere (a redirect)."""
+
+    permanent = True
+
+
 class KeyMissing(LLMError):
     """The environment variable that should hold the endpoint's key is not set."""
 
@@ -89,6 +101,10 @@ class Postponed(LLMError):
 
 class LaneOver(Postponed):
     """The lane stops here; another one goes on."""
+
+
+class CutShort(LaneOver):
+    """The lane stops here while a call is tried again; another one goes on with what is left of its attempts."""
 
 
 class Away(Postponed):

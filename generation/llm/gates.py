@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from generation.llm.errors import (
     AuthFailed,
     Away,
+    BadRequest,
     ConnectionCut,
     EndpointDown,
     LLMError,
+    NoCredit,
     NotReached,
+    NotThere,
     Postponed,
     RateLimited,
     ServerError,
@@ -25,19 +28,22 @@ from generation.llm.errors import (
 )
 
 BREAK_AFTER = 10  # failures in a row after which nothing more is sent for a while
+REFUSE_AFTER = 3  # the same for refusals in a row of whatever is asked: fewer than a row has attempts
+BAD_AFTER = 20  # and for requests in a row that were refused one by one, without any success
 BREAKS = 8  # pauses in a row after which the endpoint is taken for down
 PAUSE = 5.0  # seconds of the first pause; each further one is twice as long
 PAUSE_CAP = 100.0  # less than MAX_WAIT: a pause is waited for
 MAX_WAIT = 120.0  # seconds; a longer wait is not slept through: the row goes back and somebody comes again later
 BURST = 1.0  # seconds' worth of a rate that may go at once
 
+REFUSALS = (AuthFailed, NoCredit, NotThere)  # of the account or the address: no pause mends them
 ITS_FAULT = (
     RateLimited,
     ServerError,
     TimedOut,
     ConnectionCut,
     NotReached,
-    AuthFailed,
+    *REFUSALS,
 )  # the endpoint's, whatever was asked
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -78,8 +84,8 @@ class Gate:
 
     Concurrency adapts under its ceiling: additive up with every success, halved by a 429 (at most once for the calls
     that were in flight together). `BREAK_AFTER` failures in a row open the circuit breaker: a pause, then a single
-    probe, then a pause twice as long; `BREAKS` of them, or as many refusals of our key, and the endpoint is down until
-    `open_again`.
+    probe, then a pause twice as long; after `BREAKS` of them the endpoint is down until `open_again`. `REFUSE_AFTER`
+    refusals in a row (the key, the account, the model's name) or `BAD_AFTER` bad requests open it too; then one probe decides.
     """
 
     def __init__(
@@ -93,19 +99,20 @@ class Gate:
         on_news: Callable[[], None] = lambda: None,
     ) -> None:
         self.ceiling = concurrency
-        self.limit = float(concurrency)  # what the endpoint was found to bear
+        self.bears = 1.0  # the part of the ceiling that the endpoint was found to bear: a share cuts both alike
         self.flying = 0
         self.waiting = 0
         self.blocked_until = -math.inf
         self.because = ""  # the error class that the pause is for
         self.detail = ""
         self.openings = 0
+        self.opened = 0  # how often this gate has found cause for a pause itself
         self.down = False
         self.answered = 0  # how often, for better or for worse, but not by failing
         self.on_news = on_news
         self._requests, self._tokens = Bucket(rpm), Bucket(tpm)
         self._clock, self._sleep = clock, sleep
-        self._failures = 0
+        self._failures = self._refused = self._bad = 0  # in a row
         self._probing = False
         self._halved_at = -math.inf
         self._turn = asyncio.Lock()
@@ -117,11 +124,6 @@ class Gate:
 
     def share(self, concurrency: int, *, rpm: float | None, tpm: float | None) -> None:
         """What this gate may use from now on. A concurrency of 0 holds everybody until the next share."""
-        grown = concurrency > self.ceiling
-        # A gate that met no limit of the endpoint's stays without one; one that did grows back by and by.
-        self.limit = (
-            float(concurrency) if grown and self.limit >= self.ceiling else min(self.limit, max(concurrency, 1))
-        )
         self.ceiling = concurrency
         self._requests.per_minute, self._tokens.per_minute = rpm, tpm
         self._stir()
@@ -141,7 +143,8 @@ class Gate:
 
     def open_again(self) -> None:
         """Forget pauses and failures."""
-        self.down, self.openings, self._failures, self.blocked_until = False, 0, 0, -math.inf
+        self.down, self.openings, self.blocked_until = False, 0, -math.inf
+        self._failures = self._refused = self._bad = 0
         self.because = self.detail = ""
         self._stir()
 
@@ -150,6 +153,11 @@ class Gate:
         self._closed = error
         self._close.set()
         self._stir()
+
+    @property
+    def limit(self) -> float:
+        """How many calls at once the endpoint was found to bear, of those that this gate may make."""
+        return max(1.0, self.bears * self.ceiling)
 
     @property
     def away(self) -> bool:
@@ -193,12 +201,16 @@ class Gate:
         self._tokens.take(now, tokens - ticket.tokens)
         if ticket.probe:
             self._probing = False
-        if error is None or not isinstance(error, ITS_FAULT):
+        if error is None:
+            self._bad = 0
+        elif isinstance(error, BadRequest):
+            self._bad += 1
+        if not isinstance(error, ITS_FAULT) and self._bad < BAD_AFTER:
             self.answered += 1
-            self._failures = self.openings = 0
+            self._failures = self._refused = self.openings = 0
             self.because = self.because if self.blocked_for else ""
-            self.limit = min(max(self.ceiling, 1), self.limit + 1.0 / self.limit)
-        else:
+            self._bear(self.limit + 1.0 / self.limit)
+        elif error is not None:
             self._failed(ticket, error, now)
         self._stir()
         return not ticket.probe and not isinstance(error, NotReached)
@@ -227,7 +239,7 @@ class Gate:
             raise EndpointDown(f"{self.because}: {self.detail}".strip(": "))
         if self.away:
             raise Away(f"For {self.blocked_for:.0f} seconds.", retry_after=self.blocked_for)
-        if self._probing or self.flying >= min(self.ceiling, max(1, int(self.limit))):
+        if self._probing or self.flying >= min(self.ceiling, int(self.limit + 1e-6)):
             return None
         now = self._clock()
         return max(self.blocked_for, self._requests.wait(now), self._tokens.wait(now))
@@ -237,18 +249,26 @@ class Gate:
             self.block(error.retry_after, error.kind)
             self.on_news()
         if isinstance(error, RateLimited) and ticket.entered_at > self._halved_at:
-            self.limit, self._halved_at = max(1.0, self.limit / 2), now
+            self._bear(self.limit / 2)
+            self._halved_at = now
         self._failures += 1
-        first = self.openings == 0 and self._failures >= BREAK_AFTER
+        self._refused += isinstance(error, REFUSALS)
+        hopeless = self._refused >= REFUSE_AFTER or self._bad >= BAD_AFTER
+        first = self.openings == 0 and (hopeless or self._failures >= BREAK_AFTER)
         if not (first or ticket.probe):
             return
         self.openings += 1
-        if self.openings > BREAKS or isinstance(error, AuthFailed):  # no pause mends a key
+        self.opened += 1
+        if self.openings > BREAKS or (ticket.probe and isinstance(error, (*REFUSALS, BadRequest))):
             self.give_up(error.kind, error.detail)
         else:
             self.detail = error.detail
             self.block(min(PAUSE_CAP, PAUSE * 2.0 ** (self.openings - 1)), error.kind)
         self.on_news()
+
+    def _bear(self, limit: float) -> None:
+        if self.ceiling:
+            self.bears = min(1.0, max(1.0, limit) / self.ceiling)
 
     def _stir(self) -> None:
         if self._knock is not None and not self._knock.done():

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import math
 import os
 import re
 import time
@@ -28,14 +27,18 @@ from generation.llm.errors import (
     ConnectionCut,
     ContentFiltered,
     ContextTooLong,
+    CutShort,
     KeyMissing,
+    LaneOver,
     LLMError,
+    NoCredit,
     NotReached,
+    NotThere,
     RateLimited,
     ServerError,
     TimedOut,
 )
-from generation.llm.gates import Gate
+from generation.llm.gates import REFUSALS, Gate
 from generation.llm.parsing import (
     extract_json,
     split_reasoning,
@@ -69,6 +72,10 @@ CHARS_PER_TOKEN = 4  # an estimate of what is sent, before the endpoint has coun
 TOKENS_BACK = 500  # an estimate of what comes back, where nobody set a limit
 IMAGE_TOKENS = 1_000  # an estimate for an image
 MAX_DETAIL = 2_000  # characters
+MAX_ANSWER = 32 * 2**20  # bytes, unpacked; of a completion, which holds no files
+LONGEST_REST = 86_400.0  # seconds that an endpoint is left alone at its word
+NO_REST = 7 * LONGEST_REST  # from here on it is no time to wait but a mistake: the seconds since 1970, milliseconds
+SECRET = 12  # characters; a shorter key ("none", "EMPTY") is no secret, and taking it out would change what was said
 MAX_TOKENS = 2**31 - 1  # what a database integer holds
 
 OnAttempt = Callable[[Attempt], Awaitable[None]]
@@ -91,18 +98,8 @@ async def _none(_identity: str) -> Sequence[Paid]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """Where attempts are written, and what is asked of it.
-
-    `write` is awaited with every attempt, good or bad, before anything is made of it. `check` is awaited before each
-    attempt and may refuse it (BudgetSpent, LaneOver); every attempt that it let through is written. `find` knows the
-    replies, newest first, that were paid for under an identity.
-    """
-
-    write: OnAttempt
-    check: Callable[[], Awaitable[None]] = _allow
-    find: Callable[[str], Awaitable[Sequence[Paid]]] = _none
+async def _no_failures(_identity: str) -> int:
+    return 0
 
 
 class Format(IntEnum):
@@ -111,6 +108,27 @@ class Format(IntEnum):
     JSON_SCHEMA = 0
     JSON_OBJECT = 1
     TEXT = 2
+
+
+async def _firmest(_prompt: str) -> Format:
+    return Format.JSON_SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Where attempts are written, and what is asked of it.
+
+    `write` is awaited with every attempt, good or bad, before anything is made of it. `check` is awaited before each
+    attempt and may refuse it (BudgetSpent, LaneOver); every attempt that it let through is written. `find` knows the
+    replies, newest first, that were paid for under an identity; `failures` how many attempts at it have failed before now,
+    where it was cut short; `form` the format in which the endpoint last answered a prompt's requests for a schema.
+    """
+
+    write: OnAttempt
+    check: Callable[[], Awaitable[None]] = _allow
+    find: Callable[[str], Awaitable[Sequence[Paid]]] = _none
+    failures: Callable[[str], Awaitable[int]] = _no_failures
+    form: Callable[[str], Awaitable[Format]] = _firmest
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +196,7 @@ class Gateway:
 
         Raises:
             LLMError: what the last attempt met; KeyMissing or BadRequest (no such address) before any attempt; Postponed where
-                it was put off by a gate or by the ledger.
+                it was put off by a gate or by the ledger, CutShort where attempts had failed by then.
         """
         return await self._ask(settings, request, ledger, _not_empty)
 
@@ -238,27 +256,41 @@ class Gateway:
     ) -> Reply:
         gate = self.gate(settings)
         endpoint = settings.url, settings.model
-        number = failures = out_of_reach = 0
+        if isinstance(request, Request) and request.schema is not None and endpoint not in self._formats:
+            known = await ledger.form(request.prompt)
+            self._formats.setdefault(endpoint, known)
+        number = out_of_reach = unread = 0
+        # Not all of the attempts: among those before were probes perhaps, which count against nobody.
+        before = failures = min(await ledger.failures(name), self._attempts - 1)
         while True:
             number += 1
             form = self._formats.get(endpoint, Format.JSON_SCHEMA)
             sent = _body(settings, request, form)
             draft = Attempt(settings, request, sent, number, datetime.now(UTC), seconds=0.0, identity=name)
-            outcome, counts = await self._attempt(gate, draft, api_key, ledger)
-            if isinstance(outcome, Reply):
-                return outcome
-            if _refuses_format(outcome, sent):
-                # The larger of the two: a slower request of the same time may already have been refused further.
-                self._formats[endpoint] = max(Format(form + 1), self._formats.get(endpoint, form))
-                continue
-            failures += counts
-            # Tried for as long as the gate lets it: the breaker opens in the end, and the row goes back unharmed.
-            out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
-            if outcome.permanent or failures >= self._attempts:
-                raise outcome
-            backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
-            if not gate.away and (delay := gate.blocked_for + backoff):
-                await gate.nap(delay)
+            try:
+                outcome, counts = await self._attempt(gate, draft, api_key, ledger)
+                if isinstance(outcome, Reply):
+                    return outcome
+                if _refuses_format(outcome, sent):
+                    # The larger of the two: a slower request of the same time may already have been refused further.
+                    self._formats[endpoint] = max(Format(form + 1), self._formats.get(endpoint, form))
+                    continue
+                failures += counts
+                # Tried for as long as the gate lets it: the breaker opens in the end, and the row goes back unharmed.
+                out_of_reach = out_of_reach + 1 if isinstance(outcome, NotReached) else 0
+                # A refusal of the account soon closes the gate, and nobody fails; one of this row's own content does not.
+                lasting = outcome.permanent and not isinstance(outcome, REFUSALS)
+                if isinstance(outcome, BrokenReply) and not unread:  # billed: once more, not five times
+                    unread, lasting = 1, False
+                if lasting or failures >= self._attempts:
+                    raise outcome
+                backoff = self._delay(out_of_reach, RECONNECT_CAP) if out_of_reach else self._delay(failures)
+                if not gate.away and (delay := gate.blocked_for + backoff):
+                    await gate.nap(delay)
+            except LaneOver:
+                if failures > before:
+                    raise CutShort from None
+                raise
 
     async def ask_structured(
         self,
@@ -333,7 +365,8 @@ class Gateway:
             counts = gate.leave(ticket, tokens=used or ticket.tokens)  # an endpoint that reports nothing: the estimate
             await ledger.write(replace(attempt, reply=outcome))
         else:
-            counts = gate.leave(ticket, outcome)
+            # A format that it does not know is asked for once or twice, and tells nothing of what comes after.
+            counts = gate.leave(ticket, None if _refuses_format(outcome, draft.sent) else outcome)
             await ledger.write(replace(attempt, reply=outcome.reply, error=outcome.kind, detail=outcome.detail))
         return outcome, counts
 
@@ -353,18 +386,25 @@ class Gateway:
             async with asyncio.timeout(settings.timeout):
                 # By the client's transport, not by `chat.completions.create`: its models take any body for a completion, and
                 # putting a request together costs it more than sending it (python -m bench.engine).
-                response = await client.transport.post(
-                    client.url + path, content=body, headers=client.headers, timeout=limits
+                post = client.transport.build_request(
+                    "POST", client.url + path, content=body, headers=client.headers, timeout=limits
                 )
+                response = await client.transport.send(post, stream=True)
+                try:
+                    text = await _text_of(response)
+                finally:
+                    await response.aclose()
         except failures as failure:
             error = named(failure, api_key, settings.timeout)
             return error, error.http_status
-        status, text = response.status_code, response.text
+        status = response.status_code
+        if text is None:
+            return BrokenReply(f"The answer is longer than {MAX_ANSWER} bytes.", http_status=status), status
         if not response.is_success:
-            return _refused(response, api_key), status
+            return _refused(response, text, api_key), status
         try:
             answer = json.loads(text)
-            return _embedded(answer, vectors, status) if vectors else said(answer, status), status
+            return _embedded(answer, vectors, status) if vectors else said(answer, status, api_key), status
         except (ValueError, RecursionError):
             what = "No embeddings" if vectors else "No chat completion"
             return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status
@@ -384,10 +424,17 @@ class Gateway:
         if client is None:
             from openai import AsyncOpenAI, DefaultAioHttpClient
 
-            transport = DefaultAioHttpClient()
+            class Transport(DefaultAioHttpClient):
+                """Follows a redirect to where a file lies, but carries nothing that is asked to wherever one points."""
+
+                async def send(self, request: "httpx2.Request", **options: Any) -> "httpx2.Response":
+                    return await super().send(request, **{**options, "follow_redirects": request.method == "GET"})
+
+            transport = Transport()
             sdk = AsyncOpenAI(base_url=settings.url, api_key=api_key, max_retries=0, http_client=transport)
             # Taken from OPENAI_ORG_ID and OPENAI_PROJECT_ID otherwise, and sent to whatever endpoint this is.
             sdk.organization = sdk.project = None
+            sdk._custom_headers = {}  # of OPENAI_CUSTOM_HEADERS, an Authorization among them perhaps
             headers = {"Authorization": f"Bearer {api_key}", "Content-Type": "application/json"}
             client = _Client(sdk, transport, settings.url.rstrip("/"), headers)
             self._clients[settings.url, api_key] = client
@@ -532,6 +579,7 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
 
 
 _ABOUT_CONTEXT = re.compile(r"context_length_exceeded|maximum context length|context (window|size)", re.IGNORECASE)
+_ABOUT_FILTER = re.compile(r"moderation|flagged|content[ _-](filter|policy)", re.IGNORECASE)
 _ABOUT_FORMAT = re.compile(r"response_format|json_schema|json_object|json mode|structured output", re.IGNORECASE)
 
 
@@ -559,9 +607,20 @@ def named(failure: Exception, api_key: str, timeout: float) -> LLMError:
     return ConnectionCut(clean(f"{type(failure).__name__}: {failure}", api_key))  # what the transport leaves unmapped
 
 
-def said(body: Any, status: int) -> Reply | LLMError:
-    """What a chat completion says: its reply, or ContentFiltered. Raises ValueError where it is none."""
-    reply = _reply(body)
+def said(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LLMError:
+    """What a chat completion says: its reply, ContentFiltered, or BrokenReply where it was billed and cannot be read.
+
+    Without the key, which an endpoint may repeat. Raises ValueError where it is no completion at all.
+    """
+    try:
+        reply = _without_key(_reply(body), api_key)
+    except ValueError as failure:
+        usage = _usage(body)
+        if not (usage.tokens_in or usage.tokens_out):
+            raise
+        unread = BrokenReply(f"This completion cannot be read: {failure}.", http_status=status)
+        unread.reply = Reply("", usage=usage)
+        return unread
     if reply.finish_reason != "content_filter":
         return reply
     filtered = ContentFiltered(http_status=status)
@@ -569,17 +628,37 @@ def said(body: Any, status: int) -> Reply | LLMError:
     return filtered
 
 
-def _refused(response: "httpx2.Response", api_key: str) -> LLMError:
+async def _text_of(response: "httpx2.Response") -> str | None:
+    """The body of a response that is being read; None where it is longer than `MAX_ANSWER`."""
+    chunks, size = [], 0
+    async for chunk in response.aiter_bytes():
+        size += len(chunk)
+        if size > MAX_ANSWER:
+            return None
+        chunks.append(chunk)
+    return b"".join(chunks).decode(response.encoding or "utf-8", errors="replace")
+
+
+def _refused(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
     """The named error for an answer that is none of success."""
+    if response.is_redirect:
+        at = clean(response.headers.get("location", ""), api_key)
+        return NotThere(f"It sends us elsewhere, which is not followed: {at}", http_status=response.status_code)
     try:
-        body = json.loads(response.text)
+        body = json.loads(text)
     except (ValueError, RecursionError):
-        body = response.text
+        body = text
     # As the SDK reads it: what is said stands under `error`, if anywhere.
     about = body.get("error", body) if isinstance(body, dict) else body
     code = about.get("code") if isinstance(about, dict) else None
     retry_after = _retry_after(response.headers.get("retry-after"))
-    return status_error(response.status_code, about, code, api_key, retry_after)
+    error = status_error(response.status_code, about, code, api_key, retry_after)
+    if response.status_code in (
+        404,
+        410,
+    ):  # the path of completions; elsewhere it may be a file or a batch that is missed
+        return NotThere(error.detail, http_status=response.status_code)
+    return error
 
 
 def _embedded(body: Any, count: int, status: int) -> Reply | LLMError:
@@ -617,9 +696,13 @@ def status_error(
     """The named error for an HTTP status and what was said with it."""
     said = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     detail = clean(said, api_key)
+    if status == 403 and _ABOUT_FILTER.search(said):
+        return ContentFiltered(detail, http_status=status)
     if status in (401, 403):
         return AuthFailed(detail, http_status=status)
-    if status == 429 or status >= 500:
+    if status == 402:
+        return NoCredit(detail, http_status=status)
+    if status in (409, 425, 429) or status >= 500:
         kind = RateLimited if status == 429 else ServerError
         return kind(detail, http_status=status, retry_after=retry_after)
     if status == 408:
@@ -658,7 +741,7 @@ def _connection_error(failure: Exception, api_key: str) -> LLMError:
 
 
 def _retry_after(header: str | None) -> float | None:
-    """Seconds from a Retry-After header (RFC 9110: seconds or a date); None where it says nothing usable."""
+    """Seconds from a Retry-After header (RFC 9110: seconds or a date), a day at most; None where it says nothing usable."""
     if header is None:
         return None
     try:
@@ -666,10 +749,10 @@ def _retry_after(header: str | None) -> float | None:
     except ValueError:
         try:
             at = parsedate_to_datetime(header)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
+    return min(max(seconds, 0.0), LONGEST_REST) if seconds < NO_REST else None  # nor for nan
 
 
 def clean(text: str, api_key: str) -> str:
@@ -677,6 +760,13 @@ def clean(text: str, api_key: str) -> str:
     if api_key != NO_KEY:
         text = text.replace(api_key, "***")
     return storable(text)[:MAX_DETAIL]
+
+
+def _without_key(reply: Reply, api_key: str) -> Reply:
+    if len(api_key) < SECRET:
+        return reply
+    names = ("text", "reasoning", "finish_reason", "model")
+    return replace(reply, **{name: getattr(reply, name).replace(api_key, "***") for name in names})
 
 
 def _reply(body: Any) -> Reply:
@@ -689,6 +779,10 @@ def _reply(body: Any) -> Reply:
     content = message.get("content")
     if content is None:
         content = message.get("refusal") or ""
+    if isinstance(content, list):
+        content, pondered = _parts(content)
+    else:
+        pondered = ""
     if not isinstance(content, str):
         raise ValueError("the content is no text")
     text, thought = split_reasoning(storable(content))
@@ -696,16 +790,33 @@ def _reply(body: Any) -> Reply:
     spoken = storable(said) if isinstance(said, str) else ""
     return Reply(
         text=text,
-        reasoning="\n\n".join(part for part in (spoken, thought) if part),
+        reasoning="\n\n".join(part for part in (spoken, storable(pondered), thought) if part),
         finish_reason=_text(choice.get("finish_reason")),
         model=_text(body.get("model")),
         simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
-        usage=Usage(
-            tokens_in=_count(body, "usage", "prompt_tokens"),
-            tokens_out=_count(body, "usage", "completion_tokens"),
-            tokens_cached=_count(body, "usage", "prompt_tokens_details", "cached_tokens"),
-            tokens_reasoning=_count(body, "usage", "completion_tokens_details", "reasoning_tokens"),
-        ),
+        usage=_usage(body),
+    )
+
+
+def _parts(content: Sequence[Any]) -> tuple[str, str]:
+    """(text, reasoning) of a content that comes in parts; what is neither is left out."""
+    said, thought = [], []
+    for part in content:
+        match part:
+            case {"type": "thinking" | "reasoning", **more}:
+                inner = more.get("thinking") or more.get("reasoning") or more.get("text")
+                thought.append(_parts(inner)[0] if isinstance(inner, list) else inner if isinstance(inner, str) else "")
+            case {"text": str(text)} | {"refusal": str(text)}:
+                said.append(text)
+    return "".join(said), "\n\n".join(each for each in thought if each)
+
+
+def _usage(body: Any) -> Usage:
+    return Usage(
+        tokens_in=_count(body, "usage", "prompt_tokens"),
+        tokens_out=_count(body, "usage", "completion_tokens"),
+        tokens_cached=_count(body, "usage", "prompt_tokens_details", "cached_tokens"),
+        tokens_reasoning=_count(body, "usage", "completion_tokens_details", "reasoning_tokens"),
     )
 
 

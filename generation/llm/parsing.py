@@ -50,10 +50,16 @@ def extract_json(text: str) -> dict[str, Any]:
 
 
 def split_reasoning(text: str) -> tuple[str, str]:
-    """(answer, reasoning) of a reply that may begin with a ``<think>`` block; an unclosed block is all reasoning."""
+    """(answer, reasoning) of a reply that may begin with a ``<think>`` block; an unclosed block is all reasoning.
+
+    The opening tag may be missing: the chat template of DeepSeek-R1 puts it into the prompt, and the reply begins behind it.
+    What begins as a JSON object is taken for the answer, whatever it quotes.
+    """
     stripped = text.lstrip()
     if not stripped.startswith("<think>"):
-        return text, ""
+        before, closing, _answer = stripped.partition("</think>")
+        if not closing or "<think>" in before or before.startswith("{"):
+            return text, ""
     reasoning, _, answer = stripped.removeprefix("<think>").partition("</think>")
     return answer.lstrip(), reasoning.strip()
 

@@ -1,5 +1,6 @@
 """What a person may do to a batch at any time, from page, API and shell; and what a launch says before it asks anything."""
 
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,21 @@ def test_an_endpoint_that_is_down_is_linked_to(admin: Client, source: Source, mo
     paused = text_of(admin.get(address(batch))).partition('id="paused"')[2].partition("</div>")[0]
     assert reverse("generation:endpoint", args=["sim-generator"]) in paused
     assert "sim-judge" not in paused, "it has no part in this batch"
+
+
+def test_a_batch_that_rests_can_be_told_to_ask_again(admin: Client, source: Source, models: str) -> None:
+    batch = launched(source, endpoint(models))
+    of = Endpoint.objects.get(name="sim-generator")
+    until = timezone.now() + timedelta(hours=20)
+    EndpointState.objects.create(endpoint=of, blocked_until=until, because="RateLimited")
+    resume = reverse("generation:batch-resume", args=[batch.pk])
+    assert resume not in text_of(admin.get(address(batch)))
+    jobs.rest(Batch, batch.pk, until)
+    assert resume in text_of(admin.get(address(batch)))
+    assert services.work_on_batch(batch.pk) == 0
+    admin.post(resume)
+    assert resume not in text_of(admin.get(address(batch)))
+    assert services.work_on_batch(batch.pk) == 6
 
 
 def test_the_page_of_a_batch_costs_the_same_however_large(admin: Client) -> None:

@@ -1,6 +1,8 @@
 """Lanes: several share what an endpoint bears, all hear of a pause at once, one ends and the next goes on."""
 
 import asyncio
+import json
+import threading
 import time
 from collections import Counter
 from datetime import timedelta
@@ -9,18 +11,32 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from asgiref.sync import async_to_sync
+from celery.signals import worker_shutting_down
 from django.db import OperationalError
 from django.utils import timezone
 
 from generation import lanes, services, tasks
 from generation.lanes import Group, _exchange, _Seen
 from generation.llm.gates import BREAK_AFTER, BREAKS
+from generation.llm.simulator.server import running
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
 from generation.work import PULSE, Work, take
 from tests.conftest import Clock, Together
-from tests.engine import calls, conversations_file, drafts, endpoint, held, imported, launched, served, simulated
-from tests.generation.llm.helpers import Answer
+from tests.engine import (
+    calls,
+    conversation,
+    conversations_file,
+    drafts,
+    endpoint,
+    held,
+    imported,
+    launched,
+    served,
+    simulated,
+)
+from tests.generation.llm.helpers import Answer, app_of, complaint, said
 from tests.generation.llm.helpers import endpoint as answering
 
 pytestmark = pytest.mark.django_db
@@ -45,6 +61,7 @@ def seen(wish: int = 100, **changes: Any) -> _Seen:
         "because": "",
         "detail": "",
         "openings": 0,
+        "opened": False,
         "proved": False,
         "down": False,
         "bears": 1.0,
@@ -107,13 +124,20 @@ def test_two_jobs_at_one_endpoint_keep_to_its_limit(tmp_path: Path, together: To
     assert len([done for done in outcomes if done]) >= 3, "several lanes had part in it"
 
 
+def test_a_lane_without_a_share_says_nothing_of_what_an_endpoint_bears(shared: tuple[Endpoint, Batch]) -> None:
+    of, job = shared
+    first, second = held(job), held(job)
+    pulse(first, of, job, bears=0.25)
+    assert pulse(second, of, job, bears=None).bears == 0.25
+
+
 # ----------------------------------------------------------------------------------------------------- pauses, breakers
 
 
 def test_what_one_lane_is_told_all_know(shared: tuple[Endpoint, Batch], clock: Clock) -> None:
     of, job = shared
     first, second = held(job), held(job)
-    pulse(first, of, job, blocked_for=30.0, because="RateLimited", openings=2)
+    pulse(first, of, job, blocked_for=30.0, because="RateLimited", openings=2, opened=True)
     told = pulse(second, of, job)
     assert (told.blocked_for, told.because, told.openings) == (30.0, "RateLimited", 2)
     clock.advance(seconds=10)
@@ -124,6 +148,16 @@ def test_what_one_lane_is_told_all_know(shared: tuple[Endpoint, Batch], clock: C
     pulse(first, of, job, proved=True)
     told = pulse(second, of, job)
     assert (told.blocked_for, told.because, told.openings) == (0.0, "", 0)
+
+
+def test_a_lane_that_only_heard_of_a_pause_does_not_bring_it_back(shared: tuple[Endpoint, Batch]) -> None:
+    of, job = shared
+    first, idle = held(job), held(job)
+    pulse(first, of, job, openings=1, opened=True)
+    assert pulse(idle, of, job).openings == 1
+    assert pulse(first, of, job, proved=True).openings == 0
+    assert pulse(idle, of, job, wish=0, openings=1).openings == 0
+    assert pulse(first, of, job).openings == 0
 
 
 def test_a_pulse_is_often_enough() -> None:
@@ -137,6 +171,34 @@ def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(shared:
     assert pulse(second, of, job).down
     lanes.open_again([of])
     assert not pulse(second, of, job).down
+
+
+def test_what_an_endpoint_was_given_up_for_is_not_held_against_it_for_ever(source: Source, clock: Clock) -> None:
+    """A job that is new asks it once more; one that has asked before does after an hour. If that fails it is down again."""
+    with answering(Answer("on fire", 500)) as target:
+        of = endpoint(target.url, "m-1", concurrency=4)
+        EndpointState.objects.create(endpoint=of, down_since=clock.now, because="AuthFailed", detail="old")
+        batch = launched(source, of)
+        services.work_on_batch(batch.pk)
+        assert len(target.bodies) == 1
+        batch.refresh_from_db()
+        assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+        assert "on fire" in batch.paused_detail
+        Batch.objects.update(status=Batch.Status.RUNNING, paused_because="")
+        for asked, minutes in ((1, 50), (2, 20)):
+            clock.advance(minutes=minutes)
+            services.work_on_batch(batch.pk)
+            assert len(target.bodies) == asked
+            Batch.objects.update(status=Batch.Status.RUNNING, paused_because="")
+    assert statuses(batch) == {Status.QUEUED: 12}
+
+
+def test_a_new_job_goes_on_where_an_endpoint_has_recovered(source: Source, models: str, clock: Clock) -> None:
+    of = endpoint(models)
+    EndpointState.objects.create(endpoint=of, down_since=clock.now - timedelta(days=30), because="ServerError")
+    batch = launched(source, of)
+    assert services.work_on_batch(batch.pk) == 12
+    assert not EndpointState.objects.get().openings
 
 
 def test_a_429_of_one_lane_stops_the_other(source: Source, together: Together, settings: Any) -> None:
@@ -194,6 +256,19 @@ def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: S
     assert state.openings == 0
 
 
+@pytest.mark.parametrize("status", [401, 402, 404])
+def test_an_account_or_a_model_that_is_gone_pauses_the_batch_and_loses_no_row(source: Source, status: int) -> None:
+    with answering(Answer({"error": {"message": "Insufficient Balance"}}, status)) as target:
+        batch = launched(source, endpoint(target.url, "m-1", concurrency=2))
+        services.work_on_batch(batch.pk)
+        asked = len(target.bodies)
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+    assert "Insufficient Balance" in batch.paused_detail
+    assert statuses(batch) == {Status.QUEUED: 12}
+    assert asked <= 6
+
+
 def test_an_endpoint_that_nobody_reaches_pauses_the_batch_and_loses_no_row(source: Source) -> None:
     """A wrong port, or a network that stays away, with so few in flight that a row would give up first."""
     with simulated() as url:
@@ -236,6 +311,79 @@ def test_a_lane_ends_itself_and_is_started_again(
         assert served(url)["requests"] == 12
     assert statuses(batch) == {Status.DONE: 12}
     assert woken == []
+
+
+def test_a_lane_knows_the_format_that_an_earlier_one_found_out(
+    source: Source, settings: Any, models: str, clock: Clock
+) -> None:
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append((await request.json()).get("response_format", {}).get("type", ""))
+        if asked[-1]:
+            return web.json_response(complaint("response_format is not supported"), status=400)
+        return web.json_response(said("no JSON at all"))
+
+    with running(app_of(handler)) as url:
+        batch = launched(source, endpoint(url, "m-1", concurrency=1), limit=2)
+        services.work_on_batch(batch.pk)
+        assert set(asked) == {"json_schema", "json_object", ""}
+        for days, before in ((0, {""}), (2, {"json_schema", "json_object", ""})):
+            clock.advance(days=days)
+            asked.clear()
+            again = launched(source, endpoint(url, "m-1"), limit=2)
+            services.work_on_batch(again.pk)
+            assert set(asked) == before
+
+
+def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "ENDING", threading.Event())
+    answered = 0
+
+    async def handler(_request: web.Request) -> web.Response:
+        nonlocal answered
+        worker_shutting_down.send(sender="one@here", sig="SIGTERM", how="Warm", exitcode=0)
+        await asyncio.sleep(1)
+        answered += 1
+        return web.json_response(said("no JSON at all"))
+
+    with running(app_of(handler)) as url:
+        batch = launched(source, endpoint(url, "m-1", concurrency=3))
+        begun = time.monotonic()
+        services.work_on_batch(batch.pk)
+        assert time.monotonic() - begun < lanes.DRAIN / 3
+        assert 1 <= answered <= 3
+        assert len(calls(batch.job)) == answered
+        assert statuses(batch) == {Status.QUEUED: 12}
+        assert not Lane.objects.exists()
+        assert services.work_on_batch(batch.pk) == 0
+        assert len(calls(batch.job)) == answered
+
+
+def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that always times out, five of which no lane is long enough for."""
+    settings.MHB_LANE_SECONDS = 0.8
+    monkeypatch.setattr(lanes, "DRAIN", 0.1)
+    hung: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked = json.dumps(await request.json())
+        if "This is case 3." not in asked:
+            return web.json_response(said("no JSON at all"))
+        hung.append(asked)
+        await asyncio.sleep(30)
+        raise AssertionError("it was waited for")
+
+    with running(app_of(handler)) as url:
+        batch = launched(source, endpoint(url, "m-1", timeout=0.35))
+        for _ in range(6):
+            services.work_on_batch(batch.pk)
+    stuck = Draft.objects.get(record__external_id=conversation(3)["prompt_id"])
+    assert (stuck.status, stuck.error) == (Status.FAILED, "TimedOut")
+    assert 5 <= len(hung) <= 7
+    assert len([call for call in calls(f"draft:{stuck.pk}") if call.error == "TimedOut"]) == len(hung)
+    batch.refresh_from_db()
+    assert batch.status == Batch.Status.FINISHED
 
 
 def test_no_more_lanes_than_allowed(source: Source, models: str, settings: Any, clock: Clock) -> None:

@@ -258,7 +258,7 @@ def test_an_endpoint_that_is_left_alone_is_held_by_nobody_beyond_what_flies() ->
     mine, other = asking(of), asking(of, name="other")
     EndpointState.objects.create(endpoint=of)
     now = timezone.now()
-    pause = {"blocked_for": 60.0, "because": "ServerError", "openings": 1}
+    pause = {"blocked_for": 60.0, "because": "ServerError", "openings": 1, "opened": True}
     _exchange(other, held(other), {of.pk: seen(2, flying=1)}, now)
     _exchange(mine, held(mine), {of.pk: seen(9, flying=3, **pause)}, now)
     [there] = queries.batch_live(mine).endpoints

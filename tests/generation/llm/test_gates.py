@@ -13,13 +13,27 @@ from generation.llm.errors import (
     Away,
     BadRequest,
     BrokenReply,
+    ContentFiltered,
     EndpointDown,
     LaneOver,
     LLMError,
+    NoCredit,
+    NotThere,
     RateLimited,
     ServerError,
 )
-from generation.llm.gates import BREAK_AFTER, BREAKS, BURST, PAUSE, PAUSE_CAP, Bucket, Gate, fair_shares
+from generation.llm.gates import (
+    BAD_AFTER,
+    BREAK_AFTER,
+    BREAKS,
+    BURST,
+    PAUSE,
+    PAUSE_CAP,
+    REFUSE_AFTER,
+    Bucket,
+    Gate,
+    fair_shares,
+)
 
 
 class Time:
@@ -134,6 +148,27 @@ def test_a_share_takes_effect_at_once() -> None:
         assert not waiting[2].done()
         gate.share(3, rpm=None, tpm=None)
         await waiting[2]
+
+    played(work)
+
+
+def test_what_an_endpoint_bears_is_remembered_while_shares_change() -> None:
+    async def work(time: Time) -> None:
+        gate = gate_of(time, 64)
+        for _ in range(3):
+            time.now += 1
+            await one(gate, RateLimited())
+        assert gate.limit == 8
+        gate.share(0, rpm=None, tpm=None)
+        gate.share(32, rpm=None, tpm=None)
+        assert gate.limit == 4, "half of it"
+        gate.share(1, rpm=None, tpm=None)
+        assert gate.limit == 1
+        gate.share(64, rpm=None, tpm=None)
+        assert gate.limit == 8
+        untroubled = gate_of(time, 1)
+        untroubled.share(64, rpm=None, tpm=None)
+        assert untroubled.limit == 64
 
     played(work)
 
@@ -294,7 +329,7 @@ def test_failures_in_a_row_open_the_breaker_and_a_probe_closes_it() -> None:
         assert probes[0] == (True, 1, 1_000 + PAUSE)
         assert [probe for probe, _flying, _now in probes[1:]] == [False] * 3
         assert {now for _probe, _flying, now in probes[1:]} == {1_001 + PAUSE}, "they waited for its end"
-        assert gate.openings == 0
+        assert (gate.openings, gate.opened) == (0, 1)
 
     played(work)
 
@@ -330,24 +365,56 @@ def test_late_failures_of_before_the_pause_do_not_lengthen_it() -> None:
     played(work)
 
 
-def test_a_refused_key_is_not_tried_for_ever() -> None:
+@pytest.mark.parametrize("kind", [AuthFailed, NoCredit, NotThere])
+def test_a_refusal_of_whatever_is_asked_is_not_tried_for_ever(kind: type[LLMError]) -> None:
     async def work(time: Time) -> None:
         gate = gate_of(time)
-        for _ in range(BREAK_AFTER):
-            assert not gate.down
-            await one(gate, AuthFailed("expired"))
+        for _ in range(REFUSE_AFTER):
+            assert not gate.blocked_for
+            assert await one(gate, kind("expired")), "it might be this row's"
+        assert (gate.blocked_for, gate.down) == (PAUSE, False)
+        assert not await one(gate, kind("expired"))
         assert gate.down
-        assert time.now == 1_000
+        assert time.now == 1_000 + PAUSE
 
     played(work)
 
 
-@pytest.mark.parametrize("error", [BadRequest(), BrokenReply()])
+def test_a_refusal_between_successes_is_the_requests() -> None:
+    async def work(time: Time) -> None:
+        gate = gate_of(time)
+        for _ in range(3 * REFUSE_AFTER):
+            await one(gate, AuthFailed())
+            await one(gate)
+        assert not gate.blocked_for
+
+    played(work)
+
+
+@pytest.mark.parametrize("error", [BadRequest(), BrokenReply(), ContentFiltered()])
 def test_a_request_that_was_wrong_says_nothing_about_the_endpoint(error: LLMError) -> None:
     async def work(time: Time) -> None:
         gate = gate_of(time)
-        for _ in range(3 * BREAK_AFTER):
-            await one(gate, error)
+        for _ in range(5):
+            for _ in range(BAD_AFTER - 1):
+                await one(gate, error)
+            await one(gate)
+        assert not gate.blocked_for
+
+    played(work)
+
+
+def test_an_endpoint_that_takes_no_request_at_all_is_given_up() -> None:
+    async def work(time: Time) -> None:
+        gate = gate_of(time)
+        for _ in range(BAD_AFTER):
+            assert not gate.blocked_for
+            await one(gate, BadRequest("max_tokens is not supported"))
+        assert gate.blocked_for == PAUSE
+        await one(gate, BadRequest("max_tokens is not supported"))
+        assert gate.down
+        gate.open_again()
+        await one(gate, BadRequest())
         assert not gate.blocked_for
 
     played(work)

@@ -15,10 +15,12 @@ from aiohttp import web
 
 from generation.llm import gates
 from generation.llm import gateway as gateway_module
+from generation.llm.batches import Door
 from generation.llm.errors import (
     AuthFailed,
     Away,
     BadRequest,
+    BrokenReply,
     BudgetSpent,
     ConnectionCut,
     ContentFiltered,
@@ -203,7 +205,6 @@ def test_a_passing_fault_ends_in_a_reply():
         {"choices": None},
         {"choices": [{"message": None}]},
         {"error": {"message": "busy"}},
-        said([{"type": "text", "text": "parts"}]),
         "[" * 100_000,
     ],
 )
@@ -212,6 +213,38 @@ def test_a_200_that_is_no_completion_is_a_server_error_and_retried(body):
     with endpoint(Answer(body), "fine") as seen:
         assert ask(seen.url, ledger).text == "fine"
     assert [(attempt.error, attempt.http_status) for attempt in ledger] == [("ServerError", 200), ("", 200)]
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "reasoning"),
+    [
+        ([{"type": "text", "text": "par"}, {"type": "text", "text": "ts"}], "parts", ""),
+        (
+            [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm\0"}]}, {"type": "text", "text": "No."}],
+            "No.",
+            "Hm\ufffd",
+        ),
+        ([{"type": "thinking", "thinking": "Hm"}, {"type": "text", "text": "No."}, 7, {"type": "audio"}], "No.", "Hm"),
+        ([{"type": "refusal", "refusal": "I will not."}], "I will not.", ""),
+        ([{"type": "thinking", "thinking": 7}, {"text": None}], "", ""),
+    ],
+)
+def test_a_reply_in_parts_is_read(content, text, reasoning):
+    ledger = Ledger()
+    with endpoint(said(content)) as seen:
+        reply = ask(seen.url, ledger)
+    assert (reply.text, reply.reasoning, len(ledger)) == (text, reasoning, 1)
+
+
+@pytest.mark.parametrize("broken", [said({"text": "no list"}), {**said(""), "choices": []}])
+def test_a_completion_that_was_billed_and_cannot_be_read_is_asked_for_once_more(broken):
+    ledger = Ledger()
+    with endpoint(broken) as seen, pytest.raises(BrokenReply):
+        ask(seen.url, ledger)
+    assert [(attempt.error, attempt.http_status) for attempt in ledger] == [("BrokenReply", 200)] * 2
+    assert [attempt.reply.usage for attempt in ledger] == [Usage(7, 3)] * 2
+    with endpoint(broken, "fine") as seen:
+        assert ask(seen.url).text == "fine"
 
 
 def test_back_off_doubles_up_to_its_cap_with_full_jitter():
@@ -239,7 +272,10 @@ def test_retry_after_as_a_date_is_obeyed():
     assert 30 < naps[0] <= 90
 
 
-@pytest.mark.parametrize("header", ["soon", "nan", "inf", "-5", ""])
+@pytest.mark.parametrize(
+    "header",
+    ["soon", "nan", "inf", "-5", "", "1e300", "1763740800", "1763740800000", "Fri, 31 Dec 9999 23:59:59 -2359"],
+)
 def test_a_retry_after_that_says_nothing_leaves_the_back_off(header):
     naps = Naps()
     with endpoint(Answer("later", 429, {"Retry-After": header}), "fine") as seen:
@@ -254,6 +290,13 @@ def test_a_very_long_retry_after_goes_back_to_the_caller():
     assert caught.value.retry_after == 86400
     assert len(seen.bodies) == 1
     assert naps == []
+
+
+@pytest.mark.parametrize("header", ["100000", format_datetime(datetime.now(UTC) + timedelta(days=3))])
+def test_no_endpoint_is_left_alone_for_more_than_a_day(header):
+    with endpoint(Answer("later", 429, {"Retry-After": header})) as seen, pytest.raises(Away) as caught:
+        ask(seen.url)
+    assert caught.value.retry_after == 86_400
 
 
 def test_an_endpoint_that_drips_for_ever_times_out():
@@ -327,9 +370,7 @@ def test_a_network_that_comes_back_has_cost_a_row_nothing():
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
-        (401, complaint("bad key"), AuthFailed),
-        (403, "forbidden", AuthFailed),
-        (404, complaint("no such model", code="model_not_found"), BadRequest),
+        (403, complaint("Your input was flagged by the moderation"), ContentFiltered),
         (400, complaint("what?"), BadRequest),
         (422, {"detail": [{"loc": ["body", "temperature"]}]}, BadRequest),
         (400, complaint("too long", code="context_length_exceeded"), ContextTooLong),
@@ -346,6 +387,117 @@ def test_a_permanent_error_is_met_once(status, body, kind):
     assert caught.value.permanent
     assert caught.value.http_status == status
     assert [(attempt.error, attempt.http_status) for attempt in ledger] == [(kind.__name__, status)]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (401, complaint("bad key"), "AuthFailed"),
+        (402, complaint("Insufficient Balance"), "NoCredit"),
+        (403, "forbidden", "AuthFailed"),
+        (404, complaint("no such model", code="model_not_found"), "NotThere"),
+        (410, "gone", "NotThere"),
+    ],
+)
+def test_what_an_endpoint_refuses_whatever_is_asked_is_no_rows_fault(status, body, kind):
+    ledger = Ledger()
+    with endpoint(Answer(body, status)) as seen, pytest.raises(EndpointDown, match=kind):
+        ask(seen.url, ledger)
+    assert [attempt.error for attempt in ledger] == [kind] * (gates.REFUSE_AFTER + 1), "the last is the probe"
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_what_is_asked_is_carried_nowhere_else(status):
+    with endpoint("from elsewhere") as elsewhere:
+        moved = Answer("", status, {"Location": f"{elsewhere.url}/chat/completions"})
+        with endpoint(moved) as seen, pytest.raises(EndpointDown, match=elsewhere.url):
+            ask(seen.url)
+
+        async def upload(gateway):
+            await Door(gateway, settings_for(seen.url)).upload("own", b"{}")
+
+        async def move(_request):
+            raise web.HTTPTemporaryRedirect(f"{elsewhere.url}/chat/completions")
+
+        app = web.Application()
+        app.router.add_post("/v1/files", move)
+        with running(app) as seen.url, pytest.raises(BadRequest):
+            in_gateway(upload)
+        assert elsewhere.bodies == []
+
+
+def test_a_file_may_lie_elsewhere(monkeypatch):
+    monkeypatch.setenv("OWN_KEY", KEY)
+    keys = []
+
+    async def there(request):
+        keys.append(request.headers.get("Authorization"))
+        return web.Response(body=json.dumps({"custom_id": "a", "error": {"code": "batch_expired"}}).encode())
+
+    other, own = web.Application(), web.Application()
+    other.router.add_get("/v1/file", there)
+
+    async def moved(_request):
+        raise web.HTTPFound(f"{store}/file")
+
+    own.router.add_get("/v1/files/one/content", moved)
+
+    async def fetch(gateway):
+        return [found.custom_id async for found in Door(gateway, settings_for(url, key_env="OWN_KEY")).results("one")]
+
+    with running(other) as store, running(own) as url:
+        assert in_gateway(fetch) == ["a"]
+    assert keys == [None], "the key stays at home"
+
+
+def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(gateway_module, "MAX_ANSWER", 2**20)
+    sent = []
+
+    async def flood(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with suppress(ConnectionError):
+            for _ in range(1_000):
+                await response.write(b" " * 2**18)
+                sent.append(2**18)
+        return response
+
+    ledger = Ledger()
+    with running(app_of(flood)) as url, pytest.raises(BrokenReply, match="longer than"):
+        ask(url, ledger)
+    assert [attempt.error for attempt in ledger] == ["BrokenReply"] * 2
+    assert sum(sent) < 100 * 2**20
+
+
+def test_one_row_that_is_refused_among_others_fails_in_the_end(monkeypatch):
+    monkeypatch.setattr(gateway_module, "BACKOFF_BASE", 0.001)
+
+    async def handler(request):
+        refused = "Is it safe?" in await request.text()
+        return web.json_response(complaint("not this"), status=403) if refused else web.json_response(said("fine"))
+
+    async def between(gateway):
+        other = replace(HELLO, messages=(Message("user", "And this?"),))
+
+        async def keep_asking():
+            while True:
+                await gateway.ask(settings_for(url), other)
+
+        busy = asyncio.ensure_future(keep_asking())
+        try:
+            await gateway.ask(settings_for(url), HELLO)
+        finally:
+            busy.cancel()
+
+    with running(app_of(handler)) as url, pytest.raises(AuthFailed):
+        in_gateway(between, sleep=RealTime(), clock=time.monotonic)
+
+
+@pytest.mark.parametrize("status", [409, 425])
+def test_what_comes_too_early_is_tried_again(status):
+    with endpoint(Answer("busy", status), "fine") as seen:
+        assert ask(seen.url).text == "fine"
 
 
 def test_a_filtered_reply_is_an_error_but_its_tokens_are_in_the_ledger():
@@ -433,6 +585,46 @@ def test_the_environment_of_another_account_is_not_sent_along(monkeypatch):
     with endpoint("fine") as seen:
         ask(seen.url)
     assert "somebody-elses" not in str(seen.headers)
+
+
+def test_no_header_of_the_environment_is_sent_with_batches(monkeypatch):
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Corporate: somebody-elses\nAuthorization: Bearer somebody-elses")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "somebody-elses")
+    monkeypatch.setenv("OWN_KEY", KEY)
+    seen = []
+
+    async def handler(request):
+        seen.append(dict(request.headers))
+        return web.json_response({"id": "batch-1", "status": "in_progress"})
+
+    app = app_of(handler)
+    app.router.add_get("/v1/batches/batch-1", handler)
+    with running(app) as url:
+        settings = settings_for(url, key_env="OWN_KEY")
+
+        async def both(gateway):
+            await Door(gateway, settings).state("batch-1")
+            with suppress(LLMError):
+                await gateway.ask(settings, HELLO)
+
+        in_gateway(both, attempts=1)
+    assert len(seen) == 2
+    assert "somebody-elses" not in str(seen)
+    assert [headers["Authorization"] for headers in seen] == [f"Bearer {KEY}"] * 2
+
+
+def test_a_key_that_a_reply_repeats_is_taken_out(monkeypatch):
+    monkeypatch.setenv("OWN_KEY", KEY)
+    ledger, says = Ledger(), f"You sent: Bearer {KEY}"
+    body = {**said(says, reasoning_content=says, finish_reason=KEY), "model": KEY}
+    with endpoint(body) as seen:
+        reply = ask(seen.url, ledger, key_env="OWN_KEY")
+    assert reply.text == "You sent: Bearer ***"
+    assert KEY not in str(reply)
+    assert KEY not in str(ledger)
+    monkeypatch.setenv("OWN_KEY", "none")
+    with endpoint("There is none.") as seen:
+        assert ask(seen.url, key_env="OWN_KEY").text == "There is none.", "that is no secret"
 
 
 # The ledger

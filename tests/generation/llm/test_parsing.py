@@ -102,7 +102,20 @@ def test_reasoning_and_answer_are_both_kept(thought, answer):
     assert split_reasoning(f"<think>{thought}</think>{answer}") == (answer.lstrip(), thought.strip())
 
 
-@given(st.text())
+@pytest.mark.parametrize(
+    ("text", "answer", "reasoning"),
+    [
+        ("Okay, {x} is false.\n</think>\n\nNo, it is not.", "No, it is not.", "Okay, {x} is false."),
+        ("</think>No.", "No.", ""),
+        ("Between <think> and </think> it thinks.", "Between <think> and </think> it thinks.", ""),
+        ('{"said": "Hm</think>No."}', '{"said": "Hm</think>No."}', ""),
+    ],
+)
+def test_reasoning_without_its_opening_tag_is_no_answer(text, answer, reasoning):
+    assert split_reasoning(text) == (answer, reasoning)
+
+
+@given(st.text().filter(lambda text: "</think>" not in text))
 def test_text_without_a_think_block_is_left_as_it_is(text):
     assert split_reasoning("a" + text) == ("a" + text, "")
 

@@ -3,7 +3,7 @@ from enum import StrEnum
 import pytest
 from pydantic import BaseModel
 
-from generation.llm.errors import AuthFailed, BrokenReply
+from generation.llm.errors import BadRequest, BrokenReply
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message, Request
 from tests.generation.llm.helpers import HELLO, Answer, Ledger, endpoint, in_gateway, said, settings_for
@@ -133,7 +133,7 @@ def test_transport_errors_keep_their_own_retries():
 
 
 def test_permanent_errors_are_not_mistaken_for_replies():
-    with endpoint(Answer("no", 401)) as seen, pytest.raises(AuthFailed):
+    with endpoint(Answer("no", 400)) as seen, pytest.raises(BadRequest):
         ask_structured(seen.url)
     assert len(seen.bodies) == 1
 
