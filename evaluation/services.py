@@ -10,7 +10,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from evaluation import benchmarks, errors, queries
@@ -225,9 +225,12 @@ def _keep_responses(ends: list[tuple[Response, Work.Status, dict[str, Any]]]) ->
         Status.FAILED: {"status": Status.FAILED, "error": NO_RESPONSE},
     }
     Judgment.objects.bulk_create(
-        Judgment(run_id=row.run_id, response_id=row.pk, rubric_id=rubric_id, **waiting[status])
-        for row, status in told
-        for rubric_id in rubrics[row.sample_id]
+        (
+            Judgment(run_id=row.run_id, response_id=row.pk, rubric_id=rubric_id, **waiting[status])
+            for row, status in told
+            for rubric_id in rubrics[row.sample_id]
+        ),
+        ignore_conflicts=True,  # a judgment that is there already is no reason to lose the lane
     )
     return kept
 
@@ -351,11 +354,18 @@ def retry_failed(run_id: int) -> int:
     """
     if Run.objects.filter(pk=run_id, status=Run.Status.CANCELLED).exists():
         raise errors.RunOver
-    failed = {"status": Status.FAILED}
-    Judgment.objects.filter(run_id=run_id, error=NO_RESPONSE, **failed).delete()  # made anew with the response
+    failed = {"run_id": run_id, "status": Status.FAILED}
     again = {"status": Status.QUEUED, "error": "", "detail": "", "tries": 0, "via": None, "live": False}
-    count = Response.objects.filter(run_id=run_id, **failed).update(**again)
-    count += Judgment.objects.filter(run_id=run_id, **failed).update(**again)
+    # One list, looked at once: what a lane fails meanwhile keeps its judgments, and waits for the next retry.
+    locked = Response.objects.filter(**failed).select_for_update(of=("self",), no_key=True).order_by("pk")
+    pks = iter(list(locked.values_list("pk", flat=True)))
+    count = 0
+    while chunk := list(islice(pks, CHUNK)):
+        # Made anew with the response.
+        Judgment.objects.filter(response__in=chunk, error=NO_RESPONSE, status=Status.FAILED).delete()
+        count += Response.objects.filter(pk__in=chunk).update(**again)
+    unjudged = Judgment.objects.filter(~Q(error=NO_RESPONSE) | Q(response__status=Status.DONE), **failed)
+    count += unjudged.update(**again)
     settle_run(run_id)
     return count
 

@@ -3,12 +3,15 @@
 import json
 from collections import Counter
 from contextlib import suppress
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
 
 from evaluation import errors, queries, services
 from evaluation.models import Judgment, Response, Run
@@ -270,6 +273,40 @@ def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
     assert not Judgment.objects.exclude(error="").exists()
     services.work_on_run(run.pk)
     assert Call.objects.filter(subject__startswith="response:").count() == asked, "no response is paid for twice"
+
+
+def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Release) -> None:
+    """A lane fails a response after the retry has begun: seen half-way, it would be queued beside its judgments."""
+    with answering(verdict()) as target:
+        chosen = endpoint(target.url, "m")
+        run = services.launch_run(bare, [chosen], chosen)
+        rows = Response.objects.filter(run=run).order_by("pk")
+        rows.update(status=Status.RUNNING, token=uuid4(), lease_until=timezone.now() + timedelta(minutes=5))
+        early, late = rows[:2]
+
+        def fail(row: Response) -> None:
+            services._keep_responses([(row, Status.FAILED, {"error": "ServerError", "detail": "x"})])
+
+        def meanwhile(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            found = execute(sql, params, many, context)
+            if sql.startswith("DELETE") and "judgment" in sql:
+                fail(late)
+            return found
+
+        with transaction.atomic():
+            fail(early)
+        with connection.execute_wrapper(meanwhile):
+            assert services.retry_failed(run.pk) == 1
+        late.refresh_from_db()
+        assert late.status == Status.FAILED
+        judgments = Judgment.objects.filter(response=late)
+        assert set(judgments.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
+        assert not Judgment.objects.filter(response=early).exists()
+        services.work_on_run(run.pk)
+        assert services.retry_failed(run.pk) == 1
+        services.work_on_run(run.pk)
+    assert statuses(run, Response) == {Status.DONE: rows.count()}
+    assert statuses(run, Judgment) == {Status.DONE: run.rubrics_total}
 
 
 def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
