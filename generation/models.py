@@ -234,7 +234,9 @@ class Call(models.Model):
             models.Index(fields=["subject", "id"]),
             models.Index(fields=["identity", "id"], name="call_identity", condition=Q(hit_of__isnull=True, error="")),
             models.Index(fields=["job", "id"], name="call_failed", condition=~Q(error="")),
-            models.Index(fields=["endpoint", "prompt", "started_at"], name="call_prompt", condition=Q(hit_of__isnull=True)),
+            models.Index(
+                fields=["endpoint", "prompt", "started_at"], name="call_prompt", condition=Q(hit_of__isnull=True)
+            ),
         ]
 
 

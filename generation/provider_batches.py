@@ -29,7 +29,7 @@ from generation.errors import JobOver
 from generation.jobs import OVER, Job
 from generation.lanes import patiently
 from generation.llm.batches import PATH, Door, LineResult, ProviderState
-from generation.llm.errors import BadRequest, BatchLost, BatchRefused, LLMError
+from generation.llm.errors import BadRequest, BatchLost, BatchRefused, BrokenReply, LLMError
 from generation.llm.gateway import Format, Gateway, body, estimate, form_of, identity
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Call, Endpoint, Lane, ProviderBatch, ProviderLine
@@ -294,17 +294,17 @@ async def _advance(job: Job, batch: ProviderBatch) -> None:
         if not found.ended:
             await sync_to_async(_later)(batch, said=found.status)
             return
-        gone = []
+        gone, unread = [], 0
         for file in found.files:
             try:
-                await _collect(door, endpoint, job, batch, found, file)
+                unread += await _collect(door, endpoint, job, batch, found, file)
             except BadRequest as error:
                 if error.http_status != GONE:
                     raise
                 gone.append(file)
         if gone:
             raise BatchLost(f"Its file there: {', '.join(gone)}.")
-        await sync_to_async(patiently)(_end, job, batch, found)
+        await sync_to_async(patiently)(_end, job, batch, found, unread)
 
 
 async def _known(door: Door, batch: ProviderBatch) -> ProviderState:
@@ -376,14 +376,20 @@ def _note(batch: ProviderBatch, /, **fields: Any) -> None:
 
 async def _collect(
     door: Door, endpoint: Endpoint, job: Job, batch: ProviderBatch, found: ProviderState, file: str
-) -> None:
+) -> int:
+    """Write the results in a file into the ledger; returns how many lines of it could not be read."""
     chunk: list[LineResult] = []
+    unread = 0
     async for result in door.results(file):
+        if result is None:
+            unread += 1
+            continue
         chunk.append(result)
         if len(chunk) == CHUNK:
             await sync_to_async(patiently)(_keep, endpoint, job, batch, found, chunk)
             chunk = []
     await sync_to_async(patiently)(_keep, endpoint, job, batch, found, chunk)
+    return unread
 
 
 @transaction.atomic
@@ -446,18 +452,22 @@ def _counts(batch: ProviderBatch) -> dict[str, int]:
 
 
 @transaction.atomic
-def _end(job: Job, batch: ProviderBatch, found: ProviderState) -> None:
-    """Close a provider batch: its rows go to the lanes. One that was refused as a whole pauses the job."""
+def _end(job: Job, batch: ProviderBatch, found: ProviderState, unread: int) -> None:
+    """Close a provider batch: its rows go to the lanes. One that was refused as a whole pauses the job.
+
+    `unread`: lines of its results that made no sense. They may have been paid for, so that is said.
+    """
     counts = _counts(batch)
     whole = found.status == "failed" and counts["missing"] == batch.lines_count
+    said = [found.detail, f"{unread} lines of its results could not be read." if unread else ""]
     finish(
         batch,
         Status.DONE,
         state=State.DROPPED if whole else State.COLLECTED,
         said=found.status,
         ended_at=found.ended_at or timezone.now(),
-        error=BatchRefused.__name__ if whole else "",
-        detail=found.detail,
+        error=BatchRefused.__name__ if whole else BrokenReply.__name__ if unread else "",
+        detail=" ".join(part for part in said if part),
         **counts,
     )
     type(job)._default_manager.filter(pk=job.pk).update(rests_until=None)

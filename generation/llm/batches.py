@@ -104,16 +104,15 @@ class Door:
         """Ask for its end; what was done by then will still be among its results."""
         return _state(await self._do(lambda client: client.batches.cancel(batch, timeout=self._settings.timeout)))
 
-    async def results(self, file: str) -> AsyncIterator[LineResult]:
-        """The results in a file, one by one however large it is; lines that make no sense are left out."""
+    async def results(self, file: str) -> AsyncIterator[LineResult | None]:
+        """The results in a file, one by one however large it is; None for a line that makes no sense."""
         error = None
         try:
             async with asyncio.timeout(TRANSFER):
                 contents = self._client.files.with_streaming_response
                 async with contents.content(file, timeout=TRANSFER) as response:
-                    async for line in response.iter_lines():
-                        if (found := self._result(line)) is not None:
-                            yield found
+                    async for line in _lines(response.iter_bytes()):
+                        yield self._result(line)
         except client_failures() as failure:
             error = named(failure, self._key, TRANSFER)
         if error is not None:  # raised here: its context would carry the HTTP request, and so the key
@@ -154,6 +153,24 @@ class Door:
         except (ValueError, AttributeError, TypeError) as failure:  # a body that is not of the protocol
             error = ServerError(f"This is no answer of the batch protocol ({type(failure).__name__}).")
         raise error
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """The lines of a JSON Lines file, without the empty ones.
+
+    Those end at a line feed alone. `str.splitlines`, and so the client's own, ends them at U+2028 and its like as well, which
+    may stand in a JSON string as they are.
+    """
+    begun: list[bytes] = []
+    async for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for end in ended:
+            if line := b"".join([*begun, end]).strip():
+                yield line.decode("utf-8-sig", "replace")
+            begun = []
+        begun.append(rest)
+    if line := b"".join(begun).strip():
+        yield line.decode("utf-8-sig", "replace")
 
 
 def _state(found: Any) -> ProviderState:

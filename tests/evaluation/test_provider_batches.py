@@ -197,6 +197,25 @@ def test_lines_that_fail_are_asked_live(release: Release) -> None:
     assert stats["by_model"]["sim-average"] >= made.refused
 
 
+def test_lines_that_cannot_be_read_are_asked_live_and_it_says_so(
+    release: Release, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, garbled = Door._result, 3
+
+    def garble(door: Door, line: str) -> LineResult | None:
+        nonlocal garbled
+        garbled -= 1
+        return read(door, line[:-9] if garbled >= 0 else line)
+
+    run = in_batches(release, url)
+    monkeypatch.setattr(Door, "_result", garble)
+    assert worked(run).status == Run.Status.FINISHED
+    made = queries.provider_batches_of(run)[0]
+    assert (made.state, made.answered, made.missing) == (State.COLLECTED, 1, 3)
+    assert (made.error, made.detail) == ("BrokenReply", "3 lines of its results could not be read.")
+    assert ended(run)["Response"] == {Status.DONE: 4}
+
+
 def test_lines_that_expire_are_asked_live(release: Release) -> None:
     with simulated(hang=0) as url:
         run = worked(in_batches(release, url, target="sim-average+timeout@0.5"))

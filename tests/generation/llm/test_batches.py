@@ -45,7 +45,8 @@ def lines(*names: str, model: str = "sim-judge") -> bytes:
 
 
 async def results(door: Door, file: str) -> list[LineResult]:
-    return [each async for each in door.results(file)]
+    """Those that could be read."""
+    return [each async for each in door.results(file) if each is not None]
 
 
 def test_there_and_back() -> None:
@@ -135,6 +136,29 @@ def test_each_line_under_its_name() -> None:
         "stopped": nothing,
     }
     assert not [each for each in found if isinstance(each.outcome, LLMError) and KEY in str(each.outcome)]
+
+
+def test_a_line_ends_at_a_line_feed_alone_and_what_is_none_is_counted() -> None:
+    odd = "One.\u2028Two.\u2029Three.\x85Four. \U0001f9ea"
+    told = [{"custom_id": name, "response": {"status_code": 200, "body": said(odd)}} for name in ("a", "b")]
+    text = "\r\n".join(["", *(json.dumps(each, ensure_ascii=False) for each in told), "no JSON", ""])
+    data = "\ufeff".encode() + text.encode()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for at_byte in range(0, len(data), 7):  # some end within a character
+            await response.write(data[at_byte : at_byte + 7])
+        return response
+
+    async def work(door: Door) -> list[LineResult | None]:
+        return [each async for each in door.results("f")]
+
+    app = web.Application()
+    app.router.add_get("/v1/files/f/content", answer)
+    with running(app) as url:
+        found = at(url, work)
+    assert [each and (each.custom_id, each.outcome.text) for each in found] == [("a", odd), ("b", odd), None]
 
 
 @pytest.mark.parametrize(
