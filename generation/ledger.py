@@ -24,6 +24,7 @@ from generation.llm.types import Attempt, Reply, Usage, image_of
 from generation.models import Call, Endpoint, EndpointDay, JobError, Lane, ProviderBatch, ProviderLine, SentImage
 
 DIGEST = "sha256:"  # begins what stands for an image in `sent`
+MOST_TOKENS = 10**8  # in or out of one call; an endpoint that reports more reports nonsense
 KNOWN = 5  # of the replies paid for under one identity, so many are looked at: a broken one is none
 
 
@@ -152,6 +153,10 @@ def _count_days(calls: Sequence[Call]) -> None:
 def _call(job: str, line: Line) -> Call:
     attempt, reply = line.attempt, line.attempt.reply
     usage = reply.usage if reply and attempt.hit_of is None else Usage()  # a hit costs nothing
+    detail = attempt.detail
+    if (most := max(usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_reasoning)) > MOST_TOKENS:
+        usage = Usage()
+        detail = f"{detail} The endpoint reports {most} tokens: they are not counted.".lstrip()
     return Call(
         job=job,
         subject=line.subject,
@@ -170,7 +175,7 @@ def _call(job: str, line: Line) -> Call:
         seconds=attempt.seconds,
         attempt=attempt.number,
         error=attempt.error,
-        detail=attempt.detail,
+        detail=detail,
         http_status=attempt.http_status,
         simulated=bool(reply and reply.simulated),
         identity=attempt.identity,

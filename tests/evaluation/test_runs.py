@@ -17,6 +17,7 @@ from evaluation import errors, queries, services
 from evaluation.models import Judgment, Response, Run
 from evaluation.services import NO_RESPONSE
 from generation.errors import JobOver
+from generation.ledger import MOST_TOKENS
 from generation.models import Call, Endpoint, Release, ReleasedRubric
 from generation.work import MAX_TRIES, Work, give_back_expired, take
 from review.models import User
@@ -32,6 +33,7 @@ from tests.engine import (
     simulated,
 )
 from tests.generation.llm.helpers import endpoint as answering
+from tests.generation.llm.helpers import said
 from tests.review.factories import account
 
 pytestmark = pytest.mark.django_db
@@ -232,6 +234,23 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ retry, cancel
+
+
+def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bare: Release) -> None:
+    dear = {"price_in": Decimal("600"), "price_out": Decimal("999999")}
+    sane = {"prompt_tokens": 0, "completion_tokens": MOST_TOKENS}
+    wild = {"prompt_tokens": 5, "completion_tokens": 2**31 - 1}
+    answers = [{**said(verdict()), "usage": usage} for usage in (sane, wild)]
+    with answering(*answers) as target, answering(verdict()) as judge:
+        chosen = endpoint(target.url, "m", concurrency=1, **dear)
+        run = services.launch_run(bare, [chosen], endpoint(judge.url, "judge"))
+        services.work_on_run(run.pk)
+        assert len(target.bodies) == 2
+    first, second = Call.objects.filter(job=run.job, endpoint=chosen).order_by("pk")
+    assert (first.tokens_out, first.cost, first.detail) == (MOST_TOKENS, Decimal(99_999_900), "")
+    assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, 0, "")
+    assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
+    assert statuses(run, Response) == {Status.DONE: 2}
 
 
 def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, models: str) -> None:
