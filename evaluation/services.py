@@ -128,6 +128,7 @@ def work_on_run(run_id: int) -> int:
     done = lanes.work(run, asked.values(), take_rows, _with_queued_rows().filter(pk=run_id).exists)
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
+    jobs.pause_if_spent(Run, run_id)
     settle_run(run_id)
     return done
 

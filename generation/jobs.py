@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from generation import errors
+from generation.llm.errors import BudgetSpent
 
 BUDGET_SPENT = "BudgetSpent"
 MOST_CALLS = 2**31 - 1  # that the column of a budget can hold
@@ -128,14 +129,28 @@ def _keep(job: J, **fields: Any) -> J:
 def pause(kind: type[J], pk: int, *, because: str = "", detail: str = "") -> J:
     """Start no further call of a job; what is in flight comes to its end and is kept. Raises JobOver.
 
-    `because`: the name of the error class where no person did it. Who pauses what is paused already changes nothing.
+    `because`: the name of the error class where no person did it. Who pauses what is paused already changes nothing, nor is a
+    job paused for its budget that rests because what is in flight may yet leave room (`ledger.reserve`).
     """
     job = _locked(kind, pk)
-    if job.status == Job.Status.PAUSED:
+    if job.status == Job.Status.PAUSED or (because == BUDGET_SPENT and _rests(job) and not job.budget_spent):
         return job
     if job.status in OVER:
         raise errors.JobOver
     return _keep(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
+
+
+def _rests(job: Job) -> bool:
+    return job.rests_until is not None and job.rests_until > timezone.now()
+
+
+@transaction.atomic
+def pause_if_spent(kind: type[J], pk: int) -> None:
+    """Pause a job that rested for room in its budget and has none: what was in flight is in the ledger by now."""
+    job = _locked(kind, pk)
+    if job.status == Job.Status.RUNNING and job.rests_until is not None and job.budget_spent:
+        spent = BudgetSpent()
+        _keep(job, status=Job.Status.PAUSED, paused_because=spent.kind, paused_detail=str(spent))
 
 
 @transaction.atomic
@@ -162,7 +177,7 @@ def set_budget(kind: type[J], pk: int, *, money: Decimal | None, calls: int | No
         raise errors.JobOver
     if (money is not None and money < 0) or (calls is not None and calls < 0):
         raise errors.BudgetTooSmall
-    _keep(job, budget_money=money, budget_calls=calls)
+    _keep(job, budget_money=money, budget_calls=calls, rests_until=None)
     if job.status == Job.Status.PAUSED and job.paused_because == BUDGET_SPENT and not job.budget_spent:
         _keep(job, status=Job.Status.RUNNING, paused_because="", paused_detail="")
     return job

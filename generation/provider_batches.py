@@ -11,7 +11,7 @@ import json
 import logging
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -26,12 +26,13 @@ from django.utils import timezone
 from generation import jobs
 from generation import ledger as books
 from generation.errors import JobOver
+from generation.estimates import tokens_back
 from generation.jobs import OVER, Job
 from generation.lanes import patiently
 from generation.llm.batches import PATH, Door, LineResult, ProviderState
 from generation.llm.errors import BadRequest, BatchLost, BatchRefused, BrokenReply, LLMError
 from generation.llm.gateway import Format, Gateway, body, estimate, form_of, identity
-from generation.llm.types import Attempt, Reply, Request
+from generation.llm.types import Attempt, ModelSettings, Reply, Request, Usage
 from generation.models import Call, Endpoint, Lane, ProviderBatch, ProviderLine
 from generation.work import Work, check_tries, finish, lease, renew, take
 
@@ -97,6 +98,7 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
     forms = {
         prompt: _form(endpoint, prompt) for prompt in {want.request.prompt for want in wants if want.request.schema}
     }
+    back = {prompt: tokens_back(endpoint, prompt) for prompt in {want.request.prompt for want in wants}}
     lines: dict[str, ProviderLine] = {}  # by identity; of a job that asks anew, by row
     cached, ours, left = [], [], []
     theirs: dict[int, list[Work]] = {}
@@ -111,7 +113,7 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
             ours.append(want.row)
         else:
             sent = body(asked, want.request, forms.get(want.request.prompt, Format.JSON_SCHEMA))
-            cost = estimate(asked, want.request).cost(cheaper)
+            cost = _estimate(asked, want.request, back[want.request.prompt]).cost(cheaper)
             size += len(json.dumps(sent))
             fits = (calls is None or len(lines) < calls) and (money is None or cost <= money)
             enough = enough and fits
@@ -143,6 +145,14 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
     _place(cached, live=True)
     _place(left)
     return enough
+
+
+def _estimate(asked: ModelSettings, request: Request, back: int | None) -> Usage:
+    """What a line may use. `back`: the tokens that came back of such lines; else all that it may say, if that is limited."""
+    used = estimate(asked, request)
+    limit = asked.max_tokens if request.max_tokens is None else request.max_tokens
+    found = limit or used.tokens_out if back is None else min(back, limit or back)
+    return replace(used, tokens_out=found)
 
 
 def _place(rows: Sequence[Work], **fields: Any) -> None:

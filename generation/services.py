@@ -363,6 +363,7 @@ def work_on_batch(batch_id: int) -> int:
         ]
 
     done = lanes.work(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
+    jobs.pause_if_spent(Batch, batch_id)
     settle_batch(batch_id)
     return done
 

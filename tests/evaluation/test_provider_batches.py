@@ -529,6 +529,43 @@ def test_live_calls_count_what_is_in_batches(release: Release) -> None:
         assert ledger.reserve(run, 3, lane=held(run).pk, now=timezone.now()) == 1
 
 
+def test_live_calls_leave_alone_what_is_set_aside_for_batches(release: Release, clock: Clock, settings: Any) -> None:
+    settings.MHB_BATCH_POLL_SECONDS = 60.0
+    with simulated(batch_delay=600) as url:
+        run = in_batches(release, url, budget_money=Decimal(1))
+        services.work_on_run(run.pk)
+        aside = ledger.outstanding(run).aggregate(cost=Sum("estimate"))["cost"]
+        assert aside > 0
+        room = Decimal("0.0001")
+        Run.objects.filter(pk=run.pk).update(cost=1 - aside - room)
+        assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 3
+        Run.objects.filter(pk=run.pk).update(cost=1 - aside)
+        assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 0
+        run = jobs.pause(Run, run.pk, because="BudgetSpent")
+        assert run.status == Run.Status.RUNNING, "what comes back may have cost less"
+        assert run.rests_until == ProviderBatch.objects.get().next_at
+        Run.objects.filter(pk=run.pk).update(cost=1)
+        assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 0
+        assert jobs.pause(Run, run.pk, because="BudgetSpent").status == Run.Status.PAUSED
+
+
+def test_what_is_set_aside_is_what_such_lines_cost(release: Release, url: str) -> None:
+    limit = 4_000
+    run = in_batches(release, url)
+    Endpoint.objects.filter(name="sim-average").update(max_tokens=limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provider_batches, "follow", lambda run: None)
+        services.work_on_run(run.pk)
+    least = limit * PRICES["price_out"] / 2 / 1_000_000
+    estimates = ProviderLine.objects.values_list("estimate", flat=True)
+    assert all(least < each < least * 2 for each in estimates), "nothing was measured: all that it may say"
+    assert worked(run).status == Run.Status.FINISHED
+    ProviderLine.objects.all().update(estimate=0)
+    again = launched_run(release, url, "sim-average", transport=BATCH, fresh=True)
+    services.work_on_run(again.pk)
+    assert all(0 < each < least for each in estimates.filter(batch__job=again.job, batch__endpoint__name="sim-average"))
+
+
 def test_a_paused_run_submits_nothing_and_collects_what_was_submitted(release: Release) -> None:
     with simulated(batch_delay=0.3) as url:
         _pause_at_every_step(in_batches(release, url), url)

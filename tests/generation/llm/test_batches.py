@@ -141,7 +141,7 @@ def test_each_line_under_its_name() -> None:
 def test_a_line_ends_at_a_line_feed_alone_and_what_is_none_is_counted() -> None:
     odd = "One.\u2028Two.\u2029Three.\x85Four. \U0001f9ea"
     told = [{"custom_id": name, "response": {"status_code": 200, "body": said(odd)}} for name in ("a", "b")]
-    text = "\r\n".join(["", *(json.dumps(each, ensure_ascii=False) for each in told), "no JSON", ""])
+    text = "\r\n".join([*(json.dumps(each, ensure_ascii=False) for each in told), "", "no JSON", ""])
     data = "\ufeff".encode() + text.encode()
 
     async def answer(request: web.Request) -> web.StreamResponse:
