@@ -418,7 +418,13 @@ def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
 
 
 def _admit(row: Draft, batch: Batch, value: DraftValue) -> None:
-    """Put what was made before physicians, unless a check stops it."""
+    """Put what was made before physicians, unless a check stops it, or the batch was cancelled while a model answered."""
+    if row.sample_id is not None:
+        sample = Sample.objects.select_for_update(no_key=True).get(pk=row.sample_id)
+        if sample.status != Sample.Status.REGENERATING:
+            said = {"error": "Dropped", "detail": f"The sample is {sample.status} by now."}
+            Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **said)
+            return
     made = benchmarks.recipe(batch.benchmark).sample(value)
     print_ = gate.print_of(batch, made)
     if gate.examine(row, batch, value, print_):
