@@ -19,6 +19,7 @@ from evaluation.models import Judgment, Response, Run
 from generation import queries as generation_queries
 from generation.api import (
     JOB_FIELDS,
+    LAUNCH_KEY,
     BudgetSerializer,
     ConfirmSerializer,
     FailedCallSerializer,
@@ -29,6 +30,7 @@ from generation.api import (
     TotalsSerializer,
     budget_sent,
     job_values,
+    launch_key,
 )
 from generation.models import Call, Endpoint, ProviderBatch
 from generation.tasks import wake
@@ -292,12 +294,12 @@ class Runs(ListAPIView[Run]):
     pagination_class = NewestFirst
     queryset = queries.runs()
 
-    @extend_schema(request=EvaluateSerializer, responses={202: WholeRunSerializer})
+    @extend_schema(parameters=[LAUNCH_KEY], request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
         """Put models to a release and let a judge decide each rubric; workers take it."""
         body = sent(EvaluateSerializer, request)
         asked_for = (generation_queries.release(body.pop("release")), body.pop("endpoints"), body.pop("judge"))
-        run = services.launch_run(*asked_for, **body, actor=person(request))
+        run = services.launch_run(*asked_for, **body, actor=person(request), key=launch_key(request))
         transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))
         return _run_answer(run, 202)
 

@@ -32,7 +32,6 @@ CHUNK = 500
 NO_RESPONSE = "NoResponse"  # the error of judgments whose response failed
 
 
-@transaction.atomic
 def launch_run(
     release: Release,
     endpoints: Sequence[Endpoint],
@@ -45,12 +44,14 @@ def launch_run(
     budget_calls: int | None = None,
     fresh: bool = False,
     actor: User | None = None,
+    key: str = "",
 ) -> Run:
     """Queue one response per sample, endpoint and variant.
 
     `judging`: one call of the judge per rubric, or one per sample with all its rubrics. `budget_money`, `budget_calls`:
     what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what has been paid for
     already. `transport`: whether requests go into providers' batches where an endpoint offers them.
+    `key`: what the same person launched under it before is returned, and nothing launched.
 
     `judge_temperature` defaults to the judge's own, and where it has none to the published setting; the run keeps it.
     Raises NoEndpoints; NotPerSample where the benchmark has no such judging; NoBatches where no endpoint offers batches.
@@ -63,25 +64,31 @@ def launch_run(
     if transport == Run.Transport.BATCH and not any(each.batches for each in (*endpoints, judge)):
         raise errors.NoBatches
     temperatures = (judge_temperature, judge.temperature, protocol.judge_temperature)
-    run = Run.objects.create(
-        release=release,
-        judge=judge,
-        judge_temperature=next((setting for setting in temperatures if setting is not None), None),
-        judging=judging,
-        transport=transport,
-        budget_money=budget_money,
-        budget_calls=budget_calls,
-        fresh=fresh,
-        created_by=actor,
-        created_at=timezone.now(),
-    )
-    RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=endpoint) for endpoint in dict.fromkeys(endpoints))
-    rows = _responses(run, list(dict.fromkeys(endpoints)), protocol)
-    while chunk := list(islice(rows, CHUNK)):
-        Response.objects.bulk_create(chunk)
-    run.rubrics_total = queries.count_rubrics(run)
-    run.save(update_fields=["rubrics_total"])
-    return run
+
+    def make() -> Run:
+        run = Run.objects.create(
+            release=release,
+            judge=judge,
+            judge_temperature=next((setting for setting in temperatures if setting is not None), None),
+            judging=judging,
+            transport=transport,
+            budget_money=budget_money,
+            budget_calls=budget_calls,
+            fresh=fresh,
+            created_by=actor,
+            created_at=timezone.now(),
+        )
+        RunEndpoint.objects.bulk_create(
+            RunEndpoint(run=run, endpoint=endpoint) for endpoint in dict.fromkeys(endpoints)
+        )
+        rows = _responses(run, list(dict.fromkeys(endpoints)), protocol)
+        while chunk := list(islice(rows, CHUNK)):
+            Response.objects.bulk_create(chunk)
+        run.rubrics_total = queries.count_rubrics(run)
+        run.save(update_fields=["rubrics_total"])
+        return run
+
+    return jobs.once(Run, key, make, actor=actor)
 
 
 def _responses(run: Run, endpoints: list[Endpoint], protocol: Protocol) -> Iterator[Response]:

@@ -3,11 +3,14 @@
 Each of the functions here may be called twice: the second time changes nothing.
 """
 
+import hashlib
+import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from django.db import models, transaction
+from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -27,6 +30,8 @@ class Job(models.Model):
     person did. `rests_until`: no lane is started before (an endpoint asked to be left alone). The totals are those of
     the job's lines in the ledger, kept in the transaction that writes a line: `calls` are HTTP attempts, `failed` those
     of them that ended in an error, `hits` replies that had been paid for before.
+
+    `launch_key`: by which a launch that is sent twice is known (`once`); null where none was given.
 
     `since_at` and `then_at` are two moments, a minute or more apart, with what the totals had been: calls and hits since the
     earlier one give the rate (`mark`).
@@ -60,6 +65,7 @@ class Job(models.Model):
     then_calls = models.PositiveIntegerField(default=0)
     then_hits = models.PositiveIntegerField(default=0)
     finished_at = models.DateTimeField(null=True, blank=True)
+    launch_key = models.CharField(max_length=64, null=True, blank=True, unique=True)
 
     class Meta:
         abstract = True
@@ -138,6 +144,25 @@ def pause(kind: type[J], pk: int, *, because: str = "", detail: str = "") -> J:
     if job.status in OVER:
         raise errors.JobOver
     return _keep(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
+
+
+def once(kind: type[J], key: str, make: Callable[[], J], *, actor: models.Model | None, what: str = "") -> J:
+    """Make a job in one transaction; or return the one that this person launched under this key before.
+
+    `what` tells launches of several sorts apart that make one kind of job. An empty key is none.
+    """
+    if not key:
+        with transaction.atomic():
+            return make()
+    name = hashlib.sha256(json.dumps([what, actor and actor.pk, key]).encode()).hexdigest()
+    known = kind._default_manager.filter(launch_key=name)
+    try:
+        with transaction.atomic():
+            return known.first() or _keep(make(), launch_key=name)
+    except (IntegrityError, errors.NothingToDo):  # at the same moment: the other one took the records
+        if (found := known.first()) is not None:
+            return found
+        raise
 
 
 def _rests(job: Job) -> bool:

@@ -204,7 +204,6 @@ class Setting:
     fresh: bool = False
 
 
-@transaction.atomic
 def launch_batch(
     *,
     benchmark: str,
@@ -213,20 +212,26 @@ def launch_batch(
     limit: int | None = None,
     setting: Setting = Setting(),
     actor: User | None = None,
+    key: str = "",
 ) -> Batch:
     """Queue a draft for up to `limit` records that have no draft of this benchmark yet, oldest first.
+
+    `key`: what the same person launched under it before is returned, and nothing launched.
 
     Raises:
         RolesUnbound: a role of the recipe has no endpoint. NothingToDo: no record is left that the recipe takes.
         WrongPlan, UnknownPrompts, UnknownCheck: the setting does not fit the recipe.
     """
-    chosen = _choose_records(benchmark, source, limit)
-    batch = _new_batch(benchmark, source, queries.bound(benchmark, roles), setting, actor)
-    _queue_drafts(batch, chosen, setting.plan)
-    return batch
+
+    def make() -> Batch:
+        chosen = _choose_records(benchmark, source, limit)
+        batch = _new_batch(benchmark, source, queries.bound(benchmark, roles), setting, actor)
+        _queue_drafts(batch, chosen, setting.plan)
+        return batch
+
+    return jobs.once(Batch, key, make, actor=actor)
 
 
-@transaction.atomic
 def launch_comparison(
     *,
     benchmark: str,
@@ -236,22 +241,29 @@ def launch_comparison(
     limit: int | None = None,
     setting: Setting = Setting(),
     actor: User | None = None,
+    key: str = "",
 ) -> Comparison:
     """Queue two batches over the same records with the same plan, each with its own set of prompts.
 
-    Raises SamePrompts, and what `launch_batch` raises.
+    `key`: as with `launch_batch`. Raises SamePrompts, and what `launch_batch` raises.
     """
     if prompts[0] == prompts[1]:
         raise errors.SamePrompts
     bound = queries.bound(benchmark, roles)
-    chosen = _choose_records(benchmark, source, limit)
-    comparison = Comparison.objects.create(
-        benchmark=benchmark, source=source, created_by=actor, created_at=timezone.now()
-    )
-    for arm, name in zip("AB", prompts, strict=True):
-        batch = _new_batch(benchmark, source, bound, replace(setting, prompts=name), actor, comparison, arm)
-        _queue_drafts(batch, chosen, setting.plan)
-    return comparison
+
+    def make() -> Batch:
+        chosen = _choose_records(benchmark, source, limit)
+        comparison = Comparison.objects.create(
+            benchmark=benchmark, source=source, created_by=actor, created_at=timezone.now()
+        )
+        made = []
+        for arm, name in zip("AB", prompts, strict=True):
+            batch = _new_batch(benchmark, source, bound, replace(setting, prompts=name), actor, comparison, arm)
+            _queue_drafts(batch, chosen, setting.plan)
+            made.append(batch)
+        return made[0]
+
+    return Comparison.objects.get(batches=jobs.once(Batch, key, make, actor=actor, what="comparison"))
 
 
 def _choose_records(benchmark: str, source: Source, limit: int | None) -> list[tuple[int, str]]:

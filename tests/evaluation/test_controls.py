@@ -15,6 +15,7 @@ from generation.estimates import TOKENS_IN, TOKENS_OUT
 from generation.models import Call, Release
 from review.models import User
 from tests.api.conftest import Api, api
+from tests.conftest import Together
 from tests.engine import Manage, bare_release, endpoint, evaluated, frozen, launched_run
 
 __all__ = ["api"]
@@ -213,6 +214,8 @@ def test_the_page_asks_before_it_launches(admin: Client, release: Release, model
     sent = {**dict(asked.context["carried"]), "budget_calls": "8", "confirmed": "1"}
     assert admin.post(url, sent).status_code == 302
     run = Run.objects.get()
+    assert admin.post(url, sent)["Location"] == address(run), "pressed twice it launches once"
+    assert Run.objects.count() == 1
     assert (run.judging, run.judge_temperature, run.fresh) == ("per-sample", 0.25, True)
     assert (run.budget_calls, run.budget_money) == (8, None)
 
@@ -234,3 +237,19 @@ def test_the_shell_and_the_api_ask_before_they_launch(
     made = client.post(reverse("api:runs"), {**body, "budget_calls": 8}).json()
     assert (made["judging"], made["budget_calls"], made["status"]) == ("per-sample", 8, "running")
     assert manage.json(*launch, "--budget", "1")["status"] == "running"
+
+
+def test_the_api_launches_once_under_a_key(
+    api: Api, adela: User, bo: User, together: Together, release: Release, models: str
+) -> None:
+    targets, judge = [endpoint(models, "sim-careful")], endpoint(models, "sim-judge")
+    body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "confirmed": True}
+    client = api(adela)
+    made = [client.post(reverse("api:runs"), body, headers={"Idempotency-Key": key}) for key in ("a", "a", "b")]
+    assert [answer.status_code for answer in made] == [202] * 3
+    first, again, other = (answer.json()["id"] for answer in made)
+    assert first == again != other
+    assert services.launch_run(release, targets, judge, actor=bo, key="a").pk not in (first, other)
+    assert services.launch_run(release, targets, judge, actor=adela, key="").launch_key is None
+    at_once = together([lambda: services.launch_run(release, targets, judge, actor=adela, key="c").pk] * 2)
+    assert at_once[0] == at_once[1]
