@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
@@ -544,21 +544,27 @@ def handle_outcomes() -> int:
 
     Approved: the rubrics get the wording and the severity settled on. Rejected: the next version is queued with the reasons;
     where no version can mend them, past the recipe's limit, or where the batch was cancelled, the sample is discarded. The
-    version's own status says whether it was handled, so that this can be killed and repeated at any point.
+    version's own status says whether it was handled, so that this can be killed and repeated at any point. One that cannot be
+    handled (a fault of ours, a benchmark that is gone) is logged and left as it is, and keeps no other from being handled.
     """
     waiting = SampleVersion.objects.filter(status=SampleVersion.Status.IN_REVIEW, case__closed_at__isnull=False)
     handled = 0
     for pk in list(waiting.order_by("pk").values_list("pk", flat=True)):
-        with transaction.atomic():
-            version = (
-                waiting.select_for_update(of=("self",), skip_locked=True)
-                .select_related("sample", "case")
-                .filter(pk=pk)
-                .first()
-            )
-            if version is not None:
-                _handle(version)
-                handled += 1
+        try:
+            with transaction.atomic():
+                version = (
+                    waiting.select_for_update(of=("self",), skip_locked=True)
+                    .select_related("sample", "case")
+                    .filter(pk=pk)
+                    .first()
+                )
+                if version is not None:
+                    _handle(version)
+                    handled += 1
+        except (OperationalError, InterfaceError):  # the database is away
+            raise
+        except Exception:
+            log.exception("what physicians decided on version %s cannot be carried over", pk)
     return handled
 
 
