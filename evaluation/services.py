@@ -384,10 +384,20 @@ def sweep() -> list[int]:
     give_back_expired(Response)
     give_back_expired(Judgment)
     give_back_expired(ProviderBatch)
+    _let_go_of_others()
     for run_id in queries.runs_to_settle():
         settle_run(run_id)
     due = lanes.due(_with_queued_rows())
     return due + [pk for pk in queries.runs_to_follow() if pk not in due]
+
+
+def _let_go_of_others() -> None:
+    """Let no run wait for a provider batch of another one that was stopped before it was submitted."""
+    for batch in provider_batches.held_up(Run):
+        own = batch.job.removeprefix("run:")
+        for model in (Response, Judgment):
+            waiting = model._default_manager.filter(via=batch, status=Status.QUEUED, live=False)
+            waiting.exclude(run=own).update(via=None)
 
 
 def run_waits(run_id: int) -> bool:

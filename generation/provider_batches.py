@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -93,7 +93,7 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
     asked, cheaper = endpoint.settings, endpoint.batch_settings
     names = [identity(asked, want.request) for want in wants]
     known = books.find(job, [(name, want.subject) for want, name in zip(wants, names, strict=True)])
-    elsewhere = {} if job.fresh else _open_lines(names)
+    elsewhere = {} if job.fresh else _open_lines(job, names)
     calls, money = _room(fresh)
     forms = {
         prompt: _form(endpoint, prompt) for prompt in {want.request.prompt for want in wants if want.request.schema}
@@ -172,10 +172,28 @@ def _form(endpoint: Endpoint, prompt: str) -> Format:
     return Format.JSON_SCHEMA if last is None else form_of(last)
 
 
-def _open_lines(names: Sequence[str]) -> dict[str, int]:
-    """Identity -> the open provider batch in which it is asked already, of whatever job."""
+def _open_lines(job: Job, names: Sequence[str]) -> dict[str, int]:
+    """Identity -> the open provider batch in which it is asked already, of whatever job.
+
+    Not one that may never be submitted, as its job does not run.
+    """
     there = ProviderLine.objects.filter(identity__in=names, batch__state__in=ProviderBatch.OPEN, call__isnull=True)
+    prepared = there.filter(batch__state=State.PREPARED).order_by().values_list("batch__job", flat=True).distinct()
+    running = [name for name in prepared if name not in stopped(type(job), prepared)]
+    there = there.filter(Q(batch__state=State.SUBMITTED) | Q(batch__job__in=running))
     return dict(there.values_list("identity", "batch"))
+
+
+def stopped(kind: type[Job], names: Iterable[str]) -> set[str]:
+    """Of the names of jobs of one kind, those of jobs that do not run."""
+    pks = [name.partition(":")[2] for name in names]
+    return {job.job for job in kind._default_manager.filter(pk__in=pks).exclude(status=Job.Status.RUNNING)}
+
+
+def held_up(kind: type[Job]) -> QuerySet[ProviderBatch]:
+    """Provider batches that nobody submits at present, as their job does not run: no other job is to wait for them."""
+    prepared = ProviderBatch.objects.filter(state=State.PREPARED, asked_at__isnull=True)
+    return prepared.filter(job__in=stopped(kind, prepared.values_list("job", flat=True)))
 
 
 def _room(job: Job) -> tuple[int | None, Decimal | None]:

@@ -182,6 +182,23 @@ def test_two_runs_at_once_submit_a_request_once(release: Release) -> None:
 # -------------------------------------------------------------------------------------------------------------- faults
 
 
+def test_a_run_does_not_wait_for_a_batch_that_another_one_does_not_submit(
+    release: Release, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (in_batches(release, url) for _ in range(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(provider_batches, "follow", lambda run: None)
+        for run in (first, second):
+            services.work_on_run(run.pk)
+    assert set(Response.objects.filter(run=second).values_list("via__job", flat=True)) == {first.job}
+    services.pause_run(first.pk)
+    assert worked(third).status == Run.Status.FINISHED, "it did not join"
+    assert worked(second).status == Run.Status.FINISHED, "it was let go"
+    assert served(url)["batch_billed"] == 12
+    services.resume_run(first.pk)
+    assert worked(first).status == Run.Status.FINISHED
+
+
 def test_lines_that_fail_are_asked_live(release: Release) -> None:
     with simulated() as url:
         run = worked(in_batches(release, url, target="sim-average+500@0.5"))
