@@ -10,7 +10,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from evaluation import benchmarks, errors, queries
@@ -132,12 +132,16 @@ def work_on_run(run_id: int) -> int:
     asked = {**endpoints, run.judge.pk: run.judge}
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
-    done = lanes.work(run, asked.values(), take_rows, _with_queued_rows().filter(pk=run_id).exists)
+    done = lanes.work(run, asked.values(), take_rows, partial(_has_work, run_id))
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
     jobs.pause_if_spent(Run, run_id)
     settle_run(run_id)
     return done
+
+
+def _has_work(run_id: int) -> bool:
+    return queries.runs_with_work().filter(pk=run_id).exists()
 
 
 def _follow_batches(run: Run, protocol: Protocol, asked: Mapping[int, Endpoint]) -> None:
@@ -387,7 +391,7 @@ def sweep() -> list[int]:
     _let_go_of_others()
     for run_id in queries.runs_to_settle():
         settle_run(run_id)
-    due = lanes.due(_with_queued_rows())
+    due = lanes.due(queries.runs_with_work())
     return due + [pk for pk in queries.runs_to_follow() if pk not in due]
 
 
@@ -402,11 +406,4 @@ def _let_go_of_others() -> None:
 
 def run_waits(run_id: int) -> bool:
     """Whether a running run has queued rows and may have another lane now."""
-    return bool(lanes.due(_with_queued_rows().filter(pk=run_id)))
-
-
-def _with_queued_rows() -> QuerySet[Run]:
-    """Runs with rows that a worker could do something for: not those that wait for a provider's batch."""
-    rows = [model.objects.filter(run=OuterRef("pk"), status=Status.QUEUED) for model in (Response, Judgment)]
-    queued = [Exists(each.exclude(provider_batches.WAITS_THERE)) for each in rows]
-    return Run.objects.filter(queued[0] | queued[1])
+    return bool(lanes.due(queries.runs_with_work().filter(pk=run_id)))

@@ -48,7 +48,6 @@ Status = Work.Status
 
 # Of rows with `via` and `live` (see `evaluation.models.Asked`): those whose request has been in a provider batch.
 COLLECTED = Q(via__state=State.COLLECTED)
-WAITS_THERE = Q(via__state__in=ProviderBatch.OPEN, live=False)
 NOT_YET_SENT = Q(live=False) & (Q(via__isnull=True) | Q(via__state=State.DROPPED))
 
 
@@ -179,8 +178,7 @@ def _open_lines(job: Job, names: Sequence[str]) -> dict[str, int]:
     """
     there = ProviderLine.objects.filter(identity__in=names, batch__state__in=ProviderBatch.OPEN, call__isnull=True)
     prepared = there.filter(batch__state=State.PREPARED).order_by().values_list("batch__job", flat=True).distinct()
-    running = [name for name in prepared if name not in stopped(type(job), prepared)]
-    there = there.filter(Q(batch__state=State.SUBMITTED) | Q(batch__job__in=running))
+    there = there.exclude(batch__state=State.PREPARED, batch__job__in=stopped(type(job), prepared))
     return dict(there.values_list("identity", "batch"))
 
 

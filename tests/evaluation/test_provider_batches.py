@@ -28,7 +28,7 @@ from generation.llm.simulator import server
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message
 from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
-from generation.work import Work
+from generation.work import Work, put_back, take
 from review.models import User
 from tests.conftest import Clock, Together
 from tests.engine import SEED, Manage, bare_release, calls, endpoint, held, launched_run, served
@@ -657,6 +657,23 @@ def test_nobody_is_woken_while_a_batch_is_away(release: Release, settings: Any, 
         assert services.sweep() == []
         run.refresh_from_db()
         assert run.status == Run.Status.RUNNING
+
+
+def test_nobody_is_woken_while_batches_cannot_be_filled_yet(release: Release, url: str, settings: Any) -> None:
+    """Two lanes: one has live rows in flight, whose judgments are to go into the same batch; the other finds nothing."""
+    settings.MHB_LANES = 2
+    live, offers = endpoint(url, "sim-careful"), endpoint(url, "sim-average", batches=True)
+    run = services.launch_run(release, [live, offers], endpoint(url, "sim-judge"), transport=BATCH)
+    in_flight = take(Response.objects.filter(run=run, endpoint=live).order_by("pk"), 100)
+    assert in_flight
+    services.work_on_run(run.pk)
+    assert not ProviderBatch.objects.exists()
+    assert not services.run_waits(run.pk)
+    assert services.sweep() == []
+    for row in in_flight:
+        put_back(row)
+    assert services.run_waits(run.pk)
+    assert worked(run).status == Run.Status.FINISHED
 
 
 def test_an_endpoint_that_is_away_is_looked_at_later(release: Release, settings: Any, clock: Clock) -> None:
