@@ -129,6 +129,8 @@ class Door:
                     return LineResult(name, None)
                 return LineResult(name, ServerError(clean(f"{code}: {more.get('message', '')}", self._key)))
             case {"custom_id": str(name), "response": {"status_code": int(status), "body": body}}:
+                if type(status) is not int or not 100 <= status <= 599:
+                    return LineResult(name, ServerError(f"{str(status)[:20]} is no HTTP status."))
                 return LineResult(name, self._outcome(status, body), status)
         return None
 
@@ -181,7 +183,7 @@ def _state(found: Any) -> ProviderState:
     files = [getattr(found, f"{kind}_file_id", None) for kind in ("output", "error")]
     return ProviderState(
         id=_name(getattr(found, "id", None)),
-        status=str(getattr(found, "status", None) or "")[:40],
+        status=storable(str(getattr(found, "status", None) or ""))[:40],
         created_at=_time(getattr(found, "created_at", None)),
         ended_at=next((at for at in ends if at is not None), None),
         expires_at=_time(getattr(found, "expires_at", None)),

@@ -105,6 +105,9 @@ def test_each_line_under_its_name() -> None:
         {"custom_id": "limited", "response": {"status_code": 429, "body": complaint(f"Slow down, {KEY}.")}},
         {"custom_id": "refused", "response": {"status_code": 400, "body": complaint("No.")}},
         {"custom_id": "odd", "response": {"status_code": 400, "body": "text"}},
+        {"custom_id": "huge", "response": {"status_code": 99_999, "body": {}}},
+        {"custom_id": "true", "response": {"status_code": True, "body": {}}},
+        {"custom_id": "endless", "response": {"status_code": 10**4_000, "body": {}}},
         {"custom_id": "broken", "response": None, "error": {"code": "server_error", "message": f"Oh, {KEY}."}},
         {"custom_id": "late", "response": None, "error": {"code": "batch_expired", "message": "Expired."}},
         {"custom_id": "stopped", "response": None, "error": {"code": "batch_cancelled", "message": "Cancelled."}},
@@ -131,10 +134,14 @@ def test_each_line_under_its_name() -> None:
         "limited": RateLimited,
         "refused": BadRequest,
         "odd": BadRequest,
+        "huge": ServerError,
+        "true": ServerError,
+        "endless": ServerError,
         "broken": ServerError,
         "late": nothing,
         "stopped": nothing,
     }
+    assert {each.http_status for each in found} <= {None, 200, 400, 429}, "what the ledger can hold"
     assert not [each for each in found if isinstance(each.outcome, LLMError) and KEY in str(each.outcome)]
 
 
@@ -187,6 +194,23 @@ def test_errors_have_names_and_no_key(status: int, kind: type[LLMError], monkeyp
             assert KEY not in str(caught.value)
             assert caught.value.__context__ is None
             assert caught.value.retry_after == (7.0 if status in (429, 500) else None)
+
+
+def test_what_is_said_of_a_batch_can_be_stored() -> None:
+    told = {
+        "id": "b",
+        "status": "fail\0ed",
+        "errors": {"data": [{"message": "No\0.", "code": "x", "line": 1, "param": None}]},
+    }
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(told)
+
+    app = web.Application()
+    app.router.add_get("/v1/batches/b", answer)
+    with running(app) as url:
+        found = at(url, lambda door: door.state("b"))
+    assert not [text for text in (found.status, found.detail) if "\0" in text]
 
 
 @pytest.mark.parametrize("body", ["[]", "null", '"x"', "{}", '{"id": 5}', '{"id": ""}', "no JSON", '{"data": 5}'])
