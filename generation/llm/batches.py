@@ -81,7 +81,7 @@ class Door:
                 timeout=self._settings.timeout,
             )
         )
-        return _state(found)
+        return _state(found, self._key)
 
     async def look_up(self, mark: str, since: datetime) -> ProviderState | None:
         """The batch of this name among those made since then, if there is one."""
@@ -89,7 +89,7 @@ class Door:
         async def look(client: "AsyncOpenAI") -> ProviderState | None:
             async for each in client.batches.list(limit=100, timeout=self._settings.timeout):  # newest first
                 if isinstance(each.metadata, dict) and each.metadata.get(MARK) == mark:
-                    return _state(each)
+                    return _state(each, self._key)
                 made = _time(each.created_at)
                 if made is None or made.timestamp() < since.timestamp() - LOOK_BACK:
                     return None
@@ -98,11 +98,13 @@ class Door:
         return await self._do(look, TRANSFER)
 
     async def state(self, batch: str) -> ProviderState:
-        return _state(await self._do(lambda client: client.batches.retrieve(batch, timeout=self._settings.timeout)))
+        found = await self._do(lambda client: client.batches.retrieve(batch, timeout=self._settings.timeout))
+        return _state(found, self._key)
 
     async def cancel(self, batch: str) -> ProviderState:
         """Ask for its end; what was done by then will still be among its results."""
-        return _state(await self._do(lambda client: client.batches.cancel(batch, timeout=self._settings.timeout)))
+        found = await self._do(lambda client: client.batches.cancel(batch, timeout=self._settings.timeout))
+        return _state(found, self._key)
 
     async def results(self, file: str) -> AsyncIterator[LineResult | None]:
         """The results in a file, one by one however large it is; None for a line that makes no sense."""
@@ -175,20 +177,20 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
         yield line.decode("utf-8-sig", "replace")
 
 
-def _state(found: Any) -> ProviderState:
-    """Read with suspicion: the client takes any body for a batch."""
+def _state(found: Any, api_key: str) -> ProviderState:
+    """Read with suspicion: the client takes any body for a batch. Its words may quote the key."""
     errors = getattr(getattr(found, "errors", None), "data", None) or ()
     said = "; ".join(str(getattr(each, "message", each)) for each in list(errors)[:5])
     ends = [_time(getattr(found, f"{end}_at", None)) for end in ("completed", "expired", "cancelled", "failed")]
     files = [getattr(found, f"{kind}_file_id", None) for kind in ("output", "error")]
     return ProviderState(
         id=_name(getattr(found, "id", None)),
-        status=storable(str(getattr(found, "status", None) or ""))[:40],
+        status=clean(str(getattr(found, "status", None) or ""), api_key)[:40],
         created_at=_time(getattr(found, "created_at", None)),
         ended_at=next((at for at in ends if at is not None), None),
         expires_at=_time(getattr(found, "expires_at", None)),
         files=tuple(file for file in files if isinstance(file, str) and file),
-        detail=storable(said)[:2_000],
+        detail=clean(said, api_key)[:2_000],
     )
 
 
