@@ -340,7 +340,7 @@ async def _known(door: Door, batch: ProviderBatch) -> ProviderState:
     except BadRequest as error:
         if error.http_status != GONE:
             raise
-    found = await door.look_up(str(batch.mark), batch.asked_at or batch.created_at)
+    found = await door.look_up(str(batch.mark), batch.asked_at or batch.created_at, batch.file)
     if found is None:
         raise BatchLost(f"Its id there: {batch.batch}.")
     return found
@@ -350,7 +350,7 @@ async def _submitted(gateway: Gateway, endpoint: Endpoint, job: Job, batch: Prov
     """The provider batch as it was submitted, just now or by a worker that was lost; None where it is not to be."""
     found = None
     if batch.asked_at is not None:
-        found = await Door(gateway, endpoint.settings).look_up(str(batch.mark), batch.asked_at)
+        found = await Door(gateway, endpoint.settings).look_up(str(batch.mark), batch.asked_at, batch.file)
     if found is None:
         if not await sync_to_async(patiently)(_may_submit, job, batch):
             return None

@@ -83,12 +83,16 @@ class Door:
         )
         return _state(found, self._key)
 
-    async def look_up(self, mark: str, since: datetime) -> ProviderState | None:
-        """The batch of this name among those made since then, if there is one."""
+    async def look_up(self, mark: str, since: datetime, file: str = "") -> ProviderState | None:
+        """The batch of this name, or of this uploaded file, among those made since then, if there is one.
+
+        By the file too, as some endpoints drop the metadata in which the name stands.
+        """
 
         async def look(client: "AsyncOpenAI") -> ProviderState | None:
             async for each in client.batches.list(limit=100, timeout=self._settings.timeout):  # newest first
-                if isinstance(each.metadata, dict) and each.metadata.get(MARK) == mark:
+                marked = isinstance(each.metadata, dict) and each.metadata.get(MARK) == mark
+                if marked or (file and getattr(each, "input_file_id", None) == file):
                     return _state(each, self._key)
                 made = _time(each.created_at)
                 if made is None or made.timestamp() < since.timestamp() - LOOK_BACK:

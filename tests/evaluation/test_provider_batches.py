@@ -25,6 +25,7 @@ from generation import jobs, ledger, provider_batches
 from generation.llm.batches import Door, LineResult
 from generation.llm.errors import BadRequest
 from generation.llm.simulator import server
+from generation.llm.simulator.batches import Batches
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message
 from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
@@ -492,6 +493,19 @@ def test_a_kill_at_any_step_neither_loses_nor_pays_twice(
         Counter(ProviderLine.objects.filter(call__isnull=False).values_list("identity", flat=True)).most_common(1)[0][1]
         == 1
     )
+
+
+def test_a_batch_is_known_by_its_file_where_the_endpoint_drops_our_name_for_it(
+    release: Release, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    told = Batches._told
+    monkeypatch.setattr(Batches, "_told", lambda there, batch: {**told(there, batch), "metadata": None})
+    with simulated() as url:
+        run = in_batches(release, url)
+        killed_at(run, monkeypatch, clock, Door, "create", after=True)
+        assert finished(run).status == Run.Status.FINISHED
+        stats = served(url)
+    assert (stats["batches"], stats["batch_billed"]) == (2, 12)
 
 
 def test_a_kill_while_a_batch_is_prepared_gives_its_rows_back(
