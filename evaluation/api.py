@@ -59,7 +59,7 @@ class RunProgressSerializer(serializers.Serializer[Any]):
     rubrics_total = serializers.IntegerField()
     calls = serializers.IntegerField(source="responses.calls")
     cost = serializers.DecimalField(
-        source="responses.cost", max_digits=14, decimal_places=8, help_text="In the currency of the prices."
+        source="responses.cost", max_digits=24, decimal_places=8, help_text="In the currency of the prices."
     )
 
 
@@ -211,7 +211,7 @@ class ReportSerializer(serializers.Serializer[Any]):
     responses_failed = serializers.DictField(child=serializers.IntegerField())
     overall = RowSerializer(many=True)
     facets = serializers.DictField(child=RowSerializer(many=True))
-    cost = serializers.DecimalField(max_digits=14, decimal_places=8)
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 
 class ResponseSerializer(serializers.ModelSerializer[Response]):

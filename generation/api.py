@@ -284,7 +284,7 @@ class ProgressSerializer(serializers.Serializer[Any]):
     total = serializers.IntegerField()
     percent = serializers.IntegerField()
     calls = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=14, decimal_places=8, help_text="In the currency of the prices.")
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
 
 
 class LaneSerializer(serializers.Serializer[Any]):
@@ -327,7 +327,7 @@ class TotalsSerializer(serializers.Serializer[Any]):
     tokens_out = serializers.IntegerField()
     tokens_cached = serializers.IntegerField()
     tokens_reasoning = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=18, decimal_places=8, help_text="In the currency of the prices.")
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
 
 
 class LiveSerializer(serializers.Serializer[Any]):
@@ -336,7 +336,7 @@ class LiveSerializer(serializers.Serializer[Any]):
     rate = serializers.FloatField(allow_null=True, help_text="Calls a minute over the last minutes.")
     seconds_left = serializers.FloatField(source="left.total_seconds", allow_null=True, default=None)
     projected = serializers.DecimalField(
-        max_digits=18, decimal_places=4, allow_null=True, help_text="The cost in the end, as it looks now."
+        max_digits=24, decimal_places=4, allow_null=True, help_text="The cost in the end, as it looks now."
     )
     error_counts = serializers.DictField(
         child=serializers.IntegerField(), help_text="Error class: how many calls ended in it."
@@ -686,7 +686,7 @@ class ArmSerializer(serializers.Serializer[Any]):
     stopped = serializers.IntegerField()
     failed = serializers.IntegerField()
     calls = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=14, decimal_places=8)
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 
 class ComparedSerializer(ComparisonSerializer):

@@ -1,6 +1,7 @@
 """What a person may do to a run at any time, and what a launch says before it asks anything."""
 
 import json
+from datetime import UTC, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,12 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from evaluation import errors, estimates, services
 from evaluation.models import Run
 from generation.estimates import TOKENS_IN, TOKENS_OUT
-from generation.models import Call, Release
+from generation.models import Batch, Call, EndpointDay, Release
 from review.models import User
 from tests.api.conftest import Api, api
 from tests.conftest import Together
@@ -128,6 +130,26 @@ def test_the_controls_of_the_shell(manage: Manage, release: Release, models: str
     assert manage.json("job", "cancel", name)["status"] == "cancelled"
     assert "over" in manage.refused("job", "retry", name)
     assert "no run of this number" in manage.refused("job", "pause", "run:4711")
+
+
+def test_the_api_can_say_what_is_dear(api: Api, adela: User, release: Release, models: str) -> None:
+    """In yen a run of a few thousand calls costs millions."""
+    run, client = launched_run(release, models, "sim-careful"), api(adela)
+    dear = Decimal("9999999999.50000000")
+    Run.objects.update(cost=dear)
+    Batch.objects.update(cost=dear)
+    today = timezone.now().astimezone(UTC).date()
+    EndpointDay.objects.bulk_create(
+        EndpointDay(endpoint=run.judge, day=today - timedelta(days=ago), calls=1, cost=dear) for ago in (1, 2)
+    )
+    for name, number in (("run", run.pk), ("run-report", run.pk), ("batch", Batch.objects.get().pk)):
+        answer = client.get(reverse(f"api:{name}", args=[number]))
+        assert answer.status_code == 200
+        assert str(dear) in answer.content.decode()
+    for name in ("runs", "batches", "endpoints"):
+        assert client.get(reverse(f"api:{name}")).status_code == 200
+    usage = client.get(reverse("api:endpoint-usage", args=["sim-judge"]))
+    assert Decimal(usage.json()["total"]["cost"]) == 2 * dear
 
 
 # ----------------------------------------------------------------------------------------------------------- estimates
