@@ -19,6 +19,7 @@ from evaluation.models import SEEDS, Judgment, Response, Run
 from generation import queries as generation_queries
 from generation.api import (
     JOB_FIELDS,
+    LAUNCH_KEY,
     BudgetSerializer,
     ConfirmSerializer,
     FailedCallSerializer,
@@ -29,6 +30,7 @@ from generation.api import (
     TotalsSerializer,
     budget_sent,
     job_values,
+    launch_key,
 )
 from generation.models import Call, Endpoint, ProviderBatch
 from generation.tasks import wake
@@ -57,7 +59,7 @@ class RunProgressSerializer(serializers.Serializer[Any]):
     rubrics_total = serializers.IntegerField()
     calls = serializers.IntegerField(source="responses.calls")
     cost = serializers.DecimalField(
-        source="responses.cost", max_digits=14, decimal_places=8, help_text="In the currency of the prices."
+        source="responses.cost", max_digits=24, decimal_places=8, help_text="In the currency of the prices."
     )
 
 
@@ -258,7 +260,7 @@ class ReportSerializer(serializers.Serializer[Any]):
     overall = RowSerializer(many=True)
     facets = serializers.DictField(child=RowSerializer(many=True))
     contrasts = ContrastSerializer(many=True)
-    cost = serializers.DecimalField(max_digits=14, decimal_places=8)
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 
 class ResponseSerializer(serializers.ModelSerializer[Response]):
@@ -344,12 +346,12 @@ class Runs(ListAPIView[Run]):
     pagination_class = NewestFirst
     queryset = queries.runs()
 
-    @extend_schema(request=EvaluateSerializer, responses={202: WholeRunSerializer})
+    @extend_schema(parameters=[LAUNCH_KEY], request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
         """Put models to a release; a judge decides each rubric, or code reads the answers. Workers take it."""
         body = sent(EvaluateSerializer, request)
         release = generation_queries.release(body.pop("release"))
-        run = services.launch_run(release, **body, actor=person(request))
+        run = services.launch_run(release, **body, actor=person(request), key=launch_key(request))
         transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))
         return _run_answer(run, 202)
 

@@ -132,20 +132,44 @@ def judgments_to_take(run: Run) -> QuerySet[Judgment]:
 
 def for_lanes(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
     """Of the rows of a run, those that a lane may take: not those whose request goes into a provider's batch first."""
-    if run.transport == Run.Transport.LIVE:
-        return rows
-    asks = "run__judge__batches" if rows.model is Judgment else "endpoint__batches"
-    return rows.filter(Q(live=True) | provider_batches.COLLECTED | (provider_batches.NOT_YET_SENT & Q(**{asks: False})))
+    return rows if run.transport == Run.Transport.LIVE else rows.filter(_is_for_lanes(rows.model))
+
+
+def _is_for_lanes(model: type[Response] | type[Judgment]) -> Q:
+    return Q(live=True) | provider_batches.COLLECTED | (provider_batches.NOT_YET_SENT & Q(**{_offers(model): False}))
+
+
+def _offers(model: type[Response] | type[Judgment]) -> str:
+    """The field that says whether the endpoint that a row asks offers batches."""
+    return "run__judge__batches" if model is Judgment else "endpoint__batches"
 
 
 def to_be_batched(run: Run) -> bool:
     """Whether it is time to fill provider batches: nothing else of the run is under way, or there is enough for one."""
+    unsent = [
+        model.objects.filter(provider_batches.NOT_YET_SENT, run=run, status=Status.QUEUED, **{_offers(model): True})
+        for model in (Response, Judgment)
+    ]
+    enough = provider_batches.MAX_LINES
+    most = max(rows.order_by()[:enough].count() for rows in unsent)
+    if most in (0, enough):
+        return most > 0
     open_rows = [model.objects.filter(run=run) for model in (Response, Judgment)]
     running = any(rows.filter(status=Status.RUNNING).exists() for rows in open_rows)
-    if not running and not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in open_rows):
-        return True
-    unsent = [rows.filter(provider_batches.NOT_YET_SENT, status=Status.QUEUED).count() for rows in open_rows]
-    return max(unsent) >= provider_batches.MAX_LINES
+    return not running and not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in open_rows)
+
+
+def runs_with_work() -> QuerySet[Run]:
+    """Runs for which a worker could do something: a lane may take rows of it, or provider batches are to be filled.
+
+    Not those of which all that is queued waits: for a provider's batch, or for a place in one.
+    """
+    rows = [model.objects.filter(run=OuterRef("pk"), status=Status.QUEUED) for model in (Response, Judgment)]
+    live = Q(run__transport=Run.Transport.LIVE)
+    for_a_lane = [Exists(each.filter(live | _is_for_lanes(each.model))) for each in rows]
+    in_batches = Run.objects.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH)
+    to_fill = [run.pk for run in in_batches if to_be_batched(run)]
+    return Run.objects.filter(for_a_lane[0] | for_a_lane[1] | Q(pk__in=to_fill))
 
 
 def runs_to_follow() -> list[int]:

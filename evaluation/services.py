@@ -10,7 +10,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from pydantic import BaseModel
 
@@ -35,7 +35,6 @@ End = tuple[Response, Work.Status, dict[str, Any]]  # of a response: how, and wi
 Keep = Callable[[list[End]], list[bool]]
 
 
-@transaction.atomic
 def launch_run(
     release: Release,
     endpoints: Sequence[Endpoint],
@@ -50,6 +49,7 @@ def launch_run(
     budget_calls: int | None = None,
     fresh: bool = False,
     actor: User | None = None,
+    key: str = "",
 ) -> Run:
     """Queue one response per sample, endpoint and variant.
 
@@ -58,6 +58,7 @@ def launch_run(
     sets to ask, none for all. `budget_money`, `budget_calls`: what its calls may cost, and how many there may be; None: no
     limit. `fresh`: ask anew what has been paid for already. `transport`: whether requests go into providers' batches where an
     endpoint offers them.
+    `key`: what the same person launched under it before is returned, and nothing launched.
 
     `judge_temperature` defaults to the judge's own, and where it has none to the published setting; the run keeps it.
     Raises NoEndpoints; JudgeNeeded, NoJudgeNeeded; NotPerSample where the benchmark has no such judging; UnknownDataSet;
@@ -67,27 +68,33 @@ def launch_run(
     if transport == Run.Transport.BATCH and not any(each and each.batches for each in (*endpoints, judge)):
         raise errors.NoBatches
     temperatures = (judge_temperature, judge.temperature, protocol.judge_temperature) if judge else ()
-    run = Run.objects.create(
-        release=release,
-        judge=judge,
-        judge_temperature=next((setting for setting in temperatures if setting is not None), None),
-        judging=judging,
-        seed=seed,
-        variants=[dataset.name for dataset in datasets],
-        transport=transport,
-        budget_money=budget_money,
-        budget_calls=budget_calls,
-        fresh=fresh,
-        created_by=actor,
-        created_at=timezone.now(),
-    )
-    RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=endpoint) for endpoint in dict.fromkeys(endpoints))
-    rows = _responses(run, list(dict.fromkeys(endpoints)), protocol, datasets)
-    while chunk := list(islice(rows, CHUNK)):
-        Response.objects.bulk_create(chunk)
-    run.rubrics_total = queries.count_rubrics(run)
-    run.save(update_fields=["rubrics_total"])
-    return run
+
+    def make() -> Run:
+        run = Run.objects.create(
+            release=release,
+            judge=judge,
+            judge_temperature=next((setting for setting in temperatures if setting is not None), None),
+            judging=judging,
+            seed=seed,
+            variants=[dataset.name for dataset in datasets],
+            transport=transport,
+            budget_money=budget_money,
+            budget_calls=budget_calls,
+            fresh=fresh,
+            created_by=actor,
+            created_at=timezone.now(),
+        )
+        RunEndpoint.objects.bulk_create(
+            RunEndpoint(run=run, endpoint=endpoint) for endpoint in dict.fromkeys(endpoints)
+        )
+        rows = _responses(run, list(dict.fromkeys(endpoints)), protocol, datasets)
+        while chunk := list(islice(rows, CHUNK)):
+            Response.objects.bulk_create(chunk)
+        run.rubrics_total = queries.count_rubrics(run)
+        run.save(update_fields=["rubrics_total"])
+        return run
+
+    return jobs.once(Run, key, make, actor=actor)
 
 
 def _responses(
@@ -135,11 +142,16 @@ def work_on_run(run_id: int) -> int:
     asked = {**endpoints, run.judge.pk: run.judge} if run.judge else endpoints
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
-    done = lanes.work(run, asked.values(), take_rows, _with_queued_rows().filter(pk=run_id).exists)
+    done = lanes.work(run, asked.values(), take_rows, partial(_has_work, run_id))
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
+    jobs.pause_if_spent(Run, run_id)
     settle_run(run_id)
     return done
+
+
+def _has_work(run_id: int) -> bool:
+    return queries.runs_with_work().filter(pk=run_id).exists()
 
 
 def _follow_batches(run: Run, protocol: Protocol, asked: Mapping[int, Endpoint]) -> None:
@@ -230,9 +242,14 @@ def _keep_responses(protocol: Protocol, ends: list[End]) -> list[bool]:
     for sample_id, pk, key, criterion, traps in wanted.values_list("sample_id", "pk", "key", "criterion", "traps"):
         rubrics[sample_id].append((pk, Rubric(key, criterion, tuple(traps))))
     Judgment.objects.bulk_create(
-        Judgment(run_id=row.run_id, response_id=row.pk, rubric_id=pk, **_at_once(protocol, row, status, said, rubric))
-        for row, status, said in told
-        for pk, rubric in rubrics[row.sample_id]
+        (
+            Judgment(
+                run_id=row.run_id, response_id=row.pk, rubric_id=pk, **_at_once(protocol, row, status, said, rubric)
+            )
+            for row, status, said in told
+            for pk, rubric in rubrics[row.sample_id]
+        ),
+        ignore_conflicts=True,  # a judgment that is there already is no reason to lose the lane
     )
     return kept
 
@@ -378,11 +395,18 @@ def retry_failed(run_id: int) -> int:
     """
     if Run.objects.filter(pk=run_id, status=Run.Status.CANCELLED).exists():
         raise errors.RunOver
-    failed = {"status": Status.FAILED}
-    Judgment.objects.filter(run_id=run_id, error=NO_RESPONSE, **failed).delete()  # made anew with the response
+    failed = {"run_id": run_id, "status": Status.FAILED}
     again = {"status": Status.QUEUED, "error": "", "detail": "", "tries": 0, "via": None, "live": False}
-    count = Response.objects.filter(run_id=run_id, **failed).update(**again)
-    count += Judgment.objects.filter(run_id=run_id, **failed).update(**again)
+    # One list, looked at once: what a lane fails meanwhile keeps its judgments, and waits for the next retry.
+    locked = Response.objects.filter(**failed).select_for_update(of=("self",), no_key=True).order_by("pk")
+    pks = iter(list(locked.values_list("pk", flat=True)))
+    count = 0
+    while chunk := list(islice(pks, CHUNK)):
+        # Made anew with the response.
+        Judgment.objects.filter(response__in=chunk, error=NO_RESPONSE, status=Status.FAILED).delete()
+        count += Response.objects.filter(pk__in=chunk).update(**again)
+    unjudged = Judgment.objects.filter(~Q(error=NO_RESPONSE) | Q(response__status=Status.DONE), **failed)
+    count += unjudged.update(**again)
     settle_run(run_id)
     return count
 
@@ -393,19 +417,22 @@ def sweep() -> list[int]:
     give_back_expired(Response)
     give_back_expired(Judgment)
     give_back_expired(ProviderBatch)
+    _let_go_of_others()
     for run_id in queries.runs_to_settle():
         settle_run(run_id)
-    due = lanes.due(_with_queued_rows())
+    due = lanes.due(queries.runs_with_work())
     return due + [pk for pk in queries.runs_to_follow() if pk not in due]
+
+
+def _let_go_of_others() -> None:
+    """Let no run wait for a provider batch of another one that was stopped before it was submitted."""
+    for batch in provider_batches.held_up(Run):
+        own = batch.job.removeprefix("run:")
+        for model in (Response, Judgment):
+            waiting = model._default_manager.filter(via=batch, status=Status.QUEUED, live=False)
+            waiting.exclude(run=own).update(via=None)
 
 
 def run_waits(run_id: int) -> bool:
     """Whether a running run has queued rows and may have another lane now."""
-    return bool(lanes.due(_with_queued_rows().filter(pk=run_id)))
-
-
-def _with_queued_rows() -> QuerySet[Run]:
-    """Runs with rows that a worker could do something for: not those that wait for a provider's batch."""
-    rows = [model.objects.filter(run=OuterRef("pk"), status=Status.QUEUED) for model in (Response, Judgment)]
-    queued = [Exists(each.exclude(provider_batches.WAITS_THERE)) for each in rows]
-    return Run.objects.filter(queued[0] | queued[1])
+    return bool(lanes.due(queries.runs_with_work().filter(pk=run_id)))

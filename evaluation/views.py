@@ -8,6 +8,7 @@ from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.crypto import get_random_string
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
@@ -22,7 +23,7 @@ from evaluation.models import Judgment, Run
 from evaluation.protocol import Protocol
 from evaluation.queries import Report
 from generation import queries as generation
-from generation.forms import BudgetForm
+from generation.forms import LAUNCH_KEY, BudgetForm
 from generation.jobs import advice
 from generation.models import Endpoint, Release
 from generation.paging import keyset
@@ -66,7 +67,8 @@ def run_new(request: HttpRequest) -> HttpResponse:
             if "confirmed" not in request.POST:
                 estimate = estimates.of_run(**form.setting)
                 budget = BudgetForm.proposed(estimate, data)
-                context = {"estimate": estimate, "carried": form.carried, "form": budget, "release": data["release"]}
+                carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]
+                context = {"estimate": estimate, "carried": carried, "form": budget, "release": data["release"]}
                 return render(request, "evaluation/run_estimate.html", context)
             made = services.launch_run(
                 **form.setting,
@@ -74,6 +76,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
                 budget_money=data["budget_money"],
                 budget_calls=data["budget_calls"],
                 actor=person(request),
+                key=request.POST.get(LAUNCH_KEY, ""),
             )
         except EvaluationError as error:
             form.add_error(None, str(error))

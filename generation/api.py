@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView, RetrieveAPIView
 from rest_framework.parsers import MultiPartParser
@@ -290,7 +290,7 @@ class ProgressSerializer(serializers.Serializer[Any]):
     total = serializers.IntegerField()
     percent = serializers.IntegerField()
     calls = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=14, decimal_places=8, help_text="In the currency of the prices.")
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
 
 
 class LaneSerializer(serializers.Serializer[Any]):
@@ -333,7 +333,7 @@ class TotalsSerializer(serializers.Serializer[Any]):
     tokens_out = serializers.IntegerField()
     tokens_cached = serializers.IntegerField()
     tokens_reasoning = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=18, decimal_places=8, help_text="In the currency of the prices.")
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
 
 
 class LiveSerializer(serializers.Serializer[Any]):
@@ -342,7 +342,7 @@ class LiveSerializer(serializers.Serializer[Any]):
     rate = serializers.FloatField(allow_null=True, help_text="Calls a minute over the last minutes.")
     seconds_left = serializers.FloatField(source="left.total_seconds", allow_null=True, default=None)
     projected = serializers.DecimalField(
-        max_digits=18, decimal_places=4, allow_null=True, help_text="The cost in the end, as it looks now."
+        max_digits=24, decimal_places=4, allow_null=True, help_text="The cost in the end, as it looks now."
     )
     error_counts = serializers.DictField(
         child=serializers.IntegerField(), help_text="Error class: how many calls ended in it."
@@ -459,6 +459,18 @@ def budget_sent(request: Request, job: Job) -> dict[str, Any]:
         "money": body.get("budget_money", job.budget_money),
         "calls": body.get("budget_calls", job.budget_calls),
     }
+
+
+LAUNCH_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    location=OpenApiParameter.HEADER,
+    description="Any text of yours, another for each launch: sent again, it answers with what was launched the first time.",
+)
+
+
+def launch_key(request: Request) -> str:
+    """The key of a launch, "" where none was sent."""
+    return str(request.headers.get("Idempotency-Key", ""))
 
 
 class ConfirmSerializer(BudgetSerializer):
@@ -698,7 +710,7 @@ class ArmSerializer(serializers.Serializer[Any]):
     stopped = serializers.IntegerField()
     failed = serializers.IntegerField()
     calls = serializers.IntegerField()
-    cost = serializers.DecimalField(max_digits=14, decimal_places=8)
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 
 class ComparedSerializer(ComparisonSerializer):
@@ -834,10 +846,11 @@ class Batches(ListAPIView[Batch]):
     pagination_class = NewestFirst
     queryset = queries.batches()
 
-    @extend_schema(request=LaunchSerializer, responses={202: WholeBatchSerializer})
+    @extend_schema(parameters=[LAUNCH_KEY], request=LaunchSerializer, responses={202: WholeBatchSerializer})
     def post(self, request: Request) -> Response:
         """Launch a recipe over records that have no draft of this benchmark yet; workers take it."""
-        batch = services.launch_batch(**_asked_for(sent(LaunchSerializer, request), person(request)))
+        asked = _asked_for(sent(LaunchSerializer, request), person(request))
+        batch = services.launch_batch(**asked, key=launch_key(request))
         transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, batch.pk))
         return _batch_answer(batch.pk, 202)
 
@@ -1021,12 +1034,13 @@ class Comparisons(ListAPIView[Comparison]):
     pagination_class = NewestFirst
     queryset = outcomes.comparisons()
 
-    @extend_schema(request=CompareSerializer, responses={202: ComparedSerializer})
+    @extend_schema(parameters=[LAUNCH_KEY], request=CompareSerializer, responses={202: ComparedSerializer})
     def post(self, request: Request) -> Response:
         """Launch two batches over the same records; workers take them."""
         body = sent(CompareSerializer, request)
         prompts = (body["prompts"], body.pop("compare"))
-        made = services.launch_comparison(prompts=prompts, **_asked_for(body, person(request)))
+        asked = _asked_for(body, person(request))
+        made = services.launch_comparison(prompts=prompts, **asked, key=launch_key(request))
         for pk in made.batches.order_by("arm").values_list("pk", flat=True):
             transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
         return Response(_compared(made.pk), status=202)

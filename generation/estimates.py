@@ -125,6 +125,12 @@ def line(
     )
 
 
+def tokens_back(endpoint: Endpoint, prompt: str) -> int | None:
+    """The mean of the tokens that came back when a prompt was last answered by this model; None where it never was."""
+    said = [tokens for _subject, _given, tokens in _lately(endpoint.model, prompt) if tokens]
+    return ceil(sum(said) / len(said)) if said else None
+
+
 def _lately(model: str, prompt: str) -> list[tuple[str, int, int]]:
     """The row, the tokens in and out of the last calls of a prompt to a model, at each of its endpoints.
 

@@ -128,6 +128,9 @@ class ChoiceOfWork(forms.Form):
     source = forms.ModelChoiceField(label=_("Source"), queryset=Source.objects.order_by("name"), to_field_name="name")
 
 
+LAUNCH_KEY = "launch_key"  # a hidden field of the estimate's page, another each time: pressed twice it launches once
+
+
 class BudgetForm(forms.Form):
     """What the calls of a job may cost, and how many there may be."""
 

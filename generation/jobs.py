@@ -3,17 +3,21 @@
 Each of the functions here may be called twice: the second time changes nothing.
 """
 
+import hashlib
+import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 
-from django.db import models, transaction
+from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from generation import errors
+from generation.llm.errors import BudgetSpent
 
 BUDGET_SPENT = "BudgetSpent"
 MOST_CALLS = 2**31 - 1  # that the column of a budget can hold
@@ -26,6 +30,8 @@ class Job(models.Model):
     person did. `rests_until`: no lane is started before (an endpoint asked to be left alone). The totals are those of
     the job's lines in the ledger, kept in the transaction that writes a line: `calls` are HTTP attempts, `failed` those
     of them that ended in an error, `hits` replies that had been paid for before.
+
+    `launch_key`: by which a launch that is sent twice is known (`once`); null where none was given.
 
     `since_at` and `then_at` are two moments, a minute or more apart, with what the totals had been: calls and hits since the
     earlier one give the rate (`mark`).
@@ -59,6 +65,7 @@ class Job(models.Model):
     then_calls = models.PositiveIntegerField(default=0)
     then_hits = models.PositiveIntegerField(default=0)
     finished_at = models.DateTimeField(null=True, blank=True)
+    launch_key = models.CharField(max_length=64, null=True, blank=True, unique=True)
 
     class Meta:
         abstract = True
@@ -135,14 +142,47 @@ def _keep(job: J, **fields: Any) -> J:
 def pause(kind: type[J], pk: int, *, because: str = "", detail: str = "") -> J:
     """Start no further call of a job; what is in flight comes to its end and is kept. Raises JobOver.
 
-    `because`: the name of the error class where no person did it. Who pauses what is paused already changes nothing.
+    `because`: the name of the error class where no person did it. Who pauses what is paused already changes nothing, nor is a
+    job paused for its budget that rests because what is in flight may yet leave room (`ledger.reserve`).
     """
     job = _locked(kind, pk)
-    if job.status == Job.Status.PAUSED:
+    if job.status == Job.Status.PAUSED or (because == BUDGET_SPENT and _rests(job) and not job.budget_spent):
         return job
     if job.status in OVER:
         raise errors.JobOver
     return _keep(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
+
+
+def once(kind: type[J], key: str, make: Callable[[], J], *, actor: models.Model | None, what: str = "") -> J:
+    """Make a job in one transaction; or return the one that this person launched under this key before.
+
+    `what` tells launches of several sorts apart that make one kind of job. An empty key is none.
+    """
+    if not key:
+        with transaction.atomic():
+            return make()
+    name = hashlib.sha256(json.dumps([what, actor and actor.pk, key]).encode()).hexdigest()
+    known = kind._default_manager.filter(launch_key=name)
+    try:
+        with transaction.atomic():
+            return known.first() or _keep(make(), launch_key=name)
+    except (IntegrityError, errors.NothingToDo):  # at the same moment: the other one took the records
+        if (found := known.first()) is not None:
+            return found
+        raise
+
+
+def _rests(job: Job) -> bool:
+    return job.rests_until is not None and job.rests_until > timezone.now()
+
+
+@transaction.atomic
+def pause_if_spent(kind: type[J], pk: int) -> None:
+    """Pause a job that rested for room in its budget and has none: what was in flight is in the ledger by now."""
+    job = _locked(kind, pk)
+    if job.status == Job.Status.RUNNING and job.rests_until is not None and job.budget_spent:
+        spent = BudgetSpent()
+        _keep(job, status=Job.Status.PAUSED, paused_because=spent.kind, paused_detail=str(spent))
 
 
 @transaction.atomic
@@ -169,7 +209,7 @@ def set_budget(kind: type[J], pk: int, *, money: Decimal | None, calls: int | No
         raise errors.JobOver
     if (money is not None and money < 0) or (calls is not None and calls < 0):
         raise errors.BudgetTooSmall
-    _keep(job, budget_money=money, budget_calls=calls)
+    _keep(job, budget_money=money, budget_calls=calls, rests_until=None)
     if job.status == Job.Status.PAUSED and job.paused_because == BUDGET_SPENT and not job.budget_spent:
         _keep(job, status=Job.Status.RUNNING, paused_because="", paused_detail="")
     return job

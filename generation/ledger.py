@@ -10,13 +10,13 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import F, QuerySet, Sum
+from django.db.models import Count, F, Min, QuerySet, Sum
 
 from generation.jobs import Job
 from generation.llm.gateway import Paid
@@ -24,6 +24,8 @@ from generation.llm.types import Attempt, Reply, Usage, image_of
 from generation.models import Call, Endpoint, EndpointDay, JobError, Lane, ProviderBatch, ProviderLine, SentImage
 
 DIGEST = "sha256:"  # begins what stands for an image in `sent`
+MOST_TOKENS = 10**8  # in or out of one call; an endpoint that reports more reports nonsense
+A_MOMENT = timedelta(seconds=1)  # that a job rests at least
 KNOWN = 5  # of the replies paid for under one identity, so many are looked at: a broken one is none
 
 
@@ -150,6 +152,10 @@ def _count_days(calls: Sequence[Call]) -> None:
 def _call(job: str, line: Line) -> Call:
     attempt, reply = line.attempt, line.attempt.reply
     usage = reply.usage if reply and attempt.hit_of is None else Usage()  # a hit costs nothing
+    detail = attempt.detail
+    if (most := max(usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_reasoning)) > MOST_TOKENS:
+        usage = Usage()
+        detail = f"{detail} The endpoint reports {most} tokens: they are not counted.".lstrip()
     return Call(
         job=job,
         subject=line.subject,
@@ -168,7 +174,7 @@ def _call(job: str, line: Line) -> Call:
         seconds=attempt.seconds,
         attempt=attempt.number,
         error=attempt.error,
-        detail=attempt.detail,
+        detail=detail,
         http_status=attempt.http_status,
         simulated=bool(reply and reply.simulated),
         identity=attempt.identity,
@@ -183,19 +189,35 @@ def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
     """Let `lane` start up to `count` calls; returns how many, or None where the job or the lane is over.
 
     Under a lock on the job, and counted as in flight until they are in the ledger: so calls written and calls in flight, of all
-    lanes together, never exceed `budget_calls`, and none is started once the cost has reached `budget_money`.
+    lanes together, never exceed `budget_calls`, and none is started once the cost, with what is set aside for the lines of
+    open provider batches, has reached `budget_money`.
+
+    What is in flight elsewhere may yet leave room: a lane may have died with it, a line may never be put to the model. Where
+    that alone stands in the way the job rests until more is known, and is not paused (`jobs.pause`).
     """
     kind = type(job)._default_manager
     fresh = kind.select_for_update(of=("self",), no_key=True).get(pk=job.pk)
     if fresh.status != Job.Status.RUNNING:
         return None
-    granted = 0 if fresh.money_spent else count
-    if fresh.budget_calls is not None:
-        alive = Lane.objects.filter(job=job.job, until__gt=now)
-        flying = alive.aggregate(n=Sum("flying"))["n"] or 0
-        granted = max(0, min(granted, fresh.budget_calls - fresh.calls - flying - outstanding(job).count()))
-    mine = Lane.objects.filter(pk=lane, until__gt=now)
-    return granted if mine.update(flying=F("flying") + granted) else None
+    granted = count
+    if fresh.budget_money is not None or fresh.budget_calls is not None:
+        lines = outstanding(job).aggregate(n=Count("pk"), cost=Sum("estimate"), again=Min("batch__next_at"))
+        alive = Lane.objects.filter(job=job.job, until__gt=now).values_list("pk", "flying", "until")
+        others = [(flying, until) for pk, flying, until in alive if pk != lane and flying]
+        mine = next((flying for pk, flying, _until in alive if pk == lane), 0)
+        aside, elsewhere = lines["cost"] or 0, lines["n"] + sum(flying for flying, _until in others)
+        if fresh.budget_money is not None and fresh.cost + aside >= fresh.budget_money:
+            granted = 0
+        if fresh.budget_calls is not None:
+            granted = max(0, min(granted, fresh.budget_calls - fresh.calls - mine - elsewhere))
+        spent = fresh.money_spent or (
+            fresh.budget_calls is not None and fresh.calls + mine + granted >= fresh.budget_calls
+        )
+        if granted < count and not spent:
+            known = [until for _flying, until in others] + [lines["again"]] * bool(lines["n"])
+            kind.filter(pk=job.pk).update(rests_until=max(min(known), now + A_MOMENT))
+    held = Lane.objects.filter(pk=lane, until__gt=now)
+    return granted if held.update(flying=F("flying") + granted) else None
 
 
 def outstanding(job: Job) -> QuerySet[ProviderLine]:

@@ -237,7 +237,7 @@ class Call(models.Model):
     tokens_out = models.PositiveIntegerField(default=0)
     tokens_cached = models.PositiveIntegerField(default=0)
     tokens_reasoning = models.PositiveIntegerField(default=0)
-    cost = models.DecimalField(max_digits=14, decimal_places=8, default=0)
+    cost = models.DecimalField(max_digits=18, decimal_places=8, default=0)
     seconds = models.FloatField()
     attempt = models.PositiveSmallIntegerField()
     error = models.CharField(max_length=64, blank=True)
@@ -373,7 +373,7 @@ class ProviderLine(models.Model):
     identity = models.CharField(max_length=64, db_index=True)
     prompt = models.CharField(max_length=100, blank=True)
     sent = models.JSONField()
-    estimate = models.DecimalField(max_digits=14, decimal_places=8, default=0)
+    estimate = models.DecimalField(max_digits=18, decimal_places=8, default=0)
     call = models.OneToOneField(Call, on_delete=models.PROTECT, null=True, blank=True, related_name="provider_line")
 
     class Meta:

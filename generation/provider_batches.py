@@ -10,8 +10,8 @@ import contextlib
 import json
 import logging
 import uuid
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -26,12 +26,13 @@ from django.utils import timezone
 from generation import jobs
 from generation import ledger as books
 from generation.errors import JobOver
+from generation.estimates import tokens_back
 from generation.jobs import OVER, Job
 from generation.lanes import patiently
 from generation.llm.batches import PATH, Door, LineResult, ProviderState
-from generation.llm.errors import BadRequest, BatchLost, BatchRefused, LLMError
+from generation.llm.errors import BadRequest, BatchLost, BatchRefused, BrokenReply, LLMError
 from generation.llm.gateway import Format, Gateway, body, estimate, form_of, identity
-from generation.llm.types import Attempt, Reply, Request
+from generation.llm.types import Attempt, ModelSettings, Reply, Request, Usage
 from generation.models import Call, Endpoint, Lane, ProviderBatch, ProviderLine
 from generation.work import Work, check_tries, finish, lease, renew, take
 
@@ -47,7 +48,6 @@ Status = Work.Status
 
 # Of rows with `via` and `live` (see `evaluation.models.Asked`): those whose request has been in a provider batch.
 COLLECTED = Q(via__state=State.COLLECTED)
-WAITS_THERE = Q(via__state__in=ProviderBatch.OPEN, live=False)
 NOT_YET_SENT = Q(live=False) & (Q(via__isnull=True) | Q(via__state=State.DROPPED))
 
 
@@ -92,11 +92,12 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
     asked, cheaper = endpoint.settings, endpoint.batch_settings
     names = [identity(asked, want.request) for want in wants]
     known = books.find(job, [(name, want.subject) for want, name in zip(wants, names, strict=True)])
-    elsewhere = {} if job.fresh else _open_lines(names)
+    elsewhere = {} if job.fresh else _open_lines(job, names)
     calls, money = _room(fresh)
     forms = {
         prompt: _form(endpoint, prompt) for prompt in {want.request.prompt for want in wants if want.request.schema}
     }
+    back = {prompt: tokens_back(endpoint, prompt) for prompt in {want.request.prompt for want in wants}}
     lines: dict[str, ProviderLine] = {}  # by identity; of a job that asks anew, by row
     cached, ours, left = [], [], []
     theirs: dict[int, list[Work]] = {}
@@ -111,7 +112,7 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
             ours.append(want.row)
         else:
             sent = body(asked, want.request, forms.get(want.request.prompt, Format.JSON_SCHEMA))
-            cost = estimate(asked, want.request).cost(cheaper)
+            cost = _estimate(asked, want.request, back[want.request.prompt]).cost(cheaper)
             size += len(json.dumps(sent))
             fits = (calls is None or len(lines) < calls) and (money is None or cost <= money)
             enough = enough and fits
@@ -145,6 +146,14 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
     return enough
 
 
+def _estimate(asked: ModelSettings, request: Request, back: int | None) -> Usage:
+    """What a line may use. `back`: the tokens that came back of such lines; else all that it may say, if that is limited."""
+    used = estimate(asked, request)
+    limit = asked.max_tokens if request.max_tokens is None else request.max_tokens
+    found = limit or used.tokens_out if back is None else min(back, limit or back)
+    return replace(used, tokens_out=found)
+
+
 def _place(rows: Sequence[Work], **fields: Any) -> None:
     """Give taken rows back to the queue, as if they had not been taken."""
     if not rows:
@@ -162,10 +171,27 @@ def _form(endpoint: Endpoint, prompt: str) -> Format:
     return Format.JSON_SCHEMA if last is None else form_of(last)
 
 
-def _open_lines(names: Sequence[str]) -> dict[str, int]:
-    """Identity -> the open provider batch in which it is asked already, of whatever job."""
+def _open_lines(job: Job, names: Sequence[str]) -> dict[str, int]:
+    """Identity -> the open provider batch in which it is asked already, of whatever job.
+
+    Not one that may never be submitted, as its job does not run.
+    """
     there = ProviderLine.objects.filter(identity__in=names, batch__state__in=ProviderBatch.OPEN, call__isnull=True)
+    prepared = there.filter(batch__state=State.PREPARED).order_by().values_list("batch__job", flat=True).distinct()
+    there = there.exclude(batch__state=State.PREPARED, batch__job__in=stopped(type(job), prepared))
     return dict(there.values_list("identity", "batch"))
+
+
+def stopped(kind: type[Job], names: Iterable[str]) -> set[str]:
+    """Of the names of jobs of one kind, those of jobs that do not run."""
+    pks = [name.partition(":")[2] for name in names]
+    return {job.job for job in kind._default_manager.filter(pk__in=pks).exclude(status=Job.Status.RUNNING)}
+
+
+def held_up(kind: type[Job]) -> QuerySet[ProviderBatch]:
+    """Provider batches that nobody submits at present, as their job does not run: no other job is to wait for them."""
+    prepared = ProviderBatch.objects.filter(state=State.PREPARED, asked_at__isnull=True)
+    return prepared.filter(job__in=stopped(kind, prepared.values_list("job", flat=True)))
 
 
 def _room(job: Job) -> tuple[int | None, Decimal | None]:
@@ -294,17 +320,17 @@ async def _advance(job: Job, batch: ProviderBatch) -> None:
         if not found.ended:
             await sync_to_async(_later)(batch, said=found.status)
             return
-        gone = []
+        gone, unread = [], 0
         for file in found.files:
             try:
-                await _collect(door, endpoint, job, batch, found, file)
+                unread += await _collect(door, endpoint, job, batch, found, file)
             except BadRequest as error:
                 if error.http_status != GONE:
                     raise
                 gone.append(file)
         if gone:
             raise BatchLost(f"Its file there: {', '.join(gone)}.")
-        await sync_to_async(patiently)(_end, job, batch, found)
+        await sync_to_async(patiently)(_end, job, batch, found, unread)
 
 
 async def _known(door: Door, batch: ProviderBatch) -> ProviderState:
@@ -314,7 +340,7 @@ async def _known(door: Door, batch: ProviderBatch) -> ProviderState:
     except BadRequest as error:
         if error.http_status != GONE:
             raise
-    found = await door.look_up(str(batch.mark), batch.asked_at or batch.created_at)
+    found = await door.look_up(str(batch.mark), batch.asked_at or batch.created_at, batch.file)
     if found is None:
         raise BatchLost(f"Its id there: {batch.batch}.")
     return found
@@ -324,7 +350,7 @@ async def _submitted(gateway: Gateway, endpoint: Endpoint, job: Job, batch: Prov
     """The provider batch as it was submitted, just now or by a worker that was lost; None where it is not to be."""
     found = None
     if batch.asked_at is not None:
-        found = await Door(gateway, endpoint.settings).look_up(str(batch.mark), batch.asked_at)
+        found = await Door(gateway, endpoint.settings).look_up(str(batch.mark), batch.asked_at, batch.file)
     if found is None:
         if not await sync_to_async(patiently)(_may_submit, job, batch):
             return None
@@ -376,14 +402,20 @@ def _note(batch: ProviderBatch, /, **fields: Any) -> None:
 
 async def _collect(
     door: Door, endpoint: Endpoint, job: Job, batch: ProviderBatch, found: ProviderState, file: str
-) -> None:
+) -> int:
+    """Write the results in a file into the ledger; returns how many lines of it could not be read."""
     chunk: list[LineResult] = []
+    unread = 0
     async for result in door.results(file):
+        if result is None:
+            unread += 1
+            continue
         chunk.append(result)
         if len(chunk) == CHUNK:
             await sync_to_async(patiently)(_keep, endpoint, job, batch, found, chunk)
             chunk = []
     await sync_to_async(patiently)(_keep, endpoint, job, batch, found, chunk)
+    return unread
 
 
 @transaction.atomic
@@ -446,18 +478,22 @@ def _counts(batch: ProviderBatch) -> dict[str, int]:
 
 
 @transaction.atomic
-def _end(job: Job, batch: ProviderBatch, found: ProviderState) -> None:
-    """Close a provider batch: its rows go to the lanes. One that was refused as a whole pauses the job."""
+def _end(job: Job, batch: ProviderBatch, found: ProviderState, unread: int) -> None:
+    """Close a provider batch: its rows go to the lanes. One that was refused as a whole pauses the job.
+
+    `unread`: lines of its results that made no sense. They may have been paid for, so that is said.
+    """
     counts = _counts(batch)
     whole = found.status == "failed" and counts["missing"] == batch.lines_count
+    said = [found.detail, f"{unread} lines of its results could not be read." if unread else ""]
     finish(
         batch,
         Status.DONE,
         state=State.DROPPED if whole else State.COLLECTED,
         said=found.status,
         ended_at=found.ended_at or timezone.now(),
-        error=BatchRefused.__name__ if whole else "",
-        detail=found.detail,
+        error=BatchRefused.__name__ if whole else BrokenReply.__name__ if unread else "",
+        detail=" ".join(part for part in said if part),
         **counts,
     )
     type(job)._default_manager.filter(pk=job.pk).update(rests_until=None)

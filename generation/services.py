@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
@@ -237,7 +237,6 @@ class Setting:
     fresh: bool = False
 
 
-@transaction.atomic
 def launch_batch(
     *,
     benchmark: str,
@@ -246,20 +245,26 @@ def launch_batch(
     limit: int | None = None,
     setting: Setting = Setting(),
     actor: User | None = None,
+    key: str = "",
 ) -> Batch:
     """Queue a draft for up to `limit` records that have no draft of this benchmark yet, oldest first.
+
+    `key`: what the same person launched under it before is returned, and nothing launched.
 
     Raises:
         RolesUnbound: a role that these records need has no endpoint. NothingToDo: no record is left that the recipe takes.
         UnknownRole, WrongPlan, UnknownPrompts, UnknownPreset, UnknownCheck: what was chosen does not fit the recipe.
     """
-    chosen = _choose_records(benchmark, source, limit)
-    batch = _new_batch(benchmark, source, queries.bound(benchmark, roles, _kinds(chosen)), setting, actor)
-    _queue_drafts(batch, chosen, setting.plan)
-    return batch
+
+    def make() -> Batch:
+        chosen = _choose_records(benchmark, source, limit)
+        batch = _new_batch(benchmark, source, queries.bound(benchmark, roles, _kinds(chosen)), setting, actor)
+        _queue_drafts(batch, chosen, setting.plan)
+        return batch
+
+    return jobs.once(Batch, key, make, actor=actor)
 
 
-@transaction.atomic
 def launch_comparison(
     *,
     benchmark: str,
@@ -269,22 +274,29 @@ def launch_comparison(
     limit: int | None = None,
     setting: Setting = Setting(),
     actor: User | None = None,
+    key: str = "",
 ) -> Comparison:
     """Queue two batches over the same records with the same plan, each with its own set of prompts.
 
-    Raises SamePrompts, and what `launch_batch` raises.
+    `key`: as with `launch_batch`. Raises SamePrompts, and what `launch_batch` raises.
     """
     if prompts[0] == prompts[1]:
         raise errors.SamePrompts
-    chosen = _choose_records(benchmark, source, limit)
-    bound = queries.bound(benchmark, roles, _kinds(chosen))
-    comparison = Comparison.objects.create(
-        benchmark=benchmark, source=source, created_by=actor, created_at=timezone.now()
-    )
-    for arm, name in zip("AB", prompts, strict=True):
-        batch = _new_batch(benchmark, source, bound, replace(setting, prompts=name), actor, comparison, arm)
-        _queue_drafts(batch, chosen, setting.plan)
-    return comparison
+
+    def make() -> Batch:
+        chosen = _choose_records(benchmark, source, limit)
+        bound = queries.bound(benchmark, roles, _kinds(chosen))
+        comparison = Comparison.objects.create(
+            benchmark=benchmark, source=source, created_by=actor, created_at=timezone.now()
+        )
+        made = []
+        for arm, name in zip("AB", prompts, strict=True):
+            batch = _new_batch(benchmark, source, bound, replace(setting, prompts=name), actor, comparison, arm)
+            _queue_drafts(batch, chosen, setting.plan)
+            made.append(batch)
+        return made[0]
+
+    return Comparison.objects.get(batches=jobs.once(Batch, key, make, actor=actor, what="comparison"))
 
 
 def _choose_records(benchmark: str, source: Source, limit: int | None) -> list[tuple[int, str]]:
@@ -403,6 +415,7 @@ def work_on_batch(batch_id: int) -> int:
         ]
 
     done = lanes.work(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
+    jobs.pause_if_spent(Batch, batch_id)
     settle_batch(batch_id)
     return done
 
@@ -457,7 +470,13 @@ def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
 
 
 def _admit(row: Draft, batch: Batch, value: DraftValue) -> None:
-    """Put what was made before physicians, unless a check stops it."""
+    """Put what was made before physicians, unless a check stops it, or the batch was cancelled while a model answered."""
+    if row.sample_id is not None:
+        sample = Sample.objects.select_for_update(no_key=True).get(pk=row.sample_id)
+        if sample.status != Sample.Status.REGENERATING:
+            said = {"error": "Dropped", "detail": f"The sample is {sample.status} by now."}
+            Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **said)
+            return
     made = benchmarks.recipe(batch.benchmark).sample(value)
     print_ = gate.print_of(batch, made)
     if gate.examine(row, batch, value, print_):
@@ -573,21 +592,27 @@ def handle_outcomes() -> int:
     Approved: the rubrics get the wording and the severity settled on; those of a case that nobody was to review stay as they
     are. Rejected: the next version is queued with the reasons;
     where no version can mend them, past the recipe's limit, or where the batch was cancelled, the sample is discarded. The
-    version's own status says whether it was handled, so that this can be killed and repeated at any point.
+    version's own status says whether it was handled, so that this can be killed and repeated at any point. One that cannot be
+    handled (a fault of ours, a benchmark that is gone) is logged and left as it is, and keeps no other from being handled.
     """
     waiting = SampleVersion.objects.filter(status=SampleVersion.Status.IN_REVIEW, case__closed_at__isnull=False)
     handled = 0
     for pk in list(waiting.order_by("pk").values_list("pk", flat=True)):
-        with transaction.atomic():
-            version = (
-                waiting.select_for_update(of=("self",), skip_locked=True)
-                .select_related("sample", "case")
-                .filter(pk=pk)
-                .first()
-            )
-            if version is not None:
-                _handle(version)
-                handled += 1
+        try:
+            with transaction.atomic():
+                version = (
+                    waiting.select_for_update(of=("self",), skip_locked=True)
+                    .select_related("sample", "case")
+                    .filter(pk=pk)
+                    .first()
+                )
+                if version is not None:
+                    _handle(version)
+                    handled += 1
+        except (OperationalError, InterfaceError):  # the database is away
+            raise
+        except Exception:
+            log.exception("what physicians decided on version %s cannot be carried over", pk)
     return handled
 
 

@@ -11,6 +11,7 @@ from django.http import FileResponse, Http404, HttpRequest, HttpResponse, QueryD
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.crypto import get_random_string
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST, require_safe
@@ -212,6 +213,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
             "limit": form.cleaned_data["limit"],
             "setting": form.setting,
             "actor": person(request),
+            "key": request.POST.get(forms.LAUNCH_KEY, ""),
         }
         sets = (form.setting.prompts, *([] if form.compared_with is None else [form.compared_with]))
         try:
@@ -258,7 +260,7 @@ def _estimated(
     """The page between form and launch: what it would come to, with a budget to be confirmed."""
     context = {
         "estimate": estimate,
-        "carried": [*chosen, *form.carried],
+        "carried": [*chosen, *form.carried, (forms.LAUNCH_KEY, get_random_string(32))],
         "form": forms.BudgetForm.proposed(estimate, form.cleaned_data),
     }
     return render(request, "generation/batch_estimate.html", context)

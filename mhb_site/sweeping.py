@@ -1,5 +1,11 @@
 """The sweeper: finds what nobody took. With the database and this alone, every piece of work is brought to its end."""
 
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import InterfaceError, OperationalError
+
 from evaluation import services as evaluation
 from evaluation import tasks as evaluation_tasks
 from generation import services as generation
@@ -7,12 +13,18 @@ from generation import tasks as generation_tasks
 from generation.tasks import wake
 from review import services as review
 
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
 
 def sweep() -> dict[str, int]:
-    """One round: give back expired leases, carry review outcomes over, wake workers. Returns what was found."""
-    leases = review.expire_leases()
-    due = generation.sweep()
-    runs = evaluation.sweep()
+    """One round: give back expired leases, carry review outcomes over, wake workers. Returns what was found.
+
+    A part that fails by a fault of ours is logged, and the others are done all the same.
+    """
+    leases = _guarded(review.expire_leases, 0)
+    due = _guarded(generation.sweep, generation.Due([], []))
+    runs = _guarded(evaluation.sweep, [])
     for pk in due.imports:
         wake(generation_tasks.run_import, pk)
     for pk in due.batches:
@@ -20,3 +32,13 @@ def sweep() -> dict[str, int]:
     for pk in runs:
         wake(evaluation_tasks.work_on_run, pk)
     return {"leases": leases, "imports": len(due.imports), "batches": len(due.batches), "runs": len(runs)}
+
+
+def _guarded(part: Callable[[], T], otherwise: T) -> T:
+    try:
+        return part()
+    except (OperationalError, InterfaceError):  # the database is away: no part would be better off
+        raise
+    except Exception:
+        log.exception("a part of the sweep failed")
+        return otherwise

@@ -81,15 +81,19 @@ class Door:
                 timeout=self._settings.timeout,
             )
         )
-        return _state(found)
+        return _state(found, self._key)
 
-    async def look_up(self, mark: str, since: datetime) -> ProviderState | None:
-        """The batch of this name among those made since then, if there is one."""
+    async def look_up(self, mark: str, since: datetime, file: str = "") -> ProviderState | None:
+        """The batch of this name, or of this uploaded file, among those made since then, if there is one.
+
+        By the file too, as some endpoints drop the metadata in which the name stands.
+        """
 
         async def look(client: "AsyncOpenAI") -> ProviderState | None:
             async for each in client.batches.list(limit=100, timeout=self._settings.timeout):  # newest first
-                if isinstance(each.metadata, dict) and each.metadata.get(MARK) == mark:
-                    return _state(each)
+                marked = isinstance(each.metadata, dict) and each.metadata.get(MARK) == mark
+                if marked or (file and getattr(each, "input_file_id", None) == file):
+                    return _state(each, self._key)
                 made = _time(each.created_at)
                 if made is None or made.timestamp() < since.timestamp() - LOOK_BACK:
                     return None
@@ -98,22 +102,23 @@ class Door:
         return await self._do(look, TRANSFER)
 
     async def state(self, batch: str) -> ProviderState:
-        return _state(await self._do(lambda client: client.batches.retrieve(batch, timeout=self._settings.timeout)))
+        found = await self._do(lambda client: client.batches.retrieve(batch, timeout=self._settings.timeout))
+        return _state(found, self._key)
 
     async def cancel(self, batch: str) -> ProviderState:
         """Ask for its end; what was done by then will still be among its results."""
-        return _state(await self._do(lambda client: client.batches.cancel(batch, timeout=self._settings.timeout)))
+        found = await self._do(lambda client: client.batches.cancel(batch, timeout=self._settings.timeout))
+        return _state(found, self._key)
 
-    async def results(self, file: str) -> AsyncIterator[LineResult]:
-        """The results in a file, one by one however large it is; lines that make no sense are left out."""
+    async def results(self, file: str) -> AsyncIterator[LineResult | None]:
+        """The results in a file, one by one however large it is; None for a line that makes no sense."""
         error = None
         try:
             async with asyncio.timeout(TRANSFER):
                 contents = self._client.files.with_streaming_response
                 async with contents.content(file, timeout=TRANSFER) as response:
-                    async for line in response.iter_lines():
-                        if (found := self._result(line)) is not None:
-                            yield found
+                    async for line in _lines(response.iter_bytes()):
+                        yield self._result(line)
         except client_failures() as failure:
             error = named(failure, self._key, TRANSFER)
         if error is not None:  # raised here: its context would carry the HTTP request, and so the key
@@ -130,6 +135,8 @@ class Door:
                     return LineResult(name, None)
                 return LineResult(name, ServerError(clean(f"{code}: {more.get('message', '')}", self._key)))
             case {"custom_id": str(name), "response": {"status_code": int(status), "body": body}}:
+                if type(status) is not int or not 100 <= status <= 599:
+                    return LineResult(name, ServerError(f"{str(status)[:20]} is no HTTP status."))
                 return LineResult(name, self._outcome(status, body), status)
         return None
 
@@ -156,20 +163,38 @@ class Door:
         raise error
 
 
-def _state(found: Any) -> ProviderState:
-    """Read with suspicion: the client takes any body for a batch."""
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """The lines of a JSON Lines file, without the empty ones.
+
+    Those end at a line feed alone. `str.splitlines`, and so the client's own, ends them at U+2028 and its like as well, which
+    may stand in a JSON string as they are.
+    """
+    begun: list[bytes] = []
+    async for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for end in ended:
+            if line := b"".join([*begun, end]).strip():
+                yield line.decode("utf-8-sig", "replace")
+            begun = []
+        begun.append(rest)
+    if line := b"".join(begun).strip():
+        yield line.decode("utf-8-sig", "replace")
+
+
+def _state(found: Any, api_key: str) -> ProviderState:
+    """Read with suspicion: the client takes any body for a batch. Its words may quote the key."""
     errors = getattr(getattr(found, "errors", None), "data", None) or ()
     said = "; ".join(str(getattr(each, "message", each)) for each in list(errors)[:5])
     ends = [_time(getattr(found, f"{end}_at", None)) for end in ("completed", "expired", "cancelled", "failed")]
     files = [getattr(found, f"{kind}_file_id", None) for kind in ("output", "error")]
     return ProviderState(
         id=_name(getattr(found, "id", None)),
-        status=str(getattr(found, "status", None) or "")[:40],
+        status=clean(str(getattr(found, "status", None) or ""), api_key)[:40],
         created_at=_time(getattr(found, "created_at", None)),
         ended_at=next((at for at in ends if at is not None), None),
         expires_at=_time(getattr(found, "expires_at", None)),
         files=tuple(file for file in files if isinstance(file, str) and file),
-        detail=storable(said)[:2_000],
+        detail=clean(said, api_key)[:2_000],
     )
 
 

@@ -1,6 +1,7 @@
 """What a person may do to a run at any time, and what a launch says before it asks anything."""
 
 import json
+from datetime import UTC, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,15 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from evaluation import errors, estimates, services
 from evaluation.models import Run
 from generation.estimates import TOKENS_IN, TOKENS_OUT
-from generation.models import Call, Release
+from generation.models import Batch, Call, EndpointDay, Release
 from review.models import User
 from tests.api.conftest import Api, api
+from tests.conftest import Together
 from tests.engine import Manage, bare_release, endpoint, evaluated, frozen, launched_run
 
 __all__ = ["api"]
@@ -129,6 +132,26 @@ def test_the_controls_of_the_shell(manage: Manage, release: Release, models: str
     assert "no run of this number" in manage.refused("job", "pause", "run:4711")
 
 
+def test_the_api_can_say_what_is_dear(api: Api, adela: User, release: Release, models: str) -> None:
+    """In yen a run of a few thousand calls costs millions."""
+    run, client = launched_run(release, models, "sim-careful"), api(adela)
+    dear = Decimal("9999999999.50000000")
+    Run.objects.update(cost=dear)
+    Batch.objects.update(cost=dear)
+    today = timezone.now().astimezone(UTC).date()
+    EndpointDay.objects.bulk_create(
+        EndpointDay(endpoint=run.judge, day=today - timedelta(days=ago), calls=1, cost=dear) for ago in (1, 2)
+    )
+    for name, number in (("run", run.pk), ("run-report", run.pk), ("batch", Batch.objects.get().pk)):
+        answer = client.get(reverse(f"api:{name}", args=[number]))
+        assert answer.status_code == 200
+        assert str(dear) in answer.content.decode()
+    for name in ("runs", "batches", "endpoints"):
+        assert client.get(reverse(f"api:{name}")).status_code == 200
+    usage = client.get(reverse("api:endpoint-usage", args=["sim-judge"]))
+    assert Decimal(usage.json()["total"]["cost"]) == 2 * dear
+
+
 # ----------------------------------------------------------------------------------------------------------- estimates
 
 
@@ -213,6 +236,8 @@ def test_the_page_asks_before_it_launches(admin: Client, release: Release, model
     sent = {**dict(asked.context["carried"]), "budget_calls": "8", "confirmed": "1"}
     assert admin.post(url, sent).status_code == 302
     run = Run.objects.get()
+    assert admin.post(url, sent)["Location"] == address(run), "pressed twice it launches once"
+    assert Run.objects.count() == 1
     assert (run.judging, run.judge_temperature, run.fresh) == ("per-sample", 0.25, True)
     assert (run.budget_calls, run.budget_money) == (8, None)
 
@@ -234,3 +259,19 @@ def test_the_shell_and_the_api_ask_before_they_launch(
     made = client.post(reverse("api:runs"), {**body, "budget_calls": 8}).json()
     assert (made["judging"], made["budget_calls"], made["status"]) == ("per-sample", 8, "running")
     assert manage.json(*launch, "--budget", "1")["status"] == "running"
+
+
+def test_the_api_launches_once_under_a_key(
+    api: Api, adela: User, bo: User, together: Together, release: Release, models: str
+) -> None:
+    targets, judge = [endpoint(models, "sim-careful")], endpoint(models, "sim-judge")
+    body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "confirmed": True}
+    client = api(adela)
+    made = [client.post(reverse("api:runs"), body, headers={"Idempotency-Key": key}) for key in ("a", "a", "b")]
+    assert [answer.status_code for answer in made] == [202] * 3
+    first, again, other = (answer.json()["id"] for answer in made)
+    assert first == again != other
+    assert services.launch_run(release, targets, judge, actor=bo, key="a").pk not in (first, other)
+    assert services.launch_run(release, targets, judge, actor=adela, key="").launch_key is None
+    at_once = together([lambda: services.launch_run(release, targets, judge, actor=adela, key="c").pk] * 2)
+    assert at_once[0] == at_once[1]

@@ -25,10 +25,11 @@ from generation import jobs, ledger, provider_batches
 from generation.llm.batches import Door, LineResult
 from generation.llm.errors import BadRequest
 from generation.llm.simulator import server
+from generation.llm.simulator.batches import Batches
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message
 from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
-from generation.work import Work
+from generation.work import Work, put_back, take
 from review.models import User
 from tests.conftest import Clock, Together
 from tests.engine import SEED, Manage, bare_release, calls, endpoint, held, launched_run, served
@@ -182,6 +183,23 @@ def test_two_runs_at_once_submit_a_request_once(release: Release) -> None:
 # -------------------------------------------------------------------------------------------------------------- faults
 
 
+def test_a_run_does_not_wait_for_a_batch_that_another_one_does_not_submit(
+    release: Release, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (in_batches(release, url) for _ in range(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(provider_batches, "follow", lambda run: None)
+        for run in (first, second):
+            services.work_on_run(run.pk)
+    assert set(Response.objects.filter(run=second).values_list("via__job", flat=True)) == {first.job}
+    services.pause_run(first.pk)
+    assert worked(third).status == Run.Status.FINISHED, "it did not join"
+    assert worked(second).status == Run.Status.FINISHED, "it was let go"
+    assert served(url)["batch_billed"] == 12
+    services.resume_run(first.pk)
+    assert worked(first).status == Run.Status.FINISHED
+
+
 def test_lines_that_fail_are_asked_live(release: Release) -> None:
     with simulated() as url:
         run = worked(in_batches(release, url, target="sim-average+500@0.5"))
@@ -195,6 +213,25 @@ def test_lines_that_fail_are_asked_live(release: Release) -> None:
     assert [(call.error, call.http_status) for call in failed] == [("ServerError", 500)] * made.refused
     assert not any(call.cost for call in failed)
     assert stats["by_model"]["sim-average"] >= made.refused
+
+
+def test_lines_that_cannot_be_read_are_asked_live_and_it_says_so(
+    release: Release, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, garbled = Door._result, 3
+
+    def garble(door: Door, line: str) -> LineResult | None:
+        nonlocal garbled
+        garbled -= 1
+        return read(door, line[:-9] if garbled >= 0 else line)
+
+    run = in_batches(release, url)
+    monkeypatch.setattr(Door, "_result", garble)
+    assert worked(run).status == Run.Status.FINISHED
+    made = queries.provider_batches_of(run)[0]
+    assert (made.state, made.answered, made.missing) == (State.COLLECTED, 1, 3)
+    assert (made.error, made.detail) == ("BrokenReply", "3 lines of its results could not be read.")
+    assert ended(run)["Response"] == {Status.DONE: 4}
 
 
 def test_lines_that_expire_are_asked_live(release: Release) -> None:
@@ -458,6 +495,19 @@ def test_a_kill_at_any_step_neither_loses_nor_pays_twice(
     )
 
 
+def test_a_batch_is_known_by_its_file_where_the_endpoint_drops_our_name_for_it(
+    release: Release, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    told = Batches._told
+    monkeypatch.setattr(Batches, "_told", lambda there, batch: {**told(there, batch), "metadata": None})
+    with simulated() as url:
+        run = in_batches(release, url)
+        killed_at(run, monkeypatch, clock, Door, "create", after=True)
+        assert finished(run).status == Run.Status.FINISHED
+        stats = served(url)
+    assert (stats["batches"], stats["batch_billed"]) == (2, 12)
+
+
 def test_a_kill_while_a_batch_is_prepared_gives_its_rows_back(
     release: Release, url: str, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
@@ -508,6 +558,43 @@ def test_live_calls_count_what_is_in_batches(release: Release) -> None:
         services.work_on_run(run.pk)
         assert ledger.outstanding(run).count() == 4
         assert ledger.reserve(run, 3, lane=held(run).pk, now=timezone.now()) == 1
+
+
+def test_live_calls_leave_alone_what_is_set_aside_for_batches(release: Release, clock: Clock, settings: Any) -> None:
+    settings.MHB_BATCH_POLL_SECONDS = 60.0
+    with simulated(batch_delay=600) as url:
+        run = in_batches(release, url, budget_money=Decimal(1))
+        services.work_on_run(run.pk)
+        aside = ledger.outstanding(run).aggregate(cost=Sum("estimate"))["cost"]
+        assert aside > 0
+        room = Decimal("0.0001")
+        Run.objects.filter(pk=run.pk).update(cost=1 - aside - room)
+        assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 3
+        Run.objects.filter(pk=run.pk).update(cost=1 - aside)
+        assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 0
+        run = jobs.pause(Run, run.pk, because="BudgetSpent")
+        assert run.status == Run.Status.RUNNING, "what comes back may have cost less"
+        assert run.rests_until == ProviderBatch.objects.get().next_at
+        Run.objects.filter(pk=run.pk).update(cost=1)
+        assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 0
+        assert jobs.pause(Run, run.pk, because="BudgetSpent").status == Run.Status.PAUSED
+
+
+def test_what_is_set_aside_is_what_such_lines_cost(release: Release, url: str) -> None:
+    limit = 4_000
+    run = in_batches(release, url)
+    Endpoint.objects.filter(name="sim-average").update(max_tokens=limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provider_batches, "follow", lambda run: None)
+        services.work_on_run(run.pk)
+    least = limit * PRICES["price_out"] / 2 / 1_000_000
+    estimates = ProviderLine.objects.values_list("estimate", flat=True)
+    assert all(least < each < least * 2 for each in estimates), "nothing was measured: all that it may say"
+    assert worked(run).status == Run.Status.FINISHED
+    ProviderLine.objects.all().update(estimate=0)
+    again = launched_run(release, url, "sim-average", transport=BATCH, fresh=True)
+    services.work_on_run(again.pk)
+    assert all(0 < each < least for each in estimates.filter(batch__job=again.job, batch__endpoint__name="sim-average"))
 
 
 def test_a_paused_run_submits_nothing_and_collects_what_was_submitted(release: Release) -> None:
@@ -584,6 +671,23 @@ def test_nobody_is_woken_while_a_batch_is_away(release: Release, settings: Any, 
         assert services.sweep() == []
         run.refresh_from_db()
         assert run.status == Run.Status.RUNNING
+
+
+def test_nobody_is_woken_while_batches_cannot_be_filled_yet(release: Release, url: str, settings: Any) -> None:
+    """Two lanes: one has live rows in flight, whose judgments are to go into the same batch; the other finds nothing."""
+    settings.MHB_LANES = 2
+    live, offers = endpoint(url, "sim-careful"), endpoint(url, "sim-average", batches=True)
+    run = services.launch_run(release, [live, offers], endpoint(url, "sim-judge"), transport=BATCH)
+    in_flight = take(Response.objects.filter(run=run, endpoint=live).order_by("pk"), 100)
+    assert in_flight
+    services.work_on_run(run.pk)
+    assert not ProviderBatch.objects.exists()
+    assert not services.run_waits(run.pk)
+    assert services.sweep() == []
+    for row in in_flight:
+        put_back(row)
+    assert services.run_waits(run.pk)
+    assert worked(run).status == Run.Status.FINISHED
 
 
 def test_an_endpoint_that_is_away_is_looked_at_later(release: Release, settings: Any, clock: Clock) -> None:

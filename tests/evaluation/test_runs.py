@@ -3,18 +3,22 @@
 import json
 from collections import Counter
 from contextlib import suppress
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
 
 from evaluation import errors, queries, services
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Protocol
 from evaluation.services import NO_RESPONSE
 from generation.errors import JobOver
+from generation.ledger import MOST_TOKENS
 from generation.models import Call, Endpoint, Release, ReleasedRubric
 from generation.work import MAX_TRIES, Work, give_back_expired, take
 from review.models import User
@@ -30,6 +34,7 @@ from tests.engine import (
     simulated,
 )
 from tests.generation.llm.helpers import endpoint as answering
+from tests.generation.llm.helpers import said
 from tests.review.factories import account
 
 pytestmark = pytest.mark.django_db
@@ -232,6 +237,23 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
 # ------------------------------------------------------------------------------------------------------ retry, cancel
 
 
+def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bare: Release) -> None:
+    dear = {"price_in": Decimal("600"), "price_out": Decimal("999999")}
+    sane = {"prompt_tokens": 0, "completion_tokens": MOST_TOKENS}
+    wild = {"prompt_tokens": 5, "completion_tokens": 2**31 - 1}
+    answers = [{**said(verdict()), "usage": usage} for usage in (sane, wild)]
+    with answering(*answers) as target, answering(verdict()) as judge:
+        chosen = endpoint(target.url, "m", concurrency=1, **dear)
+        run = services.launch_run(bare, [chosen], endpoint(judge.url, "judge"))
+        services.work_on_run(run.pk)
+        assert len(target.bodies) == 2
+    first, second = Call.objects.filter(job=run.job, endpoint=chosen).order_by("pk")
+    assert (first.tokens_out, first.cost, first.detail) == (MOST_TOKENS, Decimal(99_999_900), "")
+    assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, 0, "")
+    assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
+    assert statuses(run, Response) == {Status.DONE: 2}
+
+
 def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, models: str) -> None:
     endpoint(models, "sim-average+500", name="sim-average")
     run = evaluated(release, models, "sim-careful", "sim-average")
@@ -271,6 +293,40 @@ def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
     assert not Judgment.objects.exclude(error="").exists()
     services.work_on_run(run.pk)
     assert Call.objects.filter(subject__startswith="response:").count() == asked, "no response is paid for twice"
+
+
+def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Release) -> None:
+    """A lane fails a response after the retry has begun: seen half-way, it would be queued beside its judgments."""
+    with answering(verdict()) as target:
+        chosen = endpoint(target.url, "m")
+        run = services.launch_run(bare, [chosen], chosen)
+        rows = Response.objects.filter(run=run).order_by("pk")
+        rows.update(status=Status.RUNNING, token=uuid4(), lease_until=timezone.now() + timedelta(minutes=5))
+        early, late = rows[:2]
+
+        def fail(row: Response) -> None:
+            services._keep_responses([(row, Status.FAILED, {"error": "ServerError", "detail": "x"})])
+
+        def meanwhile(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            found = execute(sql, params, many, context)
+            if sql.startswith("DELETE") and "judgment" in sql:
+                fail(late)
+            return found
+
+        with transaction.atomic():
+            fail(early)
+        with connection.execute_wrapper(meanwhile):
+            assert services.retry_failed(run.pk) == 1
+        late.refresh_from_db()
+        assert late.status == Status.FAILED
+        judgments = Judgment.objects.filter(response=late)
+        assert set(judgments.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
+        assert not Judgment.objects.filter(response=early).exists()
+        services.work_on_run(run.pk)
+        assert services.retry_failed(run.pk) == 1
+        services.work_on_run(run.pk)
+    assert statuses(run, Response) == {Status.DONE: rows.count()}
+    assert statuses(run, Judgment) == {Status.DONE: run.rubrics_total}
 
 
 def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from generation.models import Batch, Call, Endpoint, EndpointState, Source
 from generation.work import Work
 from review.models import User
 from tests.api.conftest import Api, api, woken
+from tests.conftest import Together
 from tests.engine import (
     Manage,
     conversations_file,
@@ -304,8 +306,29 @@ def test_the_page_asks_before_it_launches(admin: Client, source: Source, models:
     answer = admin.post(url, sent)
     batch = Batch.objects.get()
     assert answer["Location"] == address(batch)
+    assert admin.post(url, sent)["Location"] == address(batch), "pressed twice it does not take the next records"
+    assert Batch.objects.count() == 1
     assert (batch.budget_money, batch.budget_calls, batch.fresh) == (Decimal("0.03"), None, True)
     assert batch.drafts.count() == 4
+
+
+def test_what_is_launched_twice_at_once_under_a_key_is_launched_once(
+    source: Source, adela: User, together: Together, models: str
+) -> None:
+    """The second one waits for the records, and then finds others, or none."""
+    what = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}, "actor": adela}
+    for how in ({"key": "some", "limit": 1}, {"key": "rest", "limit": None}):
+        one, other = together([partial(services.launch_batch, **what, **how)] * 2)
+        assert isinstance(one, Batch)
+        assert one == other
+    assert Batch.objects.count() == 2
+
+
+def test_a_comparison_is_launched_once_under_a_key(source: Source, adela: User, models: str) -> None:
+    what = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}, "actor": adela, "limit": 1}
+    made = [services.launch_comparison(**what, prompts=("", "v1"), key="a") for _ in range(2)]
+    assert made[0] == made[1]
+    assert services.launch_batch(**what, key="a").comparison is None
 
 
 def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, models: str) -> None:

@@ -20,6 +20,7 @@ from tests.engine import (
     drafts,
     endpoint,
     generated,
+    held,
     imported,
     launched,
     served,
@@ -121,6 +122,23 @@ def test_no_call_is_started_once_the_money_is_spent(source: Source) -> None:
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
     costs = [call.cost for call in calls(batch.job)]
     assert sum(costs[:-1]) < 1 <= sum(costs), "only the call in flight went above it"
+
+
+def test_what_a_dead_lane_had_reserved_comes_free_again(
+    source: Source, models: str, settings: Any, clock: Clock
+) -> None:
+    settings.MHB_LANES = 2
+    batch = launched(source, endpoint(models), budget_calls=6)
+    dead = held(batch)  # killed a moment ago, in the middle of all it had
+    Lane.objects.filter(pk=dead.pk).update(flying=6)
+    batch = worked(batch)
+    assert (batch.status, batch.calls) == (Batch.Status.RUNNING, 0)
+    assert batch.rests_until == dead.until
+    assert services.sweep().batches == []
+    clock.advance(seconds=(dead.until - clock()).total_seconds() + 1)
+    assert set(services.sweep().batches) == {batch.pk}
+    batch = worked(batch)
+    assert (batch.status, batch.calls) == (Batch.Status.FINISHED, 6)
 
 
 def test_the_budget_holds_across_lanes(tmp_path: Path, together: Together, settings: Any) -> None:

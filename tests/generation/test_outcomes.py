@@ -241,6 +241,25 @@ def test_a_batch_cancelled_while_a_sample_waits_to_be_made_again(
     assert sample.status == Sample.Status.DISCARDED
 
 
+def test_a_batch_cancelled_while_a_model_makes_the_next_version(
+    batch: Batch, sample: Sample, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = services._keep
+
+    def keep_after_cancelling(*arguments: Any) -> None:
+        services.cancel_batch(batch.pk)
+        keep(*arguments)
+
+    decide(sample, ana, bo, rejecting)
+    monkeypatch.setattr(services, "_keep", keep_after_cancelling)
+    services.work_on_batch(batch.pk)
+    sample.refresh_from_db()
+    assert sample.status == Sample.Status.DISCARDED
+    assert sample.versions.count() == 1, "physicians see nothing of it"
+    draft = Draft.objects.get(version=2)
+    assert (draft.status, draft.detail) == (Status.DROPPED, "The sample is discarded by now.")
+
+
 def test_a_next_version_that_the_recipe_gives_up(
     batch: Batch, sample: Sample, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

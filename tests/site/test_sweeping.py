@@ -83,6 +83,34 @@ def test_every_kind_of_work_is_brought_to_its_end(
     assert Run.objects.get(pk=run.pk).status == Run.Status.FINISHED
 
 
+def test_what_cannot_be_handled_keeps_nothing_else_from_being_swept(
+    sent: list[tuple[str, int]], tmp_path: Path, models: str, ana: User, bo: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = imported(conversations_file(tmp_path / "own.jsonl", 2))
+    batch = launched(source, endpoint(models))
+    services.work_on_batch(batch.pk)
+    approve_everything([ana, bo])
+    handle, [bad, good] = services._handle, Sample.objects.order_by("pk")
+
+    def handle_but_one(version: Any) -> None:
+        if version.sample_id == bad.pk:
+            raise KeyError("a fault of ours")
+        handle(version)
+
+    monkeypatch.setattr(services, "_handle", handle_but_one)
+    sweep()
+    assert Sample.objects.get(pk=good.pk).status == Sample.Status.APPROVED
+    assert Sample.objects.get(pk=bad.pk).status == Sample.Status.IN_REVIEW
+    release = releases.freeze_release("own", benchmark="mhb")
+    run = launched_run(release, models, "sim-careful")
+    monkeypatch.setattr(services, "settle_batch", handle_but_one)
+    Batch.objects.update(status=Batch.Status.RUNNING)
+    assert sweep()["runs"] == 1
+    assert ("work_on_run", run.pk) in sent
+    monkeypatch.undo()
+    assert services.handle_outcomes() == 1
+
+
 def test_a_worker_that_is_on_it_is_left_alone(
     sent: list[tuple[str, int]], tmp_path: Path, models: str, clock: Clock
 ) -> None:

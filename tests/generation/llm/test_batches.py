@@ -45,7 +45,8 @@ def lines(*names: str, model: str = "sim-judge") -> bytes:
 
 
 async def results(door: Door, file: str) -> list[LineResult]:
-    return [each async for each in door.results(file)]
+    """Those that could be read."""
+    return [each async for each in door.results(file) if each is not None]
 
 
 def test_there_and_back() -> None:
@@ -104,6 +105,9 @@ def test_each_line_under_its_name() -> None:
         {"custom_id": "limited", "response": {"status_code": 429, "body": complaint(f"Slow down, {KEY}.")}},
         {"custom_id": "refused", "response": {"status_code": 400, "body": complaint("No.")}},
         {"custom_id": "odd", "response": {"status_code": 400, "body": "text"}},
+        {"custom_id": "huge", "response": {"status_code": 99_999, "body": {}}},
+        {"custom_id": "true", "response": {"status_code": True, "body": {}}},
+        {"custom_id": "endless", "response": {"status_code": 10**4_000, "body": {}}},
         {"custom_id": "broken", "response": None, "error": {"code": "server_error", "message": f"Oh, {KEY}."}},
         {"custom_id": "late", "response": None, "error": {"code": "batch_expired", "message": "Expired."}},
         {"custom_id": "stopped", "response": None, "error": {"code": "batch_cancelled", "message": "Cancelled."}},
@@ -130,11 +134,38 @@ def test_each_line_under_its_name() -> None:
         "limited": RateLimited,
         "refused": BadRequest,
         "odd": BadRequest,
+        "huge": ServerError,
+        "true": ServerError,
+        "endless": ServerError,
         "broken": ServerError,
         "late": nothing,
         "stopped": nothing,
     }
+    assert {each.http_status for each in found} <= {None, 200, 400, 429}, "what the ledger can hold"
     assert not [each for each in found if isinstance(each.outcome, LLMError) and KEY in str(each.outcome)]
+
+
+def test_a_line_ends_at_a_line_feed_alone_and_what_is_none_is_counted() -> None:
+    odd = "One.\u2028Two.\u2029Three.\x85Four. \U0001f9ea"
+    told = [{"custom_id": name, "response": {"status_code": 200, "body": said(odd)}} for name in ("a", "b")]
+    text = "\r\n".join([*(json.dumps(each, ensure_ascii=False) for each in told), "", "no JSON", ""])
+    data = "\ufeff".encode() + text.encode()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for at_byte in range(0, len(data), 7):  # some end within a character
+            await response.write(data[at_byte : at_byte + 7])
+        return response
+
+    async def work(door: Door) -> list[LineResult | None]:
+        return [each async for each in door.results("f")]
+
+    app = web.Application()
+    app.router.add_get("/v1/files/f/content", answer)
+    with running(app) as url:
+        found = at(url, work)
+    assert [each and (each.custom_id, each.outcome.text) for each in found] == [("a", odd), ("b", odd), None]
 
 
 @pytest.mark.parametrize(
@@ -163,6 +194,24 @@ def test_errors_have_names_and_no_key(status: int, kind: type[LLMError], monkeyp
             assert KEY not in str(caught.value)
             assert caught.value.__context__ is None
             assert caught.value.retry_after == (7.0 if status in (429, 500) else None)
+
+
+def test_what_is_said_of_a_batch_can_be_stored_and_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OWN_KEY", KEY)
+    told = {
+        "id": "b",
+        "status": f"fail\0ed {KEY}",
+        "errors": {"data": [{"message": f"No\0, not with {KEY}.", "code": "x", "line": 1, "param": None}]},
+    }
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(told)
+
+    app = web.Application()
+    app.router.add_get("/v1/batches/b", answer)
+    with running(app) as url:
+        found = at(url, lambda door: door.state("b"), key_env="OWN_KEY")
+    assert not [text for text in (found.status, found.detail) if "\0" in text or KEY in text or "***" not in text]
 
 
 @pytest.mark.parametrize("body", ["[]", "null", '"x"', "{}", '{"id": 5}', '{"id": ""}', "no JSON", '{"data": 5}'])

@@ -5,7 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0010_call_prompt'),
+        ('generation', '0012_launch_key'),
     ]
 
     operations = [

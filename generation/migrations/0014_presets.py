@@ -6,7 +6,7 @@ from review.append_only import AppendOnly, Changeable
 
 
 class Migration(migrations.Migration):
-    dependencies = [("generation", "0011_joins")]
+    dependencies = [("generation", "0013_joins")]
 
     operations = [
         migrations.AddField("batch", "preset", models.CharField(blank=True, default="", max_length=64), preserve_default=False),
