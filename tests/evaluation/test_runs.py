@@ -13,7 +13,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from evaluation import errors, queries, services
+from evaluation import benchmarks, errors, queries, services
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Protocol
 from evaluation.services import NO_RESPONSE
@@ -305,7 +305,9 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
         early, late = rows[:2]
 
         def fail(row: Response) -> None:
-            services._keep_responses([(row, Status.FAILED, {"error": "ServerError", "detail": "x"})])
+            services._keep_responses(
+                benchmarks.protocol("mhb"), [(row, Status.FAILED, {"error": "ServerError", "detail": "x"})]
+            )
 
         def meanwhile(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
             found = execute(sql, params, many, context)

@@ -242,7 +242,7 @@ def test_a_completion_that_was_billed_and_cannot_be_read_is_asked_for_once_more(
     with endpoint(broken) as seen, pytest.raises(BrokenReply):
         ask(seen.url, ledger)
     assert [(attempt.error, attempt.http_status) for attempt in ledger] == [("BrokenReply", 200)] * 2
-    assert [attempt.reply.usage for attempt in ledger] == [Usage(7, 3)] * 2
+    assert [attempt.reply and attempt.reply.usage for attempt in ledger] == [Usage(7, 3)] * 2
     with endpoint(broken, "fine") as seen:
         assert ask(seen.url).text == "fine"
 
@@ -443,7 +443,10 @@ def test_a_file_may_lie_elsewhere(monkeypatch):
     own.router.add_get("/v1/files/one/content", moved)
 
     async def fetch(gateway):
-        return [found.custom_id async for found in Door(gateway, settings_for(url, key_env="OWN_KEY")).results("one")]
+        return [
+            found and found.custom_id
+            async for found in Door(gateway, settings_for(url, key_env="OWN_KEY")).results("one")
+        ]
 
     with running(other) as store, running(own) as url:
         assert in_gateway(fetch) == ["a"]
