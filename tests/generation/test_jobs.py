@@ -204,7 +204,8 @@ def test_paused_in_the_middle_what_is_in_flight_is_kept(source: Source, monkeypa
     monkeypatch.setattr(services, "_keep", pausing)
     with simulated(latency=0.05) as url:
         batch = worked(launched(source, endpoint(url, concurrency=2)))
-        assert served(url)["requests"] == len(calls(batch.job)) == kept <= 2
+        # Two that were being written, and two that had taken their places at the endpoint meanwhile.
+        assert served(url)["requests"] == len(calls(batch.job)) == kept <= 4
     assert statuses(batch) == {Status.DONE: kept, Status.QUEUED: 6 - kept}
     assert batch.status == Batch.Status.PAUSED
 
