@@ -92,6 +92,20 @@ def _offers(model: type[Response] | type[Judgment]) -> str:
     return "run__judge__batches" if model is Judgment else "endpoint__batches"
 
 
+def not_in_flight_elsewhere(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Of the rows of runs, without those whose very question another run has in flight: its answer is going to be there.
+
+    So runs that are at work together share the questions that they have in common. Two that take the same row at the same
+    moment both ask. A run that asks anew waits for nobody.
+    """
+    if rows.model is Judgment:
+        same = {name: OuterRef(name) for name in ("rubric", "run__judge", "run__judging", "response__text")}
+    else:
+        same = {name: OuterRef(name) for name in ("endpoint", "sample", "variant")}
+    others = rows.model._default_manager.filter(status=Status.RUNNING, **same).exclude(run=OuterRef("run"))
+    return rows.filter(Q(run__fresh=True) | ~Exists(others))
+
+
 def to_be_batched(run: Run) -> bool:
     """Whether it is time to fill provider batches: nothing else of the run is under way, or there is enough for one."""
     unsent = [
@@ -110,11 +124,11 @@ def to_be_batched(run: Run) -> bool:
 def runs_with_work() -> QuerySet[Run]:
     """Runs for which a worker could do something: a lane may take rows of it, or provider batches are to be filled.
 
-    Not those of which all that is queued waits: for a provider's batch, or for a place in one.
+    Not those of which all that is queued waits: for a provider's batch, for a place in one, or for another run's answer.
     """
     rows = [model.objects.filter(run=OuterRef("pk"), status=Status.QUEUED) for model in (Response, Judgment)]
     live = Q(run__transport=Run.Transport.LIVE)
-    for_a_lane = [Exists(each.filter(live | _is_for_lanes(each.model))) for each in rows]
+    for_a_lane = [Exists(not_in_flight_elsewhere(each.filter(live | _is_for_lanes(each.model)))) for each in rows]
     in_batches = Run.objects.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH)
     to_fill = [run.pk for run in in_batches if to_be_batched(run)]
     return Run.objects.filter(for_a_lane[0] | for_a_lane[1] | Q(pk__in=to_fill))

@@ -111,7 +111,8 @@ def work_on_run(run_id: int) -> int:
         found: lanes.Rows = []
         # Judgments first: what has been paid for is brought to its end before more is asked.
         if not lane.away(run.judge):
-            judgments = take(queries.for_lanes(queries.judgments_to_take(run), run), count, lane.claim)
+            queued = queries.not_in_flight_elsewhere(queries.for_lanes(queries.judgments_to_take(run), run))
+            judgments = take(queued, count, lane.claim)
             if run.judging == Run.Judging.PER_SAMPLE:
                 found += [(row, partial(_judge_sample, row, run, protocol, lane)) for row in judgments]
             else:
@@ -122,7 +123,7 @@ def work_on_run(run_id: int) -> int:
             responses = queries.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
-            taken = take(responses, count - len(found), lane.claim)
+            taken = take(queries.not_in_flight_elsewhere(responses), count - len(found), lane.claim)
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
             for row in taken:
                 row.sample = samples[row.sample_id]

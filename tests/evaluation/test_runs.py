@@ -19,7 +19,7 @@ from evaluation.services import NO_RESPONSE
 from generation.errors import JobOver
 from generation.ledger import MOST_TOKENS
 from generation.models import Call, Endpoint, Release, ReleasedRubric
-from generation.work import MAX_TRIES, Work, give_back_expired, take
+from generation.work import MAX_TRIES, Work, give_back_expired, put_back, take
 from review.models import User
 from tests.conftest import Clock, Together
 from tests.engine import (
@@ -251,6 +251,31 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
     assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, 0, "")
     assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
     assert statuses(run, Response) == {Status.DONE: 2}
+
+
+def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> None:
+    with answering(verdict()) as target, answering(verdict()) as judge:
+        models = [endpoint(target.url, "m")], endpoint(judge.url, "judge")
+        first, second = (services.launch_run(bare, *models) for _ in range(2))
+        [row] = take(Response.objects.filter(run=first).order_by("pk"), 1)
+        services.work_on_run(second.pk)
+        assert statuses(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
+        assert not services.run_waits(second.pk), "what it would be woken for is in flight"
+        assert services.sweep() == [first.pk]
+        put_back(row)
+        services.work_on_run(first.pk)
+        services.work_on_run(second.pk)
+        assert (len(target.bodies), len(judge.bodies)) == (2, 4), "each question once"
+        assert statuses(second, Judgment) == statuses(first, Judgment) == {Status.DONE: 4}
+        lease = {"token": uuid4(), "lease_until": timezone.now() + timedelta(minutes=5)}
+        first.judgments.update(status=Status.RUNNING, verdict="", **lease)
+        third, fresh = services.launch_run(bare, *models), services.launch_run(bare, *models, fresh=True)
+        for run in (third, fresh):
+            services.work_on_run(run.pk)
+            assert not services.run_waits(run.pk)
+        assert statuses(third, Judgment) == {Status.QUEUED: 4}
+        assert statuses(fresh, Judgment) == {Status.DONE: 4}, "it asks anew, and waits for nobody"
+        assert (len(target.bodies), len(judge.bodies)) == (4, 8)
 
 
 def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, models: str) -> None:
