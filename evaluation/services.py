@@ -399,7 +399,7 @@ def sweep() -> list[int]:
 def _let_go_of_others() -> None:
     """Let no run wait for a provider batch of another one that was stopped before it was submitted."""
     for batch in provider_batches.held_up(Run):
-        own = batch.job.removeprefix("run:")
+        own = int(batch.job.removeprefix("run:"))
         for model in (Response, Judgment):
             waiting = model._default_manager.filter(via=batch, status=Status.QUEUED, live=False)
             waiting.exclude(run=own).update(via=None)

@@ -24,7 +24,7 @@ def sweep() -> dict[str, int]:
     """
     leases = _guarded(review.expire_leases, 0)
     due = _guarded(generation.sweep, generation.Due([], []))
-    runs = _guarded(evaluation.sweep, [])
+    runs: list[int] = _guarded(evaluation.sweep, [])
     for pk in due.imports:
         wake(generation_tasks.run_import, pk)
     for pk in due.batches:

@@ -331,7 +331,7 @@ def test_of_a_batch_whose_results_are_gone_what_was_collected_is_kept(
     """The replies came, the file of errors is gone: nobody knows what they were."""
     plain, gone = Door.results, [True]
 
-    async def results(door: Door, file: str) -> AsyncIterator[LineResult]:
+    async def results(door: Door, file: str) -> AsyncIterator[LineResult | None]:
         if gone and "errors" in file:
             raise BadRequest("No such file.", http_status=404)
         async for each in plain(door, file):

@@ -248,7 +248,7 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
         assert len(target.bodies) == 2
     first, second = Call.objects.filter(job=run.job, endpoint=chosen).order_by("pk")
     assert (first.tokens_out, first.cost, first.detail) == (MOST_TOKENS, Decimal(99_999_900), "")
-    assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, 0, "")
+    assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, Decimal(0), "")
     assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
     assert statuses(run, Response) == {Status.DONE: 2}
 

@@ -300,8 +300,14 @@ def test_what_is_launched_twice_at_once_under_a_key_is_launched_once(
     source: Source, adela: User, together: Together, models: str
 ) -> None:
     """The second one waits for the records, and then finds others, or none."""
-    what = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}, "actor": adela}
-    for how in ({"key": "some", "limit": 1}, {"key": "rest", "limit": None}):
+    what: dict[str, Any] = {
+        "benchmark": "mhb",
+        "source": source,
+        "roles": {"generator": endpoint(models)},
+        "actor": adela,
+    }
+    hows: list[dict[str, Any]] = [{"key": "some", "limit": 1}, {"key": "rest", "limit": None}]
+    for how in hows:
         one, other = together([partial(services.launch_batch, **what, **how)] * 2)
         assert isinstance(one, Batch)
         assert one == other
@@ -309,7 +315,13 @@ def test_what_is_launched_twice_at_once_under_a_key_is_launched_once(
 
 
 def test_a_comparison_is_launched_once_under_a_key(source: Source, adela: User, models: str) -> None:
-    what = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}, "actor": adela, "limit": 1}
+    what: dict[str, Any] = {
+        "benchmark": "mhb",
+        "source": source,
+        "roles": {"generator": endpoint(models)},
+        "actor": adela,
+        "limit": 1,
+    }
     made = [services.launch_comparison(**what, prompts=("", "v1"), key="a") for _ in range(2)]
     assert made[0] == made[1]
     assert services.launch_batch(**what, key="a").comparison is None
