@@ -95,8 +95,7 @@ def _offers(model: type[Response] | type[Judgment]) -> str:
 def not_in_flight_elsewhere(rows: QuerySet[Any]) -> QuerySet[Any]:
     """Of the rows of runs, without those whose very question another run has in flight: its answer is going to be there.
 
-    So runs that are at work together share the questions that they have in common. Two that take the same row at the same
-    moment both ask. A run that asks anew waits for nobody.
+    So runs that are at work together share the questions that they have in common. A run that asks anew waits for nobody.
     """
     if rows.model is Judgment:
         same = {name: OuterRef(name) for name in ("rubric", "run__judge", "run__judging", "response__text")}

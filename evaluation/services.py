@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from functools import partial
 from itertools import islice
@@ -106,6 +106,10 @@ def work_on_run(run_id: int) -> int:
     endpoints = {row.endpoint_id: row.endpoint for row in run.tested.select_related("endpoint")}
 
     def take_rows(lane: AtWork, count: int) -> lanes.Rows:
+        with _one_at_a_time(run):
+            return take_some(lane, count)
+
+    def take_some(lane: AtWork, count: int) -> lanes.Rows:
         if not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists():
             return []
         found: lanes.Rows = []
@@ -139,6 +143,16 @@ def work_on_run(run_id: int) -> int:
     jobs.pause_if_spent(Run, run_id)
     settle_run(run_id)
     return done
+
+
+@contextmanager
+def _one_at_a_time(run: Run) -> Iterator[None]:
+    """Take rows while no other run on the release does: what one of them takes, the next sees in flight."""
+    others = Run.objects.filter(release=run.release_id, status=Run.Status.RUNNING).exclude(pk=run.pk)
+    with transaction.atomic():
+        if others.exists():
+            Release.objects.select_for_update(of=("self",), no_key=True).get(pk=run.release_id)
+        yield
 
 
 def _has_work(run_id: int) -> bool:
