@@ -415,6 +415,7 @@ def test_two_versions_stand_side_by_side(admin: Client, sample: Sample):
     batch = sample.batch
     draft = Draft.objects.create(batch=batch, record=sample.record, sample=sample, version=2)
     SampleVersion.objects.filter(pk=first.pk).update(status="rejected", reasons=[f"Too plain {HOSTILE}"])
+    Sample.objects.update(status=Sample.Status.REGENERATING)
     Draft.objects.filter(pk=draft.pk).update(status=Status.QUEUED)
     Batch.objects.filter(pk=batch.pk).update(status=Batch.Status.RUNNING)
     services.work_on_batch(batch.pk)
