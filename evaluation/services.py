@@ -115,7 +115,7 @@ def work_on_run(run_id: int) -> int:
         found: lanes.Rows = []
         # Judgments first: what has been paid for is brought to its end before more is asked.
         if not lane.away(run.judge):
-            queued = queries.not_in_flight_elsewhere(queries.for_lanes(queries.judgments_to_take(run), run))
+            queued = queries.not_in_flight_elsewhere(queries.for_lanes(queries.judgments_to_take(run), run), run)
             judgments = take(queued, count, lane.claim)
             if run.judging == Run.Judging.PER_SAMPLE:
                 found += [(row, partial(_judge_sample, row, run, protocol, lane)) for row in judgments]
@@ -127,7 +127,7 @@ def work_on_run(run_id: int) -> int:
             responses = queries.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
-            taken = take(queries.not_in_flight_elsewhere(responses), count - len(found), lane.claim)
+            taken = take(queries.not_in_flight_elsewhere(responses, run), count - len(found), lane.claim)
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
             for row in taken:
                 row.sample = samples[row.sample_id]
@@ -148,9 +148,8 @@ def work_on_run(run_id: int) -> int:
 @contextmanager
 def _one_at_a_time(run: Run) -> Iterator[None]:
     """Take rows while no other run on the release does: what one of them takes, the next sees in flight."""
-    others = Run.objects.filter(release=run.release_id, status=Run.Status.RUNNING).exclude(pk=run.pk)
     with transaction.atomic():
-        if others.exists():
+        if not run.fresh and queries.beside(run):
             Release.objects.select_for_update(of=("self",), no_key=True).get(pk=run.release_id)
         yield
 

@@ -273,6 +273,7 @@ def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> Non
         assert statuses(second, Judgment) == statuses(first, Judgment) == {Status.DONE: 4}
         lease = {"token": uuid4(), "lease_until": timezone.now() + timedelta(minutes=5)}
         first.judgments.update(status=Status.RUNNING, verdict="", **lease)
+        services.settle_run(first.pk)
         third, fresh = services.launch_run(bare, *models), services.launch_run(bare, *models, fresh=True)
         for run in (third, fresh):
             services.work_on_run(run.pk)
