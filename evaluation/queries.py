@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import MD5
 
 from evaluation import benchmarks, errors
 from evaluation.metrics import UNJUDGED, Measured, measure
@@ -144,6 +145,38 @@ def _offers(model: type[Response] | type[Judgment]) -> str:
     return "run__judge__batches" if model is Judgment else "endpoint__batches"
 
 
+def beside(run: Run) -> list[int]:
+    """The other runs on its release that may have something in flight."""
+    others = Run.objects.filter(release=run.release_id).exclude(pk=run.pk).exclude(status__in=OVER)
+    return list(others.values_list("pk", flat=True))
+
+
+def not_in_flight_elsewhere(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
+    """Of the rows of a run, without those whose very question a run beside it has in flight: its answer is going to be there.
+
+    So runs that are at work together share the questions that they have in common. A run that asks anew waits for nobody.
+    Looked up by what is in flight, which is little: joined to the queue, the database would sort the whole of that each time.
+    """
+    others = [] if run.fresh else beside(run)
+    if not others:
+        return rows
+    model = rows.model
+    running = model._default_manager.filter(status=Status.RUNNING, run__in=others)
+    what: tuple[Any, ...] = ("endpoint", "sample", "variant")
+    if model is Judgment:
+        what = ("rubric", MD5("response__text"))
+        running = running.filter(run__judge=run.judge_id, run__judging=run.judging)
+    mine = "rubric" if model is Judgment else "sample"
+    asked = list(running.values_list(mine, *what))
+    if not asked:
+        return rows
+    # By their numbers, not by a subquery: without fresh statistics PostgreSQL would run that anew for each row.
+    near = {f"{mine}__in": {row[0] for row in asked}}
+    same = model._default_manager.filter(run=run.pk, status=Status.QUEUED, **near).values_list("pk", *what)
+    questions = {tuple(question) for _, *question in asked}
+    return rows.exclude(pk__in=[pk for pk, *question in same if tuple(question) in questions])
+
+
 def to_be_batched(run: Run) -> bool:
     """Whether it is time to fill provider batches: nothing else of the run is under way, or there is enough for one."""
     unsent = [
@@ -162,14 +195,24 @@ def to_be_batched(run: Run) -> bool:
 def runs_with_work() -> QuerySet[Run]:
     """Runs for which a worker could do something: a lane may take rows of it, or provider batches are to be filled.
 
-    Not those of which all that is queued waits: for a provider's batch, or for a place in one.
+    Not those of which all that is queued waits: for a provider's batch, for a place in one, or for another run's answer.
     """
     rows = [model.objects.filter(run=OuterRef("pk"), status=Status.QUEUED) for model in (Response, Judgment)]
     live = Q(run__transport=Run.Transport.LIVE)
     for_a_lane = [Exists(each.filter(live | _is_for_lanes(each.model))) for each in rows]
     in_batches = Run.objects.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH)
     to_fill = [run.pk for run in in_batches if to_be_batched(run)]
-    return Run.objects.filter(for_a_lane[0] | for_a_lane[1] | Q(pk__in=to_fill))
+    with_rows = Run.objects.filter(for_a_lane[0] | for_a_lane[1])
+    wait = [run.pk for run in with_rows.filter(status=Run.Status.RUNNING, fresh=False) if _waits_for_others(run)]
+    return Run.objects.filter((for_a_lane[0] | for_a_lane[1]) & ~Q(pk__in=wait) | Q(pk__in=to_fill))
+
+
+def _waits_for_others(run: Run) -> bool:
+    """Whether all that a lane might take is in flight in runs beside it."""
+    if not beside(run):
+        return False
+    rows = [model.objects.filter(run=run, status=Status.QUEUED) for model in (Response, Judgment)]
+    return not any(not_in_flight_elsewhere(for_lanes(each, run), run).exists() for each in rows)
 
 
 def runs_to_follow() -> list[int]:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from functools import partial
 from itertools import islice
@@ -116,12 +116,17 @@ def work_on_run(run_id: int) -> int:
     keep = partial(_keep_responses, protocol)  # one for all: what is kept by the same function is kept together
 
     def take_rows(lane: AtWork, count: int) -> lanes.Rows:
+        with _one_at_a_time(run):
+            return take_some(lane, count)
+
+    def take_some(lane: AtWork, count: int) -> lanes.Rows:
         if not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists():
             return []
         found: lanes.Rows = []
         # Judgments first: what has been paid for is brought to its end before more is asked.
         if run.judge and not lane.away(run.judge):
-            judgments = take(queries.for_lanes(queries.judgments_to_take(run), run), count, lane.claim)
+            queued = queries.not_in_flight_elsewhere(queries.for_lanes(queries.judgments_to_take(run), run), run)
+            judgments = take(queued, count, lane.claim)
             if run.judging == Run.Judging.PER_SAMPLE:
                 found += [(row, partial(_judge_sample, row, run, protocol, lane, run.judge)) for row in judgments]
             else:
@@ -132,7 +137,7 @@ def work_on_run(run_id: int) -> int:
             responses = queries.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
-            taken = take(responses, count - len(found), lane.claim)
+            taken = take(queries.not_in_flight_elsewhere(responses, run), count - len(found), lane.claim)
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
             for row in taken:
                 row.sample = samples[row.sample_id]
@@ -148,6 +153,15 @@ def work_on_run(run_id: int) -> int:
     jobs.pause_if_spent(Run, run_id)
     settle_run(run_id)
     return done
+
+
+@contextmanager
+def _one_at_a_time(run: Run) -> Iterator[None]:
+    """Take rows while no other run on the release does: what one of them takes, the next sees in flight."""
+    with transaction.atomic():
+        if not run.fresh and queries.beside(run):
+            Release.objects.select_for_update(of=("self",), no_key=True).get(pk=run.release_id)
+        yield
 
 
 def _has_work(run_id: int) -> bool:

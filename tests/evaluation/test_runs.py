@@ -1,15 +1,18 @@
 """Runs: one response for each sample and endpoint, one judgment for each rubric, and nothing guessed where one is missing."""
 
+import asyncio
 import json
 from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from aiohttp import web
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
@@ -19,8 +22,9 @@ from evaluation.protocol import Protocol
 from evaluation.services import NO_RESPONSE
 from generation.errors import JobOver
 from generation.ledger import MOST_TOKENS
+from generation.llm.simulator.server import running
 from generation.models import Call, Endpoint, Release, ReleasedRubric
-from generation.work import MAX_TRIES, Work, give_back_expired, take
+from generation.work import MAX_TRIES, Work, give_back_expired, put_back, take
 from review.models import User
 from tests.conftest import Clock, Together
 from tests.engine import (
@@ -33,8 +37,8 @@ from tests.engine import (
     launched_run,
     simulated,
 )
+from tests.generation.llm.helpers import app_of, said
 from tests.generation.llm.helpers import endpoint as answering
-from tests.generation.llm.helpers import said
 from tests.review.factories import account
 
 pytestmark = pytest.mark.django_db
@@ -252,6 +256,54 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
     assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, Decimal(0), "")
     assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
     assert statuses(run, Response) == {Status.DONE: 2}
+
+
+def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> None:
+    with answering(verdict()) as target, answering(verdict()) as judge:
+        models = [endpoint(target.url, "m")], endpoint(judge.url, "judge")
+        first, second = (services.launch_run(bare, *models) for _ in range(2))
+        [row] = take(Response.objects.filter(run=first).order_by("pk"), 1)
+        services.work_on_run(second.pk)
+        assert statuses(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
+        assert not services.run_waits(second.pk), "what it would be woken for is in flight"
+        assert services.sweep() == [first.pk]
+        put_back(row)
+        services.work_on_run(first.pk)
+        services.work_on_run(second.pk)
+        assert (len(target.bodies), len(judge.bodies)) == (2, 4), "each question once"
+        assert statuses(second, Judgment) == statuses(first, Judgment) == {Status.DONE: 4}
+        lease = {"token": uuid4(), "lease_until": timezone.now() + timedelta(minutes=5)}
+        first.judgments.update(status=Status.RUNNING, verdict="", **lease)
+        services.settle_run(first.pk)
+        third, fresh = services.launch_run(bare, *models), services.launch_run(bare, *models, fresh=True)
+        for run in (third, fresh):
+            services.work_on_run(run.pk)
+            assert not services.run_waits(run.pk)
+        assert statuses(third, Judgment) == {Status.QUEUED: 4}
+        assert statuses(fresh, Judgment) == {Status.DONE: 4}, "it asks anew, and waits for nobody"
+        assert (len(target.bodies), len(judge.bodies)) == (4, 8)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_runs_at_once_ask_each_question_once(together: Together) -> None:
+    release = bare_release(*[("dialogue", [["A1"]])] * 24)
+    asked: Counter[str] = Counter()
+
+    async def answer(request: web.Request) -> web.Response:
+        asked[(await request.json())["model"]] += 1
+        await asyncio.sleep(0.1)
+        return web.json_response(said(verdict()))
+
+    with running(app_of(answer)) as url:
+        models = [endpoint(url, "m", concurrency=2)], endpoint(url, "judge", concurrency=2)
+        runs = [services.launch_run(release, *models) for _ in range(2)]
+        outcomes = together([partial(services.work_on_run, run.pk) for run in runs])
+        assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
+        while due := services.sweep():
+            services.work_on_run(due[0])
+    assert asked == {"m": 24, "judge": 24}
+    for run in runs:
+        assert statuses(run, Judgment) == {Status.DONE: 24}
 
 
 def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, models: str) -> None:

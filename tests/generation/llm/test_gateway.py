@@ -292,7 +292,9 @@ def test_a_very_long_retry_after_goes_back_to_the_caller():
     assert naps == []
 
 
-@pytest.mark.parametrize("header", ["100000", format_datetime(datetime.now(UTC) + timedelta(days=3))])
+@pytest.mark.parametrize(
+    "header", ["100000", format_datetime(datetime.now(UTC) + timedelta(days=3))], ids=["s", "date"]
+)
 def test_no_endpoint_is_left_alone_for_more_than_a_day(header):
     with endpoint(Answer("later", 429, {"Retry-After": header})) as seen, pytest.raises(Away) as caught:
         ask(seen.url)
