@@ -106,6 +106,18 @@ def kinds_left(source: Source, benchmark: str) -> dict[str, int]:
     return dict(left.values_list("content__kind").annotate(n=Count("pk")))
 
 
+def fitting_benchmark(source: Source | None) -> str:
+    """The benchmark that somebody who names none means: the first with records of the source left, else the first there is."""
+    names = benchmarks.names()
+    return next((name for name in names if source and kinds_left(source, name)), next(iter(names), ""))
+
+
+def latest_benchmark() -> str:
+    """The benchmark of the newest batch, else the first there is."""
+    newest = Batch.objects.order_by("-pk").values_list("benchmark", flat=True).first()
+    return newest or next(iter(benchmarks.names()), "")
+
+
 def behind_the_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:
     """Those of its `endpoints` because of which a job has paused by itself; one query, and none for a job that has not."""
     if job.paused_because == "EndpointDown":

@@ -267,11 +267,12 @@ def _estimated(
 
 
 def _with_defaults(asked: QueryDict) -> dict[str, str]:
-    """The choice in the address, completed by the first benchmark and the newest source."""
-    newest = Source.objects.order_by("-pk").first()
+    """The choice in the address, completed by the newest source and a benchmark that it is for."""
+    sources = Source.objects.order_by("-pk")
+    source = sources.filter(name=asked["source"]).first() if asked.get("source") else sources.first()
     return {
-        "benchmark": asked.get("benchmark") or next(iter(benchmarks.names()), ""),
-        "source": asked.get("source") or (newest.name if newest else ""),
+        "benchmark": asked.get("benchmark") or queries.fitting_benchmark(source),
+        "source": asked.get("source") or (source.name if source else ""),
     }
 
 
@@ -482,7 +483,7 @@ def attempts(request: HttpRequest) -> HttpResponse:
     """Attempts to approval by trap, prompt and generator."""
     asked = request.GET.copy()
     if not asked.get("benchmark"):
-        asked["benchmark"] = next(iter(benchmarks.names()), "")
+        asked["benchmark"] = queries.latest_benchmark()
     if not asked.getlist("by"):
         asked.setlist("by", ["prompt", "generator"])
     filters = forms.AttemptFilters(asked)

@@ -127,7 +127,7 @@ def test_a_wrong_request_is_refused_in_the_protocols_shape(url, body, param):
 
 
 def test_other_paths_and_methods_are_refused_in_the_protocols_shape(url):
-    assert fetch(f"{url}/embeddings", {})[0] == 404
+    assert fetch(f"{url}/audio/speech", {})[0] == 404
     status, _, body = fetch(f"{url}/chat/completions")
     assert status == 405
     assert body["error"]["message"]
@@ -154,6 +154,7 @@ def test_statistics():
         "by_status": {"200": 1, "500": 1, "timeout": 1, "404": 1},
         "peak_in_flight": 1,
         "images": 0,
+        "embedded": 0,
         "files": 0,
         "batches": 0,
         "batch_requests": 0,
