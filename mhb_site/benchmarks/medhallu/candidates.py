@@ -153,7 +153,7 @@ def result_of(candidate: Mapping[str, Any]) -> dict[str, Any]:
     """What became of a candidate, as critic and generator are told."""
     return {
         "fooled": candidate["fooled"],
-        "voters": len(candidate["votes"]),
+        "voters": sum(not vote["broken"] for vote in candidate["votes"]),
         "says_the_same": bool(candidate["entailed"]),
     }
 

@@ -7,7 +7,7 @@
 | temperature, top_p, max_tokens | of the generator; the temperature is drawn evenly between its two ends, for each answer |
 | length | the share by which an answer may be longer or shorter than the true one, in words; null: any length |
 | order | which answer voters see first: `random` for each vote, or `truth-first` |
-| reading | what counts as a vote for the second answer: `strict`, the number alone; `contains-2`, a 2 anywhere |
+| reading | what counts as a vote: `strict`, one choice and no other; `contains-2`, a 2 anywhere is one for the second answer |
 | vote_justification | the hallucinated answer is shown with its justification |
 | vote_temperature, vote_max_tokens | of the voters; null: the endpoint's own |
 | fooled | how many voters a candidate has to fool |

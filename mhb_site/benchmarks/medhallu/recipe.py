@@ -121,9 +121,13 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
         chosen = next((candidate for candidate in made if candidate["qualified"]), None)
     final: dict[str, Any] = {"tries": len(tries), "fallback": chosen is None}
     if chosen is None:
-        able = [each for each in made if settings["fallback_entailed"] or each["entailed"] is False]
+        # A fallback counts as easy, which says nothing of one whose votes could not be read.
+        read = [each for each in made if votes.were_read(each["votes"])]
+        able = [each for each in read if settings["fallback_entailed"] or each["entailed"] is False]
         if not able:
             broken = " ".join(tried["broken"] for tried in tries if tried["broken"])
+            if made and not read:
+                raise Dropped(f"Votes could not be read: {', '.join(_unread(made))}. {broken}".strip())
             raise Dropped(broken or "Every candidate says what the true answer says.")
         how, rows = await similarity.vectors(
             models, [draft.record.content["answer"], *(each["answer"] for each in able)]
@@ -138,6 +142,11 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
         "flags": list(chosen["flags"]),
     }
     return [replace(draft, data={**draft.data, "final": final})]
+
+
+def _unread(made: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The voters of whose votes some could not be read."""
+    return sorted({vote["role"] for each in made for vote in each["votes"] if vote["broken"]})
 
 
 async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001

@@ -81,6 +81,28 @@ def test_entailment_that_cannot_be_had_qualifies_nobody():
     assert (first["entailment"], first["entailed"], first["qualified"]) == (None, None, False)
 
 
+def test_a_candidate_with_a_vote_that_cannot_be_read_has_no_difficulty_and_is_not_taken():
+    models = Fake(new=[candidate(worded(1))], rewritten=[candidate(worded(2))], fooled={worded(1): 3, worded(2): 1})
+    mute = models.said
+
+    def said(role, request):
+        unread = role == "voter_2" and any(worded(1) in message.text for message in request.messages)
+        return "Both." if unread and "vote" in request.prompt else mute(role, request)
+
+    models.said = said
+    draft = run(qa_draft(), models)
+    first, second = all_candidates(draft)
+    assert (first["fooled"], first["qualified"]) == (2, False)
+    assert read_data(models.asked("critique")[0].messages[1].text)["RESULT"]["voters"] == 2
+    assert second["qualified"]
+    assert draft.data["final"]["difficulty"] == "easy"
+
+
+def test_where_no_candidates_votes_can_be_read_nothing_is_made_easy():
+    with pytest.raises(Dropped, match=r"Votes could not be read: voter_1, voter_3\."):
+        run(qa_draft(), Fake(votes={"voter_1": "Both.", "voter_3": "?"}))
+
+
 # ---------------------------------------------------------------------------------------------------------- improvement
 
 
