@@ -203,10 +203,10 @@ def sample(draft: Draft) -> NewSample:
 def _made(draft: Draft) -> dict[str, str]:
     """What the data card says of how a sample was made."""
     settings, data = presets.settings(draft), draft.data
-    share = candidates.drawn("review", draft.record.external_id)
+    sampled = candidates.drawn("review", draft.record.external_id) < settings["review_share"]
     made = {
-        "review": "sampled" if share < settings["review_share"] else "not sampled",
-        "reviewers": settings["reviewers"],
+        "review": "sampled" if sampled else "not sampled",
+        "reviewers": settings["reviewers"] if sampled else "none",
     }
     if "published" in data["final"]:
         return {**made, "origin": "published"}

@@ -387,13 +387,13 @@ def test_a_wrong_length_is_flagged_in_the_sample():
 
 def test_a_published_pair_is_taken_as_it_is_and_asks_nobody():
     models = Fake(bound=frozenset())
-    sample = made(pair_draft(), models)
+    sample = made(pair_draft(settings=settings(review_share=0.0)), models)
     assert models.requests == []
     content = sample.content
     assert (content["hallucinated"], content["truth"], content["knowledge"]) == (WRONG, TRUTH, CONTEXTS)
     assert (content["difficulty"], content["category"]) == ("hard", "II")
     assert (content["pmid"], content["mesh"][0], content["branches"]) == ("90000001", "Blood Glucose", ["C"])
-    assert sample.made == {"review": sample.made["review"], "reviewers": "one", "origin": "published"}
+    assert sample.made == {"review": "not sampled", "reviewers": "none", "origin": "published"}
 
 
 def test_a_published_pair_without_its_article_has_neither_pmid_nor_branch():
@@ -412,6 +412,16 @@ def test_the_share_that_is_reviewed_is_drawn_by_record_and_stays():
     assert all(reviewed(number, 1.0) for number in range(50))
     assert 0.15 < sum(reviewed(number, 0.2) for number in range(500)) / 500 < 0.25
     assert all(reviewed(number, 0.2) == reviewed(number, 0.2, version=2) for number in range(50))
+
+
+@pytest.mark.parametrize("reviewers", ["one", "two"])
+def test_only_what_is_sampled_says_who_reviews_it(reviewers):
+    def said(share):
+        return made(pair_draft(settings=settings(review_share=share, reviewers=reviewers)), Fake()).made
+
+    assert (said(1.0)["review"], said(1.0)["reviewers"]) == ("sampled", reviewers)
+    assert (said(0.0)["review"], said(0.0)["reviewers"]) == ("not sampled", "none")
+    assert made(qa_draft("released"), Fake(fooled={WRONG: 1})).made["reviewers"] == "none"
 
 
 # -------------------------------------------------------------------------------------------------- what a launch is told
