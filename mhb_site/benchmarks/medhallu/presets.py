@@ -47,7 +47,8 @@ _PAPER: Mapping[str, Any] = {
     "fooled": 1,
     "entailment": True,
     "tau": 0.75,
-    "rewrites": 1,
+    # "A maximum of five generation attempts": every candidate is one, what is written from feedback as well.
+    "rewrites": 0,
     "steps": 1,
     "regenerate": False,
     "feedback": True,
@@ -56,7 +57,7 @@ _PAPER: Mapping[str, Any] = {
     "review_share": 0.0,
     "reviewers": "one",
 }
-_OURS: Mapping[str, Any] = {**_PAPER, "fallback_entailed": False, "review_share": 0.2}
+_OURS: Mapping[str, Any] = {**_PAPER, "rewrites": 1, "fallback_entailed": False, "review_share": 0.2}
 _RELEASED: Mapping[str, Any] = {
     **_PAPER,
     "temperature": [0.8, 0.8],
@@ -66,6 +67,7 @@ _RELEASED: Mapping[str, Any] = {
     "vote_justification": True,
     "vote_max_tokens": 4,
     "entailment": False,
+    "rewrites": 1,
     "steps": 3,
     "regenerate": True,
     "feedback": False,
@@ -77,8 +79,8 @@ PRESETS: tuple[Preset, ...] = (
         "ours",
         _("Ours"),
         _(
-            "The paper's method; an answer that says the same as the true one is never the fallback, and one physician"
-            " reviews a fifth of the samples."
+            "The paper's method with a rewrite in each of five tries; an answer that says the same as the true one is never the"
+            " fallback, and one physician reviews a fifth of the samples."
         ),
         _OURS,
     ),
@@ -86,8 +88,8 @@ PRESETS: tuple[Preset, ...] = (
         "paper",
         _("As in the paper"),
         _(
-            "Temperature 0.3 to 0.7, three voters, entailment below 0.75 in both directions taken together, five tries, the"
-            " most similar answer as the fallback, no review."
+            "Temperature 0.3 to 0.7, three voters, entailment below 0.75 in both directions taken together, five candidates at"
+            " most, each after the first written from feedback, the most similar answer as the fallback, no review."
         ),
         _PAPER,
     ),

@@ -63,6 +63,8 @@ def _asks_of_try(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
         if settings["regenerate"]:
             asked.append(("generator", prompt_of(draft, "regenerate").label))
         asked += judging
+    if settings["feedback"] and number < ESTIMATED_TRIES:
+        asked.append(("critic", prompt_of(draft, "critique").label))  # that the next one learns from
     return asked
 
 

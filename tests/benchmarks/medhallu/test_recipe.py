@@ -127,7 +127,7 @@ def test_a_failed_candidate_is_criticised_rewritten_and_judged_again():
 
 def test_the_critic_is_told_that_a_candidate_says_the_same():
     models = Fake(fooled={WRONG: 3}, scores={WRONG: (0.9, 0.9)})
-    run(qa_draft(settings=settings("paper", tries=1)), models)
+    run(qa_draft(settings=settings("paper", tries=1, rewrites=1)), models)
     assert read_data(models.asked("critique")[0].messages[1].text)["RESULT"]["says_the_same"] is True
 
 
@@ -163,6 +163,18 @@ def test_rewrites_and_tries_are_bounded():
     assert len(models.asked("rewrite")) == 6
     # One a rewrite, and what the second try learns from; nobody would read one after the last.
     assert len(models.asked("critique")) == 7
+
+
+def test_as_in_the_paper_five_candidates_are_judged_at_most():
+    models = Fake(new=[candidate(worded(number)) for number in range(1, 9)])
+    draft = run(qa_draft("paper"), models)
+    assert [each["number"] for each in all_candidates(draft)] == ["1.1", "2.1", "3.1", "4.1", "5.1"]
+    assert [each["by"] for each in all_candidates(draft)] == ["generate", *["regenerate"] * 4]
+    asked = [len(models.asked(name)) for name in ("generate", "regenerate", "critique", "rewrite", "vote")]
+    assert asked == [1, 4, 4, 0, 15]
+    for number, request in enumerate(models.asked("regenerate"), 1):
+        blocks = read_data(request.messages[-1].text)
+        assert (blocks["LAST"]["answer"], blocks["FEEDBACK"]["advice"]) == (worded(number), "Be subtler.")
 
 
 def test_five_tries_at_most():
@@ -444,6 +456,7 @@ def test_a_launch_is_estimated_by_two_tries():
     assert asked.count(("generator", "medhallu/generate@1")) == 1
     assert asked.count(("generator", "medhallu/regenerate@1")) == 1
     assert asked.count(("critic", "medhallu/rewrite@1")) == 2
+    assert asked.count(("critic", "medhallu/critique@1")) == 3  # one between the two tries
 
 
 def test_a_launch_of_clusters_is_estimated_by_its_candidates():
