@@ -80,8 +80,8 @@ TRIES = tuple(
 
 
 async def _candidates(draft: Draft, models: Models) -> Sequence[Draft]:
-    made = await clusters.make(draft, models)
-    return [replace(draft, data={**draft.data, "made": made})]
+    made, broken = await clusters.make(draft, models)
+    return [replace(draft, data={**draft.data, "made": made, "broken": broken})]
 
 
 async def _votes(draft: Draft, models: Models) -> Sequence[Draft]:
@@ -89,9 +89,9 @@ async def _votes(draft: Draft, models: Models) -> Sequence[Draft]:
 
 
 async def _clusters(draft: Draft, models: Models) -> Sequence[Draft]:
-    rest = {name: value for name, value in draft.data.items() if name != "made"}
+    rest = {name: value for name, value in draft.data.items() if name not in ("made", "broken")}
     measured, found = await clusters.cluster(draft, models, draft.data["made"])
-    tries = [{"number": 1, "candidates": measured, "feedback": [], "broken": ""}]
+    tries = [{"number": 1, "candidates": measured, "feedback": [], "broken": draft.data.get("broken", "")}]
     return [replace(draft, data={**rest, "tries": tries, "clusters": found})]
 
 
@@ -127,10 +127,7 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
         read = [each for each in made if votes.were_read(each["votes"])]
         able = [each for each in read if settings["fallback_entailed"] or each["entailed"] is False]
         if not able:
-            broken = " ".join(tried["broken"] for tried in tries if tried["broken"])
-            if made and not read:
-                raise Dropped(f"Votes could not be read: {', '.join(_unread(made))}. {broken}".strip())
-            raise Dropped(broken or "Every candidate says what the true answer says.")
+            raise Dropped(_why_none(made, tries))
         how, rows = await similarity.vectors(
             models, [draft.record.content["answer"], *(each["answer"] for each in able)]
         )
@@ -146,9 +143,20 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
     return [replace(draft, data={**draft.data, "final": final})]
 
 
-def _unread(made: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The voters of whose votes some could not be read."""
-    return sorted({vote["role"] for each in made for vote in each["votes"] if vote["broken"]})
+def _why_none(made: Sequence[Mapping[str, Any]], tries: Sequence[Mapping[str, Any]]) -> str:
+    """Why no candidate can become the sample: what is wrong with those there are, then why there are no more."""
+    unread = {vote["role"] for each in made for vote in each["votes"] if vote["broken"]}
+    known = [each for each in made if votes.were_read(each["votes"])]
+    unjudged = sum(each["entailed"] is None for each in known)
+    same = len(known) - unjudged
+    found = (
+        (len(made) - len(known), f"votes could not be read ({', '.join(sorted(unread))})"),
+        (unjudged, "entailment could not be judged"),
+        (same, "the answer says what the true answer says"),
+    )
+    reasons = [f"{count} of {len(made)} candidates: {why}." for count, why in found if count]
+    reasons += [tried["broken"] for tried in tries if tried["broken"]]
+    return " ".join(reasons)
 
 
 async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001

@@ -99,7 +99,7 @@ def test_a_candidate_with_a_vote_that_cannot_be_read_has_no_difficulty_and_is_no
 
 
 def test_where_no_candidates_votes_can_be_read_nothing_is_made_easy():
-    with pytest.raises(Dropped, match=r"Votes could not be read: voter_1, voter_3\."):
+    with pytest.raises(Dropped, match=r"^10 of 10 candidates: votes could not be read \(voter_1, voter_3\)\.$"):
         run(qa_draft(), Fake(votes={"voter_1": "Both.", "voter_3": "?"}))
 
 
@@ -233,8 +233,21 @@ def test_what_says_the_same_is_never_our_fallback_and_may_be_the_papers():
 
 
 def test_where_all_say_the_same_there_is_no_sample():
-    with pytest.raises(Dropped, match="Every candidate says what the true answer says"):
+    with pytest.raises(Dropped, match=r"^10 of 10 candidates: the answer says what the true answer says\.$"):
         run(qa_draft(), Fake(fooled={WRONG: 3}, scores={WRONG: (0.8, 0.8)}))
+
+
+def test_entailment_that_nobody_judged_is_not_said_to_be_found():
+    class Mute(Fake):
+        def said(self, role, request):
+            return "?" if request.prompt.startswith("medhallu/entail") else super().said(role, request)
+
+    with pytest.raises(Dropped, match=r"^10 of 10 candidates: entailment could not be judged\.$"):
+        run(qa_draft(), Mute(fooled={WRONG: 3}))
+    models = Fake(new=[candidate(), "no", "no"], scores={WRONG: (0.9, 0.9)})
+    with pytest.raises(Dropped, match=r"^1 of 1 candidates: the answer says what the true answer says\. \S") as dropped:
+        run(qa_draft(settings=settings(tries=2, rewrites=0, feedback=False)), models)
+    assert "could not be judged" not in str(dropped.value)
 
 
 # -------------------------------------------------------------------------------------------------------------- presets
@@ -352,7 +365,15 @@ def test_the_truth_alone_is_a_cluster_without_candidates():
 
 def test_a_candidate_whose_reply_is_of_no_use_is_left_out():
     models = Fake(new=["no", "no", candidate()], fooled={WRONG: 1})
-    assert len(all_candidates(clustered(models, 2))) == 1
+    draft = clustered(models, 2)
+    assert len(all_candidates(draft)) == 1
+    assert draft.data["tries"][0]["broken"]
+    assert "broken" not in draft.data
+
+
+def test_where_no_reply_can_be_used_there_is_no_cluster_and_the_reason_is_the_replies():
+    with pytest.raises(Dropped, match=r"^[^0-9]*The answer is the true answer: it has to be wrong"):
+        clustered(Fake(new=[candidate(TRUTH)]), 3)
 
 
 def test_each_candidate_of_a_question_is_asked_for_apart():
