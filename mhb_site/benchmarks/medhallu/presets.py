@@ -18,7 +18,6 @@
 | regenerate | the generator has the last word of a rewrite: it writes anew from the critic's revision |
 | feedback | the next try is shown the last candidate and what gave it away |
 | fallback_entailed | a candidate that says the same as the true answer may become the fallback |
-| prompts | the set of prompt files, where the launch names none |
 | review_share | the share of samples that physicians review; the others are approved as unreviewed |
 | reviewers | `one` physician a sample, or `two` as in MHB |
 """
@@ -53,7 +52,6 @@ _PAPER: Mapping[str, Any] = {
     "regenerate": False,
     "feedback": True,
     "fallback_entailed": True,
-    "prompts": "",
     "review_share": 0.0,
     "reviewers": "one",
 }
@@ -71,7 +69,6 @@ _RELEASED: Mapping[str, Any] = {
     "steps": 3,
     "regenerate": True,
     "feedback": False,
-    "prompts": "released",
 }
 
 PRESETS: tuple[Preset, ...] = (
@@ -101,6 +98,7 @@ PRESETS: tuple[Preset, ...] = (
             " length, three steps of revision, no review."
         ),
         _RELEASED,
+        prompts="released",
     ),
     Preset(
         "clusters",
