@@ -100,7 +100,7 @@ def _answers(made: Sequence[Mapping[str, Any]]) -> Table:
     for each in made:
         rows += [(each["number"], text, _("replaced: its length was wrong")) for text in each["replaced"]]
         rows.append((each["number"], each["answer"], each["justification"]))
-    return Table(_("Their answers"), (_("Candidate"), _("Answer"), _("Justification")), tuple(rows), tone="trap")
+    return Table(_("Their answers"), (_("Candidate"), _("Answer"), _("Justification")), tuple(rows))
 
 
 def _verdict(candidate: Mapping[str, Any]) -> str:

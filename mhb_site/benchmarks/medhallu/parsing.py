@@ -22,15 +22,26 @@ class Reading(StrEnum):
 _DIGITS = {"0": Reading.FACTUAL, "1": Reading.HALLUCINATED, "2": Reading.UNSURE}
 
 # What says a decision in words. The longer stands before what it begins with or contains: 'not factual' before 'factual'.
+_QUITE = (
+    r"(?:(?:at\s+all|entirely|completely|absolutely|totally|fully|quite|very|really|so|too|that|100\s*%|(?:a|one)\s+hundred"
+    r"\s+percent|100\s+percent)\s+)?"
+)
+_FIELD = r"[\"'`*]*\s*[:=?]\s*[\"'`*]*"
+_WHETHER = r"(?:是否|有无)?(?:存在|含有|属于|有)?"
 _UNSURE_WORDS = (
-    r"\bnot\s+(?:at\s+all\s+|entirely\s+|completely\s+|quite\s+)?(?:sure|certain)\b|\bunsure\b|\buncertain\b"
+    rf"\bnot\s+{_QUITE}(?:sure|certain)\b|\bunsure\b|\buncertain\b"
     r"|不太?确定|无法确定|不能确定|不清楚|拿不准"
 )
 _WORDS = (
     (Reading.UNSURE, _UNSURE_WORDS),
-    (Reading.FACTUAL, r"\b(?:not?|non)[\s-]+(?:an?\s+)?hallucinat(?:ed|ion)\b"),
-    (Reading.FACTUAL, r"(?:没有|无|非|不存在|不是|不含)\s*幻觉|不是虚构的?"),
-    (Reading.HALLUCINATED, r"\b(?:not|non)[\s-]*factual\b"),
+    # 'Hallucinated: no', '"factual": false', as in a form filled in.
+    (Reading.FACTUAL, rf"\bhallucinat(?:ed|ion){_FIELD}(?:no|false)\b|{_WHETHER}幻觉{_FIELD}(?:否|无|没有)"),
+    (Reading.HALLUCINATED, rf"\bhallucinat(?:ed|ion){_FIELD}(?:yes|true)\b|{_WHETHER}幻觉{_FIELD}(?:是|有)"),
+    (Reading.FACTUAL, rf"\bfactual{_FIELD}(?:yes|true)\b"),
+    (Reading.HALLUCINATED, rf"\bfactual{_FIELD}(?:no|false)\b"),
+    (Reading.FACTUAL, r"\b(?:not?|non|(?:is|was)n['’]?t)[\s-]+(?:an?\s+)?hallucinat(?:ed|ion)\b"),
+    (Reading.FACTUAL, r"(?:没有|无|不存在|不含)\s*(?:任何|明显)?的?\s*幻觉|(?:非|不是)\s*幻觉|不是虚构的?"),
+    (Reading.HALLUCINATED, r"\b(?:not|non|(?:is|was)n['’]?t)[\s-]*factual\b"),
     (Reading.HALLUCINATED, r"(?:不是|不|非)(?:符合)?(?:真实|事实|属实)的?|与事实不符"),
     (Reading.HALLUCINATED, r"\bhallucinat(?:ed|ion)\b|(?:存在|含有|属于|有|是)?幻觉"),
     (Reading.FACTUAL, r"\bfactual\b|(?:是|符合|属于)?(?:真实|事实|属实)的?"),
@@ -49,17 +60,18 @@ _DECISION = re.compile(
 AROUND = (
     r"</?answer>|\\boxed\b"
     r"|[\s.,:;!()\[\]{}<>\"'`*_#=$>，。【】「」“”‘’、\-–—−]+"  # other full-width marks have become ASCII
-    r"|\b(?:the|this|my|an?|final|answer|verdict|decision|judge?ment|label|output|response|result|choice|option|is|it|i|am|m|as)\b"
+    r"|\b(?:the|this|my|an?|final|answer|verdict|decision|judge?ment|label|output|response|result|choice|option|shown|given|above|is|it|i|am|m|as)\b"
     r"|最终|这个|该|此|本|我的?|的|答案|回答|结论|判断|选择|选项|输出|结果|标签|应?为|是|它"
 )
 _AROUND = re.compile(AROUND)
 _LABELLED = re.compile(
-    r"(?:\b(?:answer|verdict|decision|judge?ment|label|output|choice|option)\b|答案|结论|判断|选择|选项)"
+    r"(?:\b(?:answer|verdict|decision|judge?ment|label|output|choice|option)\b(?:\s+(?:shown|given|above)\b)?"
+    r"|答案|结论|判断|选择|选项)"
     r"[\s:=*\"'`]*(?:is|是|为)?[\s:=*\"'`]*"
 )
 # Doubt about one's own decision. 'The evidence is uncertain' is none: it may be just why an answer is wrong.
 DOUBT = re.compile(
-    r"\bnot\s+(?:at\s+all\s+|entirely\s+|completely\s+|quite\s+)?sure\b|\bunsure\b|\bi(?:'m|\s+am)\s+(?:uncertain|not\s+certain)\b"
+    rf"\bnot\s+{_QUITE}sure\b|\bunsure\b|\bi(?:['’]?m|\s+am)\s+(?:uncertain|not\s+{_QUITE}certain)\b"
     r"|我(?:也|并)?不太?确定|无法确定|拿不准"
 )
 

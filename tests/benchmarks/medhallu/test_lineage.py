@@ -45,6 +45,9 @@ def test_every_candidate_vote_score_and_feedback_is_shown():
     answers = found["Their answers"].rows
     assert [row[:2] for row in answers] == [("1.1", worded(1, 12)), ("1.1", worded(1, 12)), ("1.2", worded(2))]
     assert answers[0][2] == "replaced: its length was wrong"
+    # Nothing but the sample is planted: not what was replaced, nor who failed.
+    pages = [render_to_string(f"review/blocks/{each.kind}.html", {"block": each}) for each in found.values()]
+    assert not any("planted" in page for page in pages)
     votes = found["Votes"].rows
     assert len(votes) == 6
     assert [row[4] for row in votes] == ["not fooled"] * 3 + ["fooled", "fooled", "not fooled"]
