@@ -78,13 +78,14 @@ def _candidates(made: Sequence[Mapping[str, Any]]) -> Table:
         "regenerate": _("generated anew, from feedback"),
         "rewrite": _("rewritten by the critic"),
     }
+    outside = _("outside the limits")  # not within the f-string, where makemessages does not look
     rows = tuple(
         (
             each["number"],
             ways[each["by"]],
             "" if each["temperature"] is None else f"{each['temperature']:.2f}",
             each["category"],
-            f"{each['words']}{_(' (outside the limits)') if 'length' in each['flags'] else ''}",
+            f"{each['words']} ({outside})" if "length" in each["flags"] else str(each["words"]),
             f"{each['fooled']} / {sum(not vote['broken'] for vote in each['votes'])}" if "fooled" in each else "",
             _verdict(each),
         )
