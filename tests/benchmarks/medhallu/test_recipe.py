@@ -82,14 +82,12 @@ def test_entailment_that_cannot_be_had_qualifies_nobody():
 
 
 def test_a_candidate_with_a_vote_that_cannot_be_read_has_no_difficulty_and_is_not_taken():
-    models = Fake(new=[candidate(worded(1))], rewritten=[candidate(worded(2))], fooled={worded(1): 3, worded(2): 1})
-    mute = models.said
+    class Vague(Fake):
+        def said(self, role, request):
+            unread = role == "voter_2" and any(worded(1) in message.text for message in request.messages)
+            return "Both." if unread and "vote" in request.prompt else super().said(role, request)
 
-    def said(role, request):
-        unread = role == "voter_2" and any(worded(1) in message.text for message in request.messages)
-        return "Both." if unread and "vote" in request.prompt else mute(role, request)
-
-    models.said = said
+    models = Vague(new=[candidate(worded(1))], rewritten=[candidate(worded(2))], fooled={worded(1): 3, worded(2): 1})
     draft = run(qa_draft(), models)
     first, second = all_candidates(draft)
     assert (first["fooled"], first["qualified"]) == (2, False)
