@@ -53,10 +53,13 @@ class Section:
     """One facet: radars per data set where they can be read, heat maps and the table over all of it.
 
     One heat map shows the data sets pooled, where they are; else there is one for each. `table`: all rates, row by row.
+    `rate`: the label of the one that is drawn.
     """
 
     name: str
     label: str
+    rate: str
+    note: str
     radars: tuple[RadarChart, ...]
     heats: tuple[HeatMap, ...]
     lines: tuple[Line, ...]
@@ -86,8 +89,8 @@ def chosen(protocol: Protocol, name: str) -> Rate:
 def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Figures:
     """The pictures of a report.
 
-    `rate`: the name of the one that is drawn, the first unless given. `sort`: a column of the overall table, 'endpoint',
-    'dataset' or 'rate' (the one that is drawn), '-' for descending.
+    `rate`: the name of the one that is drawn; unless given the first, and under a facet the facet's own. `sort`: a column of
+    the overall table, 'endpoint', 'dataset' or 'rate' (the one that is drawn), '-' for descending.
     """
     drawn = chosen(report.protocol, rate)
     at = report.rates.index(drawn)
@@ -98,7 +101,7 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Fi
         lines=tuple(row[at] for row in table),
         table=table,
         differences=_differences(report, drawn),
-        sections=tuple(_section(report, drawn, view, link) for view in report.views if report.facets[view.name]),
+        sections=tuple(_section(report, rate, view, link) for view in report.views if report.facets[view.name]),
     )
 
 
@@ -149,7 +152,8 @@ def _signed(difference: float | None, rate: Rate) -> str:
     return gettext("%(n)s points") % {"n": f"{100 * difference:+.1f}"} if rate.percent else f"{difference:+.3f}"
 
 
-def _section(report: Report, rate: Rate, view: FacetView, link: Link) -> Section:
+def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> Section:
+    rate = chosen(report.protocol, chosen_rate or view.rate)
     facet, rows = view.name, report.facets[view.name]
     by_place = {(row.endpoint, row.dataset, row.value): row for row in rows}
     names = {row.value: _name(row) for row in rows}
@@ -187,6 +191,8 @@ def _section(report: Report, rate: Rate, view: FacetView, link: Link) -> Section
     return Section(
         name=facet,
         label=gettext(view.label),
+        rate=gettext(rate.label),
+        note=gettext(view.note) if view.note else "",  # of '' gettext gives the head of the catalogue
         radars=tuple(radars),
         heats=tuple(
             heat(

@@ -99,12 +99,16 @@ class FacetView:
     """A facet by which rates are reported. `picture`: 'radar', or 'heat' for a heat map alone.
 
     `values`: its values with their labels, in the order of the report; empty: the terms of the taxonomy, by code.
+    `rate`: the one that is drawn under it until a reader chooses another, where it is not the protocol's first. `note`: a
+    sentence for readers on what is counted under it.
     """
 
     name: str
     label: str
     picture: str = "radar"
     values: tuple[tuple[str, str], ...] = ()
+    rate: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

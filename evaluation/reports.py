@@ -135,6 +135,7 @@ def as_markdown(report: Report) -> str:
             "",
             f"## By {view.label}",
             "",
+            *([str(view.note), ""] if view.note else []),
             *_table(report, report.facets[view.name], facet=view.label),
         ]
     return "\n".join(lines) + "\n"

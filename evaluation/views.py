@@ -116,7 +116,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "intervals": {each.interval for each in report.rates},
         "draws": DRAWS,
         "datasets": [_(label) for name, label in report.datasets if name != queries.COMBINED],
-        "figures": figures(report, _link(found), sort=sort, rate=drawn.name),
+        "figures": figures(report, _link(found), sort=sort, rate=rate),
         "sort": sort,
         "simulated": report.simulated,
         "failures": failed_calls(found.job)[:CALLS_SHOWN],

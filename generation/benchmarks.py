@@ -72,6 +72,12 @@ def preset(benchmark: str, name: str = "") -> Preset | None:
     return found
 
 
+def prompts_of(benchmark: str, prompts: str = "", preset_name: str = "") -> str:
+    """The set of prompts of a launch: the one it names, else that of its preset. Raises UnknownPreset."""
+    chosen = preset(benchmark, preset_name)
+    return prompts or (chosen.prompts if chosen else "")
+
+
 def roles_for(benchmark: str, kinds: Collection[str]) -> tuple[ModelRole, ...]:
     """The recipe's roles that records of these kinds need, optional ones among them."""
     return tuple(role for role in recipe(benchmark).roles if not role.kinds or role.kinds & set(kinds))

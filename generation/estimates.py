@@ -169,6 +169,7 @@ def of_batch(
     """
     recipe = benchmarks.recipe(benchmark)
     chosen_preset = benchmarks.preset(benchmark, preset)
+    prompts = [benchmarks.prompts_of(benchmark, name, preset) for name in prompts]
     if len(set(prompts)) < len(prompts):
         raise errors.SamePrompts
     if unknown := [name for name in prompts if name and name not in recipe.prompt_sets]:

@@ -160,12 +160,16 @@ class ModelRole:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A named set of the recipe's settings ('paper', 'released code'): `rule` says in a sentence what it stands for."""
+    """A named set of the recipe's settings ('paper', 'released code'): `rule` says in a sentence what it stands for.
+
+    `prompts`: the set of prompts that goes with it, where a launch names none.
+    """
 
     name: str
     label: str
     rule: str
     values: Mapping[str, Any]
+    prompts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,7 +280,7 @@ def launch_comparison(
 
     `key`: as with `launch_batch`. Raises SamePrompts, and what `launch_batch` raises.
     """
-    if prompts[0] == prompts[1]:
+    if len({benchmarks.prompts_of(benchmark, name, setting.preset) for name in prompts}) == 1:
         raise errors.SamePrompts
 
     def make() -> Batch:
@@ -337,7 +337,7 @@ def _new_batch(
         benchmark=benchmark,
         source=source,
         checks=[name for name in known if name in wanted],
-        prompts=setting.prompts,
+        prompts=benchmarks.prompts_of(benchmark, setting.prompts, setting.preset),
         preset=preset.name if preset else "",
         settings=dict(preset.values) if preset else {},
         budget_money=setting.budget_money,

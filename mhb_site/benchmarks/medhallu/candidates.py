@@ -127,8 +127,8 @@ def _folded(text: str) -> str:
 
 
 def prompt_of(draft: Draft, name: str) -> Prompt:
-    """The prompt by the set that the launch names; by that of the preset where it names none."""
-    return SETS[draft.prompts or presets.settings(draft)["prompts"]][name]
+    """The prompt by the draft's set, which is the preset's where a launch named none."""
+    return SETS[draft.prompts][name]
 
 
 def _length(draft: Draft) -> dict[str, str]:
@@ -153,7 +153,7 @@ def result_of(candidate: Mapping[str, Any]) -> dict[str, Any]:
     """What became of a candidate, as critic and generator are told."""
     return {
         "fooled": candidate["fooled"],
-        "voters": len(candidate["votes"]),
+        "voters": sum(not vote["broken"] for vote in candidate["votes"]),
         "says_the_same": bool(candidate["entailed"]),
     }
 

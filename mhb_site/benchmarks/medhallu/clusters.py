@@ -17,18 +17,20 @@ from mhb_site.benchmarks.medhallu.together import together
 MEASURES = ("cosine", "euclidean", "rouge1", "rouge2", "rougeL")
 
 
-async def make(draft: Draft, models: Models) -> list[dict[str, Any]]:
-    """As many candidates as the settings ask for, less those whose replies were of no use."""
+async def make(draft: Draft, models: Models) -> tuple[list[dict[str, Any]], str]:
+    """As many candidates as the settings ask for, less those whose replies were of no use; and why the last of them was not."""
     wanted = presets.settings(draft)["candidates"]
     found = await together(*(_made(draft, models, number) for number in range(1, wanted + 1)))
-    return [made for made in found if made is not None]
+    refused = [each for each in found if isinstance(each, str)]
+    return [each for each in found if not isinstance(each, str)], refused[-1] if refused else ""
 
 
-async def _made(draft: Draft, models: Models, number: int) -> dict[str, Any] | None:
+async def _made(draft: Draft, models: Models, number: int) -> dict[str, Any] | str:
+    """The candidate of this number; why there is none where neither of two replies can be used."""
     try:
         return {**await candidates.generate(draft, models, number), "number": f"{number}.1"}
-    except BrokenReply:
-        return None
+    except BrokenReply as error:
+        return error.detail
 
 
 async def vote(draft: Draft, models: Models, made: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -78,14 +78,15 @@ def _candidates(made: Sequence[Mapping[str, Any]]) -> Table:
         "regenerate": _("generated anew, from feedback"),
         "rewrite": _("rewritten by the critic"),
     }
+    outside = _("outside the limits")  # not within the f-string, where makemessages does not look
     rows = tuple(
         (
             each["number"],
             ways[each["by"]],
             "" if each["temperature"] is None else f"{each['temperature']:.2f}",
             each["category"],
-            f"{each['words']}{_(' (outside the limits)') if 'length' in each['flags'] else ''}",
-            f"{each['fooled']} / {len(each['votes'])}" if "fooled" in each else "",
+            f"{each['words']} ({outside})" if "length" in each["flags"] else str(each["words"]),
+            f"{each['fooled']} / {sum(not vote['broken'] for vote in each['votes'])}" if "fooled" in each else "",
             _verdict(each),
         )
         for each in made
@@ -100,7 +101,7 @@ def _answers(made: Sequence[Mapping[str, Any]]) -> Table:
     for each in made:
         rows += [(each["number"], text, _("replaced: its length was wrong")) for text in each["replaced"]]
         rows.append((each["number"], each["answer"], each["justification"]))
-    return Table(_("Their answers"), (_("Candidate"), _("Answer"), _("Justification")), tuple(rows), tone="trap")
+    return Table(_("Their answers"), (_("Candidate"), _("Answer"), _("Justification")), tuple(rows))
 
 
 def _verdict(candidate: Mapping[str, Any]) -> str:
@@ -108,6 +109,8 @@ def _verdict(candidate: Mapping[str, Any]) -> str:
         return ""
     if candidate["qualified"]:
         return _("qualified")
+    if any(vote["broken"] for vote in candidate["votes"]):
+        return _("a vote could not be read")
     if candidate["entailed"]:
         return _("says what the true answer says")
     if candidate["entailed"] is None:
@@ -122,7 +125,7 @@ def _votes(made: Sequence[Mapping[str, Any]]) -> Table:
             each["number"],
             vote["role"],
             first[vote["first"]],
-            vote["reply"],
+            f"{vote['unread']}\n→ {vote['reply']}" if vote.get("unread") else vote["reply"],
             _("broken") if vote["broken"] else _("fooled") if vote["fooled"] else _("not fooled"),
         )
         for each in made
@@ -305,15 +308,16 @@ def _voters(votes: Counter[tuple[str, str, str]]) -> Table:
     for role in sorted({role for role, _first, _result in votes}):
         truth, hallucinated = counted(role, "truth"), counted(role, "hallucinated")
         fooled = counted(role, "truth", "fooled"), counted(role, "hallucinated", "fooled")
-        broken = counted(role, "truth", "broken") + counted(role, "hallucinated", "broken")
+        broken = counted(role, "truth", "broken"), counted(role, "hallucinated", "broken")
+        read = truth - broken[0], hallucinated - broken[1]
         rows.append(
             (
                 role,
                 str(truth + hallucinated),
-                _share(sum(fooled), truth + hallucinated),
-                _share(fooled[0], truth),
-                _share(fooled[1], hallucinated),
-                str(broken),
+                _share(sum(fooled), sum(read)),
+                _share(fooled[0], read[0]),
+                _share(fooled[1], read[1]),
+                str(sum(broken)),
             )
         )
     columns = (

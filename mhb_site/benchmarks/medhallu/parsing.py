@@ -22,37 +22,56 @@ class Reading(StrEnum):
 _DIGITS = {"0": Reading.FACTUAL, "1": Reading.HALLUCINATED, "2": Reading.UNSURE}
 
 # What says a decision in words. The longer stands before what it begins with or contains: 'not factual' before 'factual'.
+_QUITE = (
+    r"(?:(?:at\s+all|entirely|completely|absolutely|totally|fully|quite|very|really|so|too|that|100\s*%|(?:a|one)\s+hundred"
+    r"\s+percent|100\s+percent)\s+)?"
+)
+_FIELD = r"[\"'`*]*\s*[:=?]\s*[\"'`*]*"
+_WHETHER = r"(?:是否|有无)?(?:存在|含有|属于|有)?"
 _UNSURE_WORDS = (
-    r"\bnot\s+(?:at\s+all\s+|entirely\s+|completely\s+|quite\s+)?(?:sure|certain)\b|\bunsure\b|\buncertain\b"
+    rf"\bnot\s+{_QUITE}(?:sure|certain)\b|\bunsure\b|\buncertain\b"
     r"|不太?确定|无法确定|不能确定|不清楚|拿不准"
 )
 _WORDS = (
     (Reading.UNSURE, _UNSURE_WORDS),
-    (Reading.FACTUAL, r"\b(?:not?|non)[\s-]+(?:an?\s+)?hallucinat(?:ed|ion)\b"),
-    (Reading.FACTUAL, r"(?:没有|无|非|不存在|不是|不含)\s*幻觉|不是虚构的?"),
-    (Reading.HALLUCINATED, r"\b(?:not|non)[\s-]*factual\b"),
+    # 'Hallucinated: no', '"factual": false', as in a form filled in.
+    (Reading.FACTUAL, rf"\bhallucinat(?:ed|ion){_FIELD}(?:no|false)\b|{_WHETHER}幻觉{_FIELD}(?:否|无|没有)"),
+    (Reading.HALLUCINATED, rf"\bhallucinat(?:ed|ion){_FIELD}(?:yes|true)\b|{_WHETHER}幻觉{_FIELD}(?:是|有)"),
+    (Reading.FACTUAL, rf"\bfactual{_FIELD}(?:yes|true)\b"),
+    (Reading.HALLUCINATED, rf"\bfactual{_FIELD}(?:no|false)\b"),
+    (Reading.FACTUAL, r"\b(?:not?|non|(?:is|was)n['’]?t)[\s-]+(?:an?\s+)?hallucinat(?:ed|ion)\b"),
+    (Reading.FACTUAL, r"(?:没有|无|不存在|不含)\s*(?:任何|明显)?的?\s*幻觉|(?:非|不是)\s*幻觉|不是虚构的?"),
+    (Reading.HALLUCINATED, r"\b(?:not|non|(?:is|was)n['’]?t)[\s-]*factual\b"),
     (Reading.HALLUCINATED, r"(?:不是|不|非)(?:符合)?(?:真实|事实|属实)的?|与事实不符"),
     (Reading.HALLUCINATED, r"\bhallucinat(?:ed|ion)\b|(?:存在|含有|属于|有|是)?幻觉"),
     (Reading.FACTUAL, r"\bfactual\b|(?:是|符合|属于)?(?:真实|事实|属实)的?"),
 )
+# A digit of its own and no other number's; in '1, not 0' the other is denied.
+DIGIT = (
+    r"(?<![a-z0-9_.,+\-−])(?P<digit>[{0}])(?![a-z0-9_%]|[.,]\d)"
+    r"(?:[\s,;(]+(?:and\s+)?not\s+(?!(?P=digit))[{0}](?![a-z0-9_%]|[.,]\d))?"
+)
 _DECISION = re.compile(
-    r"(?<![a-z0-9_.,+\-−])(?P<digit>[012])(?![a-z0-9_%]|[.,]\d)|"
+    DIGIT.format("012")
+    + "|"
     + "|".join(f"(?P<{reading.name}_{at}>{words})" for at, (reading, words) in enumerate(_WORDS))
 )
 # What may stand around a decision without changing it: marks of punctuation and of formatting, and the words of a label.
-_AROUND = re.compile(
+AROUND = (
     r"</?answer>|\\boxed\b"
     r"|[\s.,:;!()\[\]{}<>\"'`*_#=$>，。【】「」“”‘’、\-–—−]+"  # other full-width marks have become ASCII
-    r"|\b(?:the|this|my|an?|final|answer|verdict|decision|judge?ment|label|output|response|result|choice|option|is|it|i|am|m|as)\b"
+    r"|\b(?:the|this|my|an?|final|answer|verdict|decision|judge?ment|label|output|response|result|choice|option|shown|given|above|is|it|i|am|m|as)\b"
     r"|最终|这个|该|此|本|我的?|的|答案|回答|结论|判断|选择|选项|输出|结果|标签|应?为|是|它"
 )
+_AROUND = re.compile(AROUND)
 _LABELLED = re.compile(
-    r"(?:\b(?:answer|verdict|decision|judge?ment|label|output|choice|option)\b|答案|结论|判断|选择|选项)"
+    r"(?:\b(?:answer|verdict|decision|judge?ment|label|output|choice|option)\b(?:\s+(?:shown|given|above)\b)?"
+    r"|答案|结论|判断|选择|选项)"
     r"[\s:=*\"'`]*(?:is|是|为)?[\s:=*\"'`]*"
 )
 # Doubt about one's own decision. 'The evidence is uncertain' is none: it may be just why an answer is wrong.
-_DOUBT = re.compile(
-    r"\bnot\s+(?:at\s+all\s+|entirely\s+|completely\s+|quite\s+)?sure\b|\bunsure\b|\bi(?:'m|\s+am)\s+(?:uncertain|not\s+certain)\b"
+DOUBT = re.compile(
+    rf"\bnot\s+{_QUITE}sure\b|\bunsure\b|\bi(?:['’]?m|\s+am)\s+(?:uncertain|not\s+{_QUITE}certain)\b"
     r"|我(?:也|并)?不太?确定|无法确定|拿不准"
 )
 
@@ -62,8 +81,8 @@ def read_reply(text: str, *, unsure: bool) -> Reading:
 
     `text`: what the model said, without its reasoning. `unsure`: whether 'not sure' was among the choices.
     """
-    lines = [line for line in unicodedata.normalize("NFKC", text).casefold().splitlines() if _says_something(line)]
-    whole = [_line(line) for line in lines]
+    lines = lines_of(text)
+    whole = [{_said(said) for said in decided(line, _DECISION, _AROUND)} for line in lines]
     found = {reading for readings in whole if readings for reading in readings}
     if len(found) != 1 or not (whole[0] or whole[-1]):
         return Reading.UNPARSED
@@ -74,20 +93,21 @@ def read_reply(text: str, *, unsure: bool) -> Reading:
     return reading
 
 
-def _says_something(line: str) -> bool:
-    """Not so a blank line, a rule, or the marks around code."""
-    return any(character.isalnum() for character in line)
+def lines_of(text: str) -> list[str]:
+    """The lines of a reply that say something, without regard to case and width: no rules, nor the marks around code."""
+    lines = unicodedata.normalize("NFKC", text).casefold().splitlines()
+    return [line for line in lines if any(character.isalnum() for character in line)]
 
 
-def _line(line: str) -> set[Reading]:
-    """What a line decides that consists of decisions and what may stand around them; of any other line, nothing."""
-    found: set[Reading] = set()
+def decided(line: str, decision: re.Pattern[str], around: re.Pattern[str]) -> list[re.Match[str]]:
+    """The decisions of a line that consists of decisions and what may stand around them; of any other line, none."""
+    found: list[re.Match[str]] = []
     at = 0
     while at < len(line):
-        if said := _DECISION.match(line, at):
-            found.add(_said(said))
-        elif not (said := _AROUND.match(line, at)):
-            return set()
+        if said := decision.match(line, at):
+            found.append(said)
+        elif not (said := around.match(line, at)):
+            return []
         at = said.end()
     return found
 
@@ -99,7 +119,7 @@ def _said(match: re.Match[str]) -> Reading:
 
 def _contradicts(prose: str, reading: Reading) -> bool:
     """Whether the explanation around a decision doubts it, or names another as its answer."""
-    if reading is not Reading.UNSURE and _DOUBT.search(prose):
+    if reading is not Reading.UNSURE and DOUBT.search(prose):
         return True
     labelled = (_DECISION.match(prose, label.end()) for label in _LABELLED.finditer(prose))
     return any(_said(said) is not reading for said in labelled if said)

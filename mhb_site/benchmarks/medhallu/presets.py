@@ -7,7 +7,7 @@
 | temperature, top_p, max_tokens | of the generator; the temperature is drawn evenly between its two ends, for each answer |
 | length | the share by which an answer may be longer or shorter than the true one, in words; null: any length |
 | order | which answer voters see first: `random` for each vote, or `truth-first` |
-| reading | what counts as a vote for the second answer: `strict`, the number alone; `contains-2`, a 2 anywhere |
+| reading | what counts as a vote: `strict`, one choice and no other; `contains-2`, a 2 anywhere is one for the second answer |
 | vote_justification | the hallucinated answer is shown with its justification |
 | vote_temperature, vote_max_tokens | of the voters; null: the endpoint's own |
 | fooled | how many voters a candidate has to fool |
@@ -18,7 +18,6 @@
 | regenerate | the generator has the last word of a rewrite: it writes anew from the critic's revision |
 | feedback | the next try is shown the last candidate and what gave it away |
 | fallback_entailed | a candidate that says the same as the true answer may become the fallback |
-| prompts | the set of prompt files, where the launch names none |
 | review_share | the share of samples that physicians review; the others are approved as unreviewed |
 | reviewers | `one` physician a sample, or `two` as in MHB |
 """
@@ -47,16 +46,16 @@ _PAPER: Mapping[str, Any] = {
     "fooled": 1,
     "entailment": True,
     "tau": 0.75,
-    "rewrites": 1,
+    # "A maximum of five generation attempts": every candidate is one, what is written from feedback as well.
+    "rewrites": 0,
     "steps": 1,
     "regenerate": False,
     "feedback": True,
     "fallback_entailed": True,
-    "prompts": "",
     "review_share": 0.0,
     "reviewers": "one",
 }
-_OURS: Mapping[str, Any] = {**_PAPER, "fallback_entailed": False, "review_share": 0.2}
+_OURS: Mapping[str, Any] = {**_PAPER, "rewrites": 1, "fallback_entailed": False, "review_share": 0.2}
 _RELEASED: Mapping[str, Any] = {
     **_PAPER,
     "temperature": [0.8, 0.8],
@@ -66,10 +65,10 @@ _RELEASED: Mapping[str, Any] = {
     "vote_justification": True,
     "vote_max_tokens": 4,
     "entailment": False,
+    "rewrites": 1,
     "steps": 3,
     "regenerate": True,
     "feedback": False,
-    "prompts": "released",
 }
 
 PRESETS: tuple[Preset, ...] = (
@@ -77,8 +76,8 @@ PRESETS: tuple[Preset, ...] = (
         "ours",
         _("Ours"),
         _(
-            "The paper's method; an answer that says the same as the true one is never the fallback, and one physician"
-            " reviews a fifth of the samples."
+            "The paper's method with a rewrite in each of five tries; an answer that says the same as the true one is never the"
+            " fallback, and one physician reviews a fifth of the samples."
         ),
         _OURS,
     ),
@@ -86,8 +85,8 @@ PRESETS: tuple[Preset, ...] = (
         "paper",
         _("As in the paper"),
         _(
-            "Temperature 0.3 to 0.7, three voters, entailment below 0.75 in both directions taken together, five tries, the"
-            " most similar answer as the fallback, no review."
+            "Temperature 0.3 to 0.7, three voters, entailment below 0.75 in both directions taken together, five candidates at"
+            " most, each after the first written from feedback, the most similar answer as the fallback, no review."
         ),
         _PAPER,
     ),
@@ -99,6 +98,7 @@ PRESETS: tuple[Preset, ...] = (
             " length, three steps of revision, no review."
         ),
         _RELEASED,
+        prompts="released",
     ),
     Preset(
         "clusters",

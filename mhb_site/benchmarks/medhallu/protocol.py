@@ -160,8 +160,21 @@ FACETS = (
         _("Difficulty"),
         "heat",
         (("easy", _("Easy")), ("medium", _("Medium")), ("hard", _("Hard"))),
+        note=_(
+            "Where the true answer was shown it counts under the difficulty of the hallucinated one made for its question, as"
+            " in the released code."
+        ),
     ),
-    FacetView("category", _("Kind of hallucination")),
+    FacetView(
+        "category",
+        _("Kind of hallucination"),
+        rate="recall",
+        note=_(
+            "About half of the answers shown are true and of no kind; they count under the kind of the hallucinated one made"
+            " for their question, so that F1, precision and accuracy hardly tell kinds apart. Recall is of hallucinated answers"
+            " alone: the paper's detection ratio of a kind."
+        ),
+    ),
     FacetView(
         "branch",
         _("MeSH branch"),

@@ -63,6 +63,8 @@ def _asks_of_try(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
         if settings["regenerate"]:
             asked.append(("generator", prompt_of(draft, "regenerate").label))
         asked += judging
+    if settings["feedback"] and number < ESTIMATED_TRIES:
+        asked.append(("critic", prompt_of(draft, "critique").label))  # that the next one learns from
     return asked
 
 
@@ -78,8 +80,8 @@ TRIES = tuple(
 
 
 async def _candidates(draft: Draft, models: Models) -> Sequence[Draft]:
-    made = await clusters.make(draft, models)
-    return [replace(draft, data={**draft.data, "made": made})]
+    made, broken = await clusters.make(draft, models)
+    return [replace(draft, data={**draft.data, "made": made, "broken": broken})]
 
 
 async def _votes(draft: Draft, models: Models) -> Sequence[Draft]:
@@ -87,9 +89,9 @@ async def _votes(draft: Draft, models: Models) -> Sequence[Draft]:
 
 
 async def _clusters(draft: Draft, models: Models) -> Sequence[Draft]:
-    rest = {name: value for name, value in draft.data.items() if name != "made"}
+    rest = {name: value for name, value in draft.data.items() if name not in ("made", "broken")}
     measured, found = await clusters.cluster(draft, models, draft.data["made"])
-    tries = [{"number": 1, "candidates": measured, "feedback": [], "broken": ""}]
+    tries = [{"number": 1, "candidates": measured, "feedback": [], "broken": draft.data.get("broken", "")}]
     return [replace(draft, data={**rest, "tries": tries, "clusters": found})]
 
 
@@ -121,10 +123,11 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
         chosen = next((candidate for candidate in made if candidate["qualified"]), None)
     final: dict[str, Any] = {"tries": len(tries), "fallback": chosen is None}
     if chosen is None:
-        able = [each for each in made if settings["fallback_entailed"] or each["entailed"] is False]
+        # A fallback counts as easy, which says nothing of one whose votes could not be read.
+        read = [each for each in made if votes.were_read(each["votes"])]
+        able = [each for each in read if settings["fallback_entailed"] or each["entailed"] is False]
         if not able:
-            broken = " ".join(tried["broken"] for tried in tries if tried["broken"])
-            raise Dropped(broken or "Every candidate says what the true answer says.")
+            raise Dropped(_why_none(made, tries))
         how, rows = await similarity.vectors(
             models, [draft.record.content["answer"], *(each["answer"] for each in able)]
         )
@@ -138,6 +141,22 @@ async def settle(draft: Draft, models: Models) -> Sequence[Draft]:
         "flags": list(chosen["flags"]),
     }
     return [replace(draft, data={**draft.data, "final": final})]
+
+
+def _why_none(made: Sequence[Mapping[str, Any]], tries: Sequence[Mapping[str, Any]]) -> str:
+    """Why no candidate can become the sample: what is wrong with those there are, then why there are no more."""
+    unread = {vote["role"] for each in made for vote in each["votes"] if vote["broken"]}
+    known = [each for each in made if votes.were_read(each["votes"])]
+    unjudged = sum(each["entailed"] is None for each in known)
+    same = len(known) - unjudged
+    found = (
+        (len(made) - len(known), f"votes could not be read ({', '.join(sorted(unread))})"),
+        (unjudged, "entailment could not be judged"),
+        (same, "the answer says what the true answer says"),
+    )
+    reasons = [f"{count} of {len(made)} candidates: {why}." for count, why in found if count]
+    reasons += [tried["broken"] for tried in tries if tried["broken"]]
+    return " ".join(reasons)
 
 
 async def take_over(draft: Draft, models: Models) -> Sequence[Draft]:  # noqa: ARG001
@@ -194,10 +213,10 @@ def sample(draft: Draft) -> NewSample:
 def _made(draft: Draft) -> dict[str, str]:
     """What the data card says of how a sample was made."""
     settings, data = presets.settings(draft), draft.data
-    share = candidates.drawn("review", draft.record.external_id)
+    sampled = candidates.drawn("review", draft.record.external_id) < settings["review_share"]
     made = {
-        "review": "sampled" if share < settings["review_share"] else "not sampled",
-        "reviewers": settings["reviewers"],
+        "review": "sampled" if sampled else "not sampled",
+        "reviewers": settings["reviewers"] if sampled else "none",
     }
     if "published" in data["final"]:
         return {**made, "origin": "published"}

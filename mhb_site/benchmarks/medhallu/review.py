@@ -27,8 +27,8 @@ QUESTIONS = (
         "plausible",
         _("Is it plausible?"),
         _(
-            "Read without the true answer beside it. 1: nonsense, or it gives itself away. 2: a careful reader may doubt it."
-            " 3: a colleague reading quickly would take it for the answer."
+            "The true answer stands above it here; judge it as a colleague would find it who does not know that. 1: nonsense,"
+            " or it gives itself away. 2: a careful reader may doubt it. 3: reading quickly one would take it for the answer."
         ),
         (
             Choice("1", _("1, obvious"), blocks=True),

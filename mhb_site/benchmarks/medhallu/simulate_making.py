@@ -35,7 +35,7 @@ PARAPHRASE = 0.08  # the share of candidates that say what the true answer says
 NLI_ERROR = 0.05  # the share of directions of entailment on which the judge says the opposite of what is so
 STUBBORN = 0.06  # the share of questions on which no candidate fools anyone
 SHORT = 0.15  # the share of new answers that are too short until the length is asked for
-MALFORMED = 0.02  # the share of votes that name no answer
+MALFORMED = 0.02  # the share of votes that name no answer until the voter is asked again
 
 # The words of each level. A failed candidate is as easy to see as an easy one, and becomes one as a fallback.
 PLANTED: Mapping[str, str] = {
@@ -96,14 +96,16 @@ class Expected:
     qualified: float
 
 
-def fooled_share(count: int) -> float:
-    """The share of candidates that fool so many voters, on average over questions that are not stubborn."""
+def fooled_share(count: int, reading: str = "strict") -> float:
+    """The share of candidates that fool so many voters, on average over questions that are not stubborn.
+
+    By the reading 'contains-2' a vote that names no answer is one for the first, the true one.
+    """
+    lost = 0.0 if reading == "strict" else MALFORMED
     share = 0.0
     for level, width in LEVELS.items():
         able = len(FOOLED[level])
-        share += (
-            width * comb(able, count) * (1 - MALFORMED) ** count * MALFORMED ** (able - count) if able >= count else 0
-        )
+        share += width * comb(able, count) * (1 - lost) ** count * lost ** (able - count) if able >= count else 0
     return share
 
 
@@ -113,7 +115,7 @@ def expected(settings: Mapping[str, Any] = PRESETS[0].values) -> Expected:
     How many a candidate fools and whether it is found to say the same as the truth are independent of one another and of all
     other candidates; so the first that qualifies is of the difficulties that fool enough, in their proportion.
     """
-    fooling = {count: fooled_share(count) for count in range(settings["fooled"], len(VOTERS) + 1)}
+    fooling = {count: fooled_share(count, settings["reading"]) for count in range(settings["fooled"], len(VOTERS) + 1)}
     refused = 0.0
     if settings["entailment"]:
         # Two independent errors make a wrong answer entailed; a paraphrase is found out unless there is one.
@@ -146,7 +148,7 @@ def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
     """What a simulated model says to a prompt of the making side, known by its first line; None: not ours."""
     task = _TASKS.get(_heading(messages[0].text))
     if task == "vote":
-        return _vote(model, _blocks(messages), seed) if model in VOTERS else None
+        return _vote(model, messages, seed) if model in VOTERS else None
     if task is None or model not in (GENERATOR, CRITIC, NLI):
         return None
     blocks = _blocks(messages)
@@ -186,13 +188,18 @@ def _generated(messages: Sequence[Message], blocks: Mapping[str, Any], seed: int
     place = _free(place, blocks, seed)
     if any(_FROM_IMPROVED in message.text for message in messages):
         place = _place(blocks["LAST"]["answer"], question, seed)  # the critic's improved attempt, as it is
-    told = any("Your last reply cannot be used" in message.text for message in messages)
+    told = _told(messages)
     made = _candidate(question, truth, place, seed)
     if not told and _claim_in(made["answer"]) and chance(seed, "short", question, str(place)) < SHORT:
         words = made["answer"].split()
         # Its end stays: by it the answer is known.
         made["answer"] = " ".join(words[len(words) // 3 :])
     return made
+
+
+def _told(messages: Sequence[Message]) -> bool:
+    """Whether it is asked again, as its last reply was of no use."""
+    return any("Your last reply cannot be used" in message.text for message in messages)
 
 
 _FROM_IMPROVED = "starting from the improved attempt"
@@ -273,9 +280,10 @@ def _place(answer: str, question: str, seed: int) -> int:
 # ---------------------------------------------------------------------------------------------------------------- voters
 
 
-def _vote(model: str, blocks: Mapping[str, Any], seed: int) -> str:
+def _vote(model: str, messages: Sequence[Message], seed: int) -> str:
+    blocks = _blocks(messages)
     question, answers = blocks["QUESTION"], (blocks["FIRST"], blocks["SECOND"])
-    if chance(seed, "malformed", model, question, *answers) < MALFORMED:
+    if not _told(messages) and chance(seed, "malformed", model, question, *answers) < MALFORMED:
         return "Both seem accurate to me."
     known = [(at, claim) for at, answer in enumerate(answers) if (claim := _claim_in(answer))]
     if known:

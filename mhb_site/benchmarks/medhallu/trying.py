@@ -55,9 +55,9 @@ async def judged(draft: Draft, models: Models, made: Mapping[str, Any]) -> dict[
 
 
 def finding(settings: Mapping[str, Any], voted: Mapping[str, Any], scores: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The rule: enough voters are fooled, and the smaller of the two scores of entailment is below tau.
+    """The rule: all votes can be read, enough voters are fooled, and the smaller score of entailment is below tau.
 
-    `entailed` is None where entailment was wanted and could not be had.
+    `fooled` counts votes that could be read. `entailed` is None where entailment was wanted and could not be had.
     """
     fooled = sum(vote["fooled"] for vote in voted["votes"])
     entailed = (scores["least"] >= settings["tau"]) if scores else (None if settings["entailment"] else False)
@@ -66,7 +66,7 @@ def finding(settings: Mapping[str, Any], voted: Mapping[str, Any], scores: Mappi
         "fooled": fooled,
         "entailment": scores,
         "entailed": entailed,
-        "qualified": fooled >= settings["fooled"] and entailed is False,
+        "qualified": votes.were_read(voted["votes"]) and fooled >= settings["fooled"] and entailed is False,
     }
 
 

@@ -1,27 +1,60 @@
 """The ensemble: voters are asked, without the context, which of two answers is the more accurate (MHU-4)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from generation.llm.fencing import as_data
-from generation.llm.types import Request
+from generation.llm.types import Message, Request
 from generation.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu import presets
 from mhb_site.benchmarks.medhallu.candidates import drawn, prompt_of
+from mhb_site.benchmarks.medhallu.parsing import AROUND, DIGIT, DOUBT, decided, lines_of
 from mhb_site.benchmarks.medhallu.together import together
 
 VOTERS = ("voter_1", "voter_2", "voter_3")
 TRUTH, HALLUCINATED = "truth", "hallucinated"
 
-_STRICT = re.compile(r"[\s\"'`*_.()\[\]]*([12])[\s\"'`*_.()\[\]]*")
 MAX_REPLY = 500  # characters of a reply that are kept
+AGAIN = "Your last reply cannot be used. Reply with the single digit 1 or 2, and nothing else."
+
+# The prompt calls them FIRST and SECOND.
+_CHOICE = re.compile(
+    DIGIT.format("12") + r"|(?P<first>\bfirst\b|第一[个種种项]?)|(?P<second>\bsecond\b|第二[个種种项]?)"
+)
+# What may stand around a choice without changing it, besides what may around any decision.
+_AROUND = re.compile(
+    AROUND
+    + r"|\b(?:more|most|factually|medically|accurate|correct|better|best|one|number|no|vote|choose|pick|select)\b"
+    r"|更为?|准确|正确|较?好|号|个|我?选择?|认为"
+)
+# Another choice in the explanation. 'Answer 1 claims ...' is none: who compares two answers has to name both.
+_NAMED = re.compile(
+    r"(?:\b(?:answer|option|choice|vote|verdict|decision|one)\s*(?:\bis\b|[:=])|\b(?:choose|pick|select|vote\s+for)\b"
+    r"|(?:答案|选项|结论|判断)\s*(?:是|为|[:=])|我选择?)"
+    r"[\s*\"'`]*(?:(?:the|answer|option|number)\b[\s*\"'`]*)*"
+)
 
 
 def chosen(reply: str) -> int | None:
-    """The answer, 1 or 2, that a reply names; None unless that digit is all it says, marks aside."""
-    found = _STRICT.fullmatch(reply)
-    return int(found[1]) if found else None
+    """The answer, 1 or 2, that a reply names; None unless it names one alone.
+
+    The whole reply is a choice, or its first or last line, and nothing else in it chooses otherwise or doubts it. `reply` is
+    what the model said, without its reasoning.
+    """
+    lines = lines_of(reply)
+    found = [{_number(said) for said in decided(line, _CHOICE, _AROUND)} for line in lines]
+    named = {number for numbers in found for number in numbers}
+    if len(named) != 1 or not (found[0] or found[-1]):
+        return None
+    prose = "\n".join(line for line, numbers in zip(lines, found, strict=True) if not numbers)
+    named |= {_number(said) for at in _NAMED.finditer(prose) if (said := _CHOICE.match(prose, at.end()))}
+    return named.pop() if len(named) == 1 and not DOUBT.search(prose) else None
+
+
+def _number(said: re.Match[str]) -> int:
+    return int(said["digit"]) if said["digit"] else 1 if said["first"] else 2
 
 
 def difficulty(fooled: int, voters: int) -> str:
@@ -36,10 +69,16 @@ def difficulty(fooled: int, voters: int) -> str:
 async def voted(draft: Draft, models: Models, candidate: Mapping[str, Any], number: str) -> list[dict[str, Any]]:
     """One vote of each voter on a candidate; `number` tells the candidates of a draft apart ("3.1").
 
-    A vote: {role, first: which answer was shown first, reply, chosen: 1 | 2 | None, fooled, broken}. A reply that cannot be
-    read has not been fooled.
+    A vote: {role, first: which answer was shown first, reply, unread: the reply before it, where that could not be read and the
+    voter was asked once more, chosen: 1 | 2 | None, fooled, broken}. `broken`: the second reply cannot be read either. Such a
+    vote is none, neither fooled nor not.
     """
     return await together(*(_vote(draft, models, candidate, number, at, role) for at, role in enumerate(VOTERS)))
+
+
+def were_read(ballots: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether all votes could be read. Where one could not it is not known how many are fooled, and so no difficulty."""
+    return not any(each["broken"] for each in ballots)
 
 
 async def _vote(
@@ -59,14 +98,19 @@ async def _vote(
         max_tokens=settings["vote_max_tokens"],
         repeat=at,  # two voters at one endpoint are two votes
     )
-    reply = (await models.ask(role, request)).text
-    choice = chosen(reply)
+    reply, unread = (await models.ask(role, request)).text, ""
     if settings["reading"] == "contains-2":
-        choice = 2 if "2" in reply else 1
+        choice: int | None = 2 if "2" in reply else 1
+    elif (choice := chosen(reply)) is None:
+        unread = reply
+        again = (Message("assistant", reply), Message("user", AGAIN))
+        reply = (await models.ask(role, replace(request, messages=(*request.messages, *again)))).text
+        choice = chosen(reply)
     return {
         "role": role,
         "first": first,
         "reply": reply[:MAX_REPLY],
+        "unread": unread[:MAX_REPLY],
         "chosen": choice,
         "fooled": choice is not None and (choice == 1) == (first == HALLUCINATED),
         "broken": choice is None,

@@ -56,7 +56,8 @@ def qa_draft(preset: str = "ours", **changes: Any) -> Draft:
         "split": "labelled",
     }
     record = Record("90000001", QUESTION, "en", content, {"mesh": HEADINGS})
-    return replace(Draft(record, taxonomy.TERMS, settings=settings(preset)), **changes)
+    (prompts,) = (each.prompts for each in presets.PRESETS if each.name == preset)
+    return replace(Draft(record, taxonomy.TERMS, prompts=prompts, settings=settings(preset)), **changes)
 
 
 def pair_draft(**changes: Any) -> Draft:

@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from generation import queries, releases, services
+from generation import errors, queries, releases, services
+from generation.estimates import of_batch
 from generation.llm.simulator.server import make_app, running
 from generation.models import Batch, Call, Draft, Sample, SampleVersion, Source, SourceRecord
 from mhb_site.benchmarks.medhallu import recipe, simulate
@@ -83,7 +85,8 @@ def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Clie
     asked = Counter(Call.objects.filter(job=f"batch:{batch.pk}", error="").values_list("prompt", flat=True))
     data = list(drafts.values_list("data", flat=True))
     candidates = [each for one in data for tried in one["tries"] for each in tried["candidates"]]
-    assert asked["medhallu/vote@1"] == 3 * len(candidates)
+    again = sum(bool(vote["unread"]) for each in candidates for vote in each["votes"])
+    assert asked["medhallu/vote@1"] == 3 * len(candidates) + again
     assert asked["medhallu/entail@1"] == 2 * len(candidates)
     assert asked["medhallu/critique@1"] == sum(len(tried["feedback"]) for one in data for tried in one["tries"])
     assert asked["medhallu/rewrite@1"] >= sum(each["by"] == "rewrite" for each in candidates)
@@ -115,6 +118,26 @@ def test_published_pairs_need_no_model(url: str) -> None:
     assert Sample.objects.filter(batch=batch, status="approved").count() == 6
     assert not Call.objects.exists()
     assert queries.analysis(batch)
+
+
+def test_the_set_of_prompts_that_a_preset_brings_is_the_batchs_and_is_not_compared_with_itself(url: str) -> None:
+    roles = {role: endpoint(url, model) for role, model in MODEL_OF.items()}
+    launch: dict[str, Any] = {"benchmark": "medhallu", "source": source_of(2), "roles": roles, "limit": 1}
+    released = services.Setting(preset="released")
+    for sets in (("", "released"), ("released", "")):
+        with pytest.raises(errors.SamePrompts):
+            services.launch_comparison(prompts=sets, setting=released, **launch)
+        with pytest.raises(errors.SamePrompts):
+            of_batch(prompts=sets, preset="released", **launch)
+    assert not Batch.objects.exists()
+    assert "medhallu/released/vote@1" in {line.prompt for line in of_batch(preset="released", **launch).lines}
+    both = services.launch_comparison(prompts=("", "released"), **launch)
+    assert list(both.batches.order_by("arm").values_list("prompts", flat=True)) == ["", "released"]
+    batch = services.launch_batch(setting=released, **launch)
+    services.work_on_batch(batch.pk)
+    assert batch.prompts == "released"
+    asked = set(Call.objects.filter(job=f"batch:{batch.pk}").values_list("prompt", flat=True))
+    assert {"medhallu/released/generate@1", "medhallu/released/vote@1"} <= asked
 
 
 def test_clusters_are_a_page_with_a_picture(url: str, admin_client: Client) -> None:

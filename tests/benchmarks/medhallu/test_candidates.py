@@ -200,10 +200,11 @@ def test_a_next_version_is_told_why_the_last_was_rejected():
     assert rejected["version"] == {"hallucinated": WRONG, "justification": "Swapped.", "category": "MQ"}
 
 
-def test_the_set_of_prompts_is_the_presets_unless_the_launch_names_one():
+def test_the_set_of_prompts_is_the_drafts_whatever_its_settings():
     label = lambda **changes: candidates.prompt_of(qa_draft(**changes), "vote").label  # noqa: E731
     assert label() == "medhallu/vote@1"
     assert label(preset="released") == "medhallu/released/vote@1"
+    assert label(preset="released", prompts="") == "medhallu/vote@1"
     assert label(prompts="released") == "medhallu/released/vote@1"
     assert candidates.prompt_of(qa_draft("released"), "critique").label == "medhallu/critique@1"
 

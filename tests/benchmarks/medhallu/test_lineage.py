@@ -1,7 +1,10 @@
 """What is shown of how a sample was made, and what the drafts of a batch show together."""
 
+import asyncio
+
 from django.template.loader import render_to_string
 
+from mhb_site.benchmarks.medhallu import trying
 from mhb_site.benchmarks.medhallu.lineage import analysis, lineage
 from review.blocks import Points, Table
 from tests.benchmarks.medhallu.making import (
@@ -42,6 +45,9 @@ def test_every_candidate_vote_score_and_feedback_is_shown():
     answers = found["Their answers"].rows
     assert [row[:2] for row in answers] == [("1.1", worded(1, 12)), ("1.1", worded(1, 12)), ("1.2", worded(2))]
     assert answers[0][2] == "replaced: its length was wrong"
+    # Nothing but the sample is planted: not what was replaced, nor who failed.
+    pages = [render_to_string(f"review/blocks/{each.kind}.html", {"block": each}) for each in found.values()]
+    assert not any("planted" in page for page in pages)
     votes = found["Votes"].rows
     assert len(votes) == 6
     assert [row[4] for row in votes] == ["not fooled"] * 3 + ["fooled", "fooled", "not fooled"]
@@ -53,6 +59,21 @@ def test_every_candidate_vote_score_and_feedback_is_shown():
     assert found["What gave candidates away"].rows == (("1.1", "Too bold.", "Too plain.", "Be subtler."),)
     assert ("Candidate", "1.2") in found["The sample"].rows
     assert all(len(row) == len(table.columns) for table in found.values() for row in table.rows)
+
+
+def test_a_vote_that_could_not_be_read_is_no_vote():
+    draft = qa_draft(settings=settings(tries=1, rewrites=0))
+    models = Fake(fooled={WRONG: 1}, votes={"voter_2": "Both."})
+    data = {"tries": [asyncio.run(trying.one_try(draft, models, 1))]}
+    found = tables(lineage(data))
+    assert [row[5:] for row in found["Candidates"].rows] == [("1 / 2", "a vote could not be read")]
+    assert [row[3:] for row in found["Votes"].rows][1] == ("Both.\n→ Both.", "broken")
+    voters = tables(analysis([data, data]))["Voters"].rows
+    assert [row[1:3] + row[-1:] for row in voters] == [
+        ("2", "100.0 %", "0"),
+        ("2", "–", "2"),
+        ("2", "0.0 %", "0"),
+    ]
 
 
 def test_a_fallback_says_so_and_shows_how_near_all_were():
@@ -85,7 +106,7 @@ def test_what_models_wrote_is_text_on_the_page():
     answer = f"{worded(1, 24)} {NASTY}"
     draft = run(
         qa_draft(),
-        Fake(new=[candidate(answer, justification=NASTY)], fooled={answer: 1}, votes={"voter_3": NASTY}),
+        Fake(new=[candidate(answer, justification=NASTY)], fooled={answer: 1}, votes={"voter_3": f"2\n{NASTY}"}),
     )
     blocks = lineage(draft.data)
     pages = "".join(render_to_string(f"review/blocks/{block.kind}.html", {"block": block}) for block in blocks)

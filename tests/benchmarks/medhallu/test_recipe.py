@@ -81,6 +81,26 @@ def test_entailment_that_cannot_be_had_qualifies_nobody():
     assert (first["entailment"], first["entailed"], first["qualified"]) == (None, None, False)
 
 
+def test_a_candidate_with_a_vote_that_cannot_be_read_has_no_difficulty_and_is_not_taken():
+    class Vague(Fake):
+        def said(self, role, request):
+            unread = role == "voter_2" and any(worded(1) in message.text for message in request.messages)
+            return "Both." if unread and "vote" in request.prompt else super().said(role, request)
+
+    models = Vague(new=[candidate(worded(1))], rewritten=[candidate(worded(2))], fooled={worded(1): 3, worded(2): 1})
+    draft = run(qa_draft(), models)
+    first, second = all_candidates(draft)
+    assert (first["fooled"], first["qualified"]) == (2, False)
+    assert read_data(models.asked("critique")[0].messages[1].text)["RESULT"]["voters"] == 2
+    assert second["qualified"]
+    assert draft.data["final"]["difficulty"] == "easy"
+
+
+def test_where_no_candidates_votes_can_be_read_nothing_is_made_easy():
+    with pytest.raises(Dropped, match=r"^10 of 10 candidates: votes could not be read \(voter_1, voter_3\)\.$"):
+        run(qa_draft(), Fake(votes={"voter_1": "Both.", "voter_3": "?"}))
+
+
 # ---------------------------------------------------------------------------------------------------------- improvement
 
 
@@ -105,7 +125,7 @@ def test_a_failed_candidate_is_criticised_rewritten_and_judged_again():
 
 def test_the_critic_is_told_that_a_candidate_says_the_same():
     models = Fake(fooled={WRONG: 3}, scores={WRONG: (0.9, 0.9)})
-    run(qa_draft(settings=settings("paper", tries=1)), models)
+    run(qa_draft(settings=settings("paper", tries=1, rewrites=1)), models)
     assert read_data(models.asked("critique")[0].messages[1].text)["RESULT"]["says_the_same"] is True
 
 
@@ -141,6 +161,18 @@ def test_rewrites_and_tries_are_bounded():
     assert len(models.asked("rewrite")) == 6
     # One a rewrite, and what the second try learns from; nobody would read one after the last.
     assert len(models.asked("critique")) == 7
+
+
+def test_as_in_the_paper_five_candidates_are_judged_at_most():
+    models = Fake(new=[candidate(worded(number)) for number in range(1, 9)])
+    draft = run(qa_draft("paper"), models)
+    assert [each["number"] for each in all_candidates(draft)] == ["1.1", "2.1", "3.1", "4.1", "5.1"]
+    assert [each["by"] for each in all_candidates(draft)] == ["generate", *["regenerate"] * 4]
+    asked = [len(models.asked(name)) for name in ("generate", "regenerate", "critique", "rewrite", "vote")]
+    assert asked == [1, 4, 4, 0, 15]
+    for number, request in enumerate(models.asked("regenerate"), 1):
+        blocks = read_data(request.messages[-1].text)
+        assert (blocks["LAST"]["answer"], blocks["FEEDBACK"]["advice"]) == (worded(number), "Be subtler.")
 
 
 def test_five_tries_at_most():
@@ -199,8 +231,21 @@ def test_what_says_the_same_is_never_our_fallback_and_may_be_the_papers():
 
 
 def test_where_all_say_the_same_there_is_no_sample():
-    with pytest.raises(Dropped, match="Every candidate says what the true answer says"):
+    with pytest.raises(Dropped, match=r"^10 of 10 candidates: the answer says what the true answer says\.$"):
         run(qa_draft(), Fake(fooled={WRONG: 3}, scores={WRONG: (0.8, 0.8)}))
+
+
+def test_entailment_that_nobody_judged_is_not_said_to_be_found():
+    class Mute(Fake):
+        def said(self, role, request):
+            return "?" if request.prompt.startswith("medhallu/entail") else super().said(role, request)
+
+    with pytest.raises(Dropped, match=r"^10 of 10 candidates: entailment could not be judged\.$"):
+        run(qa_draft(), Mute(fooled={WRONG: 3}))
+    models = Fake(new=[candidate(), "no", "no"], scores={WRONG: (0.9, 0.9)})
+    with pytest.raises(Dropped, match=r"^1 of 1 candidates: the answer says what the true answer says\. \S") as dropped:
+        run(qa_draft(settings=settings(tries=2, rewrites=0, feedback=False)), models)
+    assert "could not be judged" not in str(dropped.value)
 
 
 # -------------------------------------------------------------------------------------------------------------- presets
@@ -318,7 +363,15 @@ def test_the_truth_alone_is_a_cluster_without_candidates():
 
 def test_a_candidate_whose_reply_is_of_no_use_is_left_out():
     models = Fake(new=["no", "no", candidate()], fooled={WRONG: 1})
-    assert len(all_candidates(clustered(models, 2))) == 1
+    draft = clustered(models, 2)
+    assert len(all_candidates(draft)) == 1
+    assert draft.data["tries"][0]["broken"]
+    assert "broken" not in draft.data
+
+
+def test_where_no_reply_can_be_used_there_is_no_cluster_and_the_reason_is_the_replies():
+    with pytest.raises(Dropped, match=r"^[^0-9]*The answer is the true answer: it has to be wrong"):
+        clustered(Fake(new=[candidate(TRUTH)]), 3)
 
 
 def test_each_candidate_of_a_question_is_asked_for_apart():
@@ -365,13 +418,13 @@ def test_a_wrong_length_is_flagged_in_the_sample():
 
 def test_a_published_pair_is_taken_as_it_is_and_asks_nobody():
     models = Fake(bound=frozenset())
-    sample = made(pair_draft(), models)
+    sample = made(pair_draft(settings=settings(review_share=0.0)), models)
     assert models.requests == []
     content = sample.content
     assert (content["hallucinated"], content["truth"], content["knowledge"]) == (WRONG, TRUTH, CONTEXTS)
     assert (content["difficulty"], content["category"]) == ("hard", "II")
     assert (content["pmid"], content["mesh"][0], content["branches"]) == ("90000001", "Blood Glucose", ["C"])
-    assert sample.made == {"review": sample.made["review"], "reviewers": "one", "origin": "published"}
+    assert sample.made == {"review": "not sampled", "reviewers": "none", "origin": "published"}
 
 
 def test_a_published_pair_without_its_article_has_neither_pmid_nor_branch():
@@ -390,6 +443,16 @@ def test_the_share_that_is_reviewed_is_drawn_by_record_and_stays():
     assert all(reviewed(number, 1.0) for number in range(50))
     assert 0.15 < sum(reviewed(number, 0.2) for number in range(500)) / 500 < 0.25
     assert all(reviewed(number, 0.2) == reviewed(number, 0.2, version=2) for number in range(50))
+
+
+@pytest.mark.parametrize("reviewers", ["one", "two"])
+def test_only_what_is_sampled_says_who_reviews_it(reviewers):
+    def said(share):
+        return made(pair_draft(settings=settings(review_share=share, reviewers=reviewers)), Fake()).made
+
+    assert (said(1.0)["review"], said(1.0)["reviewers"]) == ("sampled", reviewers)
+    assert (said(0.0)["review"], said(0.0)["reviewers"]) == ("not sampled", "none")
+    assert made(qa_draft("released"), Fake(fooled={WRONG: 1})).made["reviewers"] == "none"
 
 
 # -------------------------------------------------------------------------------------------------- what a launch is told
@@ -412,6 +475,7 @@ def test_a_launch_is_estimated_by_two_tries():
     assert asked.count(("generator", "medhallu/generate@1")) == 1
     assert asked.count(("generator", "medhallu/regenerate@1")) == 1
     assert asked.count(("critic", "medhallu/rewrite@1")) == 2
+    assert asked.count(("critic", "medhallu/critique@1")) == 3  # one between the two tries
 
 
 def test_a_launch_of_clusters_is_estimated_by_its_candidates():

@@ -62,6 +62,15 @@ def test_three_things_are_asked_and_that_it_is_wrong_wants_evidence():
     assert [problem.code for problem in problems(form, replace(answers(), citations=()))] == ["evidence-missing"]
 
 
+def test_what_is_asked_of_plausibility_is_true_of_what_is_shown():
+    """Both answers are shown at once, so that nobody can be asked to read the one without the other beside it."""
+    (plausible,) = (question for question in case().form.questions if question.key == "plausible")
+    shown = [block.text for block in case().blocks if isinstance(block, Text)]
+    assert TRUTH in shown
+    assert "without the true answer" not in str(plausible)
+    assert "The true answer stands above it here" in str(plausible)
+
+
 @pytest.mark.parametrize("bad", [{"wrong": "no"}, {"plausible": "1"}, {"category": "does-not-fit"}])
 def test_each_of_the_three_keeps_a_sample_from_being_approved(bad):
     assert "verdict-contradicts" in [problem.code for problem in problems(case().form, answers(**bad))]

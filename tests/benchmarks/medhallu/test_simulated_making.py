@@ -74,9 +74,10 @@ def test_each_voter_is_fooled_as_often_as_set():
     first = [draft.data["tries"][0]["candidates"][0] for draft in drafts()]
     for at, model in enumerate(VOTERS):
         share = sum(width for level, width in LEVELS.items() if model in FOOLED[level])
-        share *= (1 - simulate_making.STUBBORN) * (1 - simulate_making.MALFORMED)
+        share *= 1 - simulate_making.STUBBORN
         assert near(sum(each["votes"][at]["fooled"] for each in first), DRAFTS, share)
-        assert near(sum(each["votes"][at]["broken"] for each in first), DRAFTS, simulate_making.MALFORMED)
+        assert near(sum(bool(each["votes"][at]["unread"]) for each in first), DRAFTS, simulate_making.MALFORMED)
+        assert not any(each["votes"][at]["broken"] for each in first)
 
 
 def test_voters_do_not_mind_the_order():
@@ -114,8 +115,7 @@ def test_what_is_planted_carries_the_words_of_its_level():
     for draft in drafts()[:200]:
         for each in all_candidates(draft):
             level = {3: "hard", 2: "medium", 1: "easy", 0: "easy"}[each["fooled"]]
-            broken = any(vote["broken"] for vote in each["votes"])
-            if not broken and each["justification"].startswith("It claims"):
+            if each["justification"].startswith("It claims"):
                 assert PLANTED[level] in each["answer"]
 
 
@@ -123,7 +123,7 @@ def test_the_detectors_know_what_was_planted_and_take_the_truth_for_true():
     for draft in drafts()[:50]:
         assert simulate_detection.kind_of(draft.record.content["answer"]) == simulate_detection.TRUE
         for each in all_candidates(draft):
-            if each["justification"].startswith("It claims") and not any(vote["broken"] for vote in each["votes"]):
+            if each["justification"].startswith("It claims"):
                 level = {3: "hard", 2: "medium"}.get(each["fooled"], "easy")
                 assert simulate_detection.kind_of(each["answer"]) == level
 

@@ -3,7 +3,7 @@
 import pytest
 
 from generation.recipe import Term
-from mhb_site.benchmarks.medhallu.mesh import branches
+from mhb_site.benchmarks.medhallu.mesh import CHECK_TAGS, branches
 from mhb_site.benchmarks.medhallu.taxonomy import TERMS, UnknownCategory, facets
 
 pytestmark = pytest.mark.plain
@@ -40,6 +40,31 @@ def term(name, *trees):
 def test_the_branch_is_the_letter_of_most_tree_numbers():
     terms = [term("Asthma", "C08.127.108", "C20.543.480.680.095"), term("Albuterol", "D02.033.415.510.500")]
     assert branches(["Asthma", "Albuterol"], terms) == ["C"]
+
+
+AGES = {
+    "Adult": "M01.060.116",
+    "Aged": "M01.060.116.100",
+    "Aged, 80 and over": "M01.060.116.100.080",
+    "Middle Aged": "M01.060.116.630",
+    "Young Adult": "M01.060.116.815",
+    "Humans": "B01.050.150.900.649.313.988.400.112.400.400",
+}
+
+
+def test_check_tags_outvote_no_disease():
+    about = [term("Hip Fractures", "C26.531.750"), term("Osteoporosis", "C05.116.198.579")]
+    terms = [*(term(name, tree) for name, tree in AGES.items()), *about]
+    assert branches([*AGES, "Female", "Hip Fractures", "Osteoporosis"], terms) == ["C"]
+    assert branches(["AGED", "middle  aged", "Humans", "Osteoporosis"], terms) == ["C"]
+    assert branches(list(AGES), terms) == []
+
+
+def test_other_headings_of_the_same_branches_count():
+    terms = [term("Nurses", "M01.526.485.650"), term("Zebrafish", "B01.050.150.900.493"), term("Adult", "M01.060.116")]
+    assert branches(["Nurses", "Adult"], terms) == ["M"]
+    assert branches(["Zebrafish"], terms) == ["B"]
+    assert "history, 19th century" in CHECK_TAGS
 
 
 def test_letters_that_are_equally_frequent_all_count():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from generation.llm.fencing import read_data
-from mhb_site.benchmarks.medhallu.votes import VOTERS, chosen, difficulty, voted
+from mhb_site.benchmarks.medhallu.votes import AGAIN, VOTERS, chosen, difficulty, voted
 from tests.benchmarks.medhallu.making import TRUTH, WRONG, Fake, candidate, qa_draft, settings
 
 pytestmark = pytest.mark.plain
@@ -31,14 +31,45 @@ def vote(models, number="1.1", **changes):
         ("1 or 2", None),
         ("3", None),
         ("0", None),
-        ("Answer 2", None),
-        ("2 is better", None),
+        ("Answer 2", 2),
+        ("2 is better", 2),
         ("neither", None),
         ("1 2", None),
-        ("\uff12", None),
+        ("\uff12", 2),
+        ("2。", 2),
+        ("「2」", 2),
+        ("2:", 2),
+        ("2\uff1a", 2),
+        ("Answer: 2", 2),
+        ("Option 1", 1),
+        ("<answer>2</answer>", 2),
+        ("$\\boxed{1}$", 1),
+        ('{"choice": 2}', 2),
+        ("SECOND", 2),
+        ("The first answer is more accurate.", 1),
+        ("第二个更准确。", 2),
+        ("答案：1", 1),
+        ("我选择2", 2),
+        ("2, not 1", 2),
+        ("2\n\nAnswer 1 claims the opposite of what trials found.", 2),
+        ("Answer 1 leaves out the dose, answer 2 does not.\n\n**2**", 2),
+        ("not 2", None),
+        ("Not the second", None),
+        ("2 is wrong", None),
+        ("1\nThe better one is 2.", None),
+        ("2\nOn reflection, the more accurate answer is 1 by far.", None),
+        ("1\nI'm not sure.", None),
+        ("2.5", None),
+        ("1%", None),
+        ("-1", None),
+        ("Both seem accurate to me.", None),
+        ("First, both are plausible.", None),
+        ("1. It claims a fall.\n2. It claims a rise.", None),
+        ("1\n2", None),
+        ("Between 1 and 2 I cannot choose", None),
     ],
 )
-def test_a_vote_is_one_digit_and_nothing_else(reply, choice):
+def test_a_vote_is_one_choice_and_no_other(reply, choice):
     assert chosen(reply) == choice
 
 
@@ -93,11 +124,35 @@ def test_no_context_is_shown():
         assert "walked after each meal for two weeks" not in "".join(message.text for message in request.messages)
 
 
-def test_a_vote_that_names_no_answer_is_broken_and_not_fooled():
-    votes = vote(Fake(fooled={WRONG: 3}, votes={"voter_2": "Both are good."}))
+def test_a_vote_that_names_no_answer_even_when_asked_again_is_broken():
+    models = Fake(fooled={WRONG: 3}, votes={"voter_2": "Both are good."})
+    votes = vote(models)
     assert [(each["fooled"], each["broken"], each["chosen"]) for each in votes][1] == (False, True, None)
-    assert votes[1]["reply"] == "Both are good."
+    assert (votes[1]["reply"], votes[1]["unread"]) == ("Both are good.", "Both are good.")
     assert [each["broken"] for each in votes] == [False, True, False]
+    assert [role for role, _request in models.requests].count("voter_2") == 2
+
+
+def test_who_names_no_answer_is_asked_once_more_and_then_counts():
+    class Vague(Fake):
+        def said(self, role, request):
+            return super().said(role, request) if "cannot be used" in request.messages[-1].text else "Hard to say."
+
+    models = Vague(fooled={WRONG: 2})
+    votes = vote(models)
+    assert [(each["fooled"], each["broken"], each["unread"]) for each in votes] == [
+        (True, False, "Hard to say."),
+        (True, False, "Hard to say."),
+        (False, False, "Hard to say."),
+    ]
+    assert len(models.requests) == 6
+    assert [message.text for message in models.requests[-1][1].messages[-2:]] == ["Hard to say.", AGAIN]
+
+
+def test_a_very_long_reply_takes_no_time_out_of_proportion():
+    for filler in ("answer: ", "choose the ", "not ", " ", "1 ", "first ", "不", "one is "):
+        assert chosen("2\n" + filler * 20_000 + "!x") in (2, None)
+        assert chosen(filler * 20_000 + "!x") is None
 
 
 def test_two_voters_at_one_endpoint_are_two_questions():
