@@ -608,10 +608,12 @@ def releases() -> QuerySet[Release]:
     return Release.objects.select_related("created_by").order_by("-pk")
 
 
-def approved_counts() -> dict[str, int]:
-    """Benchmark -> how many samples are approved now."""
-    approved = Sample.objects.filter(status=Sample.Status.APPROVED).order_by("benchmark")
-    return dict(approved.values_list("benchmark").annotate(n=Count("pk")))
+def approved_counts() -> dict[str, tuple[int, int]]:
+    """Benchmark -> how many samples stand as approved now, and how many of them no physician has reviewed."""
+    approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED).order_by("sample__benchmark")
+    aside = Count("pk", filter=Q(case__ground=Ground.UNREVIEWED))
+    rows = approved.values_list("sample__benchmark").annotate(n=Count("pk"), aside=aside)
+    return {benchmark: (n, unreviewed) for benchmark, n, unreviewed in rows}
 
 
 def released_samples(release: Release) -> QuerySet[ReleasedSample]:

@@ -19,6 +19,7 @@ from generation.exporters.manifest import manifest, write_checksums
 from generation.models import BatchRole, Facet, Release, ReleasedRubric, ReleasedSample, Rubric, SampleVersion, Source
 from generation.recipe import Term
 from review import audit
+from review.machine import Ground
 from review.models import User
 
 CHUNK = 200
@@ -291,4 +292,24 @@ def open_samples(release: Release) -> IO[bytes]:
 
 def data_card(release: Release) -> str:
     """The release in words: composition, sources with their licences and restrictions, how it was reviewed, checksum."""
-    return render_to_string("generation/datacard.md", {"release": release})
+    return render_to_string("generation/datacard.md", {"release": release, "reviewed_how": _reviewed_how(release)})
+
+
+def _reviewed_how(release: Release) -> list[str]:
+    """By how many physicians the reviewed samples were decided, by the grounds on which they were approved.
+
+    Before grounds were kept with a release there was no other policy than two independent reviewers.
+    """
+    if not release.grounds:
+        return [
+            "Every sample passed a primary reviewer and an independent secondary reviewer; where they dissented, two further"
+            " physicians decided."
+        ]
+    told = {
+        Ground.PRIMARY_ALONE: "reviewed by one physician, whose word decided; nobody verified it independently.",
+        Ground.CONSENSUS: "approved by a primary reviewer and an independent secondary reviewer.",
+        Ground.ADJUDICATED: "decided by two further physicians, after the primary and the independent secondary reviewer"
+        " had dissented.",
+    }
+    counts = [(release.grounds.get(ground, 0), words) for ground, words in told.items()]
+    return [f"{n} {'sample was' if n == 1 else 'samples were'} {words}" for n, words in counts if n]

@@ -649,7 +649,7 @@ def releases(request: HttpRequest) -> HttpResponse:
     context = {
         "page": keyset(queries.releases(), request, size=25, newest_first=True),
         "form": form,
-        "approved": [(label, approved.get(name, 0)) for name, label in forms.benchmark_choices()],
+        "approved": [(label, *approved.get(name, (0, 0))) for name, label in forms.benchmark_choices()],
     }
     return render(request, "generation/releases.html", context, status=422 if form.errors else 200)
 

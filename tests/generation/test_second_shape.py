@@ -417,6 +417,9 @@ def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Bat
     assert "| unreviewed | 2 |" in card
     assert "The other 2 are outside the sampled share and were **not reviewed**" in card
     assert "each approved by physicians" not in card
+    assert "1 sample was approved by a primary reviewer and an independent secondary reviewer." in card
+    assert "two further physicians" not in card
+    assert "one physician" not in card
     for format_name in ("jsonl", "csv", "parquet"):
         releases.export_release(release, format_name, tmp_path / format_name)
         manifest = json.loads((tmp_path / format_name / "manifest.json").read_text())
@@ -424,6 +427,24 @@ def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Bat
         assert manifest["grounds"] == {"consensus": 1, "unreviewed": 2}
     exported = [json.loads(line) for line in (tmp_path / "jsonl" / "samples.jsonl").read_text().splitlines()]
     assert [row["made"]["review"] for row in exported] == ["not sampled", "not sampled", "sampled"]
+
+
+def test_the_data_card_says_by_how_many_physicians(half: Batch) -> None:
+    release = releases.freeze_release("brews", benchmark="brew")
+    release.grounds = {"primary-alone": 2, "unreviewed": 1}  # as a policy of one reviewer leaves it
+    card = releases.data_card(release)
+    assert "2 samples were reviewed by one physician, whose word decided; nobody verified it independently." in card
+    assert "secondary reviewer" not in card
+    release.grounds = {"adjudicated": 2, "consensus": 1}
+    card = releases.data_card(release)
+    assert "1 sample was approved by a primary reviewer and an independent secondary reviewer." in card
+    assert "2 samples were decided by two further physicians" in card
+
+
+def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Client) -> None:
+    assert queries.approved_counts() == {"brew": (3, 2)}
+    page = text_of(admin.get(reverse("generation:releases")))
+    assert "3 samples can be frozen now, of which 2 were reviewed by nobody" in page
 
 
 def test_a_release_in_which_nobody_reviewed_anything(models: str) -> None:
