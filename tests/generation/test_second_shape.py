@@ -18,6 +18,7 @@ from generation.models import Batch, BatchRole, Call, Draft, Release, Sample, Sa
 from generation.recipe import Preset
 from generation.work import Work
 from review import services as review
+from review.blocks import Points
 from review.machine import Ground, State
 from review.models import Case, User
 from review.queries import funnel
@@ -357,6 +358,36 @@ def test_analysis_over_all_drafts_of_a_batch(models: str, admin: Client) -> None
     assert (block["kind"], block["x_label"], len(block["points"])) == ("points", "length", 9)
     assert len(queries.analysis(other)) == 1
     assert Client().get(there).status_code == 302
+
+
+def points_of(batch: Batch) -> list[Any]:
+    [block] = queries.analysis(batch)
+    assert isinstance(block, Points)
+    return list(block.points)
+
+
+def test_the_analysis_counts_each_sample_once(models: str, ana: User, bo: User) -> None:
+    batch = made(source_of("green tea", "milk"), models)
+    assert len(points_of(batch)) == 2
+    say(ana, lambda form: rejection(form, "Nobody says so."))
+    say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
+    services.handle_outcomes()
+    assert len(points_of(batch)) == 2, "the next version has not begun"
+    services.work_on_batch(batch.pk)
+    assert Draft.objects.exclude(data={}).count() == 3
+    assert len(points_of(batch)) == 2
+    Sample.objects.filter(pk=Sample.objects.order_by("pk")[0].pk).update(status=Sample.Status.DISCARDED)
+    assert len(points_of(batch)) == 1
+
+
+@pytest.mark.parametrize("gate", ["stopped", "discarded"])
+def test_the_analysis_leaves_out_what_a_check_held_back(models: str, gate: str) -> None:
+    batch = made(source_of("green tea", "milk"), models)
+    draft = batch.drafts.order_by("pk")[0]
+    SampleVersion.objects.filter(draft=draft).update(draft=batch.drafts.create(record_id=draft.record_id, parent=draft))
+    batch.drafts.filter(parent=draft).update(parent=None, sample=Sample.objects.order_by("pk")[0])
+    batch.drafts.filter(pk=draft.pk).update(gate=gate, status=Work.Status.DROPPED)
+    assert len(points_of(batch)) == 1
 
 
 def test_no_analysis_where_the_recipe_has_none(models: str, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
