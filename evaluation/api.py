@@ -259,6 +259,10 @@ class ReportSerializer(serializers.Serializer[Any]):
     responses_failed = serializers.DictField(child=serializers.IntegerField())
     overall = RowSerializer(many=True)
     facets = serializers.DictField(child=RowSerializer(many=True))
+    without = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Facet: judgments that have no value of it and are in none of its rows.",
+    )
     contrasts = ContrastSerializer(many=True)
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 

@@ -53,6 +53,7 @@ class Section:
     """One facet: radars per data set where they can be read, heat maps and the table over all of it.
 
     One heat map shows the data sets pooled, where they are; else there is one for each. `table`: all rates, row by row.
+    `without`: how many judgments have no value of the facet.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Section:
     heats: tuple[HeatMap, ...]
     lines: tuple[Line, ...]
     table: tuple[tuple[Line, ...], ...]
+    without: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,7 @@ def _section(report: Report, rate: Rate, view: FacetView, link: Link) -> Section
         ),
         lines=tuple(row[report.rates.index(rate)] for row in table),
         table=tuple(table),
+        without=report.without[facet],
     )
 
 

@@ -36,6 +36,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "responses_failed": dict(report.responses_failed),
         "overall": [_row(row) for row in report.overall],
         "facets": {name: [_row(row) for row in rows] for name, rows in report.facets.items()},
+        "without": dict(report.without),
         "contrasts": [
             {
                 "endpoint": each.endpoint,
@@ -137,6 +138,11 @@ def as_markdown(report: Report) -> str:
             "",
             *_table(report, report.facets[view.name], facet=view.label),
         ]
+        if n := report.without[view.name]:
+            lines += [
+                "",
+                f"{n} {'judgment has' if n == 1 else 'judgments have'} no value of it and are in none of these rows.",
+            ]
     return "\n".join(lines) + "\n"
 
 
