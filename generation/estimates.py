@@ -27,7 +27,7 @@ CENT = Decimal("0.01")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one endpoint is asked under one prompt ("" for what the release itself asks).
+    """What one endpoint is asked under one prompt ("" for what has no name).
 
     requests: questions; cached: the share of them that was found paid for already, None where that was not looked up.
     calls: HTTP calls, retries and repairs included. measured: the earlier calls that the means are of; 0: tokens assumed.
