@@ -32,7 +32,7 @@ class Ask:
     """One question to a model under test. `variant` tells several questions about one sample apart.
 
     `about`: what was decided in putting it and is kept with the response (which of two answers is shown). The sampling
-    settings win over the endpoint's own.
+    settings win over the endpoint's own, unless the run is to ask with those (`Run.Sampling`).
     `prompt` names the prompt of this variant, of this benchmark alone, as `Request.prompt` does: an estimate takes what
     was asked under one name to be alike.
     """

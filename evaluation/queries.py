@@ -93,6 +93,24 @@ def question(protocol: Protocol, sample: ReleasedSample, seed: int, variant: str
     raise LookupError(f"{sample.key}: no question in variant {variant!r}")
 
 
+def to_send(ask: Ask, sampling: str) -> Request:
+    """What a model under test is sent: with the benchmark's sampling settings, or with the endpoint's own alone."""
+    if sampling == Run.Sampling.PROTOCOL:
+        return ask.request
+    return replace(ask.request, temperature=None, top_p=None, max_tokens=None)
+
+
+def asked_how(run: Run) -> list[Request]:
+    """How models are asked in a run: the question about its first sample of each task in each variant."""
+    protocol, datasets = benchmarks.protocol(run.release.benchmark), data_sets_of(run)
+    found = []
+    for task in dict.fromkeys(one.task for one in datasets):
+        first = ReleasedSample.objects.filter(release=run.release, task=task).order_by("position").first()
+        if first is not None:
+            found += [to_send(ask, run.sampling) for ask in questions(protocol, first, run.seed, datasets)]
+    return found
+
+
 def endpoints_of(run: Run) -> QuerySet[Endpoint]:
     """The endpoints that a run puts to the test, and its judge where it has one."""
     return Endpoint.objects.filter(Q(pk=run.judge_id) | Q(runs=run)).distinct()

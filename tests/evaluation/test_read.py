@@ -155,6 +155,51 @@ def test_what_the_benchmark_says_of_sampling_is_sent(release: Release, claimants
     assert (asked.temperature, asked.top_p, asked.max_tokens) == (0.25, 0.9, 8)
 
 
+def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claimants: str, admin: Client) -> None:
+    endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000)
+    run = worked(release, claimants, "sim-average", sampling="endpoint")
+    for call in calls(run.job):
+        assert (call.sent["temperature"], call.sent["max_tokens"]) == (1.0, 4000)
+        assert "top_p" not in call.sent
+    [line, _hint] = estimates.of_run(release, [call.endpoint], seed=SEED, sampling="endpoint").lines
+    assert line.cached == 1
+    [line, _hint] = estimates.of_run(release, [call.endpoint], seed=SEED).lines
+    assert line.cached == 0
+    page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
+    assert "settings alone" in page
+    assert "temperature=0.25" not in page
+    report = queries.report(run)
+    assert reports.as_dict(report)["sampling"] == "endpoint"
+    assert "not the benchmark's" in reports.as_markdown(report)
+    other = worked(release, claimants, "sim-average")
+    page = text_of(admin.get(reverse("evaluation:run", args=[other.pk])))
+    assert "toy/plain@1 temperature=0.25 top_p=0.9 max_tokens=8" in page
+
+
+def test_the_setting_is_chosen_on_the_page_over_the_api_and_in_the_shell(
+    release: Release, claimants: str, admin: Client, api: Api, adela: User, manage: Manage
+) -> None:
+    endpoint(claimants, "sim-average")
+    url = reverse("evaluation:run-new")
+    asked: Page = admin.post(url, {"release": release.pk, "endpoints": ["sim-average"], "sampling": "endpoint"})
+    admin.post(url, {**dict(asked.context["carried"]), "budget_calls": "8", "confirmed": "1"})
+    body = {"release": "toy", "endpoints": ["sim-average"], "sampling": "endpoint", "budget_calls": 8}
+    assert api(adela).post(reverse("api:runs"), body).json()["sampling"] == "endpoint"
+    launch = (
+        "evaluate",
+        "--release",
+        "toy",
+        "--endpoint",
+        "sim-average",
+        "--sampling",
+        "endpoint",
+        "--budget-calls",
+        "8",
+    )
+    manage.json(*launch)
+    assert list(Run.objects.values_list("sampling", flat=True)) == ["endpoint"] * 3
+
+
 def test_another_seed_draws_anew_and_the_same_one_the_same(release: Release, claimants: str) -> None:
     def drawn(run: Run) -> list[tuple[str, str]]:
         rows = run.responses.order_by("pk").values_list("sample__key", "about")
