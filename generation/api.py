@@ -1243,6 +1243,9 @@ class ReleasedSourceSerializer(serializers.Serializer[Any]):
     citation = serializers.CharField()
     restrictions = serializers.CharField()
     samples = serializers.IntegerField()
+    joined = serializers.BooleanField(
+        default=False, help_text="Its records are no samples: they were joined with those that became some."
+    )
 
 
 class ReleaseSerializer(serializers.ModelSerializer[Release]):

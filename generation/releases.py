@@ -16,7 +16,17 @@ from django.utils import timezone
 from generation import benchmarks, errors, exporters, formats, queries, trails
 from generation.exporters import jsonl
 from generation.exporters.manifest import manifest, write_checksums
-from generation.models import BatchRole, Facet, Release, ReleasedRubric, ReleasedSample, Rubric, SampleVersion, Source
+from generation.models import (
+    BatchRole,
+    Facet,
+    Release,
+    ReleasedRubric,
+    ReleasedSample,
+    Rubric,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
 from generation.recipe import Term
 from review import audit
 from review.machine import Ground
@@ -188,11 +198,26 @@ class _Tally:
 
 
 def _sources(ids: list[int]) -> list[dict[str, Any]]:
+    """The sources of the samples, and those whose records were joined with theirs when they were made, with how many samples
+    each had a part in."""
     found: dict[int, int] = defaultdict(int)
+    joined: dict[int, int] = defaultdict(int)
     for start in range(0, len(ids), CHUNK):
         part = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK]).order_by()
         for source_id, n in part.values_list("sample__record__source").annotate(n=Count("pk")):
             found[source_id] += n
+        made = list(part.values_list("sample__record", "created_at"))
+        records = SourceRecord.objects.only("pk").filter(samples__versions__in=part).distinct()
+        partners = queries.partners(list(records))
+        for record_id, at in made:
+            near = {one.source_id for one in partners[record_id] if one.source.created_at <= at}
+            for source_id in near:
+                joined[source_id] += 1
+    own, joined_to = [_as_released(found, joined=False), _as_released(joined, joined=True)]
+    return [*own, *(source for source in joined_to if source["name"] not in {one["name"] for one in own})]
+
+
+def _as_released(found: Mapping[int, int], *, joined: bool) -> list[dict[str, Any]]:
     return [
         {
             "name": source.name,
@@ -201,6 +226,7 @@ def _sources(ids: list[int]) -> list[dict[str, Any]]:
             "citation": source.citation,
             "restrictions": source.restrictions,
             "samples": found[source.pk],
+            "joined": joined,
         }
         for source in Source.objects.filter(pk__in=found).order_by("name")
     ]

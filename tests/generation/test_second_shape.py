@@ -14,7 +14,18 @@ from django.utils import timezone
 
 from generation import benchmarks, errors, estimates, outcomes, queries, releases, services
 from generation.llm.parsing import vectors_of
-from generation.models import Batch, BatchRole, Call, Draft, Release, Sample, SampleVersion, Source, SourceRecord
+from generation.models import (
+    Batch,
+    BatchRole,
+    Call,
+    Draft,
+    Reference,
+    Release,
+    Sample,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
 from generation.recipe import Preset
 from generation.work import Work
 from review import services as review
@@ -476,6 +487,38 @@ def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Cl
     assert queries.approved_counts() == {"brew": (3, 2)}
     page = text_of(admin.get(reverse("generation:releases")))
     assert "3 samples can be frozen now, of which 2 were reviewed by nobody" in page
+
+
+def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> None:
+    def article(name: str, number: int) -> Source:
+        found = Source.objects.create(
+            name=name,
+            format="pubmedqa",
+            label=name.title(),
+            licence="MIT",
+            citation="Jin 2019",
+            created_at=timezone.now(),
+        )
+        content = {"kind": "article", "question": "?"}
+        SourceRecord.objects.create(source=found, external_id=name, title="", content=content, match=f"digest-{number}")
+        return found
+
+    notes = source_of("tea.", "coffee.", "milk.")
+    for number, record in enumerate(notes.records.order_by("pk")[:2]):
+        Reference.objects.create(record=record, format="pubmedqa", digest=f"digest-{number}")
+    article("articles", 0)
+    made(notes, models)
+    services.handle_outcomes()
+    article("too-late", 1)
+    release = releases.freeze_release("brews", benchmark="brew")
+    told = [(source["name"], source["samples"], source["joined"]) for source in release.sources]
+    assert told == [("notes", 3, False), ("articles", 1, True)], "what came after the samples had no part in them"
+    card = releases.data_card(release)
+    assert "### Articles (`articles`, joined with 1 sample)" in card
+    assert "Jin 2019" in card
+    assert "joined with the records" in text_of(admin.get(reverse("generation:release", args=["brews", 1])))
+    said = admin.get("/api/v1/releases/brews/1/").json()
+    assert [source["joined"] for source in said["sources"]] == [False, True]
 
 
 def test_a_release_in_which_nobody_reviewed_anything(models: str) -> None:
