@@ -227,6 +227,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
                     checks=form.setting.checks,
                     plan=form.setting.plan,
                     preset=form.setting.preset,
+                    changes=form.setting.changes,
                 )
                 return _estimated(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
             if form.compared_with is None:

@@ -254,6 +254,78 @@ def test_a_preset_of_choice_and_one_that_there_is_not(models: str) -> None:
         launched(source_of("coffee"), models, preset="hasty")
 
 
+def test_values_of_a_preset_are_changed_at_the_launch(models: str) -> None:
+    batch = made(source_of("tea"), models, preset="patient", changes={"tries": 2, "cut": 0.75})
+    assert batch.settings == {"tries": 2, "top_p": None, "cut": 0.75}
+    assert batch.changed == ["tries"], "what is as it was has not been changed"
+    assert Call.objects.filter(prompt="brew/write@1").count() == 2
+    with_tries = estimates.of_batch(
+        benchmark="brew", source=source_of("milk"), roles={"writer": endpoint(models)}, changes={"tries": 5}
+    )
+    assert next(line.requests for line in with_tries.lines if line.prompt == "brew/write@1") == 5
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sugar": 1},
+        {"tries": "2"},
+        {"tries": 1.5},
+        {"tries": True},
+        {"tries": None},
+        {"tries": -1},
+        {"cut": [0.5]},
+        {"cut": float("nan")},
+    ],
+    ids=str,
+)
+def test_a_value_that_is_none_is_refused(changes: dict[str, Any], models: str) -> None:
+    with pytest.raises(errors.WrongSetting, match=next(iter(changes))):
+        launched(source_of("tea"), models, preset="patient", changes=changes)
+    assert not Batch.objects.exists()
+
+
+def test_words_and_lists_are_those_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Preset("usual", "Usual", "", {"reviewers": "one", "range": [0.3, 0.7], "open": True})
+    choices = {"reviewers": ("one", "two")}
+    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, presets=(usual,), choices=choices))
+    changes = {"reviewers": "two", "range": [0, 1.5], "open": False}
+    assert benchmarks.settings_of("brew", "", changes) == changes
+    wrong: list[dict[str, Any]] = [{"reviewers": "three"}, {"range": [0.1]}, {"range": ["a", "b"]}, {"open": 1}]
+    for each in wrong:
+        with pytest.raises(errors.WrongSetting):
+            benchmarks.settings_of("brew", "", each)
+
+
+def test_other_values_on_the_page_over_the_api_and_in_the_shell(models: str, admin: Client, manage: Manage) -> None:
+    endpoint(models)
+    source_of("tea", "coffee", "milk")
+    new = reverse("generation:batch-new")
+    chosen = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "limit": "1"}
+    for wrong in ('{"sugar": 1}', "[1]", "{", '{"tries": "many"}'):
+        assert admin.post(new, {**chosen, "changes": wrong}).status_code == 422, wrong
+    estimate: Page = admin.post(new, {**chosen, "changes": '{"tries": 4}'})
+    assert next(line.requests for line in estimate.context["estimate"].lines if line.prompt == "brew/write@1") == 4
+    admin.post(new, {**dict(estimate.context["carried"]), "confirmed": "1"})
+    shown = text_of(admin.get(reverse("generation:batch", args=[Batch.objects.get().pk])))
+    assert (
+        '<dt class="mono">tries</dt><dd class="mono">4 <span class="quiet">changed at the launch</span></dd>' in shown
+    )
+    body = {"benchmark": "brew", "source": "notes", "roles": {"writer": "sim-generator"}, "limit": 1, "confirmed": True}
+
+    def post(path: str, **asked: Any) -> Page:
+        return admin.post(f"/api/v1/{path}", json.dumps({**body, **asked}), content_type="application/json")
+
+    assert post("batches/", settings={"sugar": 1}).status_code == 422
+    lines = post("batches/estimate/", settings={"tries": 4}).json()["lines"]
+    assert [line["requests"] for line in lines if line["prompt"] == "brew/write@1"] == [4]
+    told = post("batches/", settings={"tries": 4}).json()
+    assert (told["settings"]["tries"], told["changed"]) == (4, ["tries"])
+    launch = ("generate", "--benchmark", "brew", "--source", "notes", "--role", "writer=sim-generator", "--yes")
+    assert manage.json(*launch, "--set", "tries=4")["changed"] == {"tries": 4}
+    assert list(Batch.objects.values_list("settings__tries", flat=True)) == [4, 4, 4]
+
+
 def test_settings_are_frozen_at_the_launch(models: str, monkeypatch: pytest.MonkeyPatch, ana: User, bo: User) -> None:
     """What the recipe calls 'usual' tomorrow changes nothing for this batch, not even for the next version of a sample."""
     batch = launched(source_of("tea"), models)
