@@ -88,6 +88,7 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "seed",
             "datasets",
             "transport",
+            "sampling",
             "status",
             "created_by",
             "created_at",
@@ -174,6 +175,11 @@ class RunAskSerializer(serializers.Serializer[Any]):
         help_text="batch: in the providers' batches where an endpoint offers them, at a lower price and within a day each.",
     )
     judging = serializers.ChoiceField(choices=Run.Judging.choices, default=Run.Judging.PER_RUBRIC)
+    sampling = serializers.ChoiceField(
+        choices=Run.Sampling.choices,
+        default=Run.Sampling.PROTOCOL,
+        help_text="endpoint: models are asked with the settings of their endpoints alone, not with the benchmark's.",
+    )
     fresh = serializers.BooleanField(default=False, help_text="Ask anew what has been paid for already.")
 
 
@@ -248,6 +254,7 @@ class ReportSerializer(serializers.Serializer[Any]):
     judge = serializers.CharField(allow_null=True)
     judge_model = serializers.CharField(allow_null=True)
     judge_temperature = serializers.FloatField(allow_null=True)
+    sampling = serializers.ChoiceField(choices=Run.Sampling.choices)
     seed = serializers.IntegerField()
     finished = serializers.BooleanField()
     simulated = serializers.BooleanField()
@@ -259,6 +266,10 @@ class ReportSerializer(serializers.Serializer[Any]):
     responses_failed = serializers.DictField(child=serializers.IntegerField())
     overall = RowSerializer(many=True)
     facets = serializers.DictField(child=RowSerializer(many=True))
+    without = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Facet: judgments that have no value of it and are in none of its rows.",
+    )
     contrasts = ContrastSerializer(many=True)
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 

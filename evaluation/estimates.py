@@ -21,6 +21,7 @@ def of_run(
     transport: str = Run.Transport.LIVE,
     seed: int = 0,
     variants: Sequence[str] = (),
+    sampling: str = Run.Sampling.PROTOCOL,
     fresh: bool = False,
 ) -> Estimate:
     """What a run would ask. All samples of a task are taken to be asked as often as its first one is.
@@ -43,13 +44,26 @@ def of_run(
     for task, count in tasks:
         first = samples.filter(task=task)[0]
         asks = queries.questions(protocol, first, seed, datasets)
-        said[""] += count * len(asks)
+        for ask in asks:
+            said[ask.prompt] += count
         if judge and asks and rubrics.get(task):
             of_each = count if judging == Run.Judging.PER_SAMPLE else rubrics[task]
             judged[_judges_prompt(protocol, first, judging)] += of_each * len(asks) * len(tested)
-    known = [ask.request for sample in _some(release) for ask in queries.questions(protocol, sample, seed, datasets)]
+    known = [
+        queries.to_send(ask, sampling)
+        for sample in _some(release)
+        for ask in queries.questions(protocol, sample, seed, datasets)
+    ]
     lines = [
-        line("target", endpoint, prompt, count, known=known, fresh=fresh, batched=in_batches and endpoint.batches)
+        line(
+            "target",
+            endpoint,
+            prompt,
+            count,
+            known=[request for request in known if request.prompt == prompt],
+            fresh=fresh,
+            batched=in_batches and endpoint.batches,
+        )
         for endpoint in tested
         for prompt, count in said.items()
     ]

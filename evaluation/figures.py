@@ -53,7 +53,7 @@ class Section:
     """One facet: radars per data set where they can be read, heat maps and the table over all of it.
 
     One heat map shows the data sets pooled, where they are; else there is one for each. `table`: all rates, row by row.
-    `rate`: the label of the one that is drawn.
+    `rate`: the label of the one that is drawn. `without`: how many judgments have no value of the facet.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Section:
     heats: tuple[HeatMap, ...]
     lines: tuple[Line, ...]
     table: tuple[tuple[Line, ...], ...]
+    without: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +209,7 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
         ),
         lines=tuple(row[report.rates.index(rate)] for row in table),
         table=tuple(table),
+        without=report.without[facet],
     )
 
 

@@ -57,6 +57,16 @@ class LaunchForm(SpendingForm):
     transport = forms.ChoiceField(
         label=_("How models are asked"), choices=Run.Transport.choices, initial=Run.Transport.LIVE, required=False
     )
+    sampling = forms.ChoiceField(
+        label=_("Temperature, top_p and limit of tokens of the models"),
+        choices=Run.Sampling.choices,
+        initial=Run.Sampling.PROTOCOL,
+        required=False,
+        help_text=_(
+            "The endpoints' own: for models that refuse the benchmark's settings, or think for longer than it lets them. The"
+            " numbers are then not those of the published protocol."
+        ),
+    )
     judging = forms.ChoiceField(
         label=_("The judge is asked"),
         choices=Run.Judging.choices,
@@ -77,7 +87,17 @@ class LaunchForm(SpendingForm):
                 "hx-swap": "outerHTML",
             }
         )
-        order = ["release", "endpoints", "datasets", "seed", "judge", "judge_temperature", "judging", "transport"]
+        order = [
+            "release",
+            "endpoints",
+            "datasets",
+            "seed",
+            "judge",
+            "judge_temperature",
+            "judging",
+            "sampling",
+            "transport",
+        ]
         self.order_fields(order)
 
     def _release(self) -> Release | None:
@@ -112,6 +132,7 @@ class LaunchForm(SpendingForm):
             "judge": data.get("judge"),
             "judging": data.get("judging", Run.Judging.PER_RUBRIC),
             "transport": data["transport"],
+            "sampling": data.get("sampling") or Run.Sampling.PROTOCOL,
             "seed": data.get("seed") or 0,
             "variants": data.get("datasets", ()),
             "fresh": data["fresh"],

@@ -26,12 +26,19 @@ class Run(Job):
         LIVE = "live", _("one by one, at once")
         BATCH = "batch", _("in the providers' batches, within a day each, where an endpoint offers them")
 
+    class Sampling(models.TextChoices):
+        """Whose temperature, top_p and limit of tokens the models under test are asked with."""
+
+        PROTOCOL = "protocol", _("as the benchmark has it; the endpoints' own where it says nothing")
+        ENDPOINT = "endpoint", _("the endpoints' own settings alone")
+
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="runs")
     judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="judged_runs")
     endpoints = models.ManyToManyField(Endpoint, through="RunEndpoint", related_name="runs")
     judge_temperature = models.FloatField(null=True, blank=True)
     judging = models.CharField(max_length=10, choices=Judging, default=Judging.PER_RUBRIC)
     transport = models.CharField(max_length=5, choices=Transport, default=Transport.LIVE)
+    sampling = models.CharField(max_length=8, choices=Sampling, default=Sampling.PROTOCOL)
     seed = models.PositiveIntegerField(default=0)
     variants = models.JSONField(default=list, blank=True)
     rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
@@ -43,6 +50,7 @@ class Run(Job):
             *job_constraints("run"),
             models.CheckConstraint(condition=Q(judging__in=["per-rubric", "per-sample"]), name="run_judging_known"),
             models.CheckConstraint(condition=Q(transport__in=["live", "batch"]), name="run_transport_known"),
+            models.CheckConstraint(condition=Q(sampling__in=["protocol", "endpoint"]), name="run_sampling_known"),
         ]
         ordering = [F("id").desc()]
 

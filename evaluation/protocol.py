@@ -32,7 +32,9 @@ class Ask:
     """One question to a model under test. `variant` tells several questions about one sample apart.
 
     `about`: what was decided in putting it and is kept with the response (which of two answers is shown). The sampling
-    settings win over the endpoint's own.
+    settings win over the endpoint's own, unless the run is to ask with those (`Run.Sampling`).
+    `prompt` names the prompt of this variant, of this benchmark alone, as `Request.prompt` does: an estimate takes what
+    was asked under one name to be alike.
     """
 
     messages: tuple[Message, ...]
@@ -41,11 +43,18 @@ class Ask:
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
+    prompt: str = ""
 
     @property
     def request(self) -> Request:
         """What the model is sent."""
-        return Request(self.messages, temperature=self.temperature, top_p=self.top_p, max_tokens=self.max_tokens)
+        return Request(
+            self.messages,
+            prompt=self.prompt,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            max_tokens=self.max_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)

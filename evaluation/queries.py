@@ -17,7 +17,7 @@ from generation import live, provider_batches
 from generation import queries as generation_queries
 from generation.jobs import OVER
 from generation.llm.types import Request
-from generation.models import Call, Endpoint, ProviderBatch, Release, ReleasedSample
+from generation.models import Call, Endpoint, Facet, ProviderBatch, Release, ReleasedSample
 from generation.work import Work
 
 Status = Work.Status
@@ -92,6 +92,24 @@ def question(protocol: Protocol, sample: ReleasedSample, seed: int, variant: str
         if ask.variant == variant:
             return ask
     raise LookupError(f"{sample.key}: no question in variant {variant!r}")
+
+
+def to_send(ask: Ask, sampling: str) -> Request:
+    """What a model under test is sent: with the benchmark's sampling settings, or with the endpoint's own alone."""
+    if sampling == Run.Sampling.PROTOCOL:
+        return ask.request
+    return replace(ask.request, temperature=None, top_p=None, max_tokens=None)
+
+
+def asked_how(run: Run) -> list[Request]:
+    """How models are asked in a run: the question about its first sample of each task in each variant."""
+    protocol, datasets = benchmarks.protocol(run.release.benchmark), data_sets_of(run)
+    found = []
+    for task in dict.fromkeys(one.task for one in datasets):
+        first = ReleasedSample.objects.filter(release=run.release, task=task).order_by("position").first()
+        if first is not None:
+            found += [to_send(ask, run.sampling) for ask in questions(protocol, first, run.seed, datasets)]
+    return found
 
 
 def endpoints_of(run: Run) -> QuerySet[Endpoint]:
@@ -382,7 +400,8 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All rates of a run. `facets` maps a facet's name to its rows; `responses_failed` counts by endpoint."""
+    """All rates of a run. `facets` maps a facet's name to its rows, `without` to the number of judgments that have no value of
+    it and so are in none of them; `responses_failed` counts by endpoint."""
 
     run: Run
     protocol: Protocol
@@ -390,6 +409,7 @@ class Report:
     endpoints: tuple[str, ...]
     overall: tuple[Row, ...]
     facets: Mapping[str, tuple[Row, ...]]
+    without: Mapping[str, int]
     responses_failed: Mapping[str, int]
     simulated: bool
     finished: bool
@@ -423,7 +443,7 @@ class Report:
 
 
 def report(run: Run) -> Report:
-    """The numbers of a run, counted by the database: two queries, and one for each facet, however many rates there are."""
+    """The numbers of a run, counted by the database: three queries, and one for each facet, however many rates there are."""
     protocol = benchmarks.protocol(run.release.benchmark)
     endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
     asked = data_sets_of(run)
@@ -437,6 +457,7 @@ def report(run: Run) -> Report:
         endpoints=endpoints,
         overall=_rows(run, protocol, endpoints, asked, None, labels),
         facets={view.name: _rows(run, protocol, endpoints, asked, view, labels) for view in protocol.facets},
+        without=_without(run, protocol),
         responses_failed=dict(failed.values_list("endpoint__name").annotate(n=Count("pk"))),
         simulated=is_simulated(run),
         finished=run.status == Run.Status.FINISHED,
@@ -467,6 +488,14 @@ def _rows(
                 rates = {rate.name: measure(rate, said) for rate in protocol.rates}
                 rows.append(Row(endpoint, dataset, value, labels.get(value, value), said, rates))
     return tuple(rows)
+
+
+def _without(run: Run, protocol: Protocol) -> dict[str, int]:
+    """Facet -> how many judgments of a run have no value of it. Those of all facets in one query."""
+    has = {view.name: Facet.objects.filter(rubric=OuterRef("rubric"), name=view.name) for view in protocol.facets}
+    counts = {f"without_{name}": Count("pk", filter=~Exists(found)) for name, found in has.items()}
+    told = Judgment.objects.filter(run=run).aggregate(**counts)
+    return {name: told[f"without_{name}"] for name in has}
 
 
 def _verdicts(

@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluation.charts import said
 from evaluation.metrics import Measured
+from evaluation.models import Run
 from evaluation.protocol import Rate
 from evaluation.queries import Report, Row
 
@@ -25,6 +26,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "judge": run.judge.name if run.judge else None,
         "judge_model": run.judge.model if run.judge else None,
         "judge_temperature": run.judge_temperature,
+        "sampling": run.sampling,
         "seed": run.seed,
         "finished": report.finished,
         "simulated": report.simulated,
@@ -36,6 +38,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "responses_failed": dict(report.responses_failed),
         "overall": [_row(row) for row in report.overall],
         "facets": {name: [_row(row) for row in rows] for name, rows in report.facets.items()},
+        "without": dict(report.without),
         "contrasts": [
             {
                 "endpoint": each.endpoint,
@@ -138,12 +141,19 @@ def as_markdown(report: Report) -> str:
             *([str(view.note), ""] if view.note else []),
             *_table(report, report.facets[view.name], facet=view.label),
         ]
+        if n := report.without[view.name]:
+            lines += [
+                "",
+                f"{n} {'judgment has' if n == 1 else 'judgments have'} no value of it and are in none of these rows.",
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _decided(report: Report) -> str:
     judge = report.run.judge
-    return f"judge `{judge.name}` ({judge.model})" if judge else f"answers read by code, seed {report.run.seed}"
+    said = f"judge `{judge.name}` ({judge.model})" if judge else f"answers read by code, seed {report.run.seed}"
+    own = ", models asked with the sampling settings of their endpoints, not the benchmark's"
+    return said + (own if report.run.sampling == Run.Sampling.ENDPOINT else "")
 
 
 def _rule(report: Report, rate: Rate) -> str:

@@ -45,6 +45,7 @@ def launch_run(
     seed: int = 0,
     variants: Sequence[str] = (),
     transport: str = Run.Transport.LIVE,
+    sampling: str = Run.Sampling.PROTOCOL,
     budget_money: Decimal | None = None,
     budget_calls: int | None = None,
     fresh: bool = False,
@@ -57,7 +58,7 @@ def launch_run(
     with all its rubrics. `seed` (0 to 2**31 - 1): of what the benchmark leaves to chance. `variants`: the names of the data
     sets to ask, none for all. `budget_money`, `budget_calls`: what its calls may cost, and how many there may be; None: no
     limit. `fresh`: ask anew what has been paid for already. `transport`: whether requests go into providers' batches where an
-    endpoint offers them.
+    endpoint offers them. `sampling`: whose temperature, top_p and limit of tokens models under test are asked with.
     `key`: what the same person launched under it before is returned, and nothing launched.
 
     `judge_temperature` defaults to the judge's own, and where it has none to the published setting; the run keeps it.
@@ -78,6 +79,7 @@ def launch_run(
             seed=seed,
             variants=[dataset.name for dataset in datasets],
             transport=transport,
+            sampling=sampling,
             budget_money=budget_money,
             budget_calls=budget_calls,
             fresh=fresh,
@@ -206,7 +208,7 @@ def _fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) 
 def _questions(rows: Sequence[Response], *, run: Run, protocol: Protocol) -> list[Want]:
     samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
     asks = [queries.question(protocol, samples[row.sample_id], run.seed, row.variant) for row in rows]
-    return [Want(row, ask.request) for row, ask in zip(rows, asks, strict=True)]
+    return [Want(row, queries.to_send(ask, run.sampling)) for row, ask in zip(rows, asks, strict=True)]
 
 
 def _judgings(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list[Want]:
@@ -232,7 +234,8 @@ async def _ask(row: Response, run: Run, protocol: Protocol, lane: AtWork, endpoi
     models = lane.models({"target": endpoint}, row)
     try:
         check_tries(row)
-        reply = await models.ask("target", queries.question(protocol, row.sample, run.seed, row.variant).request)
+        ask = queries.question(protocol, row.sample, run.seed, row.variant)
+        reply = await models.ask("target", queries.to_send(ask, run.sampling))
         # To say nothing is an answer that code can read; a judge has nothing to judge in it.
         if not reply.text.strip() and protocol.read is None:
             raise BrokenReply("The reply is empty.")

@@ -113,6 +113,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "rate": _(drawn.label),
         "rates": [(each, _(each.label), _(each.rule)) for each in report.rates],
         "benchmark": _(report.protocol.label),
+        "asked_how": queries.asked_how(found),
         "intervals": {each.interval for each in report.rates},
         "draws": DRAWS,
         "datasets": [_(label) for name, label in report.datasets if name != queries.COMBINED],

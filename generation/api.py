@@ -528,6 +528,9 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
 
     plan = serializers.DictField(help_text="name, targets by task and subtype, clusters by task and cluster.")
     settings = serializers.DictField(help_text="By name, as they were at the launch.")
+    changed = serializers.ListField(
+        child=serializers.CharField(), help_text="The settings that the launch changed in the preset."
+    )
     checks = serializers.ListField(child=serializers.CharField())
     roles = serializers.DictField(child=serializers.CharField(), help_text="Role of the recipe: endpoint.")
     progress = ProgressSerializer()
@@ -539,6 +542,7 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
             *BatchSerializer.Meta.fields,
             "plan",
             "settings",
+            "changed",
             "checks",
             "roles",
             *JOB_FIELDS,
@@ -573,6 +577,9 @@ class BatchAskSerializer(serializers.Serializer[Any]):
     preset = serializers.CharField(
         max_length=64, default="", allow_blank=True, help_text="The recipe's preset; empty: the usual one."
     )
+    settings = serializers.DictField(
+        source="changes", default=dict, help_text='Values of the preset that are to be others: {"reviewers": "two"}.'
+    )
     checks = serializers.ListField(child=serializers.CharField(max_length=40), allow_null=True, default=None)
 
 
@@ -593,7 +600,7 @@ class CompareSerializer(ConfirmSerializer, CompareAskSerializer):
 def _estimated(body: dict[str, Any]) -> Response:
     """What a launch would come to."""
     prompts = [body["prompts"], *([body["compare"]] if "compare" in body else [])]
-    names = ("benchmark", "source", "roles", "limit", "checks", "preset")
+    names = ("benchmark", "source", "roles", "limit", "checks", "preset", "changes")
     plan = benchmarks.plan_of(body["benchmark"], body.get("plan", ""))
     found = estimates.of_batch(prompts=prompts, plan=plan, **{name: body[name] for name in names})
     return Response(LaunchEstimateSerializer(found).data)
@@ -605,6 +612,7 @@ def _asked_for(body: dict[str, Any], actor: User) -> dict[str, Any]:
         plan=benchmarks.plan_of(body["benchmark"], body.pop("plan", "")),
         prompts=body.pop("prompts"),
         preset=body.pop("preset"),
+        changes=body.pop("changes"),
         checks=body.pop("checks"),
         **{name: body.pop(name) for name in ("budget_money", "budget_calls", "fresh")},
     )
@@ -825,6 +833,7 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
         **job_values(batch),
         "plan": batch.plan,
         "settings": batch.settings,
+        "changed": batch.changed,
         "checks": batch.checks,
         "roles": dict(bound),
         "progress": queries.batch_progress(batch),
@@ -1243,6 +1252,9 @@ class ReleasedSourceSerializer(serializers.Serializer[Any]):
     citation = serializers.CharField()
     restrictions = serializers.CharField()
     samples = serializers.IntegerField()
+    joined = serializers.BooleanField(
+        default=False, help_text="Its records are no samples: they were joined with those that became some."
+    )
 
 
 class ReleaseSerializer(serializers.ModelSerializer[Release]):

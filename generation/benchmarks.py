@@ -1,9 +1,11 @@
 """Finds benchmarks by name: every folder of the package `settings.MHB_BENCHMARKS` is one. No registry, no central edit."""
 
+import json
 import pkgutil
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
+from math import isfinite
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +13,7 @@ from django.conf import settings
 from django.utils.translation import gettext_noop as _
 
 from generation.checks import ALIKE, IDENTICAL
-from generation.errors import UnknownBenchmark, UnknownPreset, WrongPlan
+from generation.errors import UnknownBenchmark, UnknownPreset, WrongPlan, WrongSetting
 from generation.planning import PlanMistake, read_plan
 from generation.recipe import ModelRole, NewSample, Preset, Recipe, Term, TrapPlan
 from review.spec import CaseSpec
@@ -76,6 +78,39 @@ def prompts_of(benchmark: str, prompts: str = "", preset_name: str = "") -> str:
     """The set of prompts of a launch: the one it names, else that of its preset. Raises UnknownPreset."""
     chosen = preset(benchmark, preset_name)
     return prompts or (chosen.prompts if chosen else "")
+
+
+def settings_of(benchmark: str, name: str = "", changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The values of a preset ("" is the usual one), with those of a launch in their place; {} where the recipe has no presets.
+
+    A value must be of a kind that the setting has in some preset (null, true or false, a number, a list of as many); whole
+    where all of them are, a word one of the presets' or of the recipe's `choices`. Raises UnknownPreset, WrongSetting.
+    """
+    found = preset(benchmark, name)
+    values = dict(found.values) if found else {}
+    if unknown := sorted(set(changes or {}) - set(values)):
+        raise WrongSetting(f"{', '.join(unknown)}; known: {', '.join(values) or '-'}")
+    for key, value in (changes or {}).items():
+        all_of_it = [each.values[key] for each in recipe(benchmark).presets if key in each.values]
+        known = [*all_of_it, *recipe(benchmark).choices.get(key, ())]
+        if not any(_alike(value, each) for each in known):
+            raise WrongSetting(
+                f"{key}: {json.dumps(value)[:100]}; for example: {', '.join(map(json.dumps, known[:5]))}"
+            )
+        values[key] = value
+    return values
+
+
+def _alike(value: Any, known: Any) -> bool:
+    """Whether a value is of the kind of a known one: words must be the same, numbers finite and not negative."""
+    if isinstance(known, bool) or known is None:
+        return isinstance(value, type(known))
+    if isinstance(known, int | float):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return (whole or (isinstance(value, float) and isinstance(known, float) and isfinite(value))) and value >= 0
+    if isinstance(known, list | tuple):
+        return isinstance(value, list) and len(value) == len(known) and all(map(_alike, value, known))
+    return bool(value == known)
 
 
 def roles_for(benchmark: str, kinds: Collection[str]) -> tuple[ModelRole, ...]:

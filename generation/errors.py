@@ -135,6 +135,12 @@ class UnknownPreset(GenerationError):
     status = 422
 
 
+class WrongSetting(GenerationError):
+    """A setting that is to be changed is none of the preset's, or not with such a value."""
+
+    status = 422
+
+
 class UnknownPrompts(GenerationError):
     """The recipe has no set of prompts of this name."""
 

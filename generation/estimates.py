@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from math import ceil
+from typing import Any
 
 from generation import benchmarks, errors, planning, queries
 from generation.llm.gateway import identity
@@ -27,7 +28,7 @@ CENT = Decimal("0.01")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What one endpoint is asked under one prompt ("" for what the release itself asks).
+    """What one endpoint is asked under one prompt ("" for what has no name).
 
     requests: questions; cached: the share of them that was found paid for already, None where that was not looked up.
     calls: HTTP calls, retries and repairs included. measured: the earlier calls that the means are of; 0: tokens assumed.
@@ -160,16 +161,18 @@ def of_batch(
     checks: Iterable[str] | None = None,
     plan: TrapPlan | None = None,
     preset: str = "",
+    changes: Mapping[str, Any] | None = None,
 ) -> Estimate:
     """What a batch over up to `limit` records would ask, or a comparison of two sets of `prompts`.
 
     First versions alone: every version that physicians send back costs as much again. All records of a kind are taken to be
     asked what the first one of the kind is; what an optional role without an endpoint would be asked is left out. Raises what
-    a launch would: RolesUnbound, UnknownRole, NothingToDo, SamePrompts, UnknownPrompts, UnknownPreset, WrongPlan.
+    a launch would: RolesUnbound, UnknownRole, NothingToDo, SamePrompts, UnknownPrompts, UnknownPreset, WrongSetting,
+    WrongPlan.
     """
     recipe = benchmarks.recipe(benchmark)
-    chosen_preset = benchmarks.preset(benchmark, preset)
     prompts = [benchmarks.prompts_of(benchmark, name, preset) for name in prompts]
+    settings = benchmarks.settings_of(benchmark, preset, changes)
     if len(set(prompts)) < len(prompts):
         raise errors.SamePrompts
     if unknown := [name for name in prompts if name and name not in recipe.prompt_sets]:
@@ -199,7 +202,7 @@ def of_batch(
                 terms=terms,
                 prompts=name,
                 checks=wanted,
-                settings=chosen_preset.values if chosen_preset else {},
+                settings=settings,
             )
             for step in recipe.steps:
                 if step.applies(value):

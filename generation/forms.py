@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from generation import benchmarks, importers, queries, services
-from generation.errors import WrongPlan
+from generation.errors import WrongPlan, WrongSetting
 from generation.estimates import Estimate
 from generation.jobs import MOST_CALLS, Job
 from generation.models import VARIABLE, Draft, Endpoint, Sample, Source
@@ -206,6 +206,12 @@ class LaunchForm(SpendingForm):
             "The recipe's settings. They are kept with the batch, and its later versions are made with them, too."
         ),
     )
+    changes = forms.JSONField(
+        label=_("Other values"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
+        help_text=_('Values of the preset that are to be others, as JSON, for example {"%(name)s": %(value)s}.'),
+    )
     limit = forms.IntegerField(
         label=_("At most so many records"), min_value=1, required=False, help_text=_("Empty: all that are left.")
     )
@@ -252,6 +258,11 @@ class LaunchForm(SpendingForm):
         self._offer("preset", presets, some=bool(presets))
         if presets:
             self.fields["preset"].initial = presets[0][0]
+            name, value = next(iter(recipe.presets[0].values.items()), ("…", "…"))
+            said = self.fields["changes"].help_text % {"name": name, "value": json.dumps(value)}
+            self.fields["changes"].help_text = said
+        else:
+            del self.fields["changes"]
         self._offer("plan", [*plans, (benchmarks.NO_PLAN, _("none"))], some=bool(plans))
         if not any(term.parent for term in queries.terms(benchmark)):  # a plan is dealt out to subtypes
             del self.fields["plan_file"], self.fields["plan_text"]
@@ -261,7 +272,18 @@ class LaunchForm(SpendingForm):
         self._offer("skip", checks, some=bool(checks))
         roles = [f"role-{role.name}" for role in needed]
         self.order_fields(
-            [*roles, "preset", "limit", "plan", "plan_file", "prompts", "compare", "skip", *SpendingForm.base_fields]
+            [
+                *roles,
+                "preset",
+                "changes",
+                "limit",
+                "plan",
+                "plan_file",
+                "prompts",
+                "compare",
+                "skip",
+                *SpendingForm.base_fields,
+            ]
         )
 
     def _offer(self, name: str, choices: list[Any], *, some: bool) -> None:
@@ -287,6 +309,17 @@ class LaunchForm(SpendingForm):
         """The plan of the file that came before the estimate. Raises ValidationError where it was changed on its way."""
         text = self.cleaned_data["plan_text"]
         return self._read_plan(text) if text else None
+
+    def clean_changes(self) -> dict[str, Any]:
+        """The values that are to be others. Raises ValidationError where the preset has no such."""
+        changes = self.cleaned_data["changes"] or {}
+        if not isinstance(changes, dict):
+            raise ValidationError(_("Write an object: names with their values."))
+        try:
+            benchmarks.settings_of(self._benchmark, self.cleaned_data.get("preset", ""), changes)
+        except WrongSetting as mistake:
+            raise ValidationError(str(mistake)) from mistake
+        return changes
 
     def _read_plan(self, text: str) -> TrapPlan | None:
         try:
@@ -323,7 +356,8 @@ class LaunchForm(SpendingForm):
         checks = [name for name in benchmarks.check_names(self._benchmark) if name not in data.get("skip", ())]
         spending = {name: data[name] for name in SpendingForm.base_fields}
         made = {name: data.get(name, "") for name in ("prompts", "preset")}
-        return services.Setting(plan=plan, checks=checks, **made, **spending)
+        changes = data.get("changes") or {}
+        return services.Setting(plan=plan, checks=checks, changes=changes, **made, **spending)
 
     @property
     def compared_with(self) -> str | None:

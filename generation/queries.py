@@ -551,16 +551,23 @@ def lineage(benchmark: str, draft: Draft) -> tuple[Block, ...]:
 
 
 def analysis(batch: Batch) -> tuple[Block, ...]:
-    """What the data of all drafts of a batch show together; they are streamed. Raises NoAnalysis.
+    """What the data of a batch's drafts show together; they are streamed. Raises NoAnalysis.
 
-    A draft that became several is left out: they have its data.
+    Each sample counts once, by its latest draft: not what a later version has taken the place of, nor what was discarded,
+    withdrawn or held back by a check. A draft that became several is left out: they have its data.
     """
     shows = benchmarks.recipe(batch.benchmark).analysis
     if shows is None:
         raise errors.NoAnalysis(batch.benchmark)
+    begun = Draft.objects.exclude(data={}).exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])
     split = Draft.objects.filter(parent=OuterRef("pk"))
-    rows = Draft.objects.filter(~Exists(split), ~Q(data={}), batch=batch).order_by("pk").values_list("data", flat=True)
-    drafts: Iterator[Mapping[str, Any]] = rows.iterator(chunk_size=STREAMED)
+    later = begun.filter(sample=OuterRef("version_made__sample"), version__gt=OuterRef("version"))
+    over = Sample.objects.filter(
+        Q(pk=OuterRef("version_made__sample")) | Q(pk=OuterRef("sample")),
+        status__in=[Sample.Status.DISCARDED, Sample.Status.WITHDRAWN],
+    )
+    rows = begun.filter(~Exists(split), ~Exists(later), ~Exists(over), batch=batch).order_by("pk")
+    drafts: Iterator[Mapping[str, Any]] = rows.values_list("data", flat=True).iterator(chunk_size=STREAMED)
     return tuple(shows(drafts))
 
 
@@ -620,10 +627,12 @@ def releases() -> QuerySet[Release]:
     return Release.objects.select_related("created_by").order_by("-pk")
 
 
-def approved_counts() -> dict[str, int]:
-    """Benchmark -> how many samples are approved now."""
-    approved = Sample.objects.filter(status=Sample.Status.APPROVED).order_by("benchmark")
-    return dict(approved.values_list("benchmark").annotate(n=Count("pk")))
+def approved_counts() -> dict[str, tuple[int, int]]:
+    """Benchmark -> how many samples stand as approved now, and how many of them no physician has reviewed."""
+    approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED).order_by("sample__benchmark")
+    aside = Count("pk", filter=Q(case__ground=Ground.UNREVIEWED))
+    rows = approved.values_list("sample__benchmark").annotate(n=Count("pk"), aside=aside)
+    return {benchmark: (n, unreviewed) for benchmark, n, unreviewed in rows}
 
 
 def released_samples(release: Release) -> QuerySet[ReleasedSample]:

@@ -210,8 +210,9 @@ class Recipe:
     The first of `roles` is the one that writes the sample. `checks` are made of each finished draft; `compared` is the text of
     a sample that may not occur twice (None: samples may repeat). `plans` by name, the first is the usual one; a plan's tasks
     are kinds of records. `prompt_sets`: the sets of prompt files besides the usual one, "". `presets` by name, the first is the
-    usual one. `lineage`: what a draft's data shows of how it was made, for the pages of sample and draft; `analysis`: what the
-    data of all drafts of a batch shows together, streamed.
+    usual one; `choices`: the words that a launch may give to a setting, besides those in presets. `lineage`: what a draft's
+    data shows of how it was made, for the pages of sample and draft; `analysis`: what the data of a batch's drafts shows
+    together, streamed.
     """
 
     label: str
@@ -225,6 +226,7 @@ class Recipe:
     plans: tuple[TrapPlan, ...] = ()
     prompt_sets: tuple[str, ...] = ()
     presets: tuple[Preset, ...] = ()
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lineage: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None
     analysis: Callable[[Iterable[Mapping[str, Any]]], Sequence[Block]] | None = None
 

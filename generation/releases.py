@@ -16,9 +16,20 @@ from django.utils import timezone
 from generation import benchmarks, errors, exporters, formats, queries, trails
 from generation.exporters import jsonl
 from generation.exporters.manifest import manifest, write_checksums
-from generation.models import BatchRole, Facet, Release, ReleasedRubric, ReleasedSample, Rubric, SampleVersion, Source
+from generation.models import (
+    BatchRole,
+    Facet,
+    Release,
+    ReleasedRubric,
+    ReleasedSample,
+    Rubric,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
 from generation.recipe import Term
 from review import audit
+from review.machine import Ground
 from review.models import User
 
 CHUNK = 200
@@ -187,11 +198,26 @@ class _Tally:
 
 
 def _sources(ids: list[int]) -> list[dict[str, Any]]:
+    """The sources of the samples, and those whose records were joined with theirs when they were made, with how many samples
+    each had a part in."""
     found: dict[int, int] = defaultdict(int)
+    joined: dict[int, int] = defaultdict(int)
     for start in range(0, len(ids), CHUNK):
         part = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK]).order_by()
         for source_id, n in part.values_list("sample__record__source").annotate(n=Count("pk")):
             found[source_id] += n
+        made = list(part.values_list("sample__record", "created_at"))
+        records = SourceRecord.objects.only("pk").filter(samples__versions__in=part).distinct()
+        partners = queries.partners(list(records))
+        for record_id, at in made:
+            near = {one.source_id for one in partners[record_id] if one.source.created_at <= at}
+            for source_id in near:
+                joined[source_id] += 1
+    own, joined_to = [_as_released(found, joined=False), _as_released(joined, joined=True)]
+    return [*own, *(source for source in joined_to if source["name"] not in {one["name"] for one in own})]
+
+
+def _as_released(found: Mapping[int, int], *, joined: bool) -> list[dict[str, Any]]:
     return [
         {
             "name": source.name,
@@ -200,6 +226,7 @@ def _sources(ids: list[int]) -> list[dict[str, Any]]:
             "citation": source.citation,
             "restrictions": source.restrictions,
             "samples": found[source.pk],
+            "joined": joined,
         }
         for source in Source.objects.filter(pk__in=found).order_by("name")
     ]
@@ -291,4 +318,24 @@ def open_samples(release: Release) -> IO[bytes]:
 
 def data_card(release: Release) -> str:
     """The release in words: composition, sources with their licences and restrictions, how it was reviewed, checksum."""
-    return render_to_string("generation/datacard.md", {"release": release})
+    return render_to_string("generation/datacard.md", {"release": release, "reviewed_how": _reviewed_how(release)})
+
+
+def _reviewed_how(release: Release) -> list[str]:
+    """By how many physicians the reviewed samples were decided, by the grounds on which they were approved.
+
+    Before grounds were kept with a release there was no other policy than two independent reviewers.
+    """
+    if not release.grounds:
+        return [
+            "Every sample passed a primary reviewer and an independent secondary reviewer; where they dissented, two further"
+            " physicians decided."
+        ]
+    told = {
+        Ground.PRIMARY_ALONE: "reviewed by one physician, whose word decided; nobody verified it independently.",
+        Ground.CONSENSUS: "approved by a primary reviewer and an independent secondary reviewer.",
+        Ground.ADJUDICATED: "decided by two further physicians, after the primary and the independent secondary reviewer"
+        " had dissented.",
+    }
+    counts = [(release.grounds.get(ground, 0), words) for ground, words in told.items()]
+    return [f"{n} {'sample was' if n == 1 else 'samples were'} {words}" for n, words in counts if n]

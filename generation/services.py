@@ -4,7 +4,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -222,7 +222,8 @@ def change_endpoint(endpoint: Endpoint, **fields: Any) -> Endpoint:
 class Setting:
     """How a batch is to be made, besides its models.
 
-    `plan`: which traps are wanted how often. `prompts`: the set of prompt files. `preset`: the recipe's, "" for the usual one.
+    `plan`: which traps are wanted how often. `prompts`: the set of prompt files. `preset`: the recipe's, "" for the usual one;
+    `changes`: values of it that are to be others (`benchmarks.settings_of`).
     `checks`: None stands for all there are.
     `budget_money`, `budget_calls`: what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what
     has been paid for already.
@@ -231,6 +232,7 @@ class Setting:
     plan: TrapPlan | None = None
     prompts: str = ""
     preset: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
     checks: Sequence[str] | None = None
     budget_money: Decimal | None = None
     budget_calls: int | None = None
@@ -253,7 +255,8 @@ def launch_batch(
 
     Raises:
         RolesUnbound: a role that these records need has no endpoint. NothingToDo: no record is left that the recipe takes.
-        UnknownRole, WrongPlan, UnknownPrompts, UnknownPreset, UnknownCheck: what was chosen does not fit the recipe.
+        UnknownRole, WrongPlan, UnknownPrompts, UnknownPreset, WrongSetting, UnknownCheck: what was chosen does not fit the
+        recipe.
     """
 
     def make() -> Batch:
@@ -329,6 +332,7 @@ def _new_batch(
     if setting.prompts and setting.prompts not in recipe.prompt_sets:
         raise errors.UnknownPrompts(f"{setting.prompts!r}; known: {', '.join(recipe.prompt_sets) or '-'}")
     preset = benchmarks.preset(benchmark, setting.preset)
+    settings = benchmarks.settings_of(benchmark, setting.preset, setting.changes)
     known = benchmarks.check_names(benchmark)
     wanted = known if setting.checks is None else setting.checks
     if unknown := [name for name in wanted if name not in known]:
@@ -339,7 +343,8 @@ def _new_batch(
         checks=[name for name in known if name in wanted],
         prompts=benchmarks.prompts_of(benchmark, setting.prompts, setting.preset),
         preset=preset.name if preset else "",
-        settings=dict(preset.values) if preset else {},
+        settings=settings,
+        changed=[name for name in settings if preset and settings[name] != preset.values[name]],
         budget_money=setting.budget_money,
         budget_calls=setting.budget_calls,
         fresh=setting.fresh,

@@ -227,6 +227,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
                     checks=form.setting.checks,
                     plan=form.setting.plan,
                     preset=form.setting.preset,
+                    changes=form.setting.changes,
                 )
                 return _estimated(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
             if form.compared_with is None:
@@ -650,7 +651,7 @@ def releases(request: HttpRequest) -> HttpResponse:
     context = {
         "page": keyset(queries.releases(), request, size=25, newest_first=True),
         "form": form,
-        "approved": [(label, approved.get(name, 0)) for name, label in forms.benchmark_choices()],
+        "approved": [(label, *approved.get(name, (0, 0))) for name, label in forms.benchmark_choices()],
     }
     return render(request, "generation/releases.html", context, status=422 if form.errors else 200)
 

@@ -84,6 +84,13 @@ class Case(models.Model):
             ),
             models.CheckConstraint(condition=Q(ground__in=["", *(g.value for g in Ground)]), name="case_ground_known"),
             models.CheckConstraint(
+                condition=~Q(ground=Ground.UNREVIEWED.value) | Q(state=State.APPROVED.value),
+                name="case_unreviewed_is_approved",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state=State.APPROVED.value) | ~Q(ground=""), name="case_approved_on_a_ground"
+            ),
+            models.CheckConstraint(
                 condition=Q(kind="work", item__isnull=True, repeats__isnull=True)
                 | Q(kind="calibration", item__isnull=False, repeats__isnull=True)
                 | Q(kind="repeat", item__isnull=True, repeats__isnull=False),

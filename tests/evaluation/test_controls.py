@@ -160,11 +160,12 @@ def test_questions_are_counted_as_the_run_will_ask_them(release: Release, models
     judge = endpoint(models, "sim-judge", price_out="10")
     each = estimates.of_run(release, [*targets, targets[0]], judge)
     assert [(line.role, line.endpoint, line.calls, line.measured) for line in each.lines] == [
-        ("target", "sim-careful", 3, 0), ("target", "sim-reckless", 3, 0), ("judge", "sim-judge", 8, 0),
+        ("target", "sim-careful", 2, 0), ("target", "sim-careful", 1, 0),
+        ("target", "sim-reckless", 2, 0), ("target", "sim-reckless", 1, 0), ("judge", "sim-judge", 8, 0),
     ]  # fmt: skip
     assert each.cost == (6 * TOKENS_IN + 10 * 8 * TOKENS_OUT) / Decimal(10**6)
     whole = estimates.of_run(release, targets, judge, judging="per-sample")
-    assert [(line.prompt.partition("@")[0], line.calls) for line in whole.lines][2:] == [("mhb/judge_all", 6)]
+    assert [(line.prompt.partition("@")[0], line.calls) for line in whole.lines][4:] == [("mhb/judge_all", 6)]
     with pytest.raises(errors.NoEndpoints):
         estimates.of_run(release, [], judge)
 
@@ -187,11 +188,11 @@ def test_what_is_paid_for_is_not_counted_again_unless_asked_anew(release: Releas
     evaluated(release, models, "sim-careful")
     target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
     again = estimates.of_run(release, [target], judge).lines
-    assert [(line.requests, line.cached, line.calls) for line in again] == [(3, 1.0, 0), (4, None, 8)]
+    assert [(line.requests, line.cached, line.calls) for line in again] == [(2, 1.0, 0), (1, 1.0, 0), (4, None, 8)]
     anew = estimates.of_run(release, [target], judge, fresh=True).lines
-    assert [(line.cached, line.calls) for line in anew] == [(None, 3), (None, 8)]
+    assert [(line.cached, line.calls) for line in anew] == [(None, 2), (None, 1), (None, 8)]
     other = estimates.of_run(release, [endpoint(models, "sim-reckless")], judge).lines
-    assert [(line.cached, line.calls) for line in other] == [(0.0, 3), (None, 8)]
+    assert [(line.cached, line.calls) for line in other] == [(0.0, 2), (0.0, 1), (None, 8)]
 
 
 def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
@@ -203,14 +204,14 @@ def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
     with pytest.raises(errors.NoBatches):
         estimates.of_run(release, [target], target, transport="batch")
     found = estimates.of_run(release, [target], judge, transport="batch")
-    assert [line.batched for line in found.lines] == [False, True]
-    assert found.lines[0] == live.lines[0]
-    assert (found.lines[1].calls, found.lines[1].cost) == (4, live.lines[1].cost / 4)
+    assert [line.batched for line in found.lines] == [False, False, True]
+    assert found.lines[:2] == live.lines[:2]
+    assert (found.lines[2].calls, found.lines[2].cost) == (4, live.lines[2].cost / 4)
     # The judge does not know these criteria: each reply of it is repaired once, live.
     evaluated(release, models, "sim-careful")
     live, found = (estimates.of_run(release, [target], judge, transport=how) for how in Run.Transport.values)
-    assert (found.lines[1].requests, found.lines[1].calls) == (4, 8)
-    assert found.lines[1].cost == pytest.approx(live.lines[1].cost * Decimal("0.625"), rel=Decimal("0.001"))
+    assert (found.lines[2].requests, found.lines[2].calls) == (4, 8)
+    assert found.lines[2].cost == pytest.approx(live.lines[2].cost * Decimal("0.625"), rel=Decimal("0.001"))
 
     data = {"release": release.pk, "endpoints": ["sim-careful"], "judge": "sim-judge", "judging": "per-rubric"}
     page: Page = admin.post(reverse("evaluation:run-new"), {**data, "transport": "batch"})
@@ -218,10 +219,10 @@ def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
     assert text_of(page).count("at the price of the provider") == 1
     body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "transport": "batch"}
     said = api(adela).post(reverse("api:run-estimate"), body).json()
-    assert [line["batched"] for line in said["lines"]] == [False, True]
+    assert [line["batched"] for line in said["lines"]] == [False, False, True]
     launch = ("evaluate", "--release", "bare", "--endpoint", "sim-careful", "--judge", "sim-judge")
     _code, out, _err = manage(*launch, "--transport", "batch", "--json")
-    assert [line["batched"] for line in json.loads(out)["lines"]] == [False, True]
+    assert [line["batched"] for line in json.loads(out)["lines"]] == [False, False, True]
 
 
 def test_the_page_asks_before_it_launches(admin: Client, release: Release, models: str) -> None:

@@ -16,6 +16,7 @@ from evaluation.metrics import Measured
 from evaluation.models import Judgment, Response, Run
 from evaluation.services import NO_RESPONSE
 from generation import benchmarks
+from generation.estimates import TOKENS_OUT
 from generation.models import Release, ReleasedSample
 from generation.work import Work
 from review.models import User
@@ -101,6 +102,7 @@ def test_every_answer_is_read_and_no_judge_is_asked(release: Release, claimants:
 
 def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, claimants: str) -> None:
     report = queries.report(worked(release, claimants))
+    assert report.without == {"level": 0}
     assert report.datasets == (("plain", "Without a hint"), ("hinted", "With a hint")), "nothing is pooled"
     for model in MODELS:
         for dataset, hinted in (("plain", False), ("hinted", True)):
@@ -123,6 +125,16 @@ def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, c
     assert (hint.first, hint.second) == ("hinted", "plain")
 
 
+def test_what_has_no_value_of_a_facet_is_counted(toy: None, claimants: str, admin: Client) -> None:
+    run = worked(toy_release(COUNT, "some", bare_ones=[1, 2]), claimants)
+    report = queries.report(run)
+    assert report.without == {"level": 2 * len(MODELS) * 2}, "two samples, in two variants"
+    assert reports.as_dict(report)["without"] == {"level": 8}
+    assert "8 judgments have no value of it" in reports.as_markdown(report)
+    page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
+    assert "8 judgments have no value here" in page
+
+
 def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) -> None:
     """To say nothing is an answer: 'unparsed' here, in sight, and no guess."""
     run = worked(release, claimants, "sim-careful", variants=["plain"])
@@ -141,6 +153,51 @@ def test_what_the_benchmark_says_of_sampling_is_sent(release: Release, claimants
     sample = ReleasedSample.objects.filter(release=release)[0]
     asked = queries.question(queries.report(run).protocol, sample, SEED, "plain").request
     assert (asked.temperature, asked.top_p, asked.max_tokens) == (0.25, 0.9, 8)
+
+
+def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claimants: str, admin: Client) -> None:
+    endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000)
+    run = worked(release, claimants, "sim-average", sampling="endpoint")
+    for call in calls(run.job):
+        assert (call.sent["temperature"], call.sent["max_tokens"]) == (1.0, 4000)
+        assert "top_p" not in call.sent
+    [line, _hint] = estimates.of_run(release, [call.endpoint], seed=SEED, sampling="endpoint").lines
+    assert line.cached == 1
+    [line, _hint] = estimates.of_run(release, [call.endpoint], seed=SEED).lines
+    assert line.cached == 0
+    page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
+    assert "settings alone" in page
+    assert "temperature=0.25" not in page
+    report = queries.report(run)
+    assert reports.as_dict(report)["sampling"] == "endpoint"
+    assert "not the benchmark's" in reports.as_markdown(report)
+    other = worked(release, claimants, "sim-average")
+    page = text_of(admin.get(reverse("evaluation:run", args=[other.pk])))
+    assert "toy/plain@1 temperature=0.25 top_p=0.9 max_tokens=8" in page
+
+
+def test_the_setting_is_chosen_on_the_page_over_the_api_and_in_the_shell(
+    release: Release, claimants: str, admin: Client, api: Api, adela: User, manage: Manage
+) -> None:
+    endpoint(claimants, "sim-average")
+    url = reverse("evaluation:run-new")
+    asked: Page = admin.post(url, {"release": release.pk, "endpoints": ["sim-average"], "sampling": "endpoint"})
+    admin.post(url, {**dict(asked.context["carried"]), "budget_calls": "8", "confirmed": "1"})
+    body = {"release": "toy", "endpoints": ["sim-average"], "sampling": "endpoint", "budget_calls": 8}
+    assert api(adela).post(reverse("api:runs"), body).json()["sampling"] == "endpoint"
+    launch = (
+        "evaluate",
+        "--release",
+        "toy",
+        "--endpoint",
+        "sim-average",
+        "--sampling",
+        "endpoint",
+        "--budget-calls",
+        "8",
+    )
+    manage.json(*launch)
+    assert list(Run.objects.values_list("sampling", flat=True)) == ["endpoint"] * 3
 
 
 def test_another_seed_draws_anew_and_the_same_one_the_same(release: Release, claimants: str) -> None:
@@ -239,11 +296,22 @@ def test_no_endpoint_that_offers_batches(release: Release, claimants: str) -> No
         launched(release, claimants, transport=Run.Transport.BATCH)
 
 
+def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) -> None:
+    """And benchmarks: what another one was answered by the same model says nothing of this one."""
+    target = endpoint(claimants, "sim-average")
+    run = worked(release, claimants, "sim-average", variants=["plain"])
+    found = {line.prompt: line for line in estimates.of_run(release, [target], seed=SEED, fresh=True).lines}
+    assert found["toy/plain@1"].measured == run.calls == COUNT
+    assert found["toy/plain@1"].tokens_out < COUNT * TOKENS_OUT
+    assert (found["toy/hint@1"].measured, found["toy/hint@1"].requests) == (0, COUNT)
+
+
 def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) -> None:
     worked(release, claimants, "sim-average")
     model = endpoint(claimants, "sim-average")
-    [line] = estimates.of_run(release, [model], seed=SEED).lines
-    assert (line.role, line.requests, line.cached, line.calls) == ("target", 2 * COUNT, 1.0, 0)
+    plain, hint = estimates.of_run(release, [model], seed=SEED).lines
+    for line in (plain, hint):
+        assert (line.role, line.requests, line.cached, line.calls) == ("target", COUNT, 1.0, 0)
     [other] = estimates.of_run(release, [model], seed=SEED, variants=["plain"]).lines
     assert other.requests == COUNT
     again = worked(release, claimants, "sim-average")

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -36,7 +36,7 @@ def ask(sample, seed):
     shown = ("true", "false")[dice % 2]
     claim = sample.content[shown]
     return [
-        Ask((Message("user", text),), variant, {"shown": shown}, temperature=0.25, top_p=0.9, max_tokens=8)
+        Ask((Message("user", text),), variant, {"shown": shown}, 0.25, 0.9, 8, f"toy/{variant}@1")
         for variant, text in (("plain", claim), ("hint", "Hint: " + sample.content["true"] + "\\n" + claim))
     ]
 
@@ -97,8 +97,11 @@ def shown(key: str, seed: int) -> str:
     return ("true", "false")[hashlib.sha256(f"{seed} {key}".encode()).digest()[0] % 2]
 
 
-def toy_release(count: int, name: str = "toy") -> Release:
-    """A release of so many claims, every third of which is hard; made without any model or physician."""
+def toy_release(count: int, name: str = "toy", *, bare_ones: Collection[int] = ()) -> Release:
+    """A release of so many claims, every third of which is hard, made without any model or physician.
+
+    Those of `bare_ones` are of no level.
+    """
     bare = ReleasedSample.objects.order_by("pk").first()
     version = bare.version if bare else bare_release(("dialogue", [["A1"]])).samples.get().version
     release = Release.objects.create(
@@ -123,7 +126,9 @@ def toy_release(count: int, name: str = "toy") -> Release:
     rubrics = ReleasedRubric.objects.bulk_create(
         ReleasedRubric(sample=sample, key="R1", criterion="Says whether it is false.", traps=[]) for sample in samples
     )
-    Facet.objects.bulk_create(Facet(rubric=rubric, name="level", value=level(at)) for at, rubric in enumerate(rubrics))
+    Facet.objects.bulk_create(
+        Facet(rubric=rubric, name="level", value=level(at)) for at, rubric in enumerate(rubrics) if at not in bare_ones
+    )
     return release
 
 

@@ -21,6 +21,12 @@ def facets(task, traps, terms, content):
 }
 
 
+def test_medhallu_may_be_reviewed_by_two() -> None:
+    assert benchmarks.settings_of("medhallu", "", {"reviewers": "two", "review_share": 0.5})["reviewers"] == "two"
+    with pytest.raises(errors.WrongSetting, match="reviewers"):
+        benchmarks.settings_of("medhallu", "", {"reviewers": "three"})
+
+
 @pytest.fixture
 def toys(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A package of benchmarks with one folder in it, put there and announced nowhere."""

@@ -14,10 +14,22 @@ from django.utils import timezone
 
 from generation import benchmarks, errors, estimates, outcomes, queries, releases, services
 from generation.llm.parsing import vectors_of
-from generation.models import Batch, BatchRole, Call, Draft, Release, Sample, SampleVersion, Source, SourceRecord
+from generation.models import (
+    Batch,
+    BatchRole,
+    Call,
+    Draft,
+    Reference,
+    Release,
+    Sample,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
 from generation.recipe import Preset
 from generation.work import Work
 from review import services as review
+from review.blocks import Points
 from review.machine import Ground, State
 from review.models import Case, User
 from review.queries import funnel
@@ -242,6 +254,78 @@ def test_a_preset_of_choice_and_one_that_there_is_not(models: str) -> None:
         launched(source_of("coffee"), models, preset="hasty")
 
 
+def test_values_of_a_preset_are_changed_at_the_launch(models: str) -> None:
+    batch = made(source_of("tea"), models, preset="patient", changes={"tries": 2, "cut": 0.75})
+    assert batch.settings == {"tries": 2, "top_p": None, "cut": 0.75}
+    assert batch.changed == ["tries"], "what is as it was has not been changed"
+    assert Call.objects.filter(prompt="brew/write@1").count() == 2
+    with_tries = estimates.of_batch(
+        benchmark="brew", source=source_of("milk"), roles={"writer": endpoint(models)}, changes={"tries": 5}
+    )
+    assert next(line.requests for line in with_tries.lines if line.prompt == "brew/write@1") == 5
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sugar": 1},
+        {"tries": "2"},
+        {"tries": 1.5},
+        {"tries": True},
+        {"tries": None},
+        {"tries": -1},
+        {"cut": [0.5]},
+        {"cut": float("nan")},
+    ],
+    ids=str,
+)
+def test_a_value_that_is_none_is_refused(changes: dict[str, Any], models: str) -> None:
+    with pytest.raises(errors.WrongSetting, match=next(iter(changes))):
+        launched(source_of("tea"), models, preset="patient", changes=changes)
+    assert not Batch.objects.exists()
+
+
+def test_words_and_lists_are_those_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Preset("usual", "Usual", "", {"reviewers": "one", "range": [0.3, 0.7], "open": True})
+    choices = {"reviewers": ("one", "two")}
+    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, presets=(usual,), choices=choices))
+    changes = {"reviewers": "two", "range": [0, 1.5], "open": False}
+    assert benchmarks.settings_of("brew", "", changes) == changes
+    wrong: list[dict[str, Any]] = [{"reviewers": "three"}, {"range": [0.1]}, {"range": ["a", "b"]}, {"open": 1}]
+    for each in wrong:
+        with pytest.raises(errors.WrongSetting):
+            benchmarks.settings_of("brew", "", each)
+
+
+def test_other_values_on_the_page_over_the_api_and_in_the_shell(models: str, admin: Client, manage: Manage) -> None:
+    endpoint(models)
+    source_of("tea", "coffee", "milk")
+    new = reverse("generation:batch-new")
+    chosen = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "limit": "1"}
+    for wrong in ('{"sugar": 1}', "[1]", "{", '{"tries": "many"}'):
+        assert admin.post(new, {**chosen, "changes": wrong}).status_code == 422, wrong
+    estimate: Page = admin.post(new, {**chosen, "changes": '{"tries": 4}'})
+    assert next(line.requests for line in estimate.context["estimate"].lines if line.prompt == "brew/write@1") == 4
+    admin.post(new, {**dict(estimate.context["carried"]), "confirmed": "1"})
+    shown = text_of(admin.get(reverse("generation:batch", args=[Batch.objects.get().pk])))
+    assert (
+        '<dt class="mono">tries</dt><dd class="mono">4 <span class="quiet">changed at the launch</span></dd>' in shown
+    )
+    body = {"benchmark": "brew", "source": "notes", "roles": {"writer": "sim-generator"}, "limit": 1, "confirmed": True}
+
+    def post(path: str, **asked: Any) -> Page:
+        return admin.post(f"/api/v1/{path}", json.dumps({**body, **asked}), content_type="application/json")
+
+    assert post("batches/", settings={"sugar": 1}).status_code == 422
+    lines = post("batches/estimate/", settings={"tries": 4}).json()["lines"]
+    assert [line["requests"] for line in lines if line["prompt"] == "brew/write@1"] == [4]
+    told = post("batches/", settings={"tries": 4}).json()
+    assert (told["settings"]["tries"], told["changed"]) == (4, ["tries"])
+    launch = ("generate", "--benchmark", "brew", "--source", "notes", "--role", "writer=sim-generator", "--yes")
+    assert manage.json(*launch, "--set", "tries=4")["changed"] == {"tries": 4}
+    assert list(Batch.objects.values_list("settings__tries", flat=True)) == [4, 4, 4]
+
+
 def test_settings_are_frozen_at_the_launch(models: str, monkeypatch: pytest.MonkeyPatch, ana: User, bo: User) -> None:
     """What the recipe calls 'usual' tomorrow changes nothing for this batch, not even for the next version of a sample."""
     batch = launched(source_of("tea"), models)
@@ -359,6 +443,36 @@ def test_analysis_over_all_drafts_of_a_batch(models: str, admin: Client) -> None
     assert Client().get(there).status_code == 302
 
 
+def points_of(batch: Batch) -> list[Any]:
+    [block] = queries.analysis(batch)
+    assert isinstance(block, Points)
+    return list(block.points)
+
+
+def test_the_analysis_counts_each_sample_once(models: str, ana: User, bo: User) -> None:
+    batch = made(source_of("green tea", "milk"), models)
+    assert len(points_of(batch)) == 2
+    say(ana, lambda form: rejection(form, "Nobody says so."))
+    say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
+    services.handle_outcomes()
+    assert len(points_of(batch)) == 2, "the next version has not begun"
+    services.work_on_batch(batch.pk)
+    assert Draft.objects.exclude(data={}).count() == 3
+    assert len(points_of(batch)) == 2
+    Sample.objects.filter(pk=Sample.objects.order_by("pk")[0].pk).update(status=Sample.Status.DISCARDED)
+    assert len(points_of(batch)) == 1
+
+
+@pytest.mark.parametrize("gate", ["stopped", "discarded"])
+def test_the_analysis_leaves_out_what_a_check_held_back(models: str, gate: str) -> None:
+    batch = made(source_of("green tea", "milk"), models)
+    draft = batch.drafts.order_by("pk")[0]
+    SampleVersion.objects.filter(draft=draft).update(draft=batch.drafts.create(record_id=draft.record_id, parent=draft))
+    batch.drafts.filter(parent=draft).update(parent=None, sample=Sample.objects.order_by("pk")[0])
+    batch.drafts.filter(pk=draft.pk).update(gate=gate, status=Work.Status.DROPPED)
+    assert len(points_of(batch)) == 1
+
+
 def test_no_analysis_where_the_recipe_has_none(models: str, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = made(source_of("tea"), models)
     monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, analysis=None, lineage=None))
@@ -417,6 +531,9 @@ def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Bat
     assert "| unreviewed | 2 |" in card
     assert "The other 2 are outside the sampled share and were **not reviewed**" in card
     assert "each approved by physicians" not in card
+    assert "1 sample was approved by a primary reviewer and an independent secondary reviewer." in card
+    assert "two further physicians" not in card
+    assert "one physician" not in card
     for format_name in ("jsonl", "csv", "parquet"):
         releases.export_release(release, format_name, tmp_path / format_name)
         manifest = json.loads((tmp_path / format_name / "manifest.json").read_text())
@@ -424,6 +541,56 @@ def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Bat
         assert manifest["grounds"] == {"consensus": 1, "unreviewed": 2}
     exported = [json.loads(line) for line in (tmp_path / "jsonl" / "samples.jsonl").read_text().splitlines()]
     assert [row["made"]["review"] for row in exported] == ["not sampled", "not sampled", "sampled"]
+
+
+def test_the_data_card_says_by_how_many_physicians(half: Batch) -> None:
+    release = releases.freeze_release("brews", benchmark="brew")
+    release.grounds = {"primary-alone": 2, "unreviewed": 1}  # as a policy of one reviewer leaves it
+    card = releases.data_card(release)
+    assert "2 samples were reviewed by one physician, whose word decided; nobody verified it independently." in card
+    assert "secondary reviewer" not in card
+    release.grounds = {"adjudicated": 2, "consensus": 1}
+    card = releases.data_card(release)
+    assert "1 sample was approved by a primary reviewer and an independent secondary reviewer." in card
+    assert "2 samples were decided by two further physicians" in card
+
+
+def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Client) -> None:
+    assert queries.approved_counts() == {"brew": (3, 2)}
+    page = text_of(admin.get(reverse("generation:releases")))
+    assert "3 samples can be frozen now, of which 2 were reviewed by nobody" in page
+
+
+def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> None:
+    def article(name: str, number: int) -> Source:
+        found = Source.objects.create(
+            name=name,
+            format="pubmedqa",
+            label=name.title(),
+            licence="MIT",
+            citation="Jin 2019",
+            created_at=timezone.now(),
+        )
+        content = {"kind": "article", "question": "?"}
+        SourceRecord.objects.create(source=found, external_id=name, title="", content=content, match=f"digest-{number}")
+        return found
+
+    notes = source_of("tea.", "coffee.", "milk.")
+    for number, record in enumerate(notes.records.order_by("pk")[:2]):
+        Reference.objects.create(record=record, format="pubmedqa", digest=f"digest-{number}")
+    article("articles", 0)
+    made(notes, models)
+    services.handle_outcomes()
+    article("too-late", 1)
+    release = releases.freeze_release("brews", benchmark="brew")
+    told = [(source["name"], source["samples"], source["joined"]) for source in release.sources]
+    assert told == [("notes", 3, False), ("articles", 1, True)], "what came after the samples had no part in them"
+    card = releases.data_card(release)
+    assert "### Articles (`articles`, joined with 1 sample)" in card
+    assert "Jin 2019" in card
+    assert "joined with the records" in text_of(admin.get(reverse("generation:release", args=["brews", 1])))
+    said = admin.get("/api/v1/releases/brews/1/").json()
+    assert [source["joined"] for source in said["sources"]] == [False, True]
 
 
 def test_a_release_in_which_nobody_reviewed_anything(models: str) -> None:

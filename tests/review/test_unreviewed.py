@@ -1,8 +1,10 @@
 """Cases that nobody is asked about: approved as they open, on a ground that says so, and never counted as reviewed."""
 
 import pytest
+from django.db import IntegrityError
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from review import audit, errors, progress, queries, services, training, trust
 from review.machine import Ground, Policy, State
@@ -23,6 +25,20 @@ def test_it_is_approved_as_it_opens_and_the_trail_says_why() -> None:
     kinds = list(Event.objects.filter(case=case).order_by("pk").values_list("kind", "data__ground"))
     assert kinds == [("opened", None), ("closed", "unreviewed")]
     assert not list(audit.check(audit.Found()))
+
+
+@pytest.mark.parametrize("state", ["primary", "rejected", "withdrawn"])
+def test_the_database_knows_no_unreviewed_case_but_an_approved_one(state: State) -> None:
+    case = opened(policy=NOBODY)
+    closed = None if state == State.PRIMARY else timezone.now()
+    with pytest.raises(IntegrityError, match="case_unreviewed_is_approved"):
+        Case.objects.filter(pk=case.pk).update(state=state, closed_at=closed)
+
+
+def test_the_database_knows_no_approval_without_a_ground() -> None:
+    case = opened(policy=NOBODY)
+    with pytest.raises(IntegrityError, match="case_approved_on_a_ground"):
+        Case.objects.filter(pk=case.pk).update(ground="")
 
 
 def test_the_queue_never_offers_it(ana: User, bo: User) -> None:

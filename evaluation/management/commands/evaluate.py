@@ -49,6 +49,12 @@ class Command(Step):
             default=Run.Transport.LIVE.value,
             help="batch: in the providers' batches, where an endpoint offers them",
         )
+        parser.add_argument(
+            "--sampling",
+            choices=Run.Sampling.values,
+            default=Run.Sampling.PROTOCOL.value,
+            help="endpoint: ask with the endpoints' own temperature and limit of tokens, not the benchmark's",
+        )
         add_budget(parser)
         parser.add_argument("--wait", action="store_true", help="follow it to its end")
 
@@ -60,6 +66,7 @@ class Command(Step):
             "judge": generation_queries.endpoint(options["judge"]) if options["judge"] else None,
             "judging": options["judging"],
             "transport": options["transport"],
+            "sampling": options["sampling"],
             "seed": options["seed"],
             "variants": options["datasets"],
             "fresh": options["fresh"],

@@ -1,5 +1,6 @@
-"""generate --benchmark mhb --source NAME --limit N --generator ENDPOINT [--role ROLE=ENDPOINT] [--plan FILE.json|paper|none]
-[--preset NAME] [--prompts SET] [--compare SET] [--skip CHECK] [--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
+"""generate --benchmark mhb --source NAME --limit N --generator ENDPOINT [--role ROLE=ENDPOINT]
+[--plan FILE.json|paper|none] [--preset NAME] [--set NAME=VALUE] [--prompts SET] [--compare SET] [--skip CHECK]
+[--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
 
 import json
 from argparse import ArgumentParser
@@ -31,6 +32,13 @@ class Command(Step):
         parser.add_argument(
             "--preset", default="", metavar="NAME", help="the recipe's settings (default: the usual ones)"
         )
+        parser.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="another value of the preset, as JSON or a word; may be given again",
+        )
         parser.add_argument("--prompts", default="", metavar="SET", help="the set of prompts (default: the usual one)")
         parser.add_argument(
             "--compare", metavar="SET", help="a second batch over the same records with this set ('' is the usual one)"
@@ -61,6 +69,7 @@ class Command(Step):
                 plan=_plan(benchmark, options["plan"]),
                 prompts=options["prompts"],
                 preset=options["preset"],
+                changes=dict(_change(said) for said in options["set"]),
                 checks=[name for name in known if name not in skipped],
                 budget_money=options["budget"],
                 budget_calls=options["budget_calls"],
@@ -70,7 +79,14 @@ class Command(Step):
         setting: services.Setting = asked["setting"]
         sets = (setting.prompts, *([] if options["compare"] is None else [options["compare"]]))
         what = {name: asked[name] for name in ("benchmark", "source", "roles", "limit")}
-        estimate = of_batch(**what, prompts=sets, checks=setting.checks, plan=setting.plan, preset=setting.preset)
+        estimate = of_batch(
+            **what,
+            prompts=sets,
+            checks=setting.checks,
+            plan=setting.plan,
+            preset=setting.preset,
+            changes=setting.changes,
+        )
         if refused := unconfirmed(self, estimate, options):
             return refused
         if options["compare"] is None:
@@ -98,6 +114,7 @@ class Command(Step):
             "stopped": Draft.objects.filter(batch=batch, gate=Draft.Gate.STOPPED).count(),
             "plan": batch.plan.get("name", ""),
             "preset": batch.preset,
+            "changed": {name: batch.settings[name] for name in batch.changed},
             "failed": progress.failed or paused(batch),
             "open": progress.queued + progress.running,
             "calls": progress.calls,
@@ -109,6 +126,17 @@ class Command(Step):
                 for row in Draft.objects.filter(batch=batch, status=Work.Status.FAILED).select_related("record")[:20]
             ],
         }
+
+
+def _change(said: str) -> tuple[str, Any]:
+    """A setting with its new value."""
+    name, there, value = said.partition("=")
+    if not there:
+        raise CommandError(f"--set wants NAME=VALUE, not {said!r}")
+    try:
+        return name, json.loads(value)
+    except (ValueError, RecursionError):
+        return name, value
 
 
 def _plan(benchmark: str, said: str) -> TrapPlan | None:

@@ -15,7 +15,6 @@ from mhb_site.benchmarks.medhallu.taxonomy import DIFFICULTIES, TERMS
 from review.blocks import Block, Point, Points, Table
 
 RELIABLY = 0.5  # from this share on a cluster counts among those that fool
-MAX_POINTS = 2_000
 
 
 def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
@@ -259,7 +258,7 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
         blocks.append(_of_candidates(seen.candidates))
     if seen.clusters:
         blocks += [_of_clusters(seen.clusters), _findings(seen)]
-        blocks.append(_picture([(str(number), each) for number, each in enumerate(seen.clusters[:MAX_POINTS], 1)]))
+        blocks.append(_picture([(str(number), each) for number, each in enumerate(seen.clusters, 1)]))
     return blocks
 
 

@@ -72,6 +72,7 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:
             temperature=TEMPERATURE,
             top_p=TOP_P,
             max_tokens=MAX_TOKENS,
+            prompt=prompt.label,
         )
         for variant, prompt in DETECT.items()
         if content["knowledge"] or variant not in HAS_KNOWLEDGE

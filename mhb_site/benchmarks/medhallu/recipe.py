@@ -272,6 +272,7 @@ RECIPE = Recipe(
     compared=compared,
     prompt_sets=tuple(name for name in SETS if name),
     presets=PRESETS,
+    choices={"reviewers": ("one", "two")},
     lineage=lineage.lineage,
     analysis=lineage.analysis,
 )

@@ -13,6 +13,7 @@ from mhb_site.benchmarks.mhb.recipe import PROMPTS
 from mhb_site.benchmarks.mhb.review import SEVERITIES
 
 ASK_REPORT = read_prompt(PROMPTS / "ask_report.md")
+DIALOGUE = "mhb/dialogue@1"  # a conversation is put as it is, by no prompt file
 JUDGE = read_prompt(PROMPTS / "judge.md")
 JUDGE_ALL = read_prompt(PROMPTS / "judge_all.md")
 
@@ -48,8 +49,9 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
     """
     content = sample.content
     if sample.task == "dialogue":
-        return (Ask(tuple(Message(turn["role"], turn["content"]) for turn in content["turns"])),)
-    return (Ask(ASK_REPORT.messages(report=content["report"], question=content["question"])),)
+        return (Ask(tuple(Message(turn["role"], turn["content"]) for turn in content["turns"]), prompt=DIALOGUE),)
+    messages = ASK_REPORT.messages(report=content["report"], question=content["question"])
+    return (Ask(messages, prompt=ASK_REPORT.label),)
 
 
 def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Request:  # noqa: ARG001

@@ -7,6 +7,8 @@ from django.template.loader import render_to_string
 from mhb_site.benchmarks.medhallu import trying
 from mhb_site.benchmarks.medhallu.lineage import analysis, lineage
 from review.blocks import Points, Table
+from review.charts import POINTS_SHOWN
+from review.templatetags.review_blocks import show_block
 from tests.benchmarks.medhallu.making import (
     TRUTH,
     WRONG,
@@ -190,6 +192,12 @@ def test_the_papers_table_of_clusters():
     assert [row[1:] for row in found["Uniform clusters, isolated truth"].rows] == [("2", "100.0 %"), ("2", "100.0 %")]
     (picture,) = (block for block in blocks if isinstance(block, Points))
     assert len(picture.points) == 4
+
+
+def test_points_that_are_not_drawn_are_counted():
+    blocks = analysis([clustered().data] * (POINTS_SHOWN // 2 + 3))
+    (picture,) = (block for block in blocks if isinstance(block, Points))
+    assert "6 more points are" in show_block(picture, 1)
 
 
 def test_nothing_made_shows_nothing():
