@@ -634,7 +634,8 @@ def calls(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Can.READ_RESULTS)
 def releases(request: HttpRequest) -> HttpResponse:
     """All releases, and for producers the form that freezes the next."""
-    form = forms.FreezeForm(request.POST if request.method == "POST" else None)
+    usual = {"benchmark": queries.latest_benchmark()}
+    form = forms.FreezeForm(request.POST if request.method == "POST" else None, initial=usual)
     if request.method == "POST":
         require(request.user, Can.PRODUCE)
     if form.is_valid():

@@ -450,6 +450,12 @@ def test_a_sample_is_found_by_its_key(admin: Client, sample: Sample):
 # ----------------------------------------------------------------------------------------------------------- releases
 
 
+def test_who_names_no_benchmark_gets_the_one_that_is_worked_on(admin: Client, tmp_path: Path, models: str):
+    generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+    assert admin.get(reverse("generation:releases")).context["form"]["benchmark"].value() == "mhb"
+    assert admin.get(reverse("generation:attempts")).context["filters"]["benchmark"].value() == "mhb"
+
+
 def test_freezing_with_nothing_approved_says_so(admin: Client):
     answer = admin.post(reverse("generation:releases"), {"name": "first", "benchmark": "mhb"})
     assert answer.status_code == 422
