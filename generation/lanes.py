@@ -41,7 +41,7 @@ from generation.llm.errors import (
     Postponed,
 )
 from generation.llm.gates import BREAKS, ITS_FAULT, Gate, fair_shares
-from generation.llm.gateway import Format, Gateway, Ledger, Paid, form_of
+from generation.llm.gateway import Format, Gateway, Ledger, Paid
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Call, Endpoint, EndpointState, Lane
 from generation.work import PULSE, Claim, Work, lease, put_back, run_lane
@@ -236,7 +236,7 @@ class AtWork:
 
         async def form(prompt: str) -> Format:
             if (endpoint.pk, prompt) not in self._forms:  # once a lane
-                looked = asyncio.ensure_future(sync_to_async(patiently)(_form, endpoint, prompt))
+                looked = asyncio.ensure_future(sync_to_async(patiently)(books.form, endpoint, prompt))
                 self._forms[endpoint.pk, prompt] = looked
             return await asyncio.shield(self._forms[endpoint.pk, prompt])
 
@@ -451,14 +451,6 @@ async def _run(
 def _failures(job: Job, subject: str, identity: str) -> int:
     """How many attempts of a row at a request have failed."""
     return Call.objects.filter(job=job.job, subject=subject, identity=identity, error__in=COUNTED).count()
-
-
-def _form(endpoint: Endpoint, prompt: str) -> Format:
-    """The format in which an endpoint last answered this prompt, which asks for a schema; within a day: it may have learnt."""
-    lines = Call.objects.filter(endpoint=endpoint, prompt=prompt, hit_of__isnull=True).exclude(text="")
-    recent = lines.filter(started_at__gt=timezone.now() - timedelta(days=1))
-    last = recent.order_by("-started_at").values_list("sent", flat=True).first()
-    return Format.JSON_SCHEMA if last is None else form_of(last)
 
 
 def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> Rows:

@@ -17,9 +17,10 @@ from uuid import UUID
 
 from django.db import connection
 from django.db.models import Count, F, Min, QuerySet, Sum
+from django.utils import timezone
 
 from generation.jobs import Job
-from generation.llm.gateway import Paid
+from generation.llm.gateway import Format, Paid, form_of
 from generation.llm.types import Attempt, Reply, Usage, image_of
 from generation.models import Call, Endpoint, EndpointDay, JobError, Lane, ProviderBatch, ProviderLine, SentImage
 
@@ -281,6 +282,14 @@ def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], l
             if identity == line.identity and len(paid) < KNOWN and (not job.fresh or subject == line.subject):
                 paid.append(Paid(line.pk, _reply(line)))
     return found
+
+
+def form(endpoint: Endpoint, prompt: str) -> Format:
+    """The format in which an endpoint last answered this prompt, which asks for a schema; within a day: it may have learnt."""
+    lines = Call.objects.filter(endpoint=endpoint, prompt=prompt, hit_of__isnull=True).exclude(text="")
+    recent = lines.filter(started_at__gt=timezone.now() - timedelta(days=1))
+    last = recent.order_by("-started_at").values_list("sent", flat=True).first()
+    return Format.JSON_SCHEMA if last is None else form_of(last)
 
 
 def _reply(line: Call) -> Reply:

@@ -31,9 +31,9 @@ from generation.jobs import OVER, Job
 from generation.lanes import patiently
 from generation.llm.batches import PATH, Door, LineResult, ProviderState
 from generation.llm.errors import BadRequest, BatchLost, BatchRefused, BrokenReply, LLMError
-from generation.llm.gateway import Format, Gateway, body, estimate, form_of, identity
+from generation.llm.gateway import Format, Gateway, body, estimate, identity
 from generation.llm.types import Attempt, ModelSettings, Reply, Request, Usage
-from generation.models import Call, Endpoint, Lane, ProviderBatch, ProviderLine
+from generation.models import Endpoint, Lane, ProviderBatch, ProviderLine
 from generation.work import Work, check_tries, finish, lease, renew, take
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,8 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
     elsewhere = {} if job.fresh else _open_lines(job, names)
     calls, money = _room(fresh)
     forms = {
-        prompt: _form(endpoint, prompt) for prompt in {want.request.prompt for want in wants if want.request.schema}
+        prompt: books.form(endpoint, prompt)
+        for prompt in {want.request.prompt for want in wants if want.request.schema}
     }
     back = {prompt: tokens_back(endpoint, prompt) for prompt in {want.request.prompt for want in wants}}
     lines: dict[str, ProviderLine] = {}  # by identity; of a job that asks anew, by row
@@ -162,13 +163,6 @@ def _place(rows: Sequence[Work], **fields: Any) -> None:
     back = {"status": Status.QUEUED, "token": None, "lease_until": None, "tries": F("tries") - 1}
     if ours.filter(token=rows[0].token).update(**back, **fields) != len(rows):
         raise _Lost
-
-
-def _form(endpoint: Endpoint, prompt: str) -> Format:
-    """The format that the endpoint took the last time it answered this prompt."""
-    lines = Call.objects.filter(endpoint=endpoint, prompt=prompt, hit_of__isnull=True).exclude(text="")
-    last = lines.order_by("-started_at").values_list("sent", flat=True).first()
-    return Format.JSON_SCHEMA if last is None else form_of(last)
 
 
 def _open_lines(job: Job, names: Sequence[str]) -> dict[str, int]:

@@ -91,7 +91,7 @@ class Models:
     requests: list[tuple[str, Request]] = field(default_factory=list)
 
     def said(self, role: str, request: Request) -> str:
-        raise NotImplementedError
+        raise AssertionError(f"a test says what {role} answers to {request.prompt}")
 
     def has(self, role: str) -> bool:
         return role in self.bound
