@@ -2,6 +2,8 @@
 
 from generation.llm.types import Reply
 
+MAX_DETAIL = 2_000  # characters: what an endpoint or a model said may be quoted in it
+
 
 class LLMError(Exception):
     """The model could not be asked."""
@@ -10,7 +12,7 @@ class LLMError(Exception):
     reply: Reply | None = None  # the one that was refused (BrokenReply) or stopped (ContentFiltered)
 
     def __init__(self, detail: str = "", *, http_status: int | None = None, retry_after: float | None = None) -> None:
-        self.detail = detail
+        self.detail = detail = detail[:MAX_DETAIL]
         self.http_status = http_status
         self.retry_after = retry_after  # seconds, as the endpoint asked for
         super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}".strip())
@@ -35,6 +37,10 @@ class TimedOut(LLMError):
 
 class NotReached(LLMError):
     """No connection to the endpoint could be made: nothing was sent."""
+
+
+class UnexpectedError(LLMError):
+    """Something failed here while the endpoint was asked; the log says where."""
 
 
 class ConnectionCut(LLMError):

@@ -14,7 +14,7 @@ def as_data(value: Any) -> str:
     for mark in "\x85\u2028\u2029":  # JSON leaves them as they are
         line = line.replace(mark, f"\\u{ord(mark):04x}")
     # Angle brackets occur inside JSON strings only, where the escape means the same character.
-    return line.replace("<<<", "<\\u003c<").replace(">>>", ">\\u003e>")
+    return re.sub("<<(?=<)", r"<\\u003c", re.sub(">>(?=>)", r">\\u003e", line))
 
 
 def read_data(text: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from generation.llm.errors import (
     RateLimited,
     ServerError,
     TimedOut,
+    UnexpectedError,
 )
 
 BREAK_AFTER = 10  # failures in a row after which nothing more is sent for a while
@@ -43,6 +44,7 @@ ITS_FAULT = (
     TimedOut,
     ConnectionCut,
     NotReached,
+    UnexpectedError,  # met with whatever it sent
     *REFUSALS,
 )  # the endpoint's, whatever was asked
 Sleep = Callable[[float], Awaitable[None]]

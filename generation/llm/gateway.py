@@ -3,9 +3,11 @@
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import re
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -21,6 +23,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError
 
 from generation.llm.errors import (
+    MAX_DETAIL,
     AuthFailed,
     BadRequest,
     BrokenReply,
@@ -37,6 +40,7 @@ from generation.llm.errors import (
     RateLimited,
     ServerError,
     TimedOut,
+    UnexpectedError,
 )
 from generation.llm.gates import REFUSALS, Gate
 from generation.llm.parsing import (
@@ -62,6 +66,8 @@ if TYPE_CHECKING:
     import httpx2
     from openai import AsyncOpenAI
 
+log = logging.getLogger(__name__)
+
 NO_KEY = "none"  # sent where an endpoint wants no key: the client insists on one
 BACKOFF_BASE = 1.0  # seconds
 BACKOFF_CAP = 60.0
@@ -71,8 +77,13 @@ REPLIES = 2  # of a structured call: the first, and one that has been shown its 
 CHARS_PER_TOKEN = 4  # an estimate of what is sent, before the endpoint has counted
 TOKENS_BACK = 500  # an estimate of what comes back, where nobody set a limit
 IMAGE_TOKENS = 1_000  # an estimate for an image
-MAX_DETAIL = 2_000  # characters
-MAX_ANSWER = 32 * 2**20  # bytes, unpacked; of a completion, which holds no files
+MAX_REPLY = 2**20  # bytes of a completion, unpacked, unless the site sets another limit
+FLOOR = 2**18  # bytes that a completion may have however few tokens were asked for
+TOKEN_BYTES = 64  # that each further token may have, escaped and all
+MAX_VECTORS = 32 * 2**20  # bytes of an answer with vectors
+VECTOR_BYTES = 400_000  # that the vector of one text may have: its numbers in decimals
+EXCERPT = 4_000  # characters of a refused reply that are put back to the model
+TAIL = 1_000  # of them, from its end
 LONGEST_REST = 86_400.0  # seconds that an endpoint is left alone at its word
 NO_REST = 7 * LONGEST_REST  # from here on it is no time to wait but a mistake: the seconds since 1970, milliseconds
 SECRET = 12  # characters; a shorter key ("none", "EMPTY") is no secret, and taking it out would change what was said
@@ -144,8 +155,9 @@ class _Client:
 class Gateway:
     """The door to models. One per event loop: ``async with Gateway(ledger) as gateway``.
 
-    `ask` and `ask_structured` take another ledger for one call, to tie its attempts to a row. `clock` and `sleep` are for tests
-    that do not wait; `on_news` is called when an endpoint asks to be left alone.
+    `ask` and `ask_structured` take another ledger for one call, to tie its attempts to a row. `max_reply`: the bytes that a
+    completion may have at most. `clock` and `sleep` are for tests that do not wait; `on_news` is called when an endpoint asks
+    to be left alone.
     """
 
     def __init__(
@@ -153,6 +165,7 @@ class Gateway:
         ledger: Ledger | None = None,
         *,
         attempts: int = 5,
+        max_reply: int = MAX_REPLY,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Random | None = None,
@@ -160,6 +173,7 @@ class Gateway:
     ) -> None:
         self._ledger = ledger
         self._attempts = attempts
+        self.max_reply = max_reply
         self._clock, self._sleep = clock, sleep
         self._random = random or Random()
         self._on_news = on_news
@@ -328,7 +342,7 @@ class Gateway:
                     error.reply = reply
                     raise
                 refused = (
-                    Message("assistant", reply.text or "(empty)"),
+                    Message("assistant", _excerpt(reply.text) or "(empty)"),
                     Message(
                         "user",
                         f"Your last reply cannot be used. {error.detail} "
@@ -359,6 +373,8 @@ class Gateway:
             # The endpoint may well finish the answer and bill it.
             await ledger.write(replace(attempt, seconds=time.monotonic() - clock, error="Cancelled"))
             raise
+        except Exception as failure:  # a fault of ours, but a call was made: it is counted, and ends like any other
+            outcome, status = _unexpected(failure, api_key), None
         attempt = replace(attempt, seconds=time.monotonic() - clock, http_status=status)
         if isinstance(outcome, Reply):
             used = outcome.usage.tokens_in + outcome.usage.tokens_out
@@ -374,12 +390,15 @@ class Gateway:
         """What came of one POST, and its HTTP status where there was an answer."""
         import httpx2
 
+        from generation.llm.transport import LIMIT, TooLong, text_of
+
         settings, request = draft.settings, draft.request
         vectors = len(request.texts) if isinstance(request, Texts) else 0
         client = self._client(settings, api_key)
         path = "/embeddings" if vectors else "/chat/completions"
         body = json.dumps(draft.sent).encode()
         limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT, settings.timeout / 2))
+        limit = longest(settings, request, self.max_reply)
         failures = client_failures()
         try:
             # The client's own timeout is between two bytes; this one is for the whole answer.
@@ -387,19 +406,25 @@ class Gateway:
                 # By the client's transport, not by `chat.completions.create`: its models take any body for a completion, and
                 # putting a request together costs it more than sending it (python -m bench.engine).
                 post = client.transport.build_request(
-                    "POST", client.url + path, content=body, headers=client.headers, timeout=limits
+                    "POST",
+                    client.url + path,
+                    content=body,
+                    headers=client.headers,
+                    timeout=limits,
+                    extensions={LIMIT: limit},
                 )
                 response = await client.transport.send(post, stream=True)
                 try:
-                    text = await _text_of(response)
+                    data = b"".join([chunk async for chunk in response.aiter_bytes()])
+                    text = text_of(data, response.charset_encoding, limit)
+                except TooLong as failure:
+                    return BrokenReply(str(failure), http_status=response.status_code), response.status_code
                 finally:
                     await response.aclose()
         except failures as failure:
             error = named(failure, api_key, settings.timeout)
             return error, error.http_status
         status = response.status_code
-        if text is None:
-            return BrokenReply(f"The answer is longer than {MAX_ANSWER} bytes.", http_status=status), status
         if not response.is_success:
             return _refused(response, text, api_key), status
         try:
@@ -408,6 +433,11 @@ class Gateway:
         except (ValueError, RecursionError):
             what = "No embeddings" if vectors else "No chat completion"
             return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status
+
+    def http(self, settings: ModelSettings) -> _Client:
+        """How an endpoint is asked without the SDK. Raises KeyMissing, BadRequest: as `client`."""
+        _check_address(settings.url)
+        return self._client(settings, _key(settings))
 
     def client(self, settings: ModelSettings) -> tuple["AsyncOpenAI", str]:
         """The client for an endpoint, and the key it uses, to be kept out of every message.
@@ -422,13 +452,9 @@ class Gateway:
     def _client(self, settings: ModelSettings, api_key: str) -> _Client:
         client = self._clients.get((settings.url, api_key))
         if client is None:
-            from openai import AsyncOpenAI, DefaultAioHttpClient
+            from openai import AsyncOpenAI
 
-            class Transport(DefaultAioHttpClient):
-                """Follows a redirect to where a file lies, but carries nothing that is asked to wherever one points."""
-
-                async def send(self, request: "httpx2.Request", **options: Any) -> "httpx2.Response":
-                    return await super().send(request, **{**options, "follow_redirects": request.method == "GET"})
+            from generation.llm.transport import Transport
 
             transport = Transport()
             sdk = AsyncOpenAI(base_url=settings.url, api_key=api_key, max_retries=0, http_client=transport)
@@ -598,6 +624,8 @@ def named(failure: Exception, api_key: str, timeout: float) -> LLMError:
     from openai import APIConnectionError, APIStatusError
 
     if isinstance(failure, APIStatusError):
+        if failure.response.is_redirect:
+            return BadRequest(_elsewhere(failure.response, api_key), http_status=failure.status_code)
         retry_after = _retry_after(failure.response.headers.get("retry-after"))
         return status_error(failure.status_code, failure.body, failure.code, api_key, retry_after)
     if isinstance(failure, (APIConnectionError, httpx2.HTTPError)):
@@ -628,31 +656,59 @@ def said(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LLMError:
     return filtered
 
 
-async def _text_of(response: "httpx2.Response") -> str | None:
-    """The body of a response that is being read; None where it is longer than `MAX_ANSWER`."""
-    chunks, size = [], 0
-    async for chunk in response.aiter_bytes():
-        size += len(chunk)
-        if size > MAX_ANSWER:
-            return None
-        chunks.append(chunk)
-    return b"".join(chunks).decode(response.encoding or "utf-8", errors="replace")
+def longest(settings: ModelSettings, request: Request | Texts, most: int) -> int:
+    """The bytes that the answer to a request may have: near what was asked for, and a completion not more than `most`."""
+    if isinstance(request, Texts):
+        return min(MAX_VECTORS, FLOOR + VECTOR_BYTES * len(request.texts))
+    tokens = settings.max_tokens if request.max_tokens is None else request.max_tokens
+    return most if tokens is None else min(most, FLOOR + TOKEN_BYTES * tokens)
+
+
+def _excerpt(text: str) -> str:
+    """The text, or where it is long its beginning and its end."""
+    if len(text) <= EXCERPT:
+        return text
+    return f"{text[: EXCERPT - TAIL]}\n[{len(text) - EXCERPT} characters left out]\n{text[-TAIL:]}"
+
+
+def _unexpected(failure: Exception, api_key: str) -> LLMError:
+    """What is written where an attempt met something that has no name here; where it was met goes into the log."""
+    trace = "".join(traceback.format_exception(failure))
+    log.error(
+        "an attempt met an error without a name\n%s", trace if api_key == NO_KEY else trace.replace(api_key, "***")
+    )
+    return UnexpectedError(clean(f"{type(failure).__name__}: {failure}", api_key))
+
+
+def _elsewhere(response: "httpx2.Response", api_key: str) -> str:
+    at = clean(response.headers.get("location", ""), api_key)
+    return f"It sends us elsewhere, which is not followed: {at}"
+
+
+def file_refused(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
+    """The named error for an answer about a file or a batch that is none of success."""
+    if response.is_redirect:
+        return BadRequest(_elsewhere(response, api_key), http_status=response.status_code)
+    about, code = _complaint(text)
+    retry_after = _retry_after(response.headers.get("retry-after"))
+    return status_error(response.status_code, about, code, api_key, retry_after)
+
+
+def _complaint(text: str) -> tuple[object, object]:
+    """What is complained of in a body, and the code of it. As the SDK reads it: under `error`, if anywhere."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        body = text
+    about = body.get("error", body) if isinstance(body, dict) else body
+    return about, about.get("code") if isinstance(about, dict) else None
 
 
 def _refused(response: "httpx2.Response", text: str, api_key: str) -> LLMError:
     """The named error for an answer that is none of success."""
     if response.is_redirect:
-        at = clean(response.headers.get("location", ""), api_key)
-        return NotThere(f"It sends us elsewhere, which is not followed: {at}", http_status=response.status_code)
-    try:
-        body = json.loads(text)
-    except (ValueError, RecursionError):
-        body = text
-    # As the SDK reads it: what is said stands under `error`, if anywhere.
-    about = body.get("error", body) if isinstance(body, dict) else body
-    code = about.get("code") if isinstance(about, dict) else None
-    retry_after = _retry_after(response.headers.get("retry-after"))
-    error = status_error(response.status_code, about, code, api_key, retry_after)
+        return NotThere(_elsewhere(response, api_key), http_status=response.status_code)
+    error = file_refused(response, text, api_key)
     if response.status_code in (
         404,
         410,
@@ -690,11 +746,12 @@ def _embedded(body: Any, count: int, status: int) -> Reply | LLMError:
         return broken
 
 
-def status_error(
-    status: int, body: object, code: str | None, api_key: str, retry_after: float | None = None
-) -> LLMError:
+def status_error(status: int, body: object, code: object, api_key: str, retry_after: float | None = None) -> LLMError:
     """The named error for an HTTP status and what was said with it."""
-    said = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    try:
+        said = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    except (ValueError, RecursionError):  # nested as deeply as it could be read, and no deeper
+        said = "(nested too deeply)"
     detail = clean(said, api_key)
     if status == 403 and _ABOUT_FILTER.search(said):
         return ContentFiltered(detail, http_status=status)
@@ -727,12 +784,16 @@ def _connection_error(failure: Exception, api_key: str) -> LLMError:
     """The transport calls every lost connection a timeout; what really happened is further down the chain of causes."""
     from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
+    from generation.llm.transport import TooLong
+
     causes: list[BaseException] = []
     cause: BaseException | None = failure.__cause__
     while cause is not None and cause not in causes:
         causes.append(cause)
         cause = cause.__cause__
     detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else str(failure), api_key)
+    if any(isinstance(cause, TooLong) for cause in (failure, *causes)):
+        return BrokenReply(detail)
     if any(isinstance(cause, (ClientConnectorError, ConnectionTimeoutError)) for cause in causes):
         return NotReached(detail)
     if any(isinstance(cause, TimeoutError) for cause in causes):
@@ -749,7 +810,7 @@ def _retry_after(header: str | None) -> float | None:
     except ValueError:
         try:
             at = parsedate_to_datetime(header)
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, TypeError, IndexError):
             return None
         seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
     return min(max(seconds, 0.0), LONGEST_REST) if seconds < NO_REST else None  # nor for nan

@@ -17,6 +17,7 @@ from generation.llm import gates
 from generation.llm import gateway as gateway_module
 from generation.llm.batches import Door
 from generation.llm.errors import (
+    MAX_DETAIL,
     AuthFailed,
     Away,
     BadRequest,
@@ -428,7 +429,7 @@ def test_what_is_asked_is_carried_nowhere_else(status):
         assert elsewhere.bodies == []
 
 
-def test_a_file_may_lie_elsewhere(monkeypatch):
+def test_a_file_that_lies_elsewhere_is_not_fetched(monkeypatch):
     monkeypatch.setenv("OWN_KEY", KEY)
     keys = []
 
@@ -450,13 +451,12 @@ def test_a_file_may_lie_elsewhere(monkeypatch):
             async for found in Door(gateway, settings_for(url, key_env="OWN_KEY")).results("one")
         ]
 
-    with running(other) as store, running(own) as url:
-        assert in_gateway(fetch) == ["a"]
-    assert keys == [None], "the key stays at home"
+    with running(other) as store, running(own) as url, pytest.raises(BadRequest, match="not followed"):
+        in_gateway(fetch)
+    assert keys == []
 
 
-def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(gateway_module, "MAX_ANSWER", 2**20)
+def test_an_answer_without_end_is_not_read_to_its_end():
     sent = []
 
     async def flood(request):
@@ -546,7 +546,7 @@ def test_the_key_reaches_the_endpoint_and_nothing_else(monkeypatch):
     monkeypatch.setenv("MHB_TEST_KEY", f" {KEY}\n")
     ledger = Ledger()
     # The second echo has the key across the place where details are cut.
-    echoes = [complaint(f"bad key {KEY}"), "x" * (gateway_module.MAX_DETAIL - 10) + KEY]
+    echoes = [complaint(f"bad key {KEY}"), "x" * (MAX_DETAIL - 10) + KEY]
     for status, echo in ((401, echoes[0]), (400, echoes[1]), (500, echoes[0]), (200, echoes[1])):
         with endpoint(Answer(echo, status)) as seen, pytest.raises(LLMError) as caught:
             ask(seen.url, ledger, key_env="MHB_TEST_KEY", attempts=1)
