@@ -102,7 +102,7 @@ def advice(job: Job) -> str:
         return gettext(
             "See to the endpoint (its account, key, address and model's name); once it answers again, resume."
         )
-    if job.paused_because == "BatchLost":
+    if job.paused_because in ("BatchLost", "GivenUp"):
         return gettext(
             "See at the endpoint whether it has answered this batch, and charged for it. Resume, and it is asked again."
         )

@@ -39,6 +39,7 @@ from generation.llm.errors import (
     LLMError,
     NotReached,
     Postponed,
+    UnexpectedError,
 )
 from generation.llm.gates import BREAKS, ITS_FAULT, Gate, fair_shares
 from generation.llm.gateway import Format, Gateway, Ledger, Paid
@@ -202,7 +203,7 @@ class AtWork:
         self._mark_at = loop.time()
         self._clock = loop.time
         self._news = asyncio.Event()
-        self.gateway = Gateway(on_news=self._news.set)
+        self.gateway = Gateway(max_reply=settings.MHB_MAX_REPLY_BYTES, on_news=self._news.set)
 
     # ------------------------------------------------------------------------------------------------ for the services
 
@@ -222,7 +223,16 @@ class AtWork:
         repeated = row.tries > 1
 
         async def write(attempt: Attempt) -> None:
-            call: Call = await self._group(self._write, books.Line(attempt, endpoint, subject, repeated))
+            line = books.Line(attempt, endpoint, subject, repeated)
+            try:
+                call: Call = await self._group(self._write, line)
+            except (OperationalError, InterfaceError, LLMError):
+                raise
+            except Exception as failure:  # something in it cannot be stored: it was made and paid for all the same
+                log.exception("a line of the ledger cannot be written")
+                error = UnexpectedError(f"Its line in the ledger could not be written ({type(failure).__name__}).")
+                await self._group(self._write, replace(line, attempt=books.bare(attempt, error)))
+                raise error from None
             if lines is not None:
                 lines.append(call.pk)
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -20,6 +20,7 @@ from django.db.models import Count, F, Min, QuerySet, Sum
 from django.utils import timezone
 
 from generation.jobs import Job
+from generation.llm.errors import LLMError
 from generation.llm.gateway import Format, Paid, form_of
 from generation.llm.types import Attempt, Reply, Usage, image_of
 from generation.models import Call, Endpoint, EndpointDay, JobError, Lane, ProviderBatch, ProviderLine, SentImage
@@ -38,6 +39,13 @@ class Line:
     endpoint: Endpoint
     subject: str
     repeated: bool = False
+
+
+def bare(attempt: Attempt, error: LLMError) -> Attempt:
+    """An attempt without anything that was sent or said, but with what it cost: where the whole of it cannot be stored."""
+    reply = attempt.reply and Reply("", usage=attempt.reply.usage, simulated=attempt.reply.simulated)
+    request = replace(attempt.request, prompt="")
+    return replace(attempt, request=request, sent={}, reply=reply, error=error.kind, detail=error.detail)
 
 
 def write(job: Job, lines: Sequence[Line], *, lane: int | None = None, again: bool = False) -> list[Call]:

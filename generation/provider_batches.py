@@ -19,7 +19,7 @@ from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
 from django.conf import settings
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Count, F, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
@@ -30,7 +30,7 @@ from generation.estimates import tokens_back
 from generation.jobs import OVER, Job
 from generation.lanes import patiently
 from generation.llm.batches import PATH, Door, LineResult, ProviderState
-from generation.llm.errors import BadRequest, BatchLost, BatchRefused, BrokenReply, LLMError
+from generation.llm.errors import BadRequest, BatchLost, BatchRefused, BrokenReply, GivenUp, LLMError, UnexpectedError
 from generation.llm.gateway import Format, Gateway, body, estimate, identity
 from generation.llm.types import Attempt, ModelSettings, Reply, Request, Usage
 from generation.models import Endpoint, Lane, ProviderBatch, ProviderLine
@@ -43,6 +43,11 @@ MAX_BYTES = 50 * 2**20  # of its file; providers allow 100 to 200 MB
 GONE = 404
 MAX_WAIT = 3_600.0  # seconds that an endpoint may put us off for
 CHUNK = 200  # lines that are written into the ledger in one transaction
+CHUNK_TEXT = 16 * 2**20  # characters of them
+AGE = timedelta(
+    days=30
+)  # after which no more is expected of a batch that was submitted: providers keep results as long
+A_DAY = timedelta(days=1)
 State = ProviderBatch.State
 Status = Work.Status
 
@@ -246,6 +251,8 @@ def follow(job: Job) -> None:
 def _step(job: Job, batch: ProviderBatch) -> None:
     try:
         check_tries(batch)
+        if batch.asked_at and timezone.now() - batch.asked_at > AGE:
+            raise BatchLost(f"It did not end within {AGE.days} days.")
         async_to_sync(_advance)(job, batch)
     except _Lost:
         log.warning("provider batch %s was lost to another worker", batch.pk)
@@ -256,10 +263,15 @@ def _step(job: Job, batch: ProviderBatch) -> None:
         with transaction.atomic():
             if error.permanent:  # first: nobody may put the rows into another batch unless a person says so
                 _pause(job, error)
-            if refused or isinstance(error, BatchLost):
+            if refused or isinstance(error, (BatchLost, GivenUp)):
                 _drop(job, batch, said)
             else:
                 _later(batch, wait=error.retry_after, **said)
+    except (OperationalError, InterfaceError):  # the lease runs out, and it is tried again
+        raise
+    except Exception as failure:  # a fault of ours: neither the job's rows nor its other batches wait for it
+        log.exception("provider batch %s: a step failed", batch.pk)
+        _later(batch, tries=batch.tries, error=UnexpectedError.__name__, detail=type(failure).__name__)
 
 
 def _pause(job: Job, error: LLMError) -> None:
@@ -274,10 +286,10 @@ def _drop(job: Job, batch: ProviderBatch, said: dict[str, Any]) -> None:
 
 
 def _later(batch: ProviderBatch, /, *, wait: float | None = None, **fields: Any) -> None:
-    """Give a provider batch back until it is looked at again."""
+    """Give a provider batch back until it is looked at again. It got on, unless its `tries` are among the fields."""
     seconds = max(settings.MHB_BATCH_POLL_SECONDS, min(wait or 0.0, MAX_WAIT))
     again = timezone.now() + timedelta(seconds=seconds)
-    finish(batch, Status.QUEUED, tries=0, next_at=again, **{"error": "", "detail": "", **fields})
+    finish(batch, Status.QUEUED, next_at=again, **{"tries": 0, "error": "", "detail": "", **fields})
 
 
 @contextlib.asynccontextmanager
@@ -299,7 +311,7 @@ async def _kept(batch: ProviderBatch) -> AsyncIterator[None]:
 
 
 async def _advance(job: Job, batch: ProviderBatch) -> None:
-    async with Gateway() as gateway, _kept(batch):
+    async with Gateway(max_reply=settings.MHB_MAX_REPLY_BYTES) as gateway, _kept(batch):
         endpoint = await Endpoint.objects.aget(pk=batch.endpoint_id)
         if batch.state == State.PREPARED:
             found = await _submitted(gateway, endpoint, job, batch)
@@ -358,11 +370,18 @@ async def _submitted(gateway: Gateway, endpoint: Endpoint, job: Job, batch: Prov
         "state": State.SUBMITTED,
         "batch": found.id,
         "said": found.status,
-        "submitted_at": found.created_at or timezone.now(),
+        "submitted_at": _submitted_at(batch, found),
         "expires_at": found.expires_at,
     }
     await sync_to_async(patiently)(partial(_note, batch, **submitted))
     return found
+
+
+def _submitted_at(batch: ProviderBatch, found: ProviderState) -> datetime:
+    """When it was made there, where that can be: the ledger's days are counted by it."""
+    now = timezone.now()
+    made = found.created_at
+    return made if made and (batch.asked_at or now) - A_DAY < made < now + A_DAY else now
 
 
 @transaction.atomic
@@ -399,17 +418,40 @@ async def _collect(
 ) -> int:
     """Write the results in a file into the ledger; returns how many lines of it could not be read."""
     chunk: list[LineResult] = []
-    unread = 0
-    async for result in door.results(file):
-        if result is None:
-            unread += 1
-            continue
-        chunk.append(result)
-        if len(chunk) == CHUNK:
-            await sync_to_async(patiently)(_keep, endpoint, job, batch, found, chunk)
-            chunk = []
-    await sync_to_async(patiently)(_keep, endpoint, job, batch, found, chunk)
+    unread = size = 0
+
+    async def keep(results: list[LineResult]) -> None:
+        try:
+            await sync_to_async(patiently)(_keep, endpoint, job, batch, found, results)
+        except (_Lost, OperationalError, InterfaceError):
+            raise
+        except Exception as failure:  # one that cannot be written is no reason to lose the others
+            if len(results) == 1:
+                log.exception("provider batch %s: a result cannot be written", batch.pk)
+                broken = BrokenReply(f"This result cannot be kept ({type(failure).__name__}).")
+                results = [replace(results[0], outcome=broken)]
+                await sync_to_async(patiently)(_keep, endpoint, job, batch, found, results)
+            else:
+                for each in results:
+                    await keep([each])
+
+    async with contextlib.aclosing(door.results(file, batch.lines_count)) as results:
+        async for result in results:
+            if result is None:
+                unread += 1
+                continue
+            chunk.append(result)
+            size += _size(result)
+            if len(chunk) == CHUNK or size > CHUNK_TEXT:
+                await keep(chunk)
+                chunk, size = [], 0
+    await keep(chunk)
     return unread
+
+
+def _size(result: LineResult) -> int:
+    reply = result.outcome.reply if isinstance(result.outcome, LLMError) else result.outcome
+    return len(reply.text) + len(reply.reasoning) if reply else 0
 
 
 @transaction.atomic
@@ -419,7 +461,8 @@ def _keep(
     """Write results into the ledger, each once: a line that has its own there already is left alone."""
     _note(batch)
     began = batch.submitted_at or batch.created_at
-    took = max(0.0, ((found.ended_at or timezone.now()) - began).total_seconds())
+    now = timezone.now()
+    took = max(0.0, (min(found.ended_at or now, now) - began).total_seconds())
     by_name = {name: result for result in reversed(results) if (name := _uuid(result.custom_id))}
     waiting = ProviderLine.objects.filter(batch=batch, custom_id__in=by_name, call__isnull=True).order_by("pk")
     done: list[ProviderLine] = []

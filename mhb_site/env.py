@@ -45,6 +45,7 @@ class Env(BaseSettings):
     lanes: Annotated[int, Field(ge=1, le=64)] | None = None  # a job; default: 1 embedded, 2 in production
     lane_seconds: Annotated[int, Field(ge=5)] = 300  # after which a lane ends and another one is started
     batch_poll_seconds: Annotated[float, Field(ge=0)] = 60.0  # between two looks at a provider's batch
+    max_reply_bytes: Annotated[int, Field(ge=2**16, le=2**25)] = 2**20  # of a model's completion, unpacked
     review_lease_minutes: int = 15
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # of the claims, where calibration items are active
     repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # of the claims

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -123,7 +123,7 @@ class Door:
         """Ask for its end; what was done by then will still be among its results."""
         return await self._told(lambda client: client.batches.cancel(batch, timeout=self._settings.timeout))
 
-    async def results(self, file: str, most: int = MOST_LINES) -> AsyncIterator[LineResult | None]:
+    async def results(self, file: str, most: int = MOST_LINES) -> AsyncGenerator[LineResult | None]:
         """The results in a file, one by one however large it is; None for a line that makes no sense.
 
         A line may be as long as a completion. What is more than `most` lines or `MAX_RESULTS` bytes is not read: it ends there

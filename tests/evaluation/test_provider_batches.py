@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from aiohttp import web
 from django.db import connection
 from django.db.models import Sum
 from django.test import Client
@@ -331,10 +332,10 @@ def test_of_a_batch_whose_results_are_gone_what_was_collected_is_kept(
     """The replies came, the file of errors is gone: nobody knows what they were."""
     plain, gone = Door.results, [True]
 
-    async def results(door: Door, file: str) -> AsyncIterator[LineResult | None]:
+    async def results(door: Door, file: str, most: int) -> AsyncIterator[LineResult | None]:
         if gone and "errors" in file:
             raise BadRequest("No such file.", http_status=404)
-        async for each in plain(door, file):
+        async for each in plain(door, file, most):
             yield each
 
     monkeypatch.setattr(Door, "results", results)
@@ -651,6 +652,134 @@ def test_a_cancelled_run_drops_what_was_never_submitted(release: Release, url: s
     worked(run)
     assert [each.state for each in queries.provider_batches_of(run)] == [State.DROPPED]
     assert served(url)["batches"] == 0
+
+
+# ------------------------------------------------------------------------------------------------- what would do harm
+
+
+def submitted(run: Run) -> ProviderBatch:
+    """The provider batch of a run that has just been submitted."""
+    services.work_on_run(run.pk)
+    made: ProviderBatch = queries.provider_batches_of(run).get()
+    assert made.state == State.SUBMITTED
+    return made
+
+
+def dies(*_: Any, **__: Any) -> Any:
+    raise Killed
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_batch_with_which_workers_die_is_given_up_for_good(
+    release: Release, monkeypatch: pytest.MonkeyPatch, clock: Clock, cancelled: bool
+) -> None:
+    deaths = 0
+    with simulated(batch_delay=0.2) as url:
+        run = in_batches(release, url)
+        made = submitted(run)
+        if cancelled:
+            services.cancel_run(run.pk)
+        time.sleep(0.3)
+        monkeypatch.setattr(provider_batches, "_keep", dies)
+        for _ in range(25):
+            if run.pk in services.sweep():
+                try:
+                    services.work_on_run(run.pk)
+                except Killed:
+                    deaths += 1
+            clock.advance(minutes=5)
+        stats = served(url)
+    run.refresh_from_db()
+    made.refresh_from_db()
+    assert deaths == 10
+    assert (made.state, made.status, made.error) == (State.DROPPED, Status.DONE, "GivenUp")
+    assert (run.status, run.paused_because) == ((run.Status.CANCELLED, "") if cancelled else ("paused", "GivenUp"))
+    assert jobs.advice(run).startswith("" if cancelled else "See at the endpoint")
+    assert stats["batches"] == 1, "nobody has it asked again but a person"
+    assert run.pk not in services.sweep()
+    assert not ledger.outstanding(run).exists()
+
+
+def test_a_step_that_meets_a_fault_of_ours_is_tried_again_and_given_up_in_the_end(
+    release: Release, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("x")
+
+    with simulated() as url:
+        run = in_batches(release, url)
+        monkeypatch.setattr(provider_batches, "_end", broken)
+        for _ in range(15):
+            services.work_on_run(run.pk)
+            clock.advance(minutes=5)
+    made = queries.provider_batches_of(run).get()
+    run.refresh_from_db()
+    assert (made.state, made.error, made.answered) == (State.DROPPED, "GivenUp", 4)
+    assert run.paused_because == "GivenUp"
+
+
+@pytest.mark.parametrize(
+    ("odd", "missing"),
+    [
+        ({"error": {"code": [1]}, "response": None}, 0),
+        ({"error": {"code": {"a": 1}, "message": [1]}}, 0),
+        ({"error": [1], "response": 5}, 0),
+        ({"response": {"status_code": 200, "body": [{"choices": 5}]}}, 0),
+        ({"response": {"status_code": 500, "body": {"error": {"code": [1], "message": {}}}}}, 0),
+        ({"response": {"status_code": 200, "body": {"choices": [{"message": {"content": "x" * 2**20}}]}}}, 3),
+    ],
+    ids=["code", "code is a dict", "list", "body", "complaint", "long"],
+)
+def test_a_result_that_makes_no_sense_is_asked_live_and_the_others_are_kept(
+    release: Release, monkeypatch: pytest.MonkeyPatch, odd: dict[str, Any], missing: int
+) -> None:
+    plain = Batches.content
+
+    async def garbled(batches: Batches, request: web.Request) -> web.Response:
+        response = await plain(batches, request)
+        *others, last = bytes(response.body).splitlines()  # type: ignore[arg-type]
+        lines = [json.dumps({**json.loads(line), **odd}).encode() for line in others]
+        return web.Response(body=b"\n".join([*lines, last]))
+
+    monkeypatch.setattr(Batches, "content", garbled)
+    with simulated() as url:
+        run = worked(in_batches(release, url))
+    assert run.status == Run.Status.FINISHED
+    made = queries.provider_batches_of(run).order_by("pk")[0]
+    assert (made.state, made.answered, made.refused, made.missing) == (State.COLLECTED, 1, 3 - missing, missing)
+    assert ended(run)["Response"] == {Status.DONE: 4}
+    assert run.calls == Call.objects.filter(job=run.job, hit_of=None).count()
+
+
+def test_a_result_that_cannot_be_written_is_a_broken_one_and_the_others_are_kept(
+    release: Release, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, cursed = ledger.write, []
+
+    def write(job: Run, lines: Sequence[ledger.Line], **options: Any) -> list[Call]:
+        good = [line for line in lines if not line.attempt.error]
+        cursed[:] = cursed or [line.attempt.id for line in good[1:2]]
+        if [line for line in good if line.attempt.id in cursed]:
+            raise ValueError("nothing that a database can hold")
+        return plain(job, lines, **options)
+
+    monkeypatch.setattr(ledger, "write", write)
+    run = worked(in_batches(release, url))
+    assert run.status == Run.Status.FINISHED
+    made = queries.provider_batches_of(run).order_by("pk")[0]
+    assert (made.state, made.answered, made.refused) == (State.COLLECTED, 3, 1)
+    assert ended(run)["Response"] == {Status.DONE: 4}
+
+
+def test_a_batch_that_never_ends_is_given_up_after_a_month(release: Release, clock: Clock) -> None:
+    with simulated(batch_delay=10**9) as url:
+        run = in_batches(release, url)
+        made = submitted(run)
+        services.work_on_run(run.pk)
+        clock.advance(days=31)
+        services.work_on_run(run.pk)
+    made.refresh_from_db()
+    assert (made.state, made.error) == (State.DROPPED, "BatchLost")
 
 
 # ------------------------------------------------------------------------------------------------------------- waiting

@@ -18,6 +18,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from generation import lanes, services, tasks
+from generation import ledger as books
 from generation.lanes import Group, _exchange, _Seen
 from generation.llm.gates import BREAK_AFTER, BREAKS
 from generation.llm.simulator.server import running
@@ -555,3 +556,87 @@ def test_a_database_that_stays_away_ends_the_lane_and_the_next_one_goes_on(
     assert Sample.objects.count() == 12
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
+
+
+# ------------------------------------------------------------------------------------- what an attempt may meet
+
+
+class Odd(Exception):
+    """Nobody has thought of it."""
+
+
+def meets(what: Exception) -> Any:
+    def fail(*_: Any) -> None:
+        raise what
+
+    return fail
+
+
+@pytest.mark.parametrize("what", [Odd("x"), MemoryError(), RecursionError(), LookupError("hex"), UnicodeError()])
+def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
+    source: Source, models: str, monkeypatch: pytest.MonkeyPatch, what: Exception
+) -> None:
+    batch = launched(source, endpoint(models), limit=1)
+    before = served(models)["requests"]
+    with monkeypatch.context() as patch:
+        patch.setattr("generation.llm.transport.text_of", meets(what))
+        services.work_on_batch(batch.pk)
+    sent = served(models)["requests"] - before
+    batch.refresh_from_db()
+    lines = calls(batch.job)
+    assert [(line.error, type(what).__name__ in line.detail) for line in lines] == [("UnexpectedError", True)] * sent
+    assert (batch.calls, batch.failed, sent) == (5, 5, 5)
+    [row] = batch.drafts.all()
+    assert (row.status, row.error, row.token) == ("failed", "UnexpectedError", None)
+    assert batch.status == Batch.Status.FINISHED
+    services.retry_failed(batch.pk)
+    services.work_on_batch(batch.pk)
+    assert batch.drafts.get().status == "done"
+
+
+def test_a_budget_holds_whatever_the_attempts_meet(
+    source: Source, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = served(models)["requests"]
+    batch = launched(source, endpoint(models, "sim-generator", name="odd"), budget_calls=7)
+    monkeypatch.setattr("generation.llm.gateway.said", meets(Odd("x")))
+    for _ in range(5):
+        services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert served(models)["requests"] - before == batch.calls == len(calls(batch.job)) == 7
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
+    assert not batch.drafts.filter(status="running").exists()
+
+
+def test_an_endpoint_with_which_everything_goes_wrong_pauses_the_batch(
+    source: Source, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = launched(source, endpoint(models, name="odd"))
+    monkeypatch.setattr("generation.llm.gateway.said", meets(Odd("x")))
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+    assert "UnexpectedError" in batch.paused_detail
+    assert not batch.drafts.filter(status="running").exists()
+
+
+def test_a_reply_that_the_ledger_cannot_hold_is_counted_and_its_row_ends(
+    source: Source, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = launched(source, endpoint(models), limit=3)
+    plain, cursed = books._call, []
+
+    def call(job: str, line: books.Line) -> Call:
+        cursed[:] = cursed or [line.subject]
+        if line.subject in cursed and line.attempt.reply and line.attempt.reply.text:
+            raise ValueError("nothing that a database can hold")
+        return plain(job, line)
+
+    monkeypatch.setattr(books, "_call", call)
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert batch.status == Batch.Status.FINISHED
+    assert sorted(batch.drafts.values_list("status", flat=True)) == ["done", "done", "failed"]
+    [line] = [line for line in calls(batch.job) if line.subject in cursed]
+    assert (line.error, line.text, line.tokens_in > 0) == ("UnexpectedError", "", True)
+    assert batch.calls == len(calls(batch.job))
