@@ -1,6 +1,7 @@
 """The pages of evaluation, through Django's client: every number leads to the answers it counts, and no text becomes markup."""
 
 import json
+import re
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Any
@@ -190,6 +191,19 @@ def test_a_run_is_launched_with_the_published_temperature(
     assert run.responses.count() == 6
     admin.post(url, {**data, "endpoints": ["one"], "judge_temperature": "0"})
     assert Run.objects.latest("pk").judge_temperature == 0
+
+
+@pytest.mark.parametrize("asked_for", [0.0, 0.25])
+def test_the_page_shows_the_temperature_that_the_judge_was_asked_with(
+    admin: Client, release: Release, asked_for: float
+) -> None:
+    judge = model("judge", temperature=0.9)
+    run = services.launch_run(release, [model("one")], judge, judge_temperature=asked_for)
+    Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)
+    page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
+    shown = re.search(r"Temperature of the judge</dt>\s*<dd>\s*([^<]*?)\s*<", page)
+    assert shown is not None
+    assert shown[1] == str(asked_for)
 
 
 def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):

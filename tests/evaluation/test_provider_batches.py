@@ -754,7 +754,7 @@ def test_a_result_that_makes_no_sense_is_asked_live_and_the_others_are_kept(
 def test_a_result_that_cannot_be_written_is_a_broken_one_and_the_others_are_kept(
     release: Release, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain, cursed = ledger.write, []
+    plain, cursed = ledger.write, list[Any]()
 
     def write(job: Run, lines: Sequence[ledger.Line], **options: Any) -> list[Call]:
         good = [line for line in lines if not line.attempt.error]

@@ -624,7 +624,7 @@ def test_a_reply_that_the_ledger_cannot_hold_is_counted_and_its_row_ends(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = launched(source, endpoint(models), limit=3)
-    plain, cursed = books._call, []
+    plain, cursed = books._call, list[str]()
 
     def call(job: str, line: books.Line) -> Call:
         cursed[:] = cursed or [line.subject]
