@@ -92,4 +92,4 @@ class Limits(AxesDatabaseHandler):  # type: ignore[misc]
     @staticmethod
     def _known(name: str, address: str | None) -> bool:
         since = timezone.now() - KNOWN_FOR
-        return AccessLog.objects.filter(username=name, ip_address=address, attempt_time__gte=since).exists()
+        return bool(AccessLog.objects.filter(username=name, ip_address=address, attempt_time__gte=since).exists())

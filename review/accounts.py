@@ -187,8 +187,7 @@ def _end_access(user: User) -> dict[str, int]:
 
 
 def _drop_tokens(user: User) -> int:
-    gone, _each = AuthToken.objects.filter(user=user).delete()
-    return gone
+    return int(AuthToken.objects.filter(user=user).delete()[0])
 
 
 def _require_keeper(actor: User) -> None:

@@ -32,6 +32,6 @@ class BackOffice(AdminSite):
         if admin_class is not None and issubclass(admin_class, ReadOnly):
             super().register(model_or_iterable, admin_class, **options)
 
-    def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:  # noqa: ARG002
+    def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:  # type: ignore[override]
         """The site's own page leaves an event and ends the API tokens."""
         return redirect("account_change_password")

@@ -17,7 +17,6 @@ from review.names import NameField
 from review.permissions import UserRole
 from review.spec import CaseSpec, spec_from_json
 
-
 account_made = Signal()  # sent in the transaction that stores `user`; review.accounts writes the event
 
 

@@ -60,7 +60,7 @@ def test_an_account_put_into_the_database_is_named(ana: User) -> None:
     audit.run(audit.ask(None).pk)
     kept = audit.latest()
     assert kept is not None
-    assert [str(fault) for fault in audit.faults(kept)][0].startswith("ghost (id ")
+    assert next(str(fault) for fault in audit.faults(kept)).startswith("ghost (id ")
 
 
 def test_whatever_is_done_by_the_services_agrees(adela: User, ana: User) -> None:

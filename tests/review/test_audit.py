@@ -128,7 +128,7 @@ def test_nothing_is_recorded_of_what_is_rolled_back(ana: User) -> None:
 
 def test_accounts_have_a_chain_too(adela: User, ana: User) -> None:
     with trail.recorded():
-        for kind in (PersonEvent.Kind.PAUSED, PersonEvent.Kind.RESUMED, PersonEvent.Kind.CLOSED):
+        for kind in (PersonEvent.Kind.PAUSED, PersonEvent.Kind.RESUMED, PersonEvent.Kind.EDITED):
             trail.record_person(ana, kind, adela)
     assert faults() == []
     with unprotected("review_personevent"):

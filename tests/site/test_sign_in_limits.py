@@ -19,7 +19,7 @@ from tests.site.test_second_factor import code, enrol
 HERS, OTHER = "198.51.100.7", "203.0.113.9"
 
 
-def try_to(name: str, password: str = "wrong", address: str = OTHER, **headers: str) -> int:  # noqa: S107
+def try_to(name: str, password: str = "wrong", address: str = OTHER, **headers: str) -> int:
     """What the API's sign-in answers; the page's goes by the same count."""
     body = {"username": name, "password": password}
     answer = Client().post(
@@ -123,8 +123,8 @@ def test_the_address_behind_proxies(
     settings: Any, proxies: str, forwarded: str, remote: str, found: str | None
 ) -> None:
     settings.MHB_TRUSTED_PROXIES = read_proxies(proxies)
-    headers = {"HTTP_X_FORWARDED_FOR": forwarded} if forwarded else {}
-    assert sign_in.client_address(RequestFactory().get("/", REMOTE_ADDR=remote, **headers)) == found
+    headers = {"x-forwarded-for": forwarded} if forwarded else {}
+    assert sign_in.client_address(RequestFactory().get("/", headers=headers, REMOTE_ADDR=remote)) == found
 
 
 @pytest.mark.django_db
