@@ -7,7 +7,7 @@ RUN python -m venv /venv \
     && VIRTUAL_ENV=/venv /venv/bin/uv pip install --quiet --no-cache --require-hashes -r requirements.txt
 COPY . .
 RUN /venv/bin/pybabel --quiet compile --domain django --directory mhb_site/locale \
-    && MHB_DATA_DIR=/data MHB_DATABASE_URL=postgresql://build/build MHB_SECRET_KEY=only-while-the-image-is-being-built \
+    && MHB_DATA_DIR=/data MHB_DATABASE_URL=postgresql://build/build MHB_SECRET_KEY=only-while-the-image-is-being-built MHB_HTTPS=false \
        /venv/bin/python manage.py collectstatic --noinput --verbosity 0 \
     && rm -rf tests bench
 

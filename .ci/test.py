@@ -51,7 +51,7 @@ def main() -> int:
     part("tests in a browser", *pytest, "-m", "browser")
     try:
         with postgres() as url:
-            settings = {"MHB_DATABASE_URL": url, "MHB_SECRET_KEY": "only-for-this-test-run-" * 2}
+            settings = {"MHB_DATABASE_URL": url, "MHB_SECRET_KEY": "only-for-this-test-run-" * 2, "MHB_HTTPS": "false"}
             # What starts its own processes or needs no database has nothing new to say here.
             chosen = "not processes and not browser and not plain and not sqlite_only"
             part("tests on PostgreSQL", *pytest, "-m", chosen, **settings)

@@ -158,6 +158,7 @@ def postgres() -> Iterator[Lanes]:
                 "MHB_DEBUG": "false",
                 "MHB_DATA_DIR": folder,
                 "MHB_SECRET_KEY": "only-for-this-bench-" * 2,
+                "MHB_HTTPS": "false",
             }
         )
 

@@ -57,6 +57,7 @@ def postgres_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
             "MHB_DATA_DIR": str(folder),
             "MHB_STATIC_ROOT": str(folder / "static"),
             "MHB_SECRET_KEY": "only-for-this-bench-" * 2,
+            "MHB_HTTPS": "false",
             "MHB_REDIS_URL": "",
             "MHB_DEBUG": "false",
         }

@@ -1,23 +1,9 @@
-"""The back office: rows to look at, and the taxonomy to extend. Records and the ledger have their own pages."""
+"""The back office: rows to look at. Records and the ledger have their own pages."""
 
 from django.contrib import admin
-from django.db.models import Model
-from django.http import HttpRequest
 
 from generation.models import Batch, Endpoint, Import, ProviderBatch, Release, Sample, Source, TaxonomyTerm
-
-
-class ReadOnly(admin.ModelAdmin[Model]):
-    """Looked at here, changed by services only."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return False
+from review.back_office import ReadOnly
 
 
 @admin.register(Source)
@@ -64,9 +50,6 @@ class ReleaseAdmin(ReadOnly):
 
 
 @admin.register(TaxonomyTerm)
-class TaxonomyTermAdmin(admin.ModelAdmin[TaxonomyTerm]):
+class TaxonomyTermAdmin(ReadOnly):
     list_display = ["benchmark", "code", "parent", "label"]
     list_filter = ["benchmark"]
-
-    def has_delete_permission(self, request: HttpRequest, obj: TaxonomyTerm | None = None) -> bool:
-        return False  # samples are counted under it

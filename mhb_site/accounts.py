@@ -15,14 +15,23 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
+from mhb_site.sign_in import client_address
 from review import signing
+from review.accounts import set_own_password
+from review.models import User
 
 
 class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
-    """allauth's adapter with the registration closed."""
+    """allauth's adapter with the registration closed, and accounts changed by the services that note it."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
+
+    def set_password(self, user: User, password: str) -> None:
+        set_own_password(user, password)
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        return client_address(request) or ""
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]

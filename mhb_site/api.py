@@ -16,7 +16,7 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 from knox.models import AuthToken
 from knox.settings import knox_settings
 from rest_framework import serializers
-from rest_framework.exceptions import APIException, AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import AllowAny, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -60,17 +60,9 @@ class IssuedSerializer(serializers.Serializer[Any]):
     expires_at = serializers.DateTimeField()
 
 
-class TooManyTokens(APIException):
-    """This account has as many tokens as it may have."""
-
-    status_code = 409
-    default_code = "too-many-tokens"
-    default_detail = _("This account has as many tokens as it may have. Sign out with one, or with all.")
-
-
 class Token(APIView):
     """A token for a username, a password and, where one is set up, a second factor's code; send it as
-    `Authorization: Bearer TOKEN`. Too many failures: 429."""
+    `Authorization: Bearer TOKEN`. An account has at most 20: the oldest gives way. Too many failures: 429."""
 
     authentication_classes = [BearerToken]
     permission_classes = [AllowAny]
@@ -89,14 +81,15 @@ class Token(APIView):
         issued, token = _issue(user, timedelta(days=body["days"]))
         update_last_login(User, user)  # the signal would have axes start a session
         answer = IssuedSerializer({"token": token, "expires_at": issued.expiry}).data
-        return Response(answer, status=201, headers={"Cache-Control": "no-store"})
+        return Response(answer, status=201)
 
 
 @transaction.atomic
 def _issue(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
+    """A new token. Where there are as many as there may be, the oldest give way: a lost one could not be signed out."""
     User.objects.select_for_update(no_key=True).get(pk=user.pk)  # two at once must not both be the last one allowed
-    if AuthToken.objects.filter(user=user, expiry__gt=timezone.now()).count() >= LIMIT:
-        raise TooManyTokens
+    kept = AuthToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("-created", "-pk")[: LIMIT - 1]
+    AuthToken.objects.filter(user=user).exclude(pk__in=list(kept.values_list("pk", flat=True))).delete()
     issued: tuple[AuthToken, str] = AuthToken.objects.create(user, expiry=ttl)
     return issued
 

@@ -1,5 +1,14 @@
 from django.apps import AppConfig
+from django.contrib.admin import apps as admin
 
 
 class SiteConfig(AppConfig):
     name = "mhb_site"
+    default = True
+
+
+class BackOfficeConfig(admin.AdminConfig):
+    """Django's admin, as `review.back_office.BackOffice`."""
+
+    default = False
+    default_site = "review.back_office.BackOffice"

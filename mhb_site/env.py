@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,13 @@ class WrongEnvironment(SystemExit):
 
 def _comma_list(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def read_proxies(text: str) -> int | list[str]:
+    """How many proxies (`2`), or their networks (`10.0.0.2, 192.168.0.0/24`). Raises ValueError."""
+    if not text.strip() or text.strip().isdecimal():
+        return int(text or 0)
+    return [str(ip_network(part.strip())) for part in text.split(",") if part.strip()]
 
 
 CommaList = Annotated[list[str], NoDecode]
@@ -39,7 +47,8 @@ class Env(BaseSettings):
     debug: bool = False
     allowed_hosts: CommaList = ["localhost", "127.0.0.1", "[::1]"]
     trusted_origins: CommaList = []
-    https: bool = False
+    https: bool | None = None  # must be said in production
+    trusted_proxies: str = ""  # how many proxies in front, or their addresses
     database_pool: int = 16
     lease_seconds: int = 60  # how long a machine may hold a row of work without a sign of life
     lanes: Annotated[int, Field(ge=1, le=64)] | None = None  # a job; default: 1 embedded, 2 in production
@@ -67,10 +76,27 @@ class Env(BaseSettings):
             raise ValueError("must begin with redis:// (leave it empty for the embedded file broker)")
         return value
 
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _count_or_addresses(cls, value: str) -> str:
+        try:
+            read_proxies(value)
+        except ValueError:
+            raise ValueError(
+                "must be how many proxies are in front (1), or their addresses or networks with commas between "
+                "(10.0.0.2, 192.168.0.0/24)"
+            ) from None
+        return value
+
     @model_validator(mode="after")
     def _production_is_whole(self) -> "Env":
         if self.database_url and len(self.secret_key) < 32:
             raise ValueError("MHB_SECRET_KEY must be set to at least 32 characters when MHB_DATABASE_URL is set")
+        if self.database_url and self.https is None:
+            raise ValueError(
+                "MHB_HTTPS must be set when MHB_DATABASE_URL is set: true behind a proxy that speaks HTTPS, or false, "
+                "and then passwords and sessions can be read on the way"
+            )
         if self.lease_seconds < 5:
             raise ValueError("MHB_LEASE_SECONDS must be 5 or more")
         if self.review_lease_minutes < 1:
@@ -88,6 +114,11 @@ class Env(BaseSettings):
         if not os.access(self.data_dir, os.W_OK | os.X_OK):
             raise ValueError(f"MHB_DATA_DIR {self.data_dir} cannot be written to")
         return self
+
+    @property
+    def proxies(self) -> int | list[str]:
+        """How many proxies are in front, or their networks."""
+        return read_proxies(self.trusted_proxies)
 
     @property
     def embedded(self) -> bool:

@@ -25,7 +25,7 @@ INSTALLED_APPS = [
     "evaluation",
     "generation",
     "review",
-    "django.contrib.admin",
+    "mhb_site.apps.BackOfficeConfig",  # django.contrib.admin
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.humanize",
@@ -47,6 +47,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "mhb_site.privacy.NoStoreMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -96,8 +97,8 @@ CACHES = {
 AUTH_USER_MODEL = "review.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
+    # Not allauth's, which lets the right password of a closed account be told from a wrong one.
     "django.contrib.auth.backends.ModelBackend",
-    "allauth.account.auth_backends.AuthenticationBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -110,7 +111,7 @@ ACCOUNT_ADAPTER = "mhb_site.accounts.ClosedAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
-# Failures are counted by axes, for each account and address; allauth would count the same once more, by its own limits.
+# Failures are counted by axes (mhb_site.sign_in); allauth would count the same once more, by its own limits.
 ACCOUNT_RATE_LIMITS = {"login_failed": None}
 MFA_ADAPTER = "mhb_site.accounts.SecondFactorAdapter"
 MFA_FORMS = {
@@ -120,8 +121,12 @@ MFA_FORMS = {
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = "MHB"
 MFA_TOTP_TOLERANCE = 1  # a telephone's clock may be half a minute off
-AXES_FAILURE_LIMIT = 10
+AXES_HANDLER = "mhb_site.sign_in.Limits"
+AXES_USERNAME_CALLABLE = "mhb_site.sign_in.attempted_name"
+AXES_CLIENT_IP_CALLABLE = "mhb_site.sign_in.client_address"
+AXES_FAILURE_LIMIT = 10  # of a name from an address
 AXES_COOLOFF_TIME = 0.25  # hours
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else whoever goes on guessing locks the account for good
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_LOCKOUT_CALLABLE = "mhb_site.errors.locked_out"
 AXES_VERBOSE = False
@@ -158,7 +163,7 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": [NONE],
     },
 }
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = ENV.https
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = bool(ENV.https)
 SECURE_HSTS_SECONDS = 31_536_000 if ENV.https else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if ENV.https else None
 SESSION_COOKIE_HTTPONLY = True
@@ -248,6 +253,7 @@ MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
 MHB_CALIBRATION_SHARE = ENV.calibration_share
 MHB_REPEAT_SHARE = ENV.repeat_share
 MHB_EMBEDDED = ENV.embedded
+MHB_TRUSTED_PROXIES = ENV.proxies
 
 LOGGING = {
     "version": 1,

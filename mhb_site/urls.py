@@ -1,12 +1,21 @@
 """Every address of the site."""
 
 from allauth.account.decorators import secure_admin_login
+from allauth.mfa.recovery_codes.views import generate_recovery_codes
+from allauth.mfa.totp.views import activate_totp, deactivate_totp
 from django.contrib import admin
 from django.urls import include, path
 
 from mhb_site import views
+from review.accounts import noting_factors
 
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign] # by the site's own sign-in, which asks for the second factor
+
+_OWN_FACTORS = [  # allauth's pages that change something, with an event
+    path("totp/activate/", noting_factors(activate_totp), name="mfa_activate_totp"),
+    path("totp/deactivate/", noting_factors(deactivate_totp), name="mfa_deactivate_totp"),
+    path("recovery-codes/generate/", noting_factors(generate_recovery_codes), name="mfa_generate_recovery_codes"),
+]
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -15,6 +24,7 @@ urlpatterns = [
     path("accounts/email/", views.gone),
     path("accounts/confirm-email/<path:rest>", views.gone),
     path("accounts/confirm-email/", views.gone),
+    path("accounts/second-factor/", include(_OWN_FACTORS)),
     path("accounts/second-factor/", include("allauth.mfa.urls")),
     path("accounts/", include("allauth.account.urls")),
     path("i18n/", include("django.conf.urls.i18n")),

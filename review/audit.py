@@ -10,7 +10,7 @@ from django.db.models import QuerySet, Subquery
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from review import chain
+from review import account_audit, chain
 from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.permissions import Can, require
 from review.trail import EVENTS, PERSON_EVENTS, digest_of
@@ -37,6 +37,11 @@ class What(StrEnum):
     REVIEW_ALTERED = "review-altered"
     REVIEW_MISSING = "review-missing"
     REVIEW_UNRECORDED = "review-unrecorded"
+    ACCOUNT_UNRECORDED = "account-unrecorded"
+    ACCOUNT_ROLE = "account-role"
+    ACCOUNT_ACTIVE = "account-active"
+    ACCOUNT_KEEPER = "account-keeper"
+    ACCOUNT_SECOND_FACTOR = "account-second-factor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class Fault:
     """One thing that is wrong: where in which chain, and where it stands in the tables, as far as it stands there.
 
     `sequence` and `until`: the places in the chain that it concerns. `detail` is a place in the chain or a primary key that
-    says more, by `what`: where a MOVED row belongs, which review.
+    says more, by `what`: where a MOVED row belongs, which review. `name`: of the account, where it is about one.
     """
 
     what: What
@@ -54,8 +59,11 @@ class Fault:
     id: int | None = None
     case: int | None = None
     detail: int | None = None
+    name: str = ""
 
     def __str__(self) -> str:
+        if self.name:
+            return f"{self.name} (id {self.detail}): {SAID[self.what]}"
         where = f"{self.chain} {self.sequence}" + (f"–{self.until}" if self.until != self.sequence else "")
         row = f" (id {self.id})" if self.id else ""
         case = " · " + _("case %(id)s") % {"id": self.case} if self.case else ""
@@ -75,6 +83,11 @@ SAID = {
     What.REVIEW_ALTERED: _("review %(detail)s was altered after it was submitted"),
     What.REVIEW_MISSING: _("review %(detail)s is missing, or is of another case, role or physician than the event"),
     What.REVIEW_UNRECORDED: _("review %(detail)s has no event of its submission"),
+    What.ACCOUNT_UNRECORDED: _("this account has no event: it was not made by this site"),
+    What.ACCOUNT_ROLE: _("this account's role is not the one that its events say"),
+    What.ACCOUNT_ACTIVE: _("this account is open or closed, and its events say the opposite"),
+    What.ACCOUNT_KEEPER: _("this account's access to Django's admin is not what its events say"),
+    What.ACCOUNT_SECOND_FACTOR: _("this account's second factor is not what its events say"),
 }
 
 
@@ -113,6 +126,8 @@ def check(
             name, model, heads.get(name), found, reviews, (anchors or {}) if name == EVENTS else {}, alive
         )
     yield from reviews.unrecorded()
+    for user, what in account_audit.disagreements():
+        yield Fault(What(f"account-{what}"), PERSON_EVENTS, 0, 0, detail=user.pk, name=user.username)
     found.reviews, found.unsealed = reviews.checked, reviews.unsealed
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from review import errors, queries, sql
 from review.machine import State
 from review.models import Assignment, Case, ChainHead, Event, Guideline, Notice, Remark, User
+from review.names import normal
 from review.permissions import Can, UserRole, allowed, require
 from review.trail import EVENTS, record, recorded
 
@@ -105,11 +106,11 @@ def _mentioned(made: Remark) -> list[User]:
     if "@" not in made.text:
         return []
     may_know = User.objects.filter(Q(role=UserRole.ADMIN) | Q(assignments__case=made.case_id), is_active=True)
-    by_name = {user.username.casefold(): user for user in may_know.exclude(pk=made.author_id).distinct()}
+    by_name = {user.username: user for user in may_know.exclude(pk=made.author_id).distinct()}
     if not by_name:
         return []
     names = "|".join(re.escape(name) for name in sorted(by_name, key=len, reverse=True))
-    found = re.findall(rf"(?<![A-Za-z0-9_@])@({names})(?![.+@-]*[A-Za-z0-9_])", made.text.casefold())
+    found = re.findall(rf"(?<![A-Za-z0-9_@])@({names})(?![.+@-]*[A-Za-z0-9_])", normal(made.text))
     return [by_name[name] for name in dict.fromkeys(found)]
 
 

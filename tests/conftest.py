@@ -1,7 +1,7 @@
 """Fixtures for all tests: one cast of characters, and one test database that several threads can use.
 
-The database is the settings' own. The suite runs twice: as it is (SQLite), and with MHB_DATABASE_URL and MHB_SECRET_KEY set
-and `-m "not sqlite_only"` (PostgreSQL). A test that must differ asks `connection.vendor`.
+The database is the settings' own. The suite runs twice: as it is (SQLite), and with MHB_DATABASE_URL, MHB_SECRET_KEY and
+MHB_HTTPS set and `-m "not sqlite_only"` (PostgreSQL). A test that must differ asks `connection.vendor`.
 """
 
 import os

@@ -154,6 +154,7 @@ def running_site(kind: str, folder: Path) -> Iterator[Site]:
         return
     with servers.postgres_server() as postgres, servers.redis_server() as redis:
         environment |= {"MHB_DATABASE_URL": postgres.url, "MHB_REDIS_URL": redis.url, "MHB_SECRET_KEY": "x" * 40}
+        environment |= {"MHB_HTTPS": "false"}
         with _site(environment, postgres.url) as site:
             site.postgres, site.redis = postgres, redis
             yield site

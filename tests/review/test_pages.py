@@ -588,6 +588,8 @@ def test_a_closed_account_is_out_at_once_and_can_be_opened_again(browse: Open, a
     admin.post(address, {"active": "0"})
     assert inside.get(reverse("review:workbench")).status_code == 302
     admin.post(address, {"active": "1"})
+    assert inside.get(reverse("review:workbench")).status_code == 302, "the old session does not revive"
+    ana.refresh_from_db()
     assert browse(ana).get(reverse("review:workbench")).status_code == 200
 
 

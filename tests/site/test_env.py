@@ -72,6 +72,9 @@ def test_production(monkeypatch: pytest.MonkeyPatch) -> None:
         ("MHB_LEASE_SECONDS", "soon", "integer"),
         ("MHB_LEASE_SECONDS", "4", "5 or more"),
         ("MHB_HTTPS", "perhaps", "boolean"),
+        ("MHB_TRUSTED_PROXIES", "-1", "how many proxies"),
+        ("MHB_TRUSTED_PROXIES", "proxy.example", "how many proxies"),
+        ("MHB_TRUSTED_PROXIES", "10.0.0.1/8", "how many proxies"),
         ("MHB_DEBUG", "2", "boolean"),
         ("MHB_REVIEW_LEASE_MINUTES", "", "integer"),
         ("MHB_REVIEW_LEASE_MINUTES", "0", "1 or more"),
@@ -86,6 +89,27 @@ def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, valu
     assert name in said
     assert why in said
     assert len(said.splitlines()) == 1
+
+
+def test_production_says_whether_it_speaks_https(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody sends passwords in the clear without having said so."""
+    assert "MHB_HTTPS must be set" in refusal(monkeypatch, MHB_DATABASE_URL=POSTGRES, MHB_SECRET_KEY=KEY)
+    monkeypatch.setenv("MHB_HTTPS", "false")
+    assert env.read().https is False
+    monkeypatch.setenv("MHB_HTTPS", "true")
+    assert env.read().https is True
+
+
+def test_embedded_need_not_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not env.read().https
+
+
+def test_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert env.read().proxies == 0
+    monkeypatch.setenv("MHB_TRUSTED_PROXIES", " 2 ")
+    assert env.read().proxies == 2
+    monkeypatch.setenv("MHB_TRUSTED_PROXIES", "10.0.0.2, fd00::/8,")
+    assert env.read().proxies == ["10.0.0.2/32", "fd00::/8"]
 
 
 @pytest.mark.parametrize("secret", ["", "short"])
