@@ -16,6 +16,8 @@ from typing import Any, BinaryIO, Protocol
 
 import ijson
 
+from review import nesting
+
 MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records of the known files have some hundred kilobytes
 LOOK = 50  # records that `sniff` looks at: a few bad ones at the top must not hide a good file
 TITLE_LENGTH = 80  # characters
@@ -157,13 +159,15 @@ def parsed_line(line: bytes | None) -> Any:
     if line is None:
         raise Malformed(f"The line is longer than {MAX_RECORD:,} bytes.")
     try:
-        return json.loads(line.decode(), parse_constant=_not_json)
+        return nesting.loads(line.decode(), parse_constant=_not_json)
     except UnicodeDecodeError as error:
         raise Malformed(f"The line is not UTF-8 (byte {error.start + 1}).") from None
     except json.JSONDecodeError as error:
         raise Malformed(f"The line is not JSON: {error.msg} (character {error.pos + 1}).") from None
-    except (ValueError, RecursionError):  # NaN, a number of thousands of digits, brackets thousands deep
-        raise Malformed("The line is not JSON that can be read: a number or the nesting is out of range.") from None
+    except nesting.TooDeep as error:
+        raise Malformed(f"The line cannot be read: {error}.") from None
+    except ValueError:  # NaN, a number of thousands of digits
+        raise Malformed("The line is not JSON that can be read: a number is out of range.") from None
 
 
 def json_lines(path: Path, limit: int | None = None) -> Iterator[tuple[int, Any]]:
@@ -192,17 +196,22 @@ _NOT_TEXT = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 class _Repaired:
-    """A binary file for ijson: no byte order mark, valid UTF-8, and never more than MAX_RECORD bytes for one record."""
+    """A binary file for ijson: no byte order mark, valid UTF-8, nested no deeper than JSON may be here, and never more than
+    MAX_RECORD bytes for one record."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._start = True
+        self._nesting = nesting.Nesting()
+        self._is_too_deep = False  # from where the last piece ended
         self.size = 0  # bytes read since the caller last set this to 0
 
     def read(self, size: int = -1) -> bytes:
         if size == 0:
             return b""
+        if self._is_too_deep:
+            raise nesting.TooDeep
         while chunk := self._file.read(size):
             self.size += len(chunk)
             if self.size > MAX_RECORD:
@@ -212,7 +221,12 @@ class _Repaired:
                 text = text.removeprefix("\ufeff")
                 self._start = False
             if text:  # a chunk may be half a character or only the mark, and b"" would mean the end of the file
-                return _NOT_TEXT.sub(_MARK, text).encode()
+                whole = _NOT_TEXT.sub(_MARK, text).encode()
+                shallow = self._nesting.shallow(whole)
+                self._is_too_deep = len(shallow) < len(whole)
+                if shallow:
+                    return shallow  # so that the records before the one that is too deep are still read
+                raise nesting.TooDeep
         return b""
 
 
@@ -232,7 +246,7 @@ def _streamed(file: BinaryIO, what: str, parse: Callable[[_Repaired], Iterator[A
         for item in parse(source):
             yield item
             source.size = 0
-    except Malformed as error:
+    except (Malformed, nesting.TooDeep) as error:
         raise Malformed(f"The {what} cannot be read from here on: {error}.") from None
     except (ijson.JSONError, ValueError, RecursionError) as error:
         # The parser's own words are not passed on: they quote the file.
