@@ -50,6 +50,15 @@ class WrongFormat(Exception):
         super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}")
 
 
+class Exhausting(Exception):
+    """Reading this file needs more than a file may need."""
+
+    permanent = True
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}")
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One good record. `content` may be shown and sent to models, `private` is kept with the record and stays there.
@@ -99,11 +108,11 @@ class Importer(Protocol):
     restrictions: str
 
     def sniff(self, path: Path) -> Layout:
-        """Recognise the file by its content. Raises WrongFormat (and OSError if it cannot be read)."""
+        """Recognise the file by its content. Raises WrongFormat, Exhausting (and OSError if it cannot be read)."""
         ...
 
     def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-        """Every record in file order, streamed. Raises WrongFormat before the first record or never."""
+        """Every record in file order, streamed. Raises WrongFormat before the first record or never; Exhausting anywhere."""
         ...
 
 

@@ -5,16 +5,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from django.core.exceptions import ValidationError
 
 from generation.forms import ShallowJSON
-from generation.importers import healthbench, medhallu, mesh, pmc_patients, pubmedqa
-from generation.importers.base import Importer, Refusal, Row, WrongFormat
+from generation.importers import healthbench, medhallu, mesh, pmc_patients, pubmedqa, tables
+from generation.importers.base import Exhausting, Importer, Refusal, Row, WrongFormat
 from tests.generation.rows import array, entry, hub, jsonl, keyed, pair
 
 ROOT = Path(__file__).parents[2]
-IMPORTERS = [healthbench, medhallu, mesh, pmc_patients, pubmedqa]
 DEEP = "[" * 100_000 + "]" * 100_000  # 200 KB, of which a parser that keeps its path makes 23 GB
 
 READ_ALL = """
@@ -102,3 +103,43 @@ def test_a_form_takes_no_deep_json() -> None:
         ShallowJSON().clean(DEEP)
     assert ShallowJSON(required=False).clean("") is None
     assert ShallowJSON().clean('{"tries": [1]}') == {"tries": [1]}
+
+
+def unfolding(path: Path, *records: dict[str, object]) -> Path:
+    """A Parquet file of some kilobytes."""
+    pq.write_table(pa.Table.from_pylist(list(records)), path, compression="zstd")
+    assert path.stat().st_size < 100_000
+    return path
+
+
+@pytest.mark.parametrize("records", [[pair(), pair(Question="x" * 2**26)], [pair(Question="x" * 2**22)] * 99])
+def test_a_cell_that_unfolds_ends_the_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[dict[str, object]]
+) -> None:
+    """The same in small: 64 MB in a cell, 4 MB in each of many, where there is room for some 50."""
+    path = unfolding(tmp_path / "file", *records)
+    monkeypatch.setattr(tables, "MEMORY", 300 * 2**20)
+    with pytest.raises(Exhausting, match="need more than 300 MB of memory"):
+        list(medhallu.rows(path, medhallu.sniff(path)))
+
+
+def test_a_large_cell_that_can_be_read_is_a_record_that_is_too_long(tmp_path: Path) -> None:
+    path = unfolding(tmp_path / "file", pair(), pair(Question="x" * 9 * 2**20), pair())
+    results = list(medhallu.rows(path, medhallu.sniff(path)))
+    assert [type(one) for one in results] == [Row, Refusal, Row]
+    assert results[1] == Refusal("row 2", "The record is longer than 8,388,608 bytes.")
+
+
+def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = unfolding(tmp_path / "file", pair())
+    started = "import signal; signal.alarm(1); signal.pause()"
+    monkeypatch.setattr(tables, "_command", lambda path: [sys.executable, "-c", started])
+    with pytest.raises(Exhausting, match="longer than 30 seconds"):
+        medhallu.sniff(path)
+
+
+def test_whoever_reads_a_file_of_others_knows_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MHB_SECRET_KEY", "s" * 40)
+    with tables._reader(unfolding(tmp_path / "file", pair())) as reader:
+        assert b"MHB_SECRET_KEY" not in Path(f"/proc/{reader.pid}/environ").read_bytes()
+    assert reader.returncode is not None
