@@ -8,6 +8,7 @@ because part of it (HealthBench's canary) must never be shown.
 import codecs
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -138,6 +139,8 @@ def first_byte(path: Path, *, xml: bool = False) -> bytes:
         for magic, what in _MAGIC:
             if head.startswith(magic):
                 raise WrongFormat(f"It is {what}.")
+        if b"\x00" in head[:4]:
+            raise WrongFormat("It is UTF-16 or UTF-32 text, or no text at all: save it as UTF-8.")
         head = head.removeprefix(_BOM).lstrip()
         while not head and (chunk := file.read(MAX_RECORD)):
             head = chunk.lstrip()
@@ -265,7 +268,7 @@ def _streamed(file: BinaryIO, what: str, parse: Callable[[_Repaired], Iterator[A
 
 
 def check_storable(value: Any) -> None:
-    """Raise Malformed if a string in a JSON-able value cannot be kept by every database or written as UTF-8."""
+    """Raise Malformed if a string or number in a JSON-able value cannot be kept by every database or written as UTF-8."""
     todo = [value]
     while todo:
         one = todo.pop()
@@ -279,6 +282,8 @@ def check_storable(value: Any) -> None:
                 raise Malformed("A text in it holds a NUL character.")
             if _MARK in one or not _is_unicode(one):
                 raise Malformed("A text in it holds bytes that are not UTF-8 text.")
+        elif isinstance(one, float) and not math.isfinite(one):
+            raise Malformed("A number in it is out of range.")
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,5 +1,6 @@
 """Files made to exhaust whoever reads them: each is refused in little memory, by place and reason."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -10,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from django.core.exceptions import ValidationError
 
+from generation import importers, services
+from generation.errors import WrongFile
 from generation.forms import ShallowJSON
-from generation.importers import healthbench, medhallu, mesh, pmc_patients, pubmedqa, tables
+from generation.importers import medhallu, mesh, pmc_patients, pubmedqa, tables
 from generation.importers.base import Exhausting, Importer, Refusal, Row, WrongFormat
-from tests.generation.rows import array, entry, hub, jsonl, keyed, pair
+from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, vocabulary
 
 ROOT = Path(__file__).parents[2]
 DEEP = "[" * 100_000 + "]" * 100_000  # 200 KB, of which a parser that keeps its path makes 23 GB
@@ -143,3 +146,70 @@ def test_whoever_reads_a_file_of_others_knows_no_secret(tmp_path: Path, monkeypa
     with tables._reader(unfolding(tmp_path / "file", pair())) as reader:
         assert b"MHB_SECRET_KEY" not in Path(f"/proc/{reader.pid}/environ").read_bytes()
     assert reader.returncode is not None
+
+
+def as_said(encoding: str, *, written: str = "utf-8", bom: bytes = b"") -> bytes:
+    text = vocabulary(descriptor(), head="").decode()
+    body = text[text.index("<Descriptor") :]
+    return bom + f'<?xml version="1.0" encoding="{encoding}"?>\n{body}'.encode(written)
+
+
+ENCODINGS = [
+    *((name, "utf-8") for name in ("zlib", "hex", "base64", "idna", "punycode", "undefined", "rot13", "nothing", "mbcs")),
+    *((name, "utf-8") for name in ("utf-7", "utf-16", "utf-32", "shift_jis", "cp037", "latin-1", "unicode_escape")),
+    ("utf-16", "utf-16-le"), ("utf-16", "utf-16-be"), ("utf-8", "utf-16-le"), ("utf-32", "utf-32-be"),
+    ("cp037", "cp037"), ("utf-7", "utf-7"), ("utf-16", "utf-16"),
+]  # fmt: skip
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("said", "written"), ENCODINGS)
+def test_an_encoding_that_is_not_utf_8_is_refused_by_name(tmp_path: Path, said: str, written: str) -> None:
+    path = tmp_path / "desc.xml"
+    path.write_bytes(as_said(said, written=written))
+    with pytest.raises(WrongFile, match=r"desc\.xml: .*(UTF-8|not XML)"):
+        services.start_import(path, format_name="mesh", name="mesh")
+
+
+def test_utf_8_and_ascii_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "desc.xml"
+    for said, bom in (("UTF-8", b""), ("utf-8", b"\xef\xbb\xbf"), ("us-ascii", b"")):
+        path.write_bytes(as_said(said, bom=bom))
+        assert [type(one) for one in mesh.rows(path, mesh.sniff(path))] == [Row]
+
+
+def test_another_encoding_in_the_middle_is_a_refusal(tmp_path: Path) -> None:
+    path = tmp_path / "desc.xml"
+    path.write_bytes(vocabulary(descriptor(1), descriptor(2, "Madeup\u00eftis")).replace("\u00ef".encode(), b"\xef"))
+    row, refusal = mesh.rows(path, mesh.sniff(path))
+    assert isinstance(row, Row)
+    assert "not XML" in refusal.reason
+
+
+LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+DOCTYPES = [
+    f'<!DOCTYPE DescriptorRecordSet [<!ENTITY l0 "lol">{LAUGHS}]>',
+    '<!DOCTYPE DescriptorRecordSet [<!ENTITY x SYSTEM "file:///etc/passwd">]>',
+    '<!DOCTYPE DescriptorRecordSet [<!ENTITY % p SYSTEM "http://127.0.0.1:9/x.dtd">%p;]>',
+    f'<!DOCTYPE DescriptorRecordSet [<!ATTLIST a b CDATA "{"x" * 2**20}">]>',
+]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("doctype", DOCTYPES, ids=["laughs", "file", "parameter", "attributes"])
+def test_what_xml_can_unfold_or_fetch_is_refused_where_it_is_declared(tmp_path: Path, doctype: str) -> None:
+    path = tmp_path / "desc.xml"
+    path.write_bytes(vocabulary(descriptor(1, "&l9;&x;"), head=doctype))
+    with pytest.raises(WrongFile, match=r"desc\.xml: .*It declares"):
+        services.start_import(path, format_name="mesh", name="mesh")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"), [(gzip.compress(b"[]"), "gzip"), (b"\x28\xb5\x2f\xfd\0", "zstd"), (b"PK\x03\x04", "zip")]
+)
+def test_archives_are_never_unpacked(tmp_path: Path, data: bytes, what: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    for name in importers.available():
+        with pytest.raises(WrongFormat, match=what):
+            importers.load(name).sniff(path)
