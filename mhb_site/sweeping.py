@@ -21,7 +21,8 @@ T = TypeVar("T")
 def sweep() -> dict[str, int]:
     """One round: give back expired leases, carry review outcomes over, wake workers. Returns what was found.
 
-    Files that no import waits for are removed. A part that fails by a fault of ours is logged, and the others are done all the same.
+    Files that no import waits for are removed. A part that fails by a fault of ours is logged, and the others are done all
+    the same.
     """
     leases = _guarded(review.expire_leases, 0)
     due = _guarded(generation.sweep, generation.Due([], []))

@@ -1,6 +1,7 @@
 """The depth of JSON is found from its bytes, however they are cut up."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def is_too_deep(pieces: list[bytes]) -> bool:
 def test_depth_is_found_wherever_the_bytes_are_cut(value: Any, around: int, cuts: list[int]) -> None:
     data = b"[" * around + json.dumps(value, ensure_ascii=False).encode() + b"]" * around
     places = [0, *sorted(min(around + cut, len(data)) for cut in cuts), len(data)]
-    pieces = [data[start:end] for start, end in zip(places, places[1:], strict=False)]
+    pieces = [data[start:end] for start, end in pairwise(places)]
     assert is_too_deep(pieces) == (around + depth(value) > MAX_DEPTH)
     assert is_too_deep([data[at : at + 1] for at in range(len(data))]) == (around + depth(value) > MAX_DEPTH)
 

@@ -254,6 +254,7 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "generation/batches/new/": lambda _: {
         "benchmark": "mhb", "source": "fresh", "role-generator": "model-1", "confirmed": "1",
     },
+    "generation/imports/<int:pk>/cancel/": lambda _: {},
     "generation/batches/<int:pk>/cancel/": lambda _: {},
     "generation/batches/<int:pk>/pause/": lambda _: {},
     "generation/batches/<int:pk>/resume/": lambda _: {},
