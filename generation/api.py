@@ -186,6 +186,17 @@ class ImportDetail(RetrieveAPIView[Import]):
     queryset = queries.imports()
 
 
+class CancelImport(GenericAPIView[Import]):
+    """Read no further; the records that were added stay. One that is over: 409."""
+
+    can = Can.PRODUCE
+    queryset = queries.imports()
+
+    @extend_schema(request=None, responses=ImportSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        return Response(ImportSerializer(services.cancel_import(self.get_object().pk)).data)
+
+
 class Refusals(ListAPIView[ImportRefusal]):
     """The bad rows of an import, in file order (the first thousand; `refused` counts all)."""
 

@@ -63,6 +63,18 @@ class WrongFile(GenerationError):
     status = 422
 
 
+class UnknownImport(GenerationError):
+    """There is no import of this number."""
+
+    status = 404
+
+
+class ImportOver(GenerationError):
+    """This import is over; nothing was cancelled."""
+
+    status = 409
+
+
 class SourceExists(GenerationError):
     """A source of this name exists with another format."""
 

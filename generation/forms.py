@@ -19,6 +19,7 @@ from generation.estimates import Estimate
 from generation.jobs import MOST_CALLS, Job
 from generation.models import VARIABLE, Draft, Endpoint, Sample, Source
 from generation.recipe import ModelRole, Preset, TrapPlan
+from review import nesting
 
 
 def benchmark_choices() -> list[tuple[str, str]]:
@@ -195,6 +196,17 @@ class SpendingForm(BudgetForm):
 PLAN_BYTES = 100_000
 
 
+class ShallowJSON(forms.JSONField):
+    """JSON that nests no deeper than JSON may here."""
+
+    def to_python(self, value: Any) -> Any:
+        try:
+            nesting.check(value or "")
+        except nesting.TooDeep:
+            raise ValidationError(_("The JSON is nested too deeply.")) from None
+        return super().to_python(value)
+
+
 class LaunchForm(SpendingForm):
     """The endpoint for each role of a recipe, how many records, and how the samples are to be made."""
 
@@ -206,7 +218,7 @@ class LaunchForm(SpendingForm):
             "The recipe's settings. They are kept with the batch, and its later versions are made with them, too."
         ),
     )
-    changes = forms.JSONField(
+    changes = ShallowJSON(
         label=_("Other values"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
@@ -323,10 +335,10 @@ class LaunchForm(SpendingForm):
 
     def _read_plan(self, text: str) -> TrapPlan | None:
         try:
-            return benchmarks.plan_of(self._benchmark, json.loads(text))
+            return benchmarks.plan_of(self._benchmark, nesting.loads(text))
         except WrongPlan as mistake:
             raise ValidationError(str(mistake)) from mistake
-        except (ValueError, RecursionError) as mistake:
+        except ValueError as mistake:
             raise ValidationError(_("This file is no JSON.")) from mistake
 
     @property

@@ -72,9 +72,20 @@ class Reference(models.Model):
         indexes = [models.Index(fields=["digest", "format", "record"], name="reference_digest")]
 
 
+class ImportStatus(models.TextChoices):
+    """Those of all work, and cancelled by somebody: what was added until then stays."""
+
+    QUEUED = Work.Status.QUEUED.value, Work.Status.QUEUED.label
+    RUNNING = Work.Status.RUNNING.value, Work.Status.RUNNING.label
+    DONE = Work.Status.DONE.value, Work.Status.DONE.label
+    FAILED = Work.Status.FAILED.value, Work.Status.FAILED.label
+    CANCELLED = "cancelled", _("cancelled")
+
+
 class Import(Work):
     """The reading of one file into a source. Reading it again adds nothing twice, so a killed import simply starts over."""
 
+    status = models.CharField(max_length=10, choices=ImportStatus, default=ImportStatus.QUEUED)
     source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="imports")
     file_name = models.CharField(max_length=300)
     path = models.CharField(max_length=1000)
@@ -91,7 +102,7 @@ class Import(Work):
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        constraints = work_constraints("import")
+        constraints = work_constraints("import", ImportStatus)
 
 
 class ImportRefusal(models.Model):

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import DataError, InterfaceError, OperationalError, transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from generation import benchmarks, errors, formats, gate, importers, jobs, lanes, planning, queries
-from generation.importers.base import Refusal, Row, WrongFormat, digest_of
+from generation.importers.base import Exhausting, Refusal, Row, WrongFormat, digest_of
 from generation.lanes import AtWork, BoundModels
 from generation.llm.errors import GivenUp, LLMError
 from generation.models import (
@@ -29,6 +29,7 @@ from generation.models import (
     Endpoint,
     Import,
     ImportRefusal,
+    ImportStatus,
     Reference,
     Rubric,
     Sample,
@@ -51,6 +52,8 @@ log = logging.getLogger(__name__)
 Status = Work.Status
 
 CHUNK = 500  # rows per transaction of an import: one commit a row would take minutes, one for all would hold the writer
+CHUNK_SIZE = 16 * 2**20  # characters, in memory at once: 500 rows as long as a row may be would be gigabytes
+IMPORT_TRIES = 3  # fewer than of other work: what kills its worker is the file, which no other row flies with
 REFUSALS_KEPT = 1000  # of one import; beyond that only their number is kept
 
 # ---------------------------------------------------------------------------------------------------------- sources
@@ -62,13 +65,13 @@ def start_import(
     """Register a file to be read into the source `name`; a worker (or `run_import`) reads it.
 
     Raises:
-        WrongFile: unknown format, or the file is of another kind; nothing was stored. SourceExists: `name` is a source of
-        another format. ValidationError: `name` is no name for a source.
+        WrongFile: unknown format, or the file is of another kind or too much to read; nothing was stored.
+        SourceExists: `name` is a source of another format. ValidationError: `name` is no name for a source.
     """
     try:
         importer = importers.load(format_name)
         layout = importer.sniff(path)
-    except (WrongFormat, formats.UnknownFormat, OSError) as error:
+    except (WrongFormat, Exhausting, formats.UnknownFormat, OSError) as error:
         raise errors.WrongFile(f"{file_name or path.name}: {error}") from error
     about = {
         "format": format_name,
@@ -112,15 +115,14 @@ def _read(run: Import) -> None:
     facets: dict[str, Counter[str]] = {}
     joined: Counter[str] = Counter()
     try:
-        check_tries(run)
-        entries = importer.rows(path, importer.sniff(path))
-        while chunk := list(islice(entries, CHUNK)):
+        check_tries(run, IMPORT_TRIES)
+        for chunk in _import_chunks(importer.rows(path, importer.sniff(path))):
             good = [entry for entry in chunk if isinstance(entry, Row)]
             bad = [entry for entry in chunk if isinstance(entry, Refusal)]
             with transaction.atomic():
                 ours = Import.objects.filter(pk=run.pk, token=run.token, status=Status.RUNNING)
                 if not ours.update(lease_until=timezone.now() + lease()):
-                    return  # the lease ran out and somebody else reads the file now
+                    return  # it was cancelled, or the lease ran out and somebody else reads the file now
                 added += _add_records(run.source, good)
                 if any(row.match or row.refers for row in good):
                     joined.update(queries.partners_found(run.source, [row.external_id for row in good]))
@@ -134,13 +136,55 @@ def _read(run: Import) -> None:
                         facets.setdefault(facet, Counter())[value] += 1
                 came_to = {"rows": rows, "added": added, "refused": refused, "known": rows - added - refused}
                 ours.update(**came_to, facets=facets, joined=joined)
-    except (WrongFormat, OSError, GivenUp) as error:
-        said = {"error": type(error).__name__, "detail": str(error)}
+    except (WrongFormat, Exhausting, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
+        said = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
         ended = finish(run, Status.FAILED, finished_at=timezone.now(), **said)
     else:
         ended = finish(run, Status.DONE, finished_at=timezone.now())
     if ended and run.uploaded:  # a failed import is not taken up again
         path.unlink(missing_ok=True)
+
+
+def _import_failure(error: Exception) -> str:
+    """What ended an import, without the text of a record."""
+    match error:
+        case MemoryError():
+            return "The worker ran out of memory."
+        case DataError() | UnicodeEncodeError():
+            return "The database cannot store one of its records."
+    return str(error)
+
+
+def _import_chunks(entries: Iterator[Row | Refusal]) -> Iterator[list[Row | Refusal]]:
+    """The entries in what goes into one transaction each."""
+    chunk: list[Row | Refusal] = []
+    size = 0
+    for entry in entries:
+        chunk.append(entry)
+        if isinstance(entry, Row):
+            size += len(json.dumps([entry.content, entry.private]))
+        if len(chunk) >= CHUNK or size >= CHUNK_SIZE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def cancel_import(import_id: int) -> Import:
+    """Read no further; the records that were added stay. Whoever reads the file notices at its next records.
+
+    May be said twice. Raises UnknownImport, ImportOver.
+    """
+    open_now = Import.objects.filter(pk=import_id, status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
+    cancelled = open_now.update(status=ImportStatus.CANCELLED, token=None, lease_until=None, finished_at=timezone.now())
+    run = queries.imports().filter(pk=import_id).first()
+    if run is None:
+        raise errors.UnknownImport
+    if not cancelled and run.status != ImportStatus.CANCELLED:
+        raise errors.ImportOver
+    if cancelled and run.uploaded:
+        transaction.on_commit(partial(Path(run.path).unlink, missing_ok=True))
+    return run
 
 
 def _add_records(source: Source, rows: list[Row]) -> int:

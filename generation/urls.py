@@ -11,6 +11,7 @@ urlpatterns = [
     path("sources/<slug:name>/", views.source, name="source"),
     path("sources/<slug:name>/imports/", views.source_imports, name="source-imports"),
     path("sources/<slug:name>/records/<int:pk>/", views.record, name="record"),
+    path("imports/<int:pk>/cancel/", views.import_cancel, name="import-cancel"),
     path("endpoints/", views.endpoints, name="endpoints"),
     path("endpoints/<slug:name>/", views.endpoint, name="endpoint"),
     path("batches/", views.batches, name="batches"),

@@ -111,6 +111,15 @@ def source_imports(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "generation/_imports.html", {"source": found, **context})
 
 
+@require_POST
+@requires(Can.PRODUCE)
+def import_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    """Read no further in a file; it may be imported again, so the page does not ask first."""
+    run = services.cancel_import(pk)
+    messages.success(request, _("The import was cancelled. The records that were already added stay."))
+    return redirect("generation:source", run.source.name)
+
+
 def _imports(source: Source) -> dict[str, object]:
     imports = list(queries.imports().filter(source=source)[:20])
     importing = any(run.status in (Status.QUEUED, Status.RUNNING) for run in imports)

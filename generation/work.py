@@ -46,10 +46,10 @@ class Work(models.Model):
         abstract = True
 
 
-def work_constraints(prefix: str) -> list[models.BaseConstraint]:
+def work_constraints(prefix: str, statuses: type[models.TextChoices] = Work.Status) -> list[models.BaseConstraint]:
     """The invariants of a work table: known status, and a lease exactly while it runs."""
     return [
-        models.CheckConstraint(condition=Q(status__in=Work.Status.values), name=f"{prefix}_status_known"),
+        models.CheckConstraint(condition=Q(status__in=statuses.values), name=f"{prefix}_status_known"),
         models.CheckConstraint(
             condition=Q(status="running", token__isnull=False, lease_until__isnull=False)
             | (~Q(status="running") & Q(token__isnull=True, lease_until__isnull=True)),
@@ -118,14 +118,14 @@ def join(row: Work, others: QuerySet[W]) -> list[W]:
         return list(ours.filter(status=Work.Status.RUNNING, token=row.token, pk__in=pks).order_by("pk"))
 
 
-def check_tries(row: Work) -> None:
-    """Raises GivenUp for a row that has been taken more than `MAX_TRIES` times without an end.
+def check_tries(row: Work, most: int = MAX_TRIES) -> None:
+    """Raises GivenUp for a row that has been taken more than `most` times without an end.
 
     Whatever stops the lane each time (a fault of ours, memory) would otherwise come back with every lease and pay anew. Where
     it kills the process, what flew with it each time is given up with it: trying again by hand takes both up.
     """
-    if row.tries > MAX_TRIES:
-        raise GivenUp(f"It was begun {MAX_TRIES} times.")
+    if row.tries > most:
+        raise GivenUp(f"It was begun {most} times.")
 
 
 def finish(row: Work, status: Work.Status, **fields: Any) -> bool:

@@ -155,6 +155,7 @@ _v1 = [
     path("sources/<slug:name>/records/", generation.Records.as_view(), name="records"),
     path("imports/", generation.Imports.as_view(), name="imports"),
     path("imports/<int:pk>/", generation.ImportDetail.as_view(), name="import"),
+    path("imports/<int:pk>/cancel/", generation.CancelImport.as_view(), name="import-cancel"),
     path("imports/<int:pk>/refusals/", generation.Refusals.as_view(), name="refusals"),
     path("endpoints/", generation.Endpoints.as_view(), name="endpoints"),
     path("endpoints/<slug:name>/", generation.EndpointDetail.as_view(), name="endpoint"),

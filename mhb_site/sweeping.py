@@ -10,6 +10,7 @@ from evaluation import services as evaluation
 from evaluation import tasks as evaluation_tasks
 from generation import services as generation
 from generation import tasks as generation_tasks
+from generation import uploads
 from generation.tasks import wake
 from review import services as review
 
@@ -20,10 +21,12 @@ T = TypeVar("T")
 def sweep() -> dict[str, int]:
     """One round: give back expired leases, carry review outcomes over, wake workers. Returns what was found.
 
-    A part that fails by a fault of ours is logged, and the others are done all the same.
+    Files that no import waits for are removed. A part that fails by a fault of ours is logged, and the others are done all
+    the same.
     """
     leases = _guarded(review.expire_leases, 0)
     due = _guarded(generation.sweep, generation.Due([], []))
+    _guarded(uploads.remove_orphans, 0)
     runs: list[int] = _guarded(evaluation.sweep, [])
     for pk in due.imports:
         wake(generation_tasks.run_import, pk)

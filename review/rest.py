@@ -1,8 +1,11 @@
 """What the API of every app shares: who may, how a caller is known, how lists are paged, what a request may carry."""
 
 from collections.abc import Iterable, Mapping
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
 from django.db.models import Model
 from django.utils.translation import gettext_lazy as _
 from knox.auth import TokenAuthentication
@@ -15,6 +18,7 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.serializers import Serializer, SlugRelatedField
 
+from review import nesting
 from review.errors import NotAllowed
 from review.permissions import Can, allowed
 
@@ -66,13 +70,21 @@ class OneFormat(DefaultContentNegotiation):
 
 
 class Json(JSONParser):
-    """JSON that nests as deeply as Python can follow; deeper is the sender's mistake, not a fault of ours."""
+    """JSON that is no longer than a body may be and nests no deeper than JSON may here; more is the sender's mistake.
+
+    Always read as UTF-8, which JSON is: what a Content-Type may name besides includes decompressors.
+    """
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        body = stream.read(most + 1)
+        if len(body) > most:
+            raise RequestDataTooBig
         try:
-            return super().parse(stream, media_type, parser_context)
-        except RecursionError:
+            nesting.check(body)
+        except nesting.TooDeep:
             raise ParseError(_("The JSON is nested too deeply.")) from None
+        return super().parse(BytesIO(body), media_type, {**(parser_context or {}), "encoding": "utf-8"})
 
 
 class NewestFirst(CursorPagination):

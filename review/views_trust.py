@@ -1,13 +1,12 @@
 """The pages that say whether to trust the reviews: agreement, one physician's figures, progress; and where active time goes."""
 
-import json
 from contextlib import suppress
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
-from review import activity, charts, queries, trust
+from review import activity, charts, nesting, queries, trust
 from review.access import person, requires
 from review.machine import State
 from review.models import User
@@ -75,7 +74,7 @@ def progress_page(request: HttpRequest) -> HttpResponse:
 def record_activity(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Keep what the page measured: `stretches`, a JSON list of [began, ended] in milliseconds. Answers nothing (204)."""
     sent: object = None
-    with suppress(ValueError, RecursionError):
-        sent = json.loads(request.POST.get("stretches", ""))
+    with suppress(ValueError):
+        sent = nesting.loads(request.POST.get("stretches", ""))
     activity.record(person(request), assignment_id, activity.parsed(sent))
     return HttpResponse(status=204)

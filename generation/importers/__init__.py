@@ -3,11 +3,11 @@
 from typing import cast
 
 from generation import formats
-from generation.importers.base import Importer, Layout, Refusal, Row, WrongFormat
+from generation.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat
 
-__all__ = ["Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "load"]
+__all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "load"]
 
-_HELPERS = frozenset({"base", "tables"})
+_HELPERS = frozenset({"base", "columnar", "tables"})
 
 
 def available() -> list[str]:

@@ -8,6 +8,7 @@ because part of it (HealthBench's canary) must never be shown.
 import codecs
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import ijson
+
+from review import nesting
 
 MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records of the known files have some hundred kilobytes
 LOOK = 50  # records that `sniff` looks at: a few bad ones at the top must not hide a good file
@@ -41,6 +44,15 @@ _MAGIC = (
 
 class WrongFormat(Exception):
     """The file is not in this format."""
+
+    permanent = True
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}")
+
+
+class Exhausting(Exception):
+    """Reading this file needs more than a file may need."""
 
     permanent = True
 
@@ -97,11 +109,11 @@ class Importer(Protocol):
     restrictions: str
 
     def sniff(self, path: Path) -> Layout:
-        """Recognise the file by its content. Raises WrongFormat (and OSError if it cannot be read)."""
+        """Recognise the file by its content. Raises WrongFormat, Exhausting (and OSError if it cannot be read)."""
         ...
 
     def rows(self, path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-        """Every record in file order, streamed. Raises WrongFormat before the first record or never."""
+        """Every record in file order, streamed. Raises WrongFormat before the first record or never; Exhausting anywhere."""
         ...
 
 
@@ -127,6 +139,8 @@ def first_byte(path: Path, *, xml: bool = False) -> bytes:
         for magic, what in _MAGIC:
             if head.startswith(magic):
                 raise WrongFormat(f"It is {what}.")
+        if b"\x00" in head[:4]:
+            raise WrongFormat("It is UTF-16 or UTF-32 text, or no text at all: save it as UTF-8.")
         head = head.removeprefix(_BOM).lstrip()
         while not head and (chunk := file.read(MAX_RECORD)):
             head = chunk.lstrip()
@@ -157,13 +171,15 @@ def parsed_line(line: bytes | None) -> Any:
     if line is None:
         raise Malformed(f"The line is longer than {MAX_RECORD:,} bytes.")
     try:
-        return json.loads(line.decode(), parse_constant=_not_json)
+        return nesting.loads(line.decode(), parse_constant=_not_json)
     except UnicodeDecodeError as error:
         raise Malformed(f"The line is not UTF-8 (byte {error.start + 1}).") from None
     except json.JSONDecodeError as error:
         raise Malformed(f"The line is not JSON: {error.msg} (character {error.pos + 1}).") from None
-    except (ValueError, RecursionError):  # NaN, a number of thousands of digits, brackets thousands deep
-        raise Malformed("The line is not JSON that can be read: a number or the nesting is out of range.") from None
+    except nesting.TooDeep as error:
+        raise Malformed(f"The line cannot be read: {error}.") from None
+    except ValueError:  # NaN, a number of thousands of digits
+        raise Malformed("The line is not JSON that can be read: a number is out of range.") from None
 
 
 def json_lines(path: Path, limit: int | None = None) -> Iterator[tuple[int, Any]]:
@@ -192,17 +208,22 @@ _NOT_TEXT = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 class _Repaired:
-    """A binary file for ijson: no byte order mark, valid UTF-8, and never more than MAX_RECORD bytes for one record."""
+    """A binary file for ijson: no byte order mark, valid UTF-8, nested no deeper than JSON may be here, and never more than
+    MAX_RECORD bytes for one record."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._start = True
+        self._nesting = nesting.Nesting()
+        self._is_too_deep = False  # from where the last piece ended
         self.size = 0  # bytes read since the caller last set this to 0
 
     def read(self, size: int = -1) -> bytes:
         if size == 0:
             return b""
+        if self._is_too_deep:
+            raise nesting.TooDeep
         while chunk := self._file.read(size):
             self.size += len(chunk)
             if self.size > MAX_RECORD:
@@ -212,7 +233,12 @@ class _Repaired:
                 text = text.removeprefix("\ufeff")
                 self._start = False
             if text:  # a chunk may be half a character or only the mark, and b"" would mean the end of the file
-                return _NOT_TEXT.sub(_MARK, text).encode()
+                whole = _NOT_TEXT.sub(_MARK, text).encode()
+                shallow = self._nesting.shallow(whole)
+                self._is_too_deep = len(shallow) < len(whole)
+                if shallow:
+                    return shallow  # so that the records before the one that is too deep are still read
+                raise nesting.TooDeep
         return b""
 
 
@@ -232,7 +258,7 @@ def _streamed(file: BinaryIO, what: str, parse: Callable[[_Repaired], Iterator[A
         for item in parse(source):
             yield item
             source.size = 0
-    except Malformed as error:
+    except (Malformed, nesting.TooDeep) as error:
         raise Malformed(f"The {what} cannot be read from here on: {error}.") from None
     except (ijson.JSONError, ValueError, RecursionError) as error:
         # The parser's own words are not passed on: they quote the file.
@@ -242,7 +268,7 @@ def _streamed(file: BinaryIO, what: str, parse: Callable[[_Repaired], Iterator[A
 
 
 def check_storable(value: Any) -> None:
-    """Raise Malformed if a string in a JSON-able value cannot be kept by every database or written as UTF-8."""
+    """Raise Malformed if a string or number in a JSON-able value cannot be kept by every database or written as UTF-8."""
     todo = [value]
     while todo:
         one = todo.pop()
@@ -256,6 +282,8 @@ def check_storable(value: Any) -> None:
                 raise Malformed("A text in it holds a NUL character.")
             if _MARK in one or not _is_unicode(one):
                 raise Malformed("A text in it holds bytes that are not UTF-8 text.")
+        elif isinstance(one, float) and not math.isfinite(one):
+            raise Malformed("A number in it is out of range.")
 
 
 def _is_unicode(text: str) -> bool:

@@ -37,6 +37,7 @@ _TREE = "TreeNumberList/TreeNumber"
 _WANTED = frozenset({_UI, _NAME, _TREE})  # of the descriptor itself: those it points to lie deeper
 _UI_SHAPE = re.compile(r"D[0-9]{6,12}")
 _TREE_SHAPE = re.compile(r"[A-Z][0-9]{2}(\.[0-9]{3}){0,20}")
+_ENCODINGS = frozenset({"UTF-8", "UTF8", "US-ASCII", "ASCII"})
 _CHUNK = 64 * 1024  # bytes
 _DEPTH = 50  # elements inside one another; published files have nine
 _OTHER = "It is a web page or other XML: MeSH descriptors are a DescriptorRecordSet."
@@ -99,12 +100,16 @@ class _Reader:
         self._lost = False  # expat left an entity out
         self._language = ""
         self._size = 0  # bytes fed since a descriptor last ended
-        self._parser = expat.ParserCreate()
+        self._parser = expat.ParserCreate(
+            "utf-8"
+        )  # whatever it declares: expat would ask Python for any codec there is
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
+        self._parser.XmlDeclHandler = self._declaration
         self._parser.EntityDeclHandler = self._entity
+        self._parser.AttlistDeclHandler = self._attributes
         self._parser.SkippedEntityHandler = self._skipped
 
     def feed(self, chunk: bytes) -> str:
@@ -118,7 +123,7 @@ class _Reader:
             self._parser.Parse(chunk, not chunk)
         except Malformed as error:
             return str(error)
-        except expat.ExpatError:  # its own words are not passed on: they may quote the file
+        except (expat.ExpatError, ValueError, LookupError):  # its own words are not passed on: they may quote the file
             why = "what follows is not XML" if chunk else "it ends before its last element does"
             return f"The file cannot be read from here on: {why}." if self.is_ours else _OTHER
         return ""
@@ -156,6 +161,15 @@ class _Reader:
             self._done.append(_row(tag, self._found, self._lost, self._language, f"record {self.place}"))
             self._found, self._lost = {}, False
         self._path.pop()
+
+    def _declaration(self, version: str, encoding: str | None, standalone: int) -> None:
+        if encoding is not None and encoding.upper() not in _ENCODINGS:
+            raise Malformed("It declares another encoding than UTF-8: save it as UTF-8.")
+
+    def _attributes(
+        self, *declared: Any
+    ) -> None:  # a default, given to each element of that name, unfolds like an entity
+        raise Malformed("It declares attributes, which are never filled in.")
 
     def _entity(self, *declared: Any) -> None:
         raise Malformed("It declares entities, which are never expanded.")

@@ -1,18 +1,24 @@
 """Readers of tables, shared by the importers: CSV and Parquet, a record at a time, each with its place in the file."""
 
 import csv
+import json
+import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from subprocess import DEVNULL, PIPE, Popen
+from typing import Any, BinaryIO, Self
 
-from generation.importers.base import MAX_RECORD, PARQUET, Malformed, WrongFormat, numbered_lines
+from generation.importers import columnar
+from generation.importers.base import MAX_RECORD, PARQUET, Exhausting, Malformed, WrongFormat, numbered_lines
+from review import nesting
 
-if TYPE_CHECKING:
-    from pyarrow import RecordBatch
-    from pyarrow.parquet import ParquetFile
+MEMORY = 2**30  # bytes that reading a Parquet file may need
+SECONDS = 30  # that its next hundred rows may need
 
-BATCH = 100  # rows of a Parquet file that are in memory at once
-BUFFER = 256 * 1024  # bytes: pages of a Parquet file are read as they are needed, not its whole row groups
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 class _Lines:
@@ -84,46 +90,74 @@ def is_parquet(path: Path) -> bool:
 
 
 def parquet_columns(path: Path) -> list[str]:
-    """The names of the columns. Raises WrongFormat."""
-    with _parquet(path) as file:
-        return list(file.schema_arrow.names)
+    """The names of the columns. Raises WrongFormat, Exhausting."""
+    with _reader(path) as reader:
+        return _columns(reader)
 
 
 def parquet_records(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, dict[str, Any] | Malformed]]:
     """(place, the cells of the columns `wanted` or what is wrong with them) of each row; lists and structs are Python's.
 
-    Where the file cannot be read on, the last entry says so. Raises WrongFormat.
+    Where the file cannot be read on, the last entry says so. Raises WrongFormat, Exhausting.
     """
-    import pyarrow as pa  # two hundred milliseconds, which only who reads such a file has to pay
-
     place = 0
-    with _parquet(path) as file:
-        columns = [name for name in file.schema_arrow.names if wanted(name)]
-        try:
-            for batch in file.iter_batches(BATCH, columns=columns):
-                for record in _records(batch):
-                    place += 1
-                    yield f"row {place}", record
-        except (pa.ArrowException, OSError, ValueError):
-            yield f"row {place + 1}", Malformed("The file is damaged here; what follows cannot be read.")
+    with _reader(path) as reader:
+        columns = [name for name in _columns(reader) if wanted(name)]
+        with suppress(BrokenPipeError):  # it died: `_heard` says of what
+            reader.stdin.write(json.dumps(columns).encode() + b"\n")  # type: ignore[union-attr]  # it is a pipe
+            reader.stdin.flush()  # type: ignore[union-attr]
+        while True:
+            word, value = _heard(reader, place)
+            match word:
+                case "end":
+                    return
+                case "damaged":
+                    yield f"row {place + 1}", Malformed("The file is damaged here; what follows cannot be read.")
+                    return
+            place += 1
+            yield f"row {place}", value if word == "row" else Malformed(value)
 
 
-def _parquet(path: Path) -> "ParquetFile":
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
-
+@contextmanager
+def _reader(path: Path) -> Iterator[Popen[bytes]]:
+    """A process that reads the file (`columnar`) and ends with this context."""
     path.open("rb").close()  # a missing file is an error of its own
-    try:
-        return ParquetFile(path, pre_buffer=False, buffer_size=BUFFER)
-    except (pa.ArrowException, OSError, ValueError):
-        raise WrongFormat("It is not a Parquet file that can be read: it is damaged or not complete.") from None
-
-
-def _records(batch: "RecordBatch") -> Iterator[dict[str, Any] | Malformed]:
-    for row in range(batch.num_rows):
+    # Neither secrets nor threads: each thread of a library reserves memory, and the limit counts what is reserved.
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
+    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    with Popen(  # noqa: S603 - our own program
+        _command(path), stdin=PIPE, stdout=PIPE, stderr=DEVNULL, cwd=_ROOT, env=kept | single
+    ) as process:
         try:
-            [record] = batch.slice(row, 1).to_pylist()
-        except (ValueError, OverflowError):  # a text that is no UTF-8, a date that Python does not have
-            yield Malformed("A cell of the row cannot be read.")
-        else:
-            yield record
+            yield process
+        finally:
+            process.kill()
+            with suppress(BrokenPipeError):
+                process.communicate()
+
+
+def _command(path: Path) -> list[str]:
+    return [sys.executable, "-m", columnar.__name__, str(path.resolve()), str(MEMORY), str(SECONDS)]
+
+
+def _columns(reader: Popen[bytes]) -> list[str]:
+    word, names = _heard(reader, 0)
+    if word != "columns":
+        raise WrongFormat("It is not a Parquet file that can be read: it is damaged or not complete.")
+    return [str(name) for name in names]
+
+
+def _heard(reader: Popen[bytes], place: int) -> tuple[str, Any]:
+    """What the process says next. Raises Exhausting where it has come to its end before the file."""
+    line = reader.stdout.readline()  # type: ignore[union-attr]  # it is a pipe
+    try:
+        word, value = nesting.loads(line.decode("utf-8", "surrogatepass")) if line else ("", None)
+    except nesting.TooDeep as error:
+        return "bad", f"The row cannot be read: {error}."
+    if word not in ("", "memory"):
+        return word, value
+    if not word and reader.wait() == -signal.SIGALRM:
+        raise Exhausting(f"The {columnar.BATCH} rows after row {place} take longer than {SECONDS} seconds.")
+    raise Exhausting(
+        f"The {columnar.BATCH} rows after row {place} need more than {MEMORY // 2**20:,} MB of memory, or are damaged."
+    )

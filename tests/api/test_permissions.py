@@ -27,6 +27,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("imports", "GET"): ADMIN,
     ("imports", "POST"): ADMIN,
     ("import", "GET"): ADMIN,
+    ("import-cancel", "POST"): ADMIN,
     ("refusals", "GET"): ADMIN,
     ("endpoints", "GET"): ADMIN,
     ("endpoints", "POST"): ADMIN,

@@ -2,6 +2,7 @@
 
 import json
 import uuid
+import zlib
 from http import HTTPStatus
 from typing import Any
 
@@ -56,6 +57,33 @@ def test_400_names_an_unknown_row_and_a_wrong_query(api: Api, adela: User) -> No
 def test_400_for_what_is_no_json_or_too_deep(api: Api, adela: User) -> None:
     for body in ("{", "[" * 100_000):
         problem(api(adela).generic("POST", reverse("api:endpoints"), body, content_type="application/json"), 400)
+
+
+def test_400_for_json_that_nests_more_than_a_hundred_deep(api: Api, adela: User) -> None:
+    for levels in (99, 100):
+        wrong = '{"name": ' + "[" * levels + "]" * levels + "}"
+        answer = api(adela).generic("POST", reverse("api:endpoints"), wrong, content_type="application/json")
+        assert ("nested too deeply" in problem(answer, 400).get("detail", "")) == (levels == 100)
+
+
+@pytest.mark.parametrize(
+    "charset", ["zlib", "hex", "idna", "undefined", "rot13", "utf-16", "utf-7", "cp037", "nothing"]
+)
+def test_a_body_is_read_as_utf_8_whatever_it_says(api: Api, adela: User, charset: str) -> None:
+    """A decompressor is no charset: 5 MB of zlib would be 5 GB of JSON."""
+    json_type, address = f"application/json; charset={charset}", reverse("api:endpoints")
+    body = problem(api(adela).generic("POST", address, '{"name": "no spaces"}', content_type=json_type), 400)
+    assert "url" in {error["field"] for error in body["errors"]}
+    packed: Any = zlib.compress(b"{}")
+    body = problem(api(adela).generic("POST", address, packed, content_type=json_type), 400)
+    assert body["type"] == "about:blank"
+
+
+@pytest.mark.parametrize("charset", ["zlib", "hex", "undefined", "utf-7"])
+def test_an_upload_says_no_charset_that_decodes_no_text(api: Api, adela: User, uploads: Any, charset: str) -> None:
+    form = '--x\r\nContent-Disposition: form-data; name="format"\r\n\r\nhealthbench\r\n--x--\r\n'
+    multipart = f"multipart/form-data; boundary=x; charset={charset}"
+    problem(api(adela).generic("POST", reverse("api:imports"), form, content_type=multipart), 400)
 
 
 def test_401_says_how_to_sign_in(api: Api) -> None:

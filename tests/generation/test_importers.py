@@ -159,7 +159,7 @@ def test_a_bad_conversation_is_refused_and_the_next_one_stays(read, changes, rea
         (b'{"prompt_id": "a\x00b"}', "not JSON"),
         (b'{"points": NaN}', "out of range"),
         (b'{"points": ' + b"9" * 5000 + b"}", "out of range"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 100_000, "more than 100 deep"),
         (b'["an", "array"]', "not a JSON object"),
         (b'"' + b"x" * (2 * base.MAX_RECORD) + b'"', "longer than 8,388,608 bytes"),
         (json.dumps({"prompt": [turn()], "completion": "Hi.", "rubric": "Is kind."}).encode(), "HealthBench meta-eval"),

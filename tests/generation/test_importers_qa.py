@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from generation.importers import base, medhallu, mesh, pubmedqa
+from generation.importers import base, columnar, medhallu, mesh, pubmedqa
 from generation.importers.base import Refusal, Row, digest_of
 from tests.generation.rows import (
     ANSWER,
@@ -479,7 +479,7 @@ def test_a_parquet_file_is_read_in_pieces(tmp_path):
     del rows
     assert path.stat().st_size > 100_000_000
     before = pa.total_allocated_bytes()
-    most = max(pa.total_allocated_bytes() for _ in medhallu.rows(path, medhallu.sniff(path)))
+    most = max(pa.total_allocated_bytes() for _ in columnar.batches(columnar.opened(str(path)), list(pair())))
     assert most - before < 20_000_000
 
 

@@ -128,6 +128,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "generation/sources/<slug:name>/":                      ("403 403 403 200", "405 405 405 405"),
     "generation/sources/<slug:name>/imports/":              ("403 403 403 200", "405 405 405 405"),
     "generation/sources/<slug:name>/records/<int:pk>/":     ("403 403 403 200", "405 405 405 405"),
+    "generation/imports/<int:pk>/cancel/":                  ("405 405 405 405", "403 403 403 302"),
     "generation/endpoints/":                                ("403 403 403 200", "403 403 403 302"),
     "generation/endpoints/<slug:name>/":                    ("403 403 403 200", "403 403 403 302"),
     "generation/batches/":                                  ("403 403 403 200", "405 405 405 405"),
@@ -253,6 +254,7 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "generation/batches/new/": lambda _: {
         "benchmark": "mhb", "source": "fresh", "role-generator": "model-1", "confirmed": "1",
     },
+    "generation/imports/<int:pk>/cancel/": lambda _: {},
     "generation/batches/<int:pk>/cancel/": lambda _: {},
     "generation/batches/<int:pk>/pause/": lambda _: {},
     "generation/batches/<int:pk>/resume/": lambda _: {},

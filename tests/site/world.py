@@ -111,6 +111,8 @@ class World:
             name="fresh", format="healthbench", label="Own", licence="MIT", created_at=timezone.now()
         )
         SourceRecord.objects.create(source=fresh, external_id="1", content={"kind": "dialogue", "turns": TURNS})
+        queued = {"file_name": "more.jsonl", "path": "/nowhere/more.jsonl", "created_at": timezone.now()}
+        self.import_id = Import.objects.create(source=fresh, **queued).pk
         self._generation()
         self._stopped_and_compared()
         self._past()
@@ -125,6 +127,7 @@ class World:
     def pk(self, route: str) -> int:
         """The number in a route of generation or evaluation, where every kind of row is `pk`."""
         kinds = {
+            "imports": self.import_id,
             "runs": self._run_of(route),
             "batches": self.paused_batch_id if route.endswith("/resume/") else self.batch.pk,
             "drafts": self.failed_draft_id if route.endswith("/calls/") else self.stopped_draft_id,

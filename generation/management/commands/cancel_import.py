@@ -1,0 +1,29 @@
+"""cancel_import [NUMBER]"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from generation import queries, services
+from generation.cli import Step
+from generation.models import ImportStatus
+from review.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = "Cancel an import; the records that it added stay. Without a number: the imports that can be cancelled."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("number", type=int, nargs="?", metavar="NUMBER")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.PRODUCE)
+        if options["number"] is not None:
+            run = services.cancel_import(options["number"])
+            return {"import": run.pk, "status": run.status, "rows": run.rows, "added": run.added}
+        unfinished = queries.imports().filter(status__in=(ImportStatus.QUEUED, ImportStatus.RUNNING))
+        return {
+            "imports": [
+                {"import": run.pk, "status": run.status, "source": run.source.name, "file": run.file_name}
+                for run in unfinished
+            ]
+        }
