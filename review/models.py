@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from review.machine import FINAL, Ground, Phase, Role, State, Verdict
 from review.permissions import UserRole
+from review.public_ids import AssignmentId, CaseId
 from review.spec import CaseSpec, spec_from_json
 
 
@@ -102,6 +103,11 @@ class Case(models.Model):
     def __str__(self) -> str:
         return f"{self.title} (v{self.version})"
 
+    @property
+    def public_id(self) -> str:
+        """What physicians see in place of the primary key."""
+        return CaseId().to_url(self.pk)
+
     @cached_property
     def frozen(self) -> CaseSpec:
         """The spec as values."""
@@ -165,6 +171,11 @@ class Assignment(models.Model):
                 name="assignment_queue",
             ),
         ]
+
+    @property
+    def public_id(self) -> str:
+        """What physicians see in place of the primary key."""
+        return AssignmentId().to_url(self.pk)
 
     def new_token(self) -> uuid.UUID:
         """A fresh fencing token: whoever still has the old one is too late."""
