@@ -17,10 +17,13 @@ MASK = (1 << 8 * HALF) - 1
 
 
 class PublicId:
-    """A path converter: primary keys inside, 32 hexadecimal digits outside. `table` parts the numbers of one table from another's."""
+    """A path converter: primary keys inside, 32 hexadecimal digits outside. Each `table` has numbers of its own."""
 
     regex = "[0-9a-f]{32}"
     table = ""
+
+    def __init__(self, secret: str = "") -> None:
+        self._secret = secret  # empty: this site's own
 
     def to_url(self, value: int) -> str:
         left, right = 0, int(value)
@@ -39,7 +42,7 @@ class PublicId:
 
     def _mix(self, number: int, half: int) -> int:
         message = f"mhb.public_ids/{self.table}/{number}/{half}".encode()
-        return int.from_bytes(hmac.digest(settings.SECRET_KEY.encode(), message, sha256)[:HALF])
+        return int.from_bytes(hmac.digest((self._secret or settings.SECRET_KEY).encode(), message, sha256)[:HALF])
 
 
 class AssignmentId(PublicId):

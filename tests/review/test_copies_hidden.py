@@ -1,5 +1,6 @@
 """A copy for training and a case that is work look alike to the physician: pages, addresses and API, before and after."""
 
+import itertools
 import re
 from typing import Any
 
@@ -91,9 +92,7 @@ def test_nothing_that_a_physician_reads_tells_a_copy_from_work(
     assert masked(one) == masked(other)
 
 
-def test_a_copy_given_back_comes_again_as_work_does(
-    item: training.CalibrationItem, chen: User, settings: Any
-) -> None:
+def test_a_copy_given_back_comes_again_as_work_does(item: training.CalibrationItem, chen: User, settings: Any) -> None:
     settings.MHB_CALIBRATION_SHARE = 1
     for _ in range(2):
         held = take(chen)
@@ -126,7 +125,7 @@ def test_public_numbers_are_a_permutation_without_order() -> None:
     public = [AssignmentId().to_url(number) for number in numbers]
     assert [AssignmentId().to_python(one) for one in public] == numbers
     assert all(PUBLIC.fullmatch(one) for one in public)
-    ascents = sum(one < other for one, other in zip(public, public[1:], strict=False))
+    ascents = sum(one < other for one, other in itertools.pairwise(public))
     assert 100 < ascents < 200
     assert not {CaseId().to_url(number) for number in numbers} & set(public)
     for made_up in ("0" * 32, "f" * 32, CaseId().to_url(7)):

@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
-from review.blocks import Dialogue, Text, Turn
 from review import services
+from review.blocks import Dialogue, Text, Turn
 from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
 from tests.review.factories import PASSWORD, approving, opened, take
 
@@ -114,7 +114,7 @@ def test_what_is_typed_beside_a_review_survives_a_reload_until_it_is_sent(
     expect(declining.locator("[value=conflict]")).to_be_checked()
 
     reporting.get_by_role("button", name="Report").click()
-    desk.wait_for_url(re.compile(r"/assignments/\d+/$"))
+    desk.wait_for_url(re.compile(r"/assignments/\w+/$"))
     assert Event.objects.filter(kind=Event.Kind.PROBLEM).exists()
     goes(desk, live_server.url, "decline", held)
     expect(declining.locator("textarea")).to_have_value("I know the patient.")
