@@ -24,6 +24,13 @@ class ReviewError(Exception):
         return _((type(self).__doc__ or "").strip())
 
 
+class DatabaseBusy(ReviewError):
+    """The database is busy, and nothing was saved. Try again in a few seconds."""
+
+    status = 503
+    permanent = False
+
+
 class NotAllowed(ReviewError):
     """Your role does not allow this."""
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.sessions.models import Session
+from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Page, expect
@@ -124,6 +125,32 @@ def test_what_is_typed_beside_a_review_survives_a_reload_until_it_is_sent(
     desk.wait_for_url(re.compile(r"/review/$"))
     assert Declined.objects.get().text == "I know the patient."
     assert desk.evaluate(COPIES) == 0
+
+
+def test_a_draft_that_met_a_busy_database_is_kept_and_sent_again(
+    desk: Page, live_server: Any, ana: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened()
+    held = take(ana)
+    goes(desk, live_server.url, "case", held)
+
+    def locked(*_: object, **__: object) -> None:
+        raise OperationalError("database is locked")
+
+    with monkeypatch.context() as busy:
+        busy.setattr("review.views.services.save_draft", locked)
+        with desk.expect_response("**/draft/") as answer:
+            desk.locator("#reason").fill("typed while somebody else wrote")
+        assert answer.value.status == 503
+        expect(desk.locator("#messages .problem")).to_contain_text("The database is busy")
+        assert desk.evaluate(COPIES) == 1
+        assert not Draft.objects.exists()
+    with desk.expect_response("**/draft/"):
+        desk.evaluate("dispatchEvent(new Event('online'))")  # sooner than the next try, which is 5 seconds away
+    expect(desk.locator("[data-unsaved]")).to_have_count(0)
+    expect(desk.locator("#messages .problem")).to_have_count(0)
+    assert desk.evaluate(COPIES) == 0
+    assert Draft.objects.get().answers["reason"] == "typed while somebody else wrote"
 
 
 def ready_to_sign(page: Page, url: str, physician: User) -> Assignment:

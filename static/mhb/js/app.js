@@ -168,7 +168,8 @@ document.addEventListener("keydown", (event) => {
 const messages = $("#messages");
 const lost = $("#network-lost");
 
-function showProblem(html, fallback) {
+// `busy`: it will be tried again (drafts.js), and the message goes when that has worked.
+function showProblem(html, fallback, busy) {
   const found = new DOMParser().parseFromString(html, "text/html").querySelector("[data-problem]");
   const problem = found ? document.importNode(found, true) : document.createElement("p");
   if (!found) {
@@ -176,14 +177,20 @@ function showProblem(html, fallback) {
     problem.setAttribute("role", "alert");
     problem.textContent = fallback;
   }
+  const already = $("[data-busy]", messages);
+  problem.toggleAttribute("data-busy", busy);
   for (const old of $$(".problem", messages)) old.remove();
   messages.append(problem);
-  problem.scrollIntoView({ block: "nearest" });
+  if (!(busy && already)) problem.scrollIntoView({ block: "nearest" });
 }
 
 document.addEventListener("htmx:responseError", (event) => {
   const { xhr } = event.detail;
-  showProblem(xhr.responseText, `${messages.dataset.failed} (${xhr.status})`);
+  showProblem(xhr.responseText, `${messages.dataset.failed} (${xhr.status})`, xhr.status === 503);
+});
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (event.detail.successful) $("[data-busy]", messages)?.remove();
 });
 
 // A session that ended answers with the sign-in page; that is a page, not a fragment. A page on which something is typed says so
