@@ -46,6 +46,7 @@ class Env(BaseSettings):
     lane_seconds: Annotated[int, Field(ge=5)] = 300  # after which a lane ends and another one is started
     batch_poll_seconds: Annotated[float, Field(ge=0)] = 60.0  # between two looks at a provider's batch
     review_lease_minutes: int = 15
+    releases_per_hour: Annotated[int, Field(ge=1)] = 10  # cases that a physician may give back or decline in an hour
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # of the claims, where calibration items are active
     repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # of the claims
     log_json: bool = False

@@ -244,6 +244,7 @@ MHB_LANES = ENV.lanes if ENV.lanes is not None else 1 if ENV.embedded else 2
 MHB_LANE_SECONDS = ENV.lane_seconds
 MHB_BATCH_POLL_SECONDS = ENV.batch_poll_seconds
 MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
+MHB_RELEASES_PER_HOUR = ENV.releases_per_hour
 MHB_CALIBRATION_SHARE = ENV.calibration_share
 MHB_REPEAT_SHARE = ENV.repeat_share
 MHB_EMBEDDED = ENV.embedded

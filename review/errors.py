@@ -37,6 +37,12 @@ class NotAllowed(ReviewError):
     status = 403
 
 
+class NotSimulated(ReviewError):
+    """This account is a person's. Simulated physicians review in accounts that were made for them."""
+
+    status = 403
+
+
 class NotYours(ReviewError):
     """This assignment is not yours."""
 
@@ -53,6 +59,12 @@ class StaleDraft(ReviewError):
     """This draft was saved from another window since you opened it. Nothing was overwritten."""
 
     status = 409
+
+
+class TooManyReleases(ReviewError):
+    """You have given back or declined as many cases as you may in an hour. This case stays yours: finish it, or try later."""
+
+    status = 429
 
 
 class AlreadySubmitted(ReviewError):

@@ -7,6 +7,7 @@ from django.contrib.auth.models import AbstractUser, UserManager
 from django.db import models
 from django.db.models import F, Q
 from django.utils.functional import cached_property
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from review.machine import FINAL, Ground, Phase, Role, State, Verdict
@@ -33,6 +34,8 @@ class User(AbstractUser):
     daily_cap = models.PositiveSmallIntegerField(null=True, blank=True)  # cases a day; empty: no cap
     paused_at = models.DateTimeField(null=True, blank=True)  # paused by an admin: takes no new case
 
+    simulated = models.BooleanField(default=False)  # a scripted stand-in for a physician: from its making, for good
+
     objects = People()  # type: ignore[misc]
 
     class Meta(AbstractUser.Meta):
@@ -41,7 +44,8 @@ class User(AbstractUser):
         ]
 
     def __str__(self) -> str:
-        return self.get_full_name() or self.username
+        name = self.get_full_name() or self.username
+        return gettext("%(name)s (simulated)") % {"name": name} if self.simulated else name
 
 
 class Case(models.Model):

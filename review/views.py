@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
@@ -594,6 +595,8 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
         "recent": queries.submitted_by(shown)[:20],
         "standings": training.standings(shown) if shown.role == UserRole.PHYSICIAN else [],
         "today": eligibility.done_today(shown),
+        "left_hour": queries.given_back(shown, queries.HOUR),
+        "left_limit": settings.MHB_RELEASES_PER_HOUR,
         "has_second_factor": signing.has_second_factor(shown),
         "account_trail": accounts.account_trail(shown)[:20],
     }
