@@ -216,3 +216,26 @@ def test_no_key_signs_from_a_field_that_is_none_of_the_review(desk: Page, live_s
     expect(desk.locator('[name="verdict"]:checked')).to_have_value("approve")
     assert desk.url == address
     assert not Review.objects.exists()
+
+
+def test_what_waits_for_an_admin_is_a_list_with_a_style(page: Page, live_server: Any, ana: User, adela: User) -> None:
+    opened()
+    held = take(ana)
+    for text in ("A turn is missing.", "The dose in the last turn is in the wrong unit, and in the report as well."):
+        services.report_problem(ana, held.pk, text)
+    client = Client()
+    client.force_login(adela)
+    page.context.add_cookies(
+        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
+    )
+    page.set_viewport_size({"width": 420, "height": 900})
+    page.goto(live_server.url + reverse("review:overview"))
+    items = page.locator("section:has(#notices) li")
+    expect(items).to_have_count(2)
+    styles = items.evaluate_all(
+        "(all) => all.map((one) => [getComputedStyle(one).paddingInlineStart, getComputedStyle(one).borderTopStyle])"
+    )
+    assert [style[1] for style in styles] == ["none", "solid"]
+    assert all(style[0] not in ("", "0px") for style in styles)
+    expect(items.first.locator("..")).to_have_css("list-style-type", "none")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
