@@ -16,7 +16,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -26,8 +26,7 @@ PATIENCE = 60.0  # seconds
 
 _TOKEN = re.compile(rb'name="token" value="([0-9a-f-]{36})"')
 _REVISION = re.compile(rb'name="revision" value="(\d+)"')
-_ASSIGNMENT = re.compile(rb'id="answers" method="post" action="/review/assignments/(\d+)/(reveal|submit)/"')
-_CASE = re.compile(rb'action="/review/cases/(\d+)/remarks/"')
+_ASSIGNMENT = re.compile(rb'id="answers" method="post" action="/review/assignments/([0-9a-f]{32})/(reveal|submit)/"')
 
 
 class Unexpected(Exception):
@@ -38,8 +37,7 @@ class Unexpected(Exception):
 class Page:
     """What the load reads of a page with a case."""
 
-    assignment: int
-    case: int
+    assignment: str
     token: str
     revision: str
     looking: bool  # the first look is due
@@ -100,12 +98,10 @@ class Browser:
         """The page of the case at `path`."""
         status, _, body = self.ask("GET", path)
         token, revision, form = _TOKEN.search(body), _REVISION.search(body), _ASSIGNMENT.search(body)
-        case = _CASE.search(body)
-        if status != 200 or token is None or revision is None or form is None or case is None:
+        if status != 200 or token is None or revision is None or form is None:
             raise Unexpected(f"{path} answered {status} without a case: {body[:300]!r}")
         return Page(
-            assignment=int(form[1]),
-            case=int(case[1]),
+            assignment=form[1].decode(),
             token=token[1].decode(),
             revision=revision[1].decode(),
             looking=form[2] == b"reveal",
@@ -207,21 +203,31 @@ def rush(browsers: Sequence[Browser], rounds: int, database: str) -> dict[str, A
 
 def put_away(database: str) -> None:
     """Take what is held out of the queue. Only a bench does that: submitting would take a hundred times as long."""
-    statement = "UPDATE review_assignment SET hold = 'done' WHERE hold = 'held'"
+    _execute(database, "UPDATE review_assignment SET hold = 'done' WHERE hold = 'held'")
+
+
+def case_of(database: str, page: Page) -> int:
+    """The key by which an admin's pages know the case; a physician's do not name it."""
+    token = page.token if database.startswith("postgresql://") else page.token.replace("-", "")
+    [[case]] = _execute(database, f"SELECT case_id FROM review_assignment WHERE token = '{token}'")
+    return int(case)
+
+
+def _execute(database: str, statement: str) -> list[Any]:
+    """Its rows, if it has any."""
     if database.startswith("postgresql://"):
         import psycopg
 
         with psycopg.connect(database) as postgres:
-            postgres.execute(statement)
-        return
+            cursor = postgres.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
     import sqlite3
 
-    with sqlite3.connect(database, timeout=PATIENCE) as sqlite:
-        sqlite.execute(statement)
-    sqlite.close()
+    with closing(sqlite3.connect(database, timeout=PATIENCE)) as sqlite, sqlite:
+        return sqlite.execute(statement).fetchall()
 
 
-def one_too_many(browsers: Sequence[Browser], rounds: int, admin: Browser) -> dict[str, Any]:
+def one_too_many(browsers: Sequence[Browser], rounds: int, admin: Browser, database: str) -> dict[str, Any]:
     """Answers that must not count: {"sent", "refused": with 409}.
 
     In each round one case is submitted from two windows at once (one of the two is too many), then once more; and one is
@@ -243,7 +249,7 @@ def one_too_many(browsers: Sequence[Browser], rounds: int, admin: Browser) -> di
         submit(ana)
         sent, refused = sent + 2, refused + both.count(409)
         page = bo.reveal(bo.next())
-        reassign = f"/review/cases/{page.case}/reassign/"
+        reassign = f"/review/cases/{case_of(database, page)}/reassign/"
         if 302 not in [admin.post(reassign, {"role": role}, 302, 404, 409)[0] for role in ("primary", "secondary")]:
             raise Unexpected(f"{reassign} takes the case from nobody")
         status, _, _ = bo.post(_at(page, "submit"), {**bo.fields(page), "stop": "1"}, 302, 409)
@@ -288,7 +294,7 @@ def main() -> None:
             measured = rush(browsers, plan["rounds"], plan["database"])
         case "one-too-many":
             admin = Browser(plan["host"], plan["port"], plan["admin"], {})
-            measured = one_too_many(browsers, plan["rounds"], admin)
+            measured = one_too_many(browsers, plan["rounds"], admin, plan["database"])
         case other:
             raise SystemExit(f"no such load: {other}")
     json.dump(measured, sys.stdout)

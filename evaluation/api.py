@@ -258,6 +258,7 @@ class ReportSerializer(serializers.Serializer[Any]):
     seed = serializers.IntegerField()
     finished = serializers.BooleanField()
     simulated = serializers.BooleanField()
+    simulated_reviewers = serializers.BooleanField(help_text="Scripted stand-ins reviewed samples of the release.")
     notice = serializers.CharField(required=False)
     rate = RateSerializer(help_text="The first of `rates`.")
     rates = RateSerializer(many=True)

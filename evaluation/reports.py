@@ -12,6 +12,7 @@ from evaluation.protocol import Rate
 from evaluation.queries import Report, Row
 
 SIMULATED = "Simulated models: not evidence."
+SIMULATED_REVIEWERS = "Simulated reviewers: not evidence."
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "finished": report.finished,
         "simulated": report.simulated,
         **({"notice": SIMULATED} if report.simulated else {}),
+        "simulated_reviewers": bool(run.release.simulated_samples),
         "rate": _rate(report.rate),
         "rates": [_rate(rate) for rate in report.rates],
         "datasets": [{"name": name, "label": label} for name, label in report.datasets],
@@ -122,6 +124,8 @@ def as_markdown(report: Report) -> str:
     lines = [f"# {run.release}: {', '.join(str(rate.label) for rate in report.rates)}", ""]
     if report.simulated:
         lines += [f"> **{SIMULATED}**", ""]
+    if run.release.simulated_samples:
+        lines += [f"> **{SIMULATED_REVIEWERS}**", ""]
     if not report.finished:
         lines += ["> The run has not finished: the numbers are of what is there.", ""]
     lines += [

@@ -48,6 +48,11 @@ def runs(request: HttpRequest) -> HttpResponse:
     return render(request, "evaluation/runs.html", context)
 
 
+def _simulation(run: Run) -> dict[str, bool]:
+    """What the banners of a run's pages say: whether models, and whether reviewers of its release, are simulated."""
+    return {"simulated": queries.is_simulated(run), "simulated_reviewers": bool(run.release.simulated_samples)}
+
+
 def _simulated(run: Run) -> bool:
     """As `queries.is_simulated`, from what a list has loaded already."""
     judged = run.judge is not None and run.judge.simulated
@@ -120,6 +125,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "figures": figures(report, _link(found), sort=sort, rate=rate),
         "sort": sort,
         "simulated": report.simulated,
+        "simulated_reviewers": report.run.release.simulated_samples,
         "failures": failed_calls(found.job)[:CALLS_SHOWN],
         "failed": [
             (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
@@ -170,7 +176,12 @@ def run_failures(request: HttpRequest, pk: int) -> HttpResponse:
     found = queries.run(pk)
     error = request.GET.get("error", "")
     page = keyset(failed_calls(found.job, error), request, size=25, newest_first=True)
-    context = {"run": found, "page": page, "error": error, "simulated": queries.is_simulated(found)}
+    context = {
+        "run": found,
+        "page": page,
+        "error": error,
+        **_simulation(found),
+    }
     return render(request, "evaluation/failures.html", context)
 
 
@@ -284,7 +295,7 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
         "items": [_item(row, protocol, request) for row in page.rows],
         "place": place,
         "selected": selected,
-        "simulated": queries.is_simulated(found),
+        **_simulation(found),
         **(_reading(found, selected, protocol, request) if selected else {}),
     }
     return render(request, "evaluation/judgments.html", context)
@@ -329,4 +340,8 @@ def calls(request: HttpRequest, pk: int, judgment_id: int) -> HttpResponse:
         raise Http404
     said, judged = queries.calls_behind(judgment)
     context = {"run": found, "judgment": judgment, "response_calls": said, "judge_calls": judged}
-    return render(request, "evaluation/calls.html", {**context, "simulated": queries.is_simulated(found)})
+    return render(
+        request,
+        "evaluation/calls.html",
+        {**context, **_simulation(found)},
+    )

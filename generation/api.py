@@ -1299,10 +1299,18 @@ class WholeReleaseSerializer(ReleaseSerializer):
     generators = serializers.ListField(child=serializers.CharField())
     made = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
     grounds = serializers.DictField(child=serializers.IntegerField())
+    reviewers = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="`physicians`: accounts that reviewed; `simulated` of them are scripted stand-ins, who had a part in"
+        " `simulated_samples`. Empty: frozen before it was counted.",
+    )
     unreviewed = serializers.IntegerField()
 
     class Meta(ReleaseSerializer.Meta):
-        fields = [*ReleaseSerializer.Meta.fields, "counts", "sources", "generators", "made", "grounds", "unreviewed"]
+        fields = [
+            *ReleaseSerializer.Meta.fields,
+            *("counts", "sources", "generators", "made", "grounds", "unreviewed", "reviewers"),
+        ]
 
 
 class FreezeSerializer(serializers.Serializer[Any]):

@@ -663,6 +663,8 @@ class Release(models.Model):
     grounds = models.JSONField(
         default=dict
     )  # why samples were approved: ground -> samples; {}: frozen before it was counted
+    # Who reviewed: {"physicians": accounts, "simulated": of them, "simulated_samples": reviewed by them}; {}: not counted
+    reviewers = models.JSONField(default=dict)
     sources = models.JSONField()  # name, label, licence, citation, restrictions, samples
     simulated = models.BooleanField()
     sha256 = models.CharField(max_length=64)  # of the JSON Lines export
@@ -681,6 +683,11 @@ class Release(models.Model):
     def unreviewed(self) -> int:
         """How many of its samples no physician has reviewed."""
         return int(self.grounds.get(Ground.UNREVIEWED, 0))
+
+    @property
+    def simulated_samples(self) -> int:
+        """How many of its samples were reviewed by simulated reviewers, whoever reviewed them besides."""
+        return int(self.reviewers.get("simulated_samples", 0))
 
     @property
     def reviewed(self) -> int:

@@ -46,6 +46,7 @@ _SECOND_OF_A_PAIR = Q(
     sample__batch__arm="B",
 )
 _COUNTED = Q(case__reviews__retraction__isnull=True)
+_SIMULATED = _COUNTED & Q(case__reviews__physician__simulated=True)
 
 
 @transaction.atomic
@@ -88,6 +89,7 @@ def freeze_release(name: str, *, benchmark: str, actor: User | None = None) -> R
         generators=_generators(ids),
         made=tally.made(),
         grounds=dict(sorted(tally.grounds.items())),
+        reviewers={**_reviewers(ids), "simulated_samples": tally.simulated_reviews},
         simulated=tally.simulated,
         sha256=digest,
         created_by=actor,
@@ -108,6 +110,7 @@ def _approved(ids: list[int], terms: tuple[Term, ...]) -> Iterator[tuple[SampleV
             .select_related("sample__record__source", "case")
             .prefetch_related(Prefetch("rubrics", Rubric.objects.order_by("pk")))
             .annotate(reviews_count=Count("case__reviews__physician", filter=_COUNTED, distinct=True))
+            .annotate(simulated_count=Count("case__reviews__physician", filter=_SIMULATED, distinct=True))
             .order_by("sample_id")
         )
         for version in rows:
@@ -116,6 +119,7 @@ def _approved(ids: list[int], terms: tuple[Term, ...]) -> Iterator[tuple[SampleV
 
 def _exported(version: SampleVersion, terms: tuple[Term, ...]) -> dict[str, Any]:
     sample, source = version.sample, version.sample.record.source
+    simulated = getattr(version, "simulated_count", 0)
     rubrics = [
         {"key": r.key, "criterion": r.approved or r.criterion, "traps": r.traps, "severity": r.severity}
         for r in version.rubrics.all()
@@ -141,7 +145,9 @@ def _exported(version: SampleVersion, terms: tuple[Term, ...]) -> dict[str, Any]
         "facets": facets,
         "citations": version.citations,
         "made": version.made,
-        "review": {"ground": version.case.ground, "physicians": getattr(version, "reviews_count", 0)},
+        "review": {"ground": version.case.ground, "physicians": getattr(version, "reviews_count", 0)}
+        # Named only where there are some: samples that people reviewed keep their bytes.
+        | ({"simulated_physicians": simulated} if simulated else {}),
         "rubrics": rubrics,
     }
 
@@ -160,7 +166,7 @@ class _Tally:
 
     def __init__(self, benchmark: str, terms: tuple[Term, ...]) -> None:
         self._benchmark, self._terms = benchmark, terms
-        self.samples = self.rubrics = 0
+        self.samples = self.rubrics = self.simulated_reviews = 0
         self.simulated = False
         self.grounds: Counter[str] = Counter()
         self._made: dict[str, Counter[str]] = defaultdict(Counter)
@@ -171,6 +177,7 @@ class _Tally:
             self.samples += 1
             self.rubrics += len(sample["rubrics"])
             self.simulated |= sample["simulated"]
+            self.simulated_reviews += "simulated_physicians" in sample["review"]
             self.grounds[sample["review"]["ground"]] += 1
             for name, value in sample["made"].items():
                 self._made[name][value] += 1
@@ -230,6 +237,16 @@ def _as_released(found: Mapping[int, int], *, joined: bool) -> list[dict[str, An
         }
         for source in Source.objects.filter(pk__in=found).order_by("name")
     ]
+
+
+def _reviewers(ids: list[int]) -> dict[str, int]:
+    """How many accounts reviewed these samples, and how many of them are simulated."""
+    found: dict[int, bool] = {}
+    for start in range(0, len(ids), CHUNK):
+        part = SampleVersion.objects.filter(_COUNTED, pk__in=ids[start : start + CHUNK]).order_by()
+        who = part.values_list("case__reviews__physician", "case__reviews__physician__simulated")
+        found.update((key, simulated) for key, simulated in who.distinct() if key is not None)
+    return {"physicians": len(found), "simulated": sum(found.values())}
 
 
 def _generators(ids: list[int]) -> list[str]:
@@ -305,6 +322,7 @@ def export_release(release: Release, format_name: str, folder: Path) -> dict[str
     files += [card, *trails.write(release, folder)]
     # A release that was frozen before it was counted keeps its bytes.
     about = {"made": release.made, "grounds": release.grounds} if release.grounds else {}
+    about |= {"reviewers": release.reviewers} if release.simulated_samples else {}
     write_checksums(folder, files, about)
     return {"release": release.name, "version": release.version, "format": format_name, **manifest(folder, files)}
 
@@ -318,7 +336,16 @@ def open_samples(release: Release) -> IO[bytes]:
 
 def data_card(release: Release) -> str:
     """The release in words: composition, sources with their licences and restrictions, how it was reviewed, checksum."""
-    return render_to_string("generation/datacard.md", {"release": release, "reviewed_how": _reviewed_how(release)})
+    context = {"release": release, "reviewed_how": _reviewed_how(release), "physicians": _physicians(release)}
+    return render_to_string("generation/datacard.md", context)
+
+
+def _physicians(release: Release) -> str:
+    """Who reviewed, in the words of the data card."""
+    if not release.simulated_samples:
+        return "physicians"
+    everybody = release.reviewers["simulated"] == release.reviewers["physicians"]
+    return "simulated physicians" if everybody else "physicians, some of them simulated"
 
 
 def _reviewed_how(release: Release) -> list[str]:

@@ -678,6 +678,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
     context = {
         "release": found,
         "simulated": found.simulated,
+        "simulated_reviewers": found.simulated_samples,
         "planted": queries.planted(found.benchmark, found.counts),
         "formats": [(format_name, exporters.load(format_name).label) for format_name in exporters.available()],
     }
@@ -702,6 +703,7 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
         "chosen": chosen,
         "place": place,
         "simulated": found.simulated,
+        "simulated_reviewers": found.simulated_samples,
     }
     if chosen is not None:
         made = SampleVersion.objects.select_related("case").get(pk=chosen.version_id)

@@ -27,6 +27,7 @@ from generation import api as generation
 from review import api as review
 from review import api_assign as assign
 from review import api_trust as trust
+from review import public_ids as public_ids  # registers <assignment:>
 from review import signing
 from review.access import requires
 from review.models import User
@@ -198,14 +199,14 @@ _v1 = [
     path("people/<int:pk>/pause/", assign.Pause.as_view(), name="person-pause"),
     path("people/<int:pk>/calibration/", assign.GiveAgain.as_view(), name="person-calibration"),
     path("assignments/next/", review.Next.as_view(), name="assignment-next"),
-    path("assignments/<int:assignment_id>/", review.Work.as_view(), name="assignment"),
-    path("assignments/<int:assignment_id>/heartbeat/", review.Heartbeat.as_view(), name="assignment-heartbeat"),
-    path("assignments/<int:assignment_id>/draft/", review.SaveDraft.as_view(), name="assignment-draft"),
-    path("assignments/<int:assignment_id>/reveal/", review.Reveal.as_view(), name="assignment-reveal"),
-    path("assignments/<int:assignment_id>/submit/", review.Submit.as_view(), name="assignment-submit"),
-    path("assignments/<int:assignment_id>/release/", review.GiveBack.as_view(), name="assignment-release"),
-    path("assignments/<int:assignment_id>/decline/", assign.Decline.as_view(), name="assignment-decline"),
-    path("assignments/<int:assignment_id>/problem/", assign.Report.as_view(), name="assignment-problem"),
+    path("assignments/<assignment:assignment_id>/", review.Work.as_view(), name="assignment"),
+    path("assignments/<assignment:assignment_id>/heartbeat/", review.Heartbeat.as_view(), name="assignment-heartbeat"),
+    path("assignments/<assignment:assignment_id>/draft/", review.SaveDraft.as_view(), name="assignment-draft"),
+    path("assignments/<assignment:assignment_id>/reveal/", review.Reveal.as_view(), name="assignment-reveal"),
+    path("assignments/<assignment:assignment_id>/submit/", review.Submit.as_view(), name="assignment-submit"),
+    path("assignments/<assignment:assignment_id>/release/", review.GiveBack.as_view(), name="assignment-release"),
+    path("assignments/<assignment:assignment_id>/decline/", assign.Decline.as_view(), name="assignment-decline"),
+    path("assignments/<assignment:assignment_id>/problem/", assign.Report.as_view(), name="assignment-problem"),
     path("reviews/mine/", review.Mine.as_view(), name="reviews-mine"),
     path("reviews/<int:review_id>/retract/", review.Retract.as_view(), name="review-retract"),
     path("review/agreement/", trust.AgreementView.as_view(), name="agreement"),

@@ -56,6 +56,7 @@ class Env(BaseSettings):
     batch_poll_seconds: Annotated[float, Field(ge=0)] = 60.0  # between two looks at a provider's batch
     max_reply_bytes: Annotated[int, Field(ge=2**16, le=2**25)] = 2**20  # of a model's completion, unpacked
     review_lease_minutes: int = 15
+    releases_per_hour: Annotated[int, Field(ge=1)] = 10  # cases that a physician may give back or decline in an hour
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # of the claims, where calibration items are active
     repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # of the claims
     log_json: bool = False

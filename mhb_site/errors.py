@@ -1,28 +1,36 @@
 """Each app's errors become HTTP answers here, for pages and API alike."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 
+import psycopg
 from axes.helpers import get_cool_off
 from django.core.exceptions import NON_FIELD_ERRORS, RequestDataTooBig
 from django.core.exceptions import ValidationError as InvalidModel
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 from django.views import defaults
 from rest_framework.exceptions import ValidationError
 from rest_framework.fields import get_error_detail
 from rest_framework.response import Response
 from rest_framework.settings import api_settings
-from rest_framework.views import exception_handler
+from rest_framework.views import exception_handler, set_rollback
 
 from evaluation.errors import EvaluationError
 from generation.errors import GenerationError
-from review.errors import Incomplete, ReviewError
+from review.errors import DatabaseBusy, Incomplete, ReviewError
 
 PROBLEM = "application/problem+json"
+RETRY_AFTER = 5  # seconds; drafts.js sends again as often
+# PostgreSQL's classes of errors: connection, transaction rolled back (deadlock), too many connections, lock not available,
+# operator intervention (a statement's time, a shutdown). A full disk is none of them.
+BUSY_STATES = ("08", "40", "53300", "55P03", "57")
 OURS = (ReviewError, GenerationError, EvaluationError)
 
 
@@ -36,11 +44,40 @@ class ErrorsMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if is_busy(exception):
+            return busy(request)
         if not isinstance(exception, OURS):
             return None
         template = "site/_problem.html" if getattr(request, "htmx", False) else "site/problem.html"
         context = {"error": exception, "message": exception.message, "detail": exception.detail}
         return render(request, template, context, status=exception.status)
+
+
+def is_busy(error: BaseException | None) -> bool:
+    """Whether the database refused because of what others do there (locks, time, connections): it may do the same later."""
+    if not isinstance(error, OperationalError):
+        return False
+    cause = error.__cause__
+    if isinstance(cause, psycopg.Error):
+        # Without a state of its own it comes from the client: no connection, or none free in the pool.
+        return cause.sqlstate is None or cause.sqlstate.startswith(BUSY_STATES)
+    return str(error).startswith(("database is locked", "database table is locked"))
+
+
+def busy(request: HttpRequest) -> HttpResponse:
+    """503 in the form that was asked for: a problem for the API, a sentence for a fragment, else a page of its own."""
+    error = DatabaseBusy()
+    if _for_api(request):
+        body = _problem(error.status, type(error).__name__, error.message)
+        answer: HttpResponse = JsonResponse(body, status=error.status, content_type=PROBLEM)
+    else:
+        # No request is given: the context of a page (who is signed in, what waits) is read from the database.
+        fragment = getattr(request, "htmx", False)
+        context = {"error": error, "message": error.message}
+        page = render_to_string("site/_problem.html" if fragment else "503.html", context)
+        answer = HttpResponse(page, status=error.status)
+    answer["Retry-After"] = str(RETRY_AFTER)
+    return answer
 
 
 def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
@@ -49,11 +86,15 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
     Our errors have a type of their own (`urn:mhb:lease-lost`), and so has a request that is not valid, whose `errors` say
     what is wrong with which field; the rest is `about:blank`, that is HTTP's own meaning of the status.
     """
+    if is_busy(exc):
+        set_rollback()
+        exc = DatabaseBusy()
     if isinstance(exc, OURS):
         body = _problem(exc.status, type(exc).__name__, exc.message, exc.detail)
         if isinstance(exc, Incomplete):
             body["problems"] = [{"field": found.field, "code": found.code} for found in exc.problems]
-        return Response(body, status=exc.status, content_type=PROBLEM)
+        again = {"Retry-After": str(RETRY_AFTER)} if isinstance(exc, DatabaseBusy) else None
+        return Response(body, status=exc.status, content_type=PROBLEM, headers=again)
     if isinstance(exc, InvalidModel):
         exc = ValidationError(get_error_detail(exc))
     if isinstance(exc, RequestDataTooBig):  # Django would call it a bad request
@@ -112,7 +153,10 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Django's handler500: a fault of ours. The log has it; the answer says nothing of it."""
+    """Django's handler500: a fault of ours. The log has it; the answer says nothing of it. Middleware that met a busy database
+    (a session is written after the view) ends here as well."""
+    if is_busy(sys.exc_info()[1]):
+        return busy(request)
     return _plain_problem(500) if _for_api(request) else defaults.server_error(request)
 
 

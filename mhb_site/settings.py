@@ -252,6 +252,7 @@ MHB_LANE_SECONDS = ENV.lane_seconds
 MHB_BATCH_POLL_SECONDS = ENV.batch_poll_seconds
 MHB_MAX_REPLY_BYTES = ENV.max_reply_bytes
 MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
+MHB_RELEASES_PER_HOUR = ENV.releases_per_hour
 MHB_CALIBRATION_SHARE = ENV.calibration_share
 MHB_REPEAT_SHARE = ENV.repeat_share
 MHB_EMBEDDED = ENV.embedded

@@ -17,6 +17,7 @@ from review.citations import KINDS
 from review.machine import State, Verdict
 from review.models import Assignment, Case, Draft, Event, Review, User
 from review.permissions import Can, allowed
+from review.public_ids import AssignmentId
 from review.questions import RUBRIC_VALUES
 from review.rest import NewestFirst, asked, sent
 from review.spec import answers_from_json, spec_to_json
@@ -220,11 +221,10 @@ class FormSerializer(serializers.Serializer[Any]):
     rubrics_editable = serializers.BooleanField(default=False)
 
 
-class SpecSerializer(serializers.Serializer[Any]):
-    """A case as it was frozen. `asked_for`: why the version before was rejected."""
+class ShownSpecSerializer(serializers.Serializer[Any]):
+    """A case as a physician may see it. `asked_for`: why the version before was rejected."""
 
     benchmark = serializers.CharField()
-    lineage = serializers.CharField()
     version = serializers.IntegerField()
     title = serializers.CharField()
     language = serializers.CharField()
@@ -232,6 +232,12 @@ class SpecSerializer(serializers.Serializer[Any]):
     asked_for = serializers.ListField(child=serializers.CharField())
     blocks = BlockSerializer(many=True)
     form = FormSerializer()
+
+
+class SpecSerializer(ShownSpecSerializer):
+    """A case as it was frozen, with the name of its sample."""
+
+    lineage = serializers.CharField()
 
 
 # ------------------------------------------------------------------------------------------------ the physician's work
@@ -261,6 +267,8 @@ class ShownReviewSerializer(serializers.Serializer[Any]):
 class HoldSerializer(serializers.ModelSerializer[Any]):
     """Where an assignment stands: what is to be submitted next (`phase`), under which token, until when."""
 
+    id = serializers.CharField(source="public_id", read_only=True)
+
     class Meta:
         model = Assignment
         fields = ["id", "role", "phase", "hold", "token", "lease_until"]
@@ -271,7 +279,7 @@ class WorkSerializer(HoldSerializer):
     while the first look is due, and `case` holds only what belongs to it."""
 
     revealed = serializers.BooleanField()
-    case = SpecSerializer()
+    case = ShownSpecSerializer()
     draft = ReviewDraftSerializer(allow_null=True)
     reviews = ShownReviewSerializer(many=True)
 
@@ -307,6 +315,8 @@ class SubmittedSerializer(serializers.Serializer[Any]):
 class CaseNameSerializer(serializers.ModelSerializer[Case]):
     """Which case; how it stands is not told while it is open."""
 
+    id = serializers.CharField(source="public_id", read_only=True)
+
     class Meta:
         model = Case
         fields = ["id", "benchmark", "title", "version"]
@@ -315,6 +325,7 @@ class CaseNameSerializer(serializers.ModelSerializer[Case]):
 class MyReviewSerializer(serializers.ModelSerializer[Review]):
     """An own review. `outcome` is empty while the case is open."""
 
+    assignment = serializers.SerializerMethodField()
     case = CaseNameSerializer()
     outcome = serializers.SerializerMethodField()
     answers = AnswersSerializer()
@@ -333,6 +344,9 @@ class MyReviewSerializer(serializers.ModelSerializer[Review]):
             "meaning",
             "outcome",
         ]
+
+    def get_assignment(self, review: Review) -> str:
+        return AssignmentId().to_url(review.assignment_id)
 
     def get_outcome(self, review: Review) -> str:
         return queries.outcome_shown_to(person(self.context["request"]), review)
@@ -354,6 +368,7 @@ def _work(me: User, assignment: Assignment) -> dict[str, Any]:
     hold = {name: getattr(assignment, name) for name in HoldSerializer.Meta.fields}
     return {
         **hold,
+        "public_id": assignment.public_id,
         "revealed": queries.is_revealed(me, assignment),
         "case": spec_to_json(queries.case_shown_to(me, assignment)),
         "draft": queries.draft_of(assignment, me),

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from review import accounts, eligibility, services, training
+from review import accounts, eligibility, queries, services, training
 from review.access import person
 from review.api import AnswersSerializer, CaseSerializer, HolderSerializer, TokenSerializer
 from review.machine import Role, State
@@ -133,7 +133,7 @@ class SetBack(GenericAPIView[Case]):
 
 
 class PersonSerializer(serializers.ModelSerializer[Any]):
-    """An account. `paused_at`: since when no new case is handed out."""
+    """An account. `paused_at`: since when no new case is handed out. `simulated`: a scripted stand-in, no person."""
 
     languages = serializers.ListField(child=serializers.RegexField("^[a-z]{2,3}$"), required=False)
     stages = serializers.ListField(child=serializers.ChoiceField(choices=STAGES), required=False)
@@ -143,9 +143,9 @@ class PersonSerializer(serializers.ModelSerializer[Any]):
         model = User
         fields = [
             "id", "username", "role", "is_active", "first_name", "last_name", "hospital", "specialty", "languages", "stages",
-            "daily_cap", "paused_at",
+            "daily_cap", "paused_at", "simulated",
         ]  # fmt: skip
-        read_only_fields = ["username", "role", "is_active", "paused_at"]
+        read_only_fields = ["username", "role", "is_active", "paused_at", "simulated"]
 
 
 class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
@@ -173,11 +173,12 @@ class WholePersonSerializer(PersonSerializer):
     """An account with its calibration and with what was done to it, newest first."""
 
     today = serializers.IntegerField(help_text="Cases answered since midnight UTC.")
+    given_back = serializers.IntegerField(help_text="Cases given back or declined in the last hour.")
     calibration = StandingSerializer(many=True)
     trail = PersonEventSerializer(many=True)
 
     class Meta(PersonSerializer.Meta):
-        fields = [*PersonSerializer.Meta.fields, "today", "calibration", "trail"]
+        fields = [*PersonSerializer.Meta.fields, "today", "given_back", "calibration", "trail"]
 
 
 class PauseSerializer(serializers.Serializer[Any]):
@@ -190,6 +191,7 @@ def _person(shown: User) -> dict[str, Any]:
     return {
         **{name: getattr(shown, name) for name in PersonSerializer.Meta.fields},
         "today": eligibility.done_today(shown),
+        "given_back": queries.given_back(shown, queries.HOUR),
         "calibration": training.standings(shown),
         "trail": accounts.account_trail(shown),
     }

@@ -136,16 +136,23 @@ def mine(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
 
 @recorded()
 def release(physician: User, assignment_id: int, token: uuid.UUID) -> None:
-    """Give a case back uncommitted; the draft is kept for the person, who is offered other cases before this one."""
+    """Give a case back uncommitted; the draft is kept for the person, who is offered other cases before this one.
+
+    Raises:
+        TooManyReleases: who gives back and takes the next can leaf through all that waits; only so many an hour.
+        NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
+    """
     assignment = _uncommitted(physician, assignment_id, token)
+    _check_releases(physician)
     _set_free(assignment)
     record(assignment.case, Event.Kind.RELEASED, physician, role=assignment.role)
 
 
 @recorded()
 def decline(physician: User, assignment_id: int, token: uuid.UUID, reason: Declined.Reason, text: str = "") -> Declined:
-    """Give a case back uncommitted, for good: it is never offered to this person again."""
+    """Give a case back uncommitted, for good: it is never offered to this person again. Raises as `release` does."""
     assignment = _uncommitted(physician, assignment_id, token)
+    _check_releases(physician)
     declined = Declined.objects.create(
         case=assignment.case, physician=physician, reason=reason, text=text, at=timezone.now()
     )
@@ -282,6 +289,11 @@ def _check_reserved(assignment: Assignment, to: User) -> None:
     problem = eligibility.problem_with(to, assignment)
     if problem is not None:
         raise errors.NotReserved(str(problem))
+
+
+def _check_releases(physician: User) -> None:
+    if queries.given_back(physician, queries.HOUR) >= settings.MHB_RELEASES_PER_HOUR:
+        raise errors.TooManyReleases
 
 
 def _uncommitted(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:

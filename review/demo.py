@@ -66,7 +66,12 @@ def work_queue(
     Args:
         dissent: chance that a physician, alone with a case, judges it otherwise than it deserves.
         reject: share of the cases that deserve to be rejected.
+
+    Raises:
+        NotSimulated: one of `physicians` is a person's account, in whose name no script may review.
     """
+    if not all(physician.simulated for physician in physicians):
+        raise errors.NotSimulated
     order = random.Random(f"{seed}/order")
     verdicts: Counter[str] = Counter()
     corrected = inadequate = done = 0

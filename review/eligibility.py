@@ -116,11 +116,11 @@ def passes(physician: User) -> Iterator[Pass]:
 def why(assignment: Assignment, physician: User, found: Pass) -> str:
     """Why the physician gets `assignment`, in one line: a msgid, in which %(version)s is the case's version."""
     case = assignment.case
-    if case.kind == Case.Kind.CALIBRATION:
-        # Mixed in among others, a case with a known answer must look like them.
-        return WHY_TRAINING if training.up_front(physician, case.benchmark) else WHY_NEXT
-    if case.kind == Case.Kind.REPEAT:
-        return WHY_NEXT
+    if case.kind == Case.Kind.CALIBRATION and training.up_front(physician, case.benchmark):
+        return WHY_TRAINING
+    if case.kind != Case.Kind.WORK:
+        # Mixed in among others, a copy must look like them: it is reserved for the person, and nothing may say so.
+        return found.why if found.why == WHY_AGAIN else _of_version(case)
     if found.why:
         return found.why
     if assignment.priority > 0:
@@ -129,6 +129,13 @@ def why(assignment: Assignment, physician: User, found: Pass) -> str:
         return WHY_ADJUDICATOR
     if assignment.role == Role.SECONDARY:
         return WHY_SECONDARY
+    return _of_version(case)
+
+
+def _of_version(case: Case) -> str:
+    """The reason for a first review. Seen again, a case has the reason that its physician was given before."""
+    if case.repeats is not None and case.repeats.assignment.why == WHY_SEEN:
+        return WHY_SEEN
     return WHY_FRESH if case.version > 1 else WHY_NEXT
 
 

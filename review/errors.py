@@ -24,8 +24,21 @@ class ReviewError(Exception):
         return _((type(self).__doc__ or "").strip())
 
 
+class DatabaseBusy(ReviewError):
+    """The database is busy, and nothing was saved. Try again in a few seconds."""
+
+    status = 503
+    permanent = False
+
+
 class NotAllowed(ReviewError):
     """Your role does not allow this."""
+
+    status = 403
+
+
+class NotSimulated(ReviewError):
+    """This account is a person's. Simulated physicians review in accounts that were made for them."""
 
     status = 403
 
@@ -46,6 +59,12 @@ class StaleDraft(ReviewError):
     """This draft was saved from another window since you opened it. Nothing was overwritten."""
 
     status = 409
+
+
+class TooManyReleases(ReviewError):
+    """You have given back or declined as many cases as you may in an hour. This case stays yours: finish it, or try later."""
+
+    status = 429
 
 
 class AlreadySubmitted(ReviewError):

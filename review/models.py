@@ -10,11 +10,13 @@ from django.db.models import F, Q
 from django.db.models.functions import Lower
 from django.dispatch import Signal
 from django.utils.functional import cached_property
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from review.machine import FINAL, Ground, Phase, Role, State, Verdict
 from review.names import NameField
 from review.permissions import UserRole
+from review.public_ids import AssignmentId, CaseId
 from review.spec import CaseSpec, spec_from_json
 
 account_made = Signal()  # sent in the transaction that stores `user`; review.accounts writes the event
@@ -53,6 +55,8 @@ class User(AbstractUser):
     paused_at = models.DateTimeField(null=True, blank=True)  # paused by an admin: takes no new case
     sessions_ended = models.PositiveIntegerField(default=0)  # sessions hold it too: counted up, it ends them all
 
+    simulated = models.BooleanField(default=False)  # a scripted stand-in for a physician: from its making, for good
+
     objects = People()  # type: ignore[misc]
 
     class Meta(AbstractUser.Meta):
@@ -67,7 +71,8 @@ class User(AbstractUser):
         return f"{of_password}-{self.sessions_ended}" if self.sessions_ended else of_password
 
     def __str__(self) -> str:
-        return self.get_full_name() or self.username
+        name = self.get_full_name() or self.username
+        return gettext("%(name)s (simulated)") % {"name": name} if self.simulated else name
 
 
 class Case(models.Model):
@@ -128,6 +133,11 @@ class Case(models.Model):
 
     def __str__(self) -> str:
         return f"{self.title} (v{self.version})"
+
+    @property
+    def public_id(self) -> str:
+        """What physicians see in place of the primary key."""
+        return CaseId().to_url(self.pk)
 
     @cached_property
     def frozen(self) -> CaseSpec:
@@ -192,6 +202,11 @@ class Assignment(models.Model):
                 name="assignment_queue",
             ),
         ]
+
+    @property
+    def public_id(self) -> str:
+        """What physicians see in place of the primary key."""
+        return AssignmentId().to_url(self.pk)
 
     def new_token(self) -> uuid.UUID:
         """A fresh fencing token: whoever still has the old one is too late."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from review import errors, settling, sql
 from review.blocks import Dialogue, Diff, Text, Turn
@@ -25,6 +26,11 @@ def counted() -> QuerySet[Review]:
     return Review.objects.filter(retraction__isnull=True)
 
 
+def reviewed_by_simulated() -> bool:
+    """Whether any review that counts is a simulated physician's."""
+    return counted().filter(physician__simulated=True).exists()
+
+
 def opinions(case: Case) -> list[Opinion]:
     """The reviews of a case as the machine reads them, in order."""
     rows = counted().filter(case=case).order_by("id").values_list("role", "phase", "verdict", "inadequate")
@@ -37,7 +43,15 @@ def in_hand(physician: User) -> QuerySet[Assignment]:
 
 
 _TAKES = (Event.Kind.CLAIMED, Event.Kind.TAKEN_OVER)
+_LEAVES = (Event.Kind.RELEASED, Event.Kind.DECLINED)
+HOUR, WEEK = timedelta(hours=1), timedelta(days=7)
 _GIVES_BACK = (Event.Kind.RELEASED, Event.Kind.EXPIRED, Event.Kind.DECLINED, Event.Kind.REASSIGNED)
+
+
+def given_back(physician: User, within: timedelta) -> int:
+    """How many cases the physician has looked at and given back or declined lately."""
+    since = timezone.now() - within
+    return Event.objects.filter(actor=physician, kind__in=_LEAVES, at__gte=since).count()
 
 
 def once_held(physician: User, assignment: Assignment) -> bool:
@@ -266,11 +280,15 @@ def benchmarks() -> list[str]:
 
 
 def people() -> QuerySet[User]:
-    """All accounts by name, each with `done` (cases with a review of theirs, copies aside) and `held` (cases in hand)."""
+    """All accounts by name, each with `done` (cases with a review of theirs, copies aside), `held` (cases in hand) and
+    `left` (cases given back or declined within a week)."""
+    lately = Event.objects.filter(actor=OuterRef("pk"), kind__in=_LEAVES, at__gte=timezone.now() - WEEK)
+    left = lately.order_by().values("actor")
     done = counted().filter(physician=OuterRef("pk"), case__kind=Case.Kind.WORK).order_by().values("physician")
     held = Assignment.objects.filter(physician=OuterRef("pk"), hold=Hold.HELD).order_by().values("physician")
     return User.objects.annotate(
         done=Coalesce(Subquery(done.annotate(n=Count("case", distinct=True)).values("n")), 0),
+        left=Coalesce(Subquery(left.annotate(n=Count("pk")).values("n")), 0),
         held=Coalesce(Subquery(held.annotate(n=Count("pk")).values("n")), 0),
     ).order_by("-is_active", "role", "username")
 

@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from review import public_ids as public_ids  # registers <assignment:> and <case:>
 from review import views, views_assign, views_audit, views_talk, views_training, views_trust
 
 app_name = "review"
@@ -12,16 +13,16 @@ urlpatterns = [
     path("next/peek/", views.peek, name="peek"),
     path("guidelines/", views_talk.guidelines, name="guidelines"),
     path("guidelines/<slug:benchmark>/<slug:stage>/", views_talk.guideline_edit, name="guideline-edit"),
-    path("cases/<int:case_id>/remarks/", views_talk.remark, name="remark"),
+    path("cases/<case:case_id>/remarks/", views_talk.remark, name="remark"),
     path("notices/<int:notice_id>/", views_talk.notice, name="notice"),
-    path("assignments/<int:assignment_id>/", views.case, name="case"),
-    path("assignments/<int:assignment_id>/draft/", views.draft, name="draft"),
-    path("assignments/<int:assignment_id>/reveal/", views.reveal, name="reveal"),
-    path("assignments/<int:assignment_id>/submit/", views.submit, name="submit"),
-    path("assignments/<int:assignment_id>/release/", views.release, name="release"),
-    path("assignments/<int:assignment_id>/decline/", views_assign.decline, name="decline"),
-    path("assignments/<int:assignment_id>/problem/", views_assign.problem, name="problem"),
-    path("assignments/<int:assignment_id>/heartbeat/", views.heartbeat, name="heartbeat"),
+    path("assignments/<assignment:assignment_id>/", views.case, name="case"),
+    path("assignments/<assignment:assignment_id>/draft/", views.draft, name="draft"),
+    path("assignments/<assignment:assignment_id>/reveal/", views.reveal, name="reveal"),
+    path("assignments/<assignment:assignment_id>/submit/", views.submit, name="submit"),
+    path("assignments/<assignment:assignment_id>/release/", views.release, name="release"),
+    path("assignments/<assignment:assignment_id>/decline/", views_assign.decline, name="decline"),
+    path("assignments/<assignment:assignment_id>/problem/", views_assign.problem, name="problem"),
+    path("assignments/<assignment:assignment_id>/heartbeat/", views.heartbeat, name="heartbeat"),
     path("mine/", views.mine, name="mine"),
     path("mine/<int:review_id>/", views.mine_detail, name="mine-detail"),
     path("mine/<int:review_id>/retract/", views.retract, name="retract"),
@@ -51,5 +52,5 @@ urlpatterns = [
     path("progress/", views_trust.progress_page, name="progress"),
     path("me/", views_trust.me, name="me"),
     path("reviewers/<int:person_id>/", views_trust.reviewer, name="reviewer"),
-    path("assignments/<int:assignment_id>/activity/", views_trust.record_activity, name="activity"),
+    path("assignments/<assignment:assignment_id>/activity/", views_trust.record_activity, name="activity"),
 ]

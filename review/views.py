@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
@@ -292,7 +293,7 @@ def _wordings(posted: _Posted, assignment: Assignment) -> Sequence[Correction]:
 
 def _local(me: User, assignment: Assignment, looking: bool) -> str:
     """The name under which a browser keeps what this person types at this point of this case."""
-    return f"mhb-draft:{me.pk}:{assignment.pk}:{assignment.phase}{':first' if looking else ''}"
+    return f"mhb-draft:{me.pk}:{assignment.public_id}:{assignment.phase}{':first' if looking else ''}"
 
 
 def _stale(request: HttpRequest, stale: errors.StaleDraft, assignment_id: int, posted: _Posted) -> HttpResponse:
@@ -337,11 +338,11 @@ def _sent_back(
 def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:
     """The case is in other hands: what was typed, to be read and copied."""
     me = person(request)
-    local = f"mhb-draft:{me.pk}:{assignment_id}:"
+    assignment = queries.posted_to(assignment_id)
     context = {
         "error": late,
-        "local": local,
-        "kept": plain(queries.posted_to(assignment_id).case.frozen.form, typed),
+        "local": f"mhb-draft:{me.pk}:{assignment.public_id}:",
+        "kept": plain(assignment.case.frozen.form, typed),
         # Not where another window's version is the one kept (the detail says so), nor after the answer was given.
         "stored": isinstance(late, errors.LeaseLost | errors.CaseClosed) and not late.detail,
     }
@@ -437,7 +438,9 @@ def _workbench(
 
 def _changes(case: Case, spec: CaseSpec) -> list[Change] | None:
     """What this version changed; None for a first version, and where the one before is not kept."""
-    before = queries.versions(case).filter(version=case.version - 1).first() if case.version > 1 else None
+    # The lineage of the spec: a copy for training shows what its sample's version changed, like any other case.
+    earlier = Case.objects.filter(lineage=spec.lineage, version=case.version - 1)
+    before = earlier.first() if case.version > 1 else None
     return changes(before.frozen, spec) if before else None
 
 
@@ -592,6 +595,8 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
         "recent": queries.submitted_by(shown)[:20],
         "standings": training.standings(shown) if shown.role == UserRole.PHYSICIAN else [],
         "today": eligibility.done_today(shown),
+        "left_hour": queries.given_back(shown, queries.HOUR),
+        "left_limit": settings.MHB_RELEASES_PER_HOUR,
         "has_second_factor": signing.has_second_factor(shown),
         "account_trail": accounts.account_trail(shown)[:20],
     }

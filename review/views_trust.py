@@ -19,7 +19,12 @@ from review.progress import progress
 def agreement(request: HttpRequest) -> HttpResponse:
     """How far physicians agree, by criterion; what is looked at stands in the address."""
     asked = {name: request.GET.get(name, "").replace("\0", "") for name in ("benchmark", "task", "pair")}
-    context = {"table": trust.agreement_table(**asked), "asked": asked, "pairs": list(trust.Pair)}
+    context = {
+        "table": trust.agreement_table(**asked),
+        "asked": asked,
+        "pairs": list(trust.Pair),
+        "simulated_reviewers": queries.reviewed_by_simulated(),
+    }
     return render(request, "review/agreement.html", context)
 
 

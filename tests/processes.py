@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mhb_site import children
+from review.public_ids import AssignmentId
 from tests import servers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -136,6 +137,11 @@ class Site:
 
         self.until(what, halted_amid)
         self.kill(name)
+
+    def assignment(self, public: str) -> int:
+        """The key behind the number that an address of the workbench shows."""
+        kept = Path(self.environment["MHB_DATA_DIR"]) / "secret_key"
+        return AssignmentId(self.environment.get("MHB_SECRET_KEY") or kept.read_text().strip()).to_python(public)
 
     def served(self) -> dict[str, Any]:
         """What the simulated models themselves counted."""

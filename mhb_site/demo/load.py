@@ -68,7 +68,7 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     tell("generating samples with the simulated generator")
     batches = [_generate(source) for source in sources]
     tell("letting simulated physicians review")
-    physicians = list(User.objects.filter(role=UserRole.PHYSICIAN).order_by("username"))
+    physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     for part, limit in enumerate((96, 30)):
         work_queue(SEED + part, limit, physicians)
         generation.handle_outcomes()
@@ -95,6 +95,7 @@ def _accounts() -> None:
                 is_superuser=account.role == UserRole.ADMIN,
                 hospital=account.hospital,
                 specialty=account.specialty,
+                simulated=account.role == UserRole.PHYSICIAN,
             )
 
 

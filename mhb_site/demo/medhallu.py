@@ -43,7 +43,7 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
         limit=TAKEN,
     )
     generation.work_on_batch(batch.pk)
-    physicians = list(User.objects.filter(role=UserRole.PHYSICIAN).order_by("username"))
+    physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     for number in range(REVIEWS):
         if Case.objects.filter(benchmark=BENCHMARK, state=State.PRIMARY).count() <= LEFT:
             break

@@ -13,7 +13,13 @@ from django.apps import apps
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
 
+from evaluation import queries as evaluation_queries
+from evaluation.models import Run
+from evaluation.reports import as_dict, as_markdown
 from generation import errors, exporters, queries, releases, services
 from generation.exporters.base import canonical
 from generation.models import Call, Facet, Release, ReleasedRubric, ReleasedSample, Sample, SourceRecord
@@ -298,3 +304,54 @@ def test_what_is_private_is_nowhere_else(release: Release, models: str, tmp_path
         releases.export_release(release, format_name, tmp_path / format_name)
         for path in (tmp_path / format_name).iterdir():
             assert CANARY.encode() not in path.read_bytes()
+
+
+def test_a_release_names_its_simulated_reviewers(
+    by_hand: list[Sample], bo: User, tmp_path: Path, adela: User, client: Client
+) -> None:
+    plain = freeze("plain")
+    assert plain.reviewers == {"physicians": 2, "simulated": 0, "simulated_samples": 0}
+    assert "imulated reviewers" not in releases.data_card(plain)
+    User.objects.filter(pk=bo.pk).update(simulated=True)
+    release = freeze("told")
+    assert release.sha256 != plain.sha256
+    assert release.reviewers == {"physicians": 2, "simulated": 1, "simulated_samples": 2}
+    card = releases.data_card(release)
+    assert "**Simulated reviewers: not evidence.** 2 of 2 reviewed samples" in card
+    assert "(1 of 2 reviewers)" in card
+    assert "each approved by physicians, some of them simulated." in card
+    assert {sample["review"]["simulated_physicians"] for sample in releases.exported_samples(release)} == {1}
+    releases.export_release(release, "jsonl", tmp_path / "out")
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["reviewers"] == release.reviewers
+
+    client.force_login(adela)
+    for name in ("release", "release-samples"):
+        page = client.get(reverse(f"generation:{name}", args=["told", 1])).content.decode()
+        assert "Simulated reviewers: not evidence" in page, name
+        other = client.get(reverse(f"generation:{name}", args=["plain", 1])).content.decode()
+        assert "Simulated reviewers" not in other, name
+    assert "simulated reviewers" in client.get(reverse("generation:releases")).content.decode()
+    told = client.get(reverse("api:release", args=["told", 1])).json()
+    assert told["reviewers"] == release.reviewers
+    assert "Simulated reviewers" in client.get(reverse("review:agreement")).content.decode()
+    assert "Bo Berg (simulated)" in client.get(reverse("review:people")).content.decode()
+    assert client.get(reverse("api:person", args=[bo.pk])).json()["simulated"]
+
+    User.objects.filter(pk=bo.pk).update(simulated=True)
+    everybody = User.objects.filter(role="physician")
+    everybody.update(simulated=True)
+    assert "each approved by simulated physicians." in releases.data_card(freeze("all"))
+
+
+def test_a_run_on_it_says_so_too(by_hand: list[Sample], bo: User, adela: User, client: Client) -> None:
+    User.objects.filter(pk=bo.pk).update(simulated=True)
+    release = freeze("told")
+    run = Run.objects.create(release=release, created_at=timezone.now())
+    client.force_login(adela)
+    page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
+    assert "Simulated reviewers: not evidence" in page
+    report = evaluation_queries.report(run)
+    assert as_dict(report)["simulated_reviewers"] is True
+    assert "> **Simulated reviewers: not evidence.**" in as_markdown(report)
+    assert client.get(reverse("api:run-report", args=[run.pk])).json()["simulated_reviewers"] is True

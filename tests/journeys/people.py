@@ -7,6 +7,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.processes import Site
 
+ASSIGNMENT = re.compile(r"/review/assignments/(\w+)/")
 PASSWORD = "a-long-password-for-tests"
 
 expect.set_options(timeout=30_000)  # the processes of a whole site share what cores there are
@@ -38,19 +39,21 @@ class Person:
         """The next case from the workbench; returns its number."""
         self.page.goto("/review/")
         self.page.get_by_role("button", name="Take the next case").click()
-        self.page.wait_for_url(re.compile(r"/review/assignments/\d+/"))
+        self.page.wait_for_url(ASSIGNMENT)
         return self._case()
 
     def resumes(self) -> int:
         """What waits for this person alone: a discussion, a confirmation."""
         self.page.goto("/review/")
         self.page.get_by_role("link", name="Continue").first.click()
-        self.page.wait_for_url(re.compile(r"/review/assignments/\d+/"))
+        self.page.wait_for_url(ASSIGNMENT)
         return self._case()
 
     def _case(self) -> int:
-        trail = self.page.get_by_text(re.compile(r"^Case \d+$")).first.inner_text()
-        return int(trail.removeprefix("Case "))
+        found = ASSIGNMENT.search(self.page.url)
+        assert found, self.page.url
+        assignment = self.site.assignment(found[1])
+        return self.site.number(f"SELECT case_id FROM review_assignment WHERE id = {assignment}")
 
     def answers(self, verdict: str, reason: str = "") -> None:
         """Finds nothing wrong with the criteria and rubrics, and concludes as told; looks first where that is asked."""

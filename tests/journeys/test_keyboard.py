@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.journeys.people import PASSWORD, Person
+from tests.journeys.people import ASSIGNMENT, PASSWORD, Person
 from tests.processes import Site, running_site
 
 pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.xdist_group("processes")]
@@ -64,7 +64,6 @@ says(Role.SECONDARY, ONE + "-secondary", *2 * [rejection(form, "The bait is obvi
 reserve(Role.ADJUDICATOR_1, ONE)
 reserve(Role.ADJUDICATOR_2, OTHER)
 """
-ASSIGNMENT = re.compile(r"/review/assignments/(\d+)/")
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +80,7 @@ class Typist:
     """Somebody whose hands stay on the keyboard."""
 
     def __init__(self, browser: Browser, site: Site, name: str, language: str = "en") -> None:
+        self.site = site
         self.page = Person.signs_in(browser, site, name).page
         self.page.context.add_cookies([{"name": "django_language", "value": language, "url": site.url}])
         self.faults: list[str] = []
@@ -104,7 +104,7 @@ class Typist:
     def assignment(self) -> int:
         found = ASSIGNMENT.search(self.page.url)
         assert found, self.page.url
-        return int(found[1])
+        return self.site.assignment(found[1])
 
     def looks(self) -> None:
         """The first look: natural, nothing noticed."""
@@ -317,6 +317,7 @@ def test_what_is_typed_without_network_arrives_when_it_is_back(desk: Site, brows
     typist.types("typed in the lift")
     expect(typist.page.locator("#network-lost")).to_be_visible()
     assert kept_in(typist.page) == 1
+    address = typist.page.url
     context.set_offline(False)
     desk.until("the draft arrives", lambda: saved(desk, assignment).get("reason") == "typed in the lift")
     expect(typist.page.locator("[data-unsaved]")).to_have_count(0)
@@ -330,7 +331,7 @@ def test_what_is_typed_without_network_arrives_when_it_is_back(desk: Site, brows
     typist.page.close()
     context.set_offline(False)
     again = context.new_page()
-    again.goto(f"/review/assignments/{assignment}/")
+    again.goto(address)
     expect(again.locator("[data-replayed]")).to_be_visible()
     expect(again.locator('[name="citation.1.reference"]')).to_have_value("Guideline on lifts")
     expect(again.locator('[name="reason"]')).to_have_value("typed in the lift")
@@ -344,7 +345,7 @@ def test_two_tabs_do_not_overwrite_one_another(desk: Site, browser: Browser) -> 
     assignment = typist.goes("n")
     typist.looks()
     one, other = typist.page, typist.page.context.new_page()
-    other.goto(f"/review/assignments/{assignment}/")
+    other.goto(one.url)
 
     def says(page: Page, text: str) -> None:
         page.locator('[name="reason"]').focus()

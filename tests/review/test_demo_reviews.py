@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.core.management.color import no_style
 from django.db import connection, transaction
 
-from review import queries
+from review import errors, queries
 from review.demo import SIGNED, Summary, work_queue
 from review.machine import Ground, Phase, State, state_after
 from review.models import Case, Review, User
@@ -22,6 +22,15 @@ OTHER_FORMS = [
     Form(questions=(), rubrics=(RubricText("K1", "指出该药物不存在。"),)),
     Form(questions=(Question("open", "Open", "", (Choice("a", "A"), Choice("b", "B"))),), rubrics=FORM.rubrics),
 ]
+
+
+@pytest.fixture
+def physicians(physicians: list[User]) -> list[User]:
+    """Accounts as the demo makes them."""
+    for physician in physicians:
+        physician.simulated = True
+    User.objects.filter(pk__in=[physician.pk for physician in physicians]).update(simulated=True)
+    return physicians
 
 
 def queue(count: int) -> None:
@@ -98,9 +107,9 @@ def test_with_neither_dissent_nor_bad_cases_all_are_approved_by_consensus(physic
     assert set(Case.objects.values_list("ground", "state")) == {(Ground.CONSENSUS, State.APPROVED)}
 
 
-def test_too_few_physicians_leave_what_they_may_not_decide(ana: User, bo: User) -> None:
+def test_too_few_physicians_leave_what_they_may_not_decide(physicians: list[User]) -> None:
     queue(20)
-    work_queue(3, None, [ana, bo], dissent=0.5)
+    work_queue(3, None, physicians[:2], dissent=0.5)
     assert set(Case.objects.exclude(closed_at__isnull=False).values_list("state", flat=True)) == {State.ADJUDICATION}
 
 
@@ -145,9 +154,24 @@ def test_the_command_reviews_nothing_that_a_real_model_made(physicians: list[Use
     assert not Review.objects.exists()
 
 
-def test_the_command_wants_physicians(adela: User) -> None:
-    with pytest.raises(CommandError, match="no physicians"):
+def test_the_command_wants_simulated_physicians(adela: User, ana: User) -> None:
+    queue(2)
+    with pytest.raises(CommandError, match="no accounts of simulated physicians"):
         call_command("demo_reviews", "--seed", "4")
+    assert not Review.objects.exists(), "not in the name of a person"
+
+
+def test_no_script_reviews_in_a_persons_name(physicians: list[User], adela: User) -> None:
+    queue(2)
+    User.objects.filter(pk=physicians[0].pk).update(simulated=False)
+    physicians[0].refresh_from_db()
+    with pytest.raises(errors.NotSimulated):
+        work_queue(3, None, physicians)
+    assert not Review.objects.exists()
+
+
+def test_a_simulated_physician_is_named_as_one(physicians: list[User]) -> None:
+    assert str(physicians[0]) == "Ana Alves (simulated)"
 
 
 @pytest.mark.parametrize("wrong", [("--dissent", "1.5"), ("--reject", "-1"), ("--reject", "nan"), ("--limit", "-3")])

@@ -2,6 +2,7 @@
 
 from datetime import date
 
+import pytest
 from django.db import transaction
 
 from review.citations import faults
@@ -10,6 +11,15 @@ from review.machine import Role, State
 from review.models import Case, FirstLook, Review, User
 from review.spec import answers_from_json
 from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, opened
+
+
+@pytest.fixture
+def physicians(physicians: list[User]) -> list[User]:
+    """Accounts as the demo makes them."""
+    for physician in physicians:
+        physician.simulated = True
+    User.objects.filter(pk__in=[physician.pk for physician in physicians]).update(simulated=True)
+    return physicians
 
 
 def test_every_case_is_decided_with_everything_that_is_asked(physicians: list[User]) -> None:

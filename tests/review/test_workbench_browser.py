@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.sessions.models import Session
+from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
+from review import services
 from review.blocks import Dialogue, Text, Turn
-from review.models import Assignment, Declined, Draft, Event, User
-from tests.review.factories import PASSWORD, opened, take
+from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
+from tests.review.factories import PASSWORD, approving, opened, take
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.usefixtures("transactional_db")]
 
@@ -113,7 +115,7 @@ def test_what_is_typed_beside_a_review_survives_a_reload_until_it_is_sent(
     expect(declining.locator("[value=conflict]")).to_be_checked()
 
     reporting.get_by_role("button", name="Report").click()
-    desk.wait_for_url(re.compile(r"/assignments/\d+/$"))
+    desk.wait_for_url(re.compile(r"/assignments/\w+/$"))
     assert Event.objects.filter(kind=Event.Kind.PROBLEM).exists()
     goes(desk, live_server.url, "decline", held)
     expect(declining.locator("textarea")).to_have_value("I know the patient.")
@@ -123,3 +125,117 @@ def test_what_is_typed_beside_a_review_survives_a_reload_until_it_is_sent(
     desk.wait_for_url(re.compile(r"/review/$"))
     assert Declined.objects.get().text == "I know the patient."
     assert desk.evaluate(COPIES) == 0
+
+
+def test_a_draft_that_met_a_busy_database_is_kept_and_sent_again(
+    desk: Page, live_server: Any, ana: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened()
+    held = take(ana)
+    goes(desk, live_server.url, "case", held)
+
+    def locked(*_: object, **__: object) -> None:
+        raise OperationalError("database is locked")
+
+    with monkeypatch.context() as busy:
+        busy.setattr("review.views.services.save_draft", locked)
+        with desk.expect_response("**/draft/") as answer:
+            desk.locator("#reason").fill("typed while somebody else wrote")
+        assert answer.value.status == 503
+        expect(desk.locator("#messages .problem")).to_contain_text("The database is busy")
+        assert desk.evaluate(COPIES) == 1
+        assert not Draft.objects.exists()
+    with desk.expect_response("**/draft/"):
+        desk.evaluate("dispatchEvent(new Event('online'))")  # sooner than the next try, which is 5 seconds away
+    expect(desk.locator("[data-unsaved]")).to_have_count(0)
+    expect(desk.locator("#messages .problem")).to_have_count(0)
+    assert desk.evaluate(COPIES) == 0
+    assert Draft.objects.get().answers["reason"] == "typed while somebody else wrote"
+
+
+def ready_to_sign(page: Page, url: str, physician: User) -> Assignment:
+    """A case on the screen, every question answered: one press of Ctrl+Enter signs it."""
+    opened()
+    held = take(physician)
+    assert held.token is not None
+    services.save_draft(physician, held.pk, held.token, approving(), revision=0)
+    goes(page, url, "case", held)
+    expect(page.locator("[data-answered]")).to_have_text("5/5")
+    return held
+
+
+def test_keys_act_on_the_form_that_has_the_focus(desk: Page, live_server: Any, ana: User) -> None:
+    held = ready_to_sign(desk, live_server.url, ana)
+    address = desk.url
+    desk.keyboard.press("r")
+    remark = desk.locator("#remark-text")
+    remark.press_sequentially("yx1nk?z")
+    desk.keyboard.press("Alt+Enter")
+    desk.keyboard.press("Control+s")
+    desk.locator("#remark-quote").press("Alt+Enter")
+    desk.locator(".talk").get_by_role("button").press("k")
+    desk.locator(".talk").get_by_role("button").press("2")
+    assert desk.url == address
+    with desk.expect_response("**/remarks/"):
+        remark.press("Control+Enter")
+    expect(desk.locator(".talk__entry")).to_contain_text("yx1nk?z")
+    expect(remark).to_be_focused()
+    desk.keyboard.press("Control+Enter")  # nothing is typed there: nothing is posted, and nothing signed
+    assert Remark.objects.get().text == "yx1nk?z"
+    assert desk.url == address
+    assert not Review.objects.exists()
+    expect(desk.locator('[name="verdict"]:checked')).to_have_value("approve")
+
+    desk.keyboard.press("Escape")
+    with desk.expect_navigation(url="**/review/"):
+        desk.keyboard.press("Control+Enter")
+    assert Review.objects.get().assignment_id == held.pk
+
+
+def test_no_key_signs_from_a_field_that_is_none_of_the_review(desk: Page, live_server: Any, ana: User) -> None:
+    ready_to_sign(desk, live_server.url, ana)
+    address = desk.url
+    desk.evaluate(
+        """document.querySelector("#main").insertAdjacentHTML("afterbegin", `<div id="free" contenteditable="true"></div>
+        <select id="pick"><option>one</option></select><form id="other"><input id="line"></form>`);
+        document.querySelector("#other").addEventListener("submit", (event) => event.preventDefault())"""
+    )
+    for field in ("#free", "#pick", "#line"):
+        for key in ("Control+Enter", "Alt+Enter", "x", "2", "n"):
+            desk.locator(field).press(key)
+    expect(desk.locator("#free")).to_contain_text("x2n")
+    # Keys that are held down since the page before, that are an input method's, or pressed while a dialog is open.
+    send = """(how) => document.body.dispatchEvent(new KeyboardEvent("keydown",
+        {key: "Enter", ctrlKey: true, bubbles: true, cancelable: true, ...how}))"""
+    for how in ({"repeat": True}, {"isComposing": True}, {"keyCode": 229}):
+        desk.evaluate(send, how)
+    desk.locator("#main").press("?")
+    expect(desk.locator("dialog#keys")).to_be_visible()
+    desk.keyboard.press("Control+Enter")
+    desk.evaluate(send, {})
+    expect(desk.locator('[name="verdict"]:checked')).to_have_value("approve")
+    assert desk.url == address
+    assert not Review.objects.exists()
+
+
+def test_what_waits_for_an_admin_is_a_list_with_a_style(page: Page, live_server: Any, ana: User, adela: User) -> None:
+    opened()
+    held = take(ana)
+    for text in ("A turn is missing.", "The dose in the last turn is in the wrong unit, and in the report as well."):
+        services.report_problem(ana, held.pk, text)
+    client = Client()
+    client.force_login(adela)
+    page.context.add_cookies(
+        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
+    )
+    page.set_viewport_size({"width": 420, "height": 900})
+    page.goto(live_server.url + reverse("review:overview"))
+    items = page.locator("section:has(#notices) li")
+    expect(items).to_have_count(2)
+    styles = items.evaluate_all(
+        "(all) => all.map((one) => [getComputedStyle(one).paddingInlineStart, getComputedStyle(one).borderTopStyle])"
+    )
+    assert [style[1] for style in styles] == ["none", "solid"]
+    assert all(style[0] not in ("", "0px") for style in styles)
+    expect(items.first.locator("..")).to_have_css("list-style-type", "none")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.apps import apps
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls.converters import get_converters
 
 from review.models import Case
 from tests.site.world import World
@@ -70,4 +71,9 @@ def address(route: str, world: World) -> str:
         values["object_id"] = kind._default_manager.values_list("pk", flat=True).first() or 1
     if route.startswith("admin/^"):
         return "/admin/review/"
-    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda name: str(values[name[1]]), WRITTEN_OUT.get(route, route))
+    converters = get_converters()
+    return "/" + re.sub(
+        r"<(?:(\w+):)?(\w+)>",
+        lambda part: str(converters[part[1] or "path"].to_url(values[part[2]])),
+        WRITTEN_OUT.get(route, route),
+    )

@@ -30,7 +30,7 @@ def _count(text: str) -> int:
 
 
 class Command(BaseCommand):
-    help = "Let simulated physicians, in the names of the physicians' accounts, work the queue of simulated cases."
+    help = "Let simulated physicians, in the accounts that the demo made for them, work the queue of simulated cases."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--seed", type=int, required=True, help="the same seed gives the same reviews")
@@ -42,9 +42,11 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, is_active=True).order_by("username"))
+        accounts = User.objects.filter(role=UserRole.PHYSICIAN, is_active=True, simulated=True)
+        physicians = list(accounts.order_by("username"))
         if not physicians:
-            raise CommandError("There are no physicians' accounts.")
+            # A script never reviews in a person's name.
+            raise CommandError("There are no accounts of simulated physicians. The demo makes some (load_demo).")
         if Case.objects.filter(simulated=False).exclude(state__in=FINAL).exists():
             # Their reviews would stand in a physician's name in a release that says it was reviewed by physicians.
             raise CommandError("Cases made by real models wait in the queue. Simulated physicians do not review those.")

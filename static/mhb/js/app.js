@@ -1,6 +1,7 @@
 // The behaviour of the frame. Pages declare what they want in attributes and bring no script:
 //   data-go="w"            `g` then `w` follows this link          data-key="j"      `j` clicks this element
-//   data-key="ctrl+enter"  works while typing, too                 data-key-label    what the `?` dialog calls it
+//   data-key="ctrl+enter"  works while typing in its form, too     data-key-label    what the `?` dialog calls it
+//   data-key-within        works only while its form has the focus
 //   data-dismiss           removes the nearest .message            data-opens="id"   opens that <dialog>
 
 const root = document.documentElement;
@@ -81,7 +82,9 @@ function listKeys() {
   const label = (element) => element.dataset.keyLabel ?? element.getAttribute("aria-label") ?? words(element).join("").trim();
   const places = $$("[data-go]").map((link) => keyRow(label(link), ["g", link.dataset.go]));
   const seen = new Set();
-  const here = $$("[data-key]").filter((element) => !seen.has(element.dataset.key) && seen.add(element.dataset.key));
+  const here = $$("[data-key]").filter(
+    (element) => element.matches("[data-key-within]") || (!seen.has(element.dataset.key) && seen.add(element.dataset.key)),
+  );
   $("[data-keys-go]", keysDialog).replaceChildren(...places);
   $("[data-keys-page]", keysDialog).replaceChildren(
     ...here.map((element) => keyRow(label(element), element.dataset.key.split("+"))),
@@ -100,6 +103,17 @@ function stopGoing() {
   clearTimeout(going);
   going = 0;
   root.classList.remove("going");
+}
+
+// Keys act on the form that has the focus: none submits another one. Two exceptions where nothing is being typed: with the focus
+// in no form, keys are the page's; and from the answers of a review, letters press whatever the page offers (undo).
+const formOf = (element) => element.form ?? element.closest?.("form") ?? null;
+
+function acts(element, target, modified) {
+  const [own, focused] = [formOf(element), formOf(target)];
+  if (own === focused && (own || !typing(target))) return true;
+  if (element.matches("[data-key-within]") || (own && typing(target))) return false;
+  return !own || !focused || (!modified && focused.matches("[data-answers]"));
 }
 
 function press(element) {
@@ -137,10 +151,13 @@ document.addEventListener("keydown", (event) => {
     openDialog(keysDialog);
     return;
   }
-  const element = $$(`[data-key="${CSS.escape(name)}"]`).find((one) => visible(one) && !one.disabled);
+  const element = $$(`[data-key="${CSS.escape(name)}"]`).find(
+    (one) => visible(one) && !one.disabled && acts(one, event.target, modified),
+  );
   if (element) {
     event.preventDefault();
-    press(element);
+    // A key still held down since the page before must not submit this one.
+    if (!(event.repeat && element.type === "submit")) press(element);
   } else if (!modified && event.key === "g") {
     root.classList.add("going");
     going = setTimeout(stopGoing, 1500);
@@ -151,7 +168,8 @@ document.addEventListener("keydown", (event) => {
 const messages = $("#messages");
 const lost = $("#network-lost");
 
-function showProblem(html, fallback) {
+// `busy`: it will be tried again (drafts.js), and the message goes when that has worked.
+function showProblem(html, fallback, busy) {
   const found = new DOMParser().parseFromString(html, "text/html").querySelector("[data-problem]");
   const problem = found ? document.importNode(found, true) : document.createElement("p");
   if (!found) {
@@ -159,14 +177,20 @@ function showProblem(html, fallback) {
     problem.setAttribute("role", "alert");
     problem.textContent = fallback;
   }
+  const already = $("[data-busy]", messages);
+  problem.toggleAttribute("data-busy", busy);
   for (const old of $$(".problem", messages)) old.remove();
   messages.append(problem);
-  problem.scrollIntoView({ block: "nearest" });
+  if (!(busy && already)) problem.scrollIntoView({ block: "nearest" });
 }
 
 document.addEventListener("htmx:responseError", (event) => {
   const { xhr } = event.detail;
-  showProblem(xhr.responseText, `${messages.dataset.failed} (${xhr.status})`);
+  showProblem(xhr.responseText, `${messages.dataset.failed} (${xhr.status})`, xhr.status === 503);
+});
+
+document.addEventListener("htmx:afterRequest", (event) => {
+  if (event.detail.successful) $("[data-busy]", messages)?.remove();
 });
 
 // A session that ended answers with the sign-in page; that is a page, not a fragment. A page on which something is typed says so

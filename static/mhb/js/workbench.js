@@ -163,7 +163,9 @@ function choose(digit) {
 
 for (const button of $$("[data-step]", form)) button.addEventListener("click", () => step(Number(button.dataset.step)));
 
-const typing = (element) => element.matches?.("textarea, select, input:not([type='radio'], [type='checkbox'])");
+const typing = (element) =>
+  element.isContentEditable || element.matches?.("textarea, select, input:not([type='radio'], [type='checkbox'])");
+const elsewhere = (element) => (element.form ?? element.closest?.("form") ?? form) !== form; // another form has the focus
 
 document.addEventListener("keydown", (event) => {
   // While an input method composes (Chinese), every key belongs to it; 229 is how older browsers say so.
@@ -173,7 +175,7 @@ document.addEventListener("keydown", (event) => {
     const stop = stopInFocus();
     if (stop) visit(stop);
     else event.target.blur();
-  } else if (/^[1-9]$/.test(event.key) && !typing(event.target) && choose(Number(event.key))) {
+  } else if (/^[1-9]$/.test(event.key) && !typing(event.target) && !elsewhere(event.target) && choose(Number(event.key))) {
     event.preventDefault();
   }
 });
