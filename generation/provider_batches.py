@@ -299,7 +299,7 @@ async def _kept(batch: ProviderBatch) -> AsyncIterator[None]:
 
 
 async def _advance(job: Job, batch: ProviderBatch) -> None:
-    async with Gateway() as gateway, _kept(batch):
+    async with Gateway(access=settings.MHB_ENDPOINT_ACCESS) as gateway, _kept(batch):
         endpoint = await Endpoint.objects.aget(pk=batch.endpoint_id)
         if batch.state == State.PREPARED:
             found = await _submitted(gateway, endpoint, job, batch)

@@ -247,6 +247,7 @@ MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
 MHB_CALIBRATION_SHARE = ENV.calibration_share
 MHB_REPEAT_SHARE = ENV.repeat_share
 MHB_EMBEDDED = ENV.embedded
+MHB_ENDPOINT_ACCESS = ENV.access()
 
 LOGGING = {
     "version": 1,

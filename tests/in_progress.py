@@ -109,7 +109,12 @@ class InProgress:
 
     def _provider_batch(self, run: Run) -> None:
         ProviderBatch.objects.create(
-            job=run.job, endpoint=self.judge, lines_count=3, said="in_progress", next_at=timezone.now(), created_at=timezone.now()
+            job=run.job,
+            endpoint=self.judge,
+            lines_count=3,
+            said="in_progress",
+            next_at=timezone.now(),
+            created_at=timezone.now(),
         )
 
     def _import(self, status: Work.Status) -> int:

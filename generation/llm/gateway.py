@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
+from generation.llm.access import PLAIN, Access, Forbidden, guarded
 from generation.llm.errors import (
     AuthFailed,
     BadRequest,
@@ -28,10 +28,10 @@ from generation.llm.errors import (
     ContentFiltered,
     ContextTooLong,
     CutShort,
-    KeyMissing,
     LaneOver,
     LLMError,
     NoCredit,
+    NotAllowed,
     NotReached,
     NotThere,
     RateLimited,
@@ -145,7 +145,8 @@ class Gateway:
     """The door to models. One per event loop: ``async with Gateway(ledger) as gateway``.
 
     `ask` and `ask_structured` take another ledger for one call, to tie its attempts to a row. `clock` and `sleep` are for tests
-    that do not wait; `on_news` is called when an endpoint asks to be left alone.
+    that do not wait; `on_news` is called when an endpoint asks to be left alone. `access`: which keys and addresses are
+    allowed.
     """
 
     def __init__(
@@ -157,8 +158,10 @@ class Gateway:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Random | None = None,
         on_news: Callable[[], None] = lambda: None,
+        access: Access = PLAIN,
     ) -> None:
         self._ledger = ledger
+        self._access = access
         self._attempts = attempts
         self._clock, self._sleep = clock, sleep
         self._random = random or Random()
@@ -195,8 +198,8 @@ class Gateway:
         """What the model says to this request, its text as it came (it may be empty, it may miss the schema).
 
         Raises:
-            LLMError: what the last attempt met; KeyMissing or BadRequest (no such address) before any attempt; Postponed where
-                it was put off by a gate or by the ledger, CutShort where attempts had failed by then.
+            LLMError: what the last attempt met; KeyMissing, NotAllowed or BadRequest (no such address) before any attempt;
+                Postponed where it was put off by a gate or by the ledger, CutShort where attempts had failed by then.
         """
         return await self._ask(settings, request, ledger, _not_empty)
 
@@ -225,8 +228,7 @@ class Gateway:
         usable: Callable[[Reply], object],
     ) -> Reply:
         """The reply to a request, paid for once: a second one waits for the first and then finds it in the ledger."""
-        _check_address(settings.url)
-        api_key = _key(settings)
+        api_key = self._admit(settings)
         ledger = ledger or self._ledger
         if ledger is None:
             raise ValueError("a call needs a ledger")
@@ -413,22 +415,29 @@ class Gateway:
         """The client for an endpoint, and the key it uses, to be kept out of every message.
 
         Raises:
-            KeyMissing, BadRequest: as `ask` before any attempt.
+            KeyMissing, NotAllowed, BadRequest: as `ask` before any attempt.
         """
-        _check_address(settings.url)
-        api_key = _key(settings)
+        api_key = self._admit(settings)
         return self._client(settings, api_key).sdk, api_key
+
+    def _admit(self, settings: ModelSettings) -> str:
+        """The key for an endpoint that may be asked."""
+        _check_address(settings.url)
+        self._access.check_url(settings.url)
+        return self._access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
 
     def _client(self, settings: ModelSettings, api_key: str) -> _Client:
         client = self._clients.get((settings.url, api_key))
         if client is None:
-            from openai import AsyncOpenAI, DefaultAioHttpClient
+            from openai import AsyncOpenAI
 
-            class Transport(DefaultAioHttpClient):
+            class Transport(guarded(self._access)):  # type: ignore[misc]
                 """Follows a redirect to where a file lies, but carries nothing that is asked to wherever one points."""
 
                 async def send(self, request: "httpx2.Request", **options: Any) -> "httpx2.Response":
-                    return await super().send(request, **{**options, "follow_redirects": request.method == "GET"})
+                    options["follow_redirects"] = request.method == "GET"
+                    response: httpx2.Response = await super().send(request, **options)
+                    return response
 
             transport = Transport()
             sdk = AsyncOpenAI(base_url=settings.url, api_key=api_key, max_retries=0, http_client=transport)
@@ -528,17 +537,6 @@ def _check_address(url: str) -> None:
         usable = False
     if not (usable and parts.scheme in ("http", "https") and url.isascii() and url.isprintable()):
         raise BadRequest("The endpoint's address is not of the form http(s)://host[:port]/path.")
-
-
-def _key(settings: ModelSettings) -> str:
-    if not settings.key_env:
-        return NO_KEY
-    key = os.environ.get(settings.key_env, "").strip()
-    if not key:
-        raise KeyMissing(f"Variable: {settings.key_env}.")
-    if not (key.isascii() and key.isprintable()):  # the HTTP client would fail with an error that quotes the key
-        raise KeyMissing(f"Variable: {settings.key_env} (it holds characters that no key can have).")
-    return key
 
 
 def _body(settings: ModelSettings, request: Request | Texts, form: Format) -> dict[str, Any]:
@@ -723,7 +721,7 @@ def _refuses_format(error: LLMError, sent: Mapping[str, Any]) -> bool:
     )
 
 
-def _connection_error(failure: Exception, api_key: str) -> LLMError:
+def _connection_error(failure: Any, api_key: str) -> LLMError:
     """The transport calls every lost connection a timeout; what really happened is further down the chain of causes."""
     from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
@@ -732,6 +730,11 @@ def _connection_error(failure: Exception, api_key: str) -> LLMError:
     while cause is not None and cause not in causes:
         causes.append(cause)
         cause = cause.__cause__
+    for refusal in causes:
+        if isinstance(refusal, NotAllowed):
+            return NotAllowed(refusal.detail)
+        if isinstance(refusal, Forbidden):  # the request is known: it was about to be sent
+            return NotAllowed(f"Host: {failure.request.url.host}. {refusal} Only MHB_ENDPOINT_HOSTS can allow it.")
     detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else str(failure), api_key)
     if any(isinstance(cause, (ClientConnectorError, ConnectionTimeoutError)) for cause in causes):
         return NotReached(detail)
