@@ -20,6 +20,7 @@ from generation.jobs import MOST_CALLS, Job
 from generation.llm.errors import KeyMissing, NotAllowed
 from generation.models import VARIABLE, Draft, Endpoint, Sample, Source
 from generation.recipe import ModelRole, Preset, TrapPlan
+from review.text import is_storable
 
 
 def benchmark_choices() -> list[tuple[str, str]]:
@@ -203,6 +204,7 @@ class SpendingForm(BudgetForm):
 
 
 PLAN_BYTES = 100_000
+UNSTORABLE = _("This JSON holds a character that cannot be stored (NUL, or half of a surrogate pair).")
 
 
 class LaunchForm(SpendingForm):
@@ -323,6 +325,8 @@ class LaunchForm(SpendingForm):
     def clean_changes(self) -> dict[str, Any]:
         """The values that are to be others. Raises ValidationError where the preset has no such."""
         changes = self.cleaned_data["changes"] or {}
+        if not is_storable(changes):
+            raise ValidationError(UNSTORABLE)
         if not isinstance(changes, dict):
             raise ValidationError(_("Write an object: names with their values."))
         try:
@@ -333,7 +337,10 @@ class LaunchForm(SpendingForm):
 
     def _read_plan(self, text: str) -> TrapPlan | None:
         try:
-            return benchmarks.plan_of(self._benchmark, json.loads(text))
+            plan = json.loads(text)
+            if not is_storable(plan):
+                raise ValidationError(UNSTORABLE)
+            return benchmarks.plan_of(self._benchmark, plan)
         except WrongPlan as mistake:
             raise ValidationError(str(mistake)) from mistake
         except (ValueError, RecursionError) as mistake:

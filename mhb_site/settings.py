@@ -57,6 +57,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "mhb_site.requests.RequestsMiddleware",
     "mhb_site.errors.ErrorsMiddleware",
     "axes.middleware.AxesMiddleware",
 ]

@@ -17,6 +17,7 @@ from rest_framework.serializers import Serializer, SlugRelatedField
 
 from review.errors import NotAllowed
 from review.permissions import Can, allowed
+from review.text import is_storable
 
 if TYPE_CHECKING:  # the settings name classes of this module, and DRF reads them while it loads its views
     from rest_framework.views import APIView
@@ -66,13 +67,16 @@ class OneFormat(DefaultContentNegotiation):
 
 
 class Json(JSONParser):
-    """JSON that nests as deeply as Python can follow; deeper is the sender's mistake, not a fault of ours."""
+    """JSON that nests as deeply as Python can follow, of texts that can be stored; all else is the sender's mistake."""
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         try:
-            return super().parse(stream, media_type, parser_context)
+            found = super().parse(stream, media_type, parser_context)
         except RecursionError:
             raise ParseError(_("The JSON is nested too deeply.")) from None
+        if not is_storable(found):
+            raise ParseError(_("The JSON holds a character that cannot be stored (NUL, or half of a surrogate pair)."))
+        return found
 
 
 class NewestFirst(CursorPagination):
