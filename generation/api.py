@@ -351,7 +351,7 @@ class LiveSerializer(serializers.Serializer[Any]):
     """A batch or a run at this moment. Null is unknown: nothing was measured yet, or nothing more will come."""
 
     rate = serializers.FloatField(allow_null=True, help_text="Calls a minute over the last minutes.")
-    seconds_left = serializers.FloatField(source="left.total_seconds", allow_null=True, default=None)
+    seconds_left = serializers.FloatField(allow_null=True)
     projected = serializers.DecimalField(
         max_digits=24, decimal_places=4, allow_null=True, help_text="The cost in the end, as it looks now."
     )

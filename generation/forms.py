@@ -1,11 +1,11 @@
 """What people type on the pages of generation, checked."""
 
 import json
-import os
 from collections.abc import Collection, Mapping
 from typing import Any, Self
 
 from django import forms
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.utils.html import format_html
@@ -17,9 +17,11 @@ from generation import benchmarks, importers, queries, services
 from generation.errors import WrongPlan, WrongSetting
 from generation.estimates import Estimate
 from generation.jobs import MOST_CALLS, Job
+from generation.llm.errors import KeyMissing, NotAllowed
 from generation.models import VARIABLE, Draft, Endpoint, Sample, Source
 from generation.recipe import ModelRole, Preset, TrapPlan
 from review import nesting
+from review.text import is_storable
 
 
 def benchmark_choices() -> list[tuple[str, str]]:
@@ -54,7 +56,10 @@ class EndpointForm(forms.ModelForm[Endpoint]):
         regex=VARIABLE,
         required=False,
         max_length=100,
-        help_text=_("The NAME of an environment variable of the server, never the key itself. Empty: no key is sent."),
+        help_text=_(
+            "The NAME of an environment variable of the server, never the key itself: MHB_KEY_... or one that the operator has "
+            "listed. Empty: no key is sent."
+        ),
         error_messages={
             "invalid": _("This is no name of a variable: capitals, digits and underscores. Not the key itself.")
         },
@@ -111,15 +116,21 @@ class EndpointForm(forms.ModelForm[Endpoint]):
 
     @property
     def key_state(self) -> str:
-        """'set' or 'missing': whether this server's environment has the variable named; '' where none is."""
+        """As the function of this name."""
         return key_state(self.instance)
 
 
 def key_state(endpoint: Endpoint) -> str:
-    """'set' or 'missing' for the endpoint's variable in the environment of this process, '' where it names none."""
+    """'set', 'missing' or 'refused' (by the operator) for the endpoint's variable on this server; '' for none."""
     if not endpoint.key_env:
         return ""
-    return "set" if os.environ.get(endpoint.key_env, "").strip() else "missing"
+    try:
+        settings.MHB_ENDPOINT_ACCESS.key(endpoint.key_env, endpoint.url)
+    except KeyMissing:
+        return "missing"
+    except NotAllowed:
+        return "refused"
+    return "set"
 
 
 class ChoiceOfWork(forms.Form):
@@ -194,6 +205,7 @@ class SpendingForm(BudgetForm):
 
 
 PLAN_BYTES = 100_000
+UNSTORABLE = _("This JSON holds a character that cannot be stored (NUL, or half of a surrogate pair).")
 
 
 class ShallowJSON(forms.JSONField):
@@ -325,6 +337,8 @@ class LaunchForm(SpendingForm):
     def clean_changes(self) -> dict[str, Any]:
         """The values that are to be others. Raises ValidationError where the preset has no such."""
         changes = self.cleaned_data["changes"] or {}
+        if not is_storable(changes):
+            raise ValidationError(UNSTORABLE)
         if not isinstance(changes, dict):
             raise ValidationError(_("Write an object: names with their values."))
         try:
@@ -335,7 +349,10 @@ class LaunchForm(SpendingForm):
 
     def _read_plan(self, text: str) -> TrapPlan | None:
         try:
-            return benchmarks.plan_of(self._benchmark, nesting.loads(text))
+            plan = nesting.loads(text)
+            if not is_storable(plan):
+                raise ValidationError(UNSTORABLE)
+            return benchmarks.plan_of(self._benchmark, plan)
         except WrongPlan as mistake:
             raise ValidationError(str(mistake)) from mistake
         except ValueError as mistake:

@@ -98,6 +98,10 @@ def advice(job: Job) -> str:
         return gettext("Raise the budget: then it can go on.")
     if job.paused_because == "KeyMissing":
         return gettext("Set the variable where the site and its workers are started, start them anew, and resume.")
+    if job.paused_because == "NotAllowed":
+        return gettext(
+            "Change the endpoint, or ask the operator to allow its key or address (MHB_ENDPOINT_...); then resume."
+        )
     if job.paused_because == "EndpointDown":
         return gettext(
             "See to the endpoint (its account, key, address and model's name); once it answers again, resume."

@@ -37,6 +37,7 @@ from generation.llm.errors import (
     KeyMissing,
     LaneOver,
     LLMError,
+    NotAllowed,
     NotReached,
     Postponed,
     UnexpectedError,
@@ -54,7 +55,7 @@ R = TypeVar("R")
 Shape = TypeVar("Shape", bound=BaseModel)
 Rows = list[tuple[Work, Callable[[], Awaitable[None]]]]
 
-NOT_ITS_FAULT = (Postponed, KeyMissing)  # a row that meets one of these goes back to the queue
+NOT_ITS_FAULT = (Postponed, KeyMissing, NotAllowed)  # a row that meets one of these goes back to the queue
 COUNTED = [kind.__name__ for kind in ITS_FAULT if kind is not NotReached]  # against the request
 HEAL = timedelta(hours=1)  # after which an endpoint that was given up is asked once more
 DRAIN = 60.0  # seconds that a lane whose time is up gives to rows that wait for their turn
@@ -203,7 +204,9 @@ class AtWork:
         self._mark_at = loop.time()
         self._clock = loop.time
         self._news = asyncio.Event()
-        self.gateway = Gateway(max_reply=settings.MHB_MAX_REPLY_BYTES, on_news=self._news.set)
+        self.gateway = Gateway(
+            max_reply=settings.MHB_MAX_REPLY_BYTES, access=settings.MHB_ENDPOINT_ACCESS, on_news=self._news.set
+        )
 
     # ------------------------------------------------------------------------------------------------ for the services
 
@@ -287,7 +290,7 @@ class AtWork:
             await work()
         except NOT_ITS_FAULT as error:
             await self.do(partial(put_back, row, tried=isinstance(error, CutShort)))
-            if isinstance(error, (BudgetSpent, KeyMissing)):
+            if isinstance(error, (BudgetSpent, KeyMissing, NotAllowed)):
                 await sync_to_async(_pause)(self.job, error)
             if not isinstance(error, (EndpointDown, Away)):
                 self.stop(LaneOver())

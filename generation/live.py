@@ -120,6 +120,10 @@ class Live:
     worker_lives: bool
 
     @property
+    def seconds_left(self) -> float | None:
+        return None if self.left is None else self.left.total_seconds()
+
+    @property
     def error_counts(self) -> dict[str, int]:
         return dict(self.errors)
 

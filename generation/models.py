@@ -6,6 +6,7 @@ import uuid
 from dataclasses import replace
 from decimal import Decimal
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
@@ -13,6 +14,8 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from generation.jobs import Job, job_constraints
+from generation.llm.access import Access
+from generation.llm.errors import NotAllowed
 from generation.llm.types import ModelSettings
 from generation.work import Work, work_constraints
 from review.machine import Ground
@@ -155,8 +158,8 @@ class Endpoint(models.Model):
     def clean(self) -> None:
         """What no page, route or command may store.
 
-        A key in place of its variable's name; the site's own secrets, which an endpoint must not be a way to read out;
-        numbers that JSON does not have.
+        A key in place of its variable's name; a variable or an address that the operator does not allow; numbers that JSON
+        does not have.
         """
         if self.key_env and not re.fullmatch(VARIABLE, self.key_env):
             raise ValidationError(
@@ -166,8 +169,17 @@ class Endpoint(models.Model):
             value = getattr(self, name)
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValidationError({name: _("Enter a number.")})
-        if self.key_env.upper().startswith(("MHB_", "DJANGO_", "POSTGRES_", "PG")):
-            raise ValidationError({"key_env": _("This variable belongs to the site itself.")})
+        allowed: Access = settings.MHB_ENDPOINT_ACCESS
+        try:
+            allowed.check_url(self.url)
+        except NotAllowed as error:
+            told = _("Endpoints may not have this address. %(detail)s") % {"detail": error.detail}
+            raise ValidationError({"url": told}) from None
+        try:
+            allowed.check_key(self.key_env, self.url)
+        except NotAllowed as error:
+            told = _("Endpoints may not use this variable. %(detail)s") % {"detail": error.detail}
+            raise ValidationError({"key_env": told}) from None
 
     @property
     def batch_settings(self) -> ModelSettings:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, Sum
 from django.utils import timezone
@@ -122,8 +123,10 @@ def behind_the_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:
     """Those of its `endpoints` because of which a job has paused by itself; one query, and none for a job that has not."""
     if job.paused_because == "EndpointDown":
         return list(endpoints.filter(state__down_since__isnull=False).distinct())
-    if job.paused_because == "KeyMissing":
-        return [one for one in endpoints.distinct() if one.key_env and one.key_env in job.paused_detail]
+    if job.paused_because in ("KeyMissing", "NotAllowed"):
+        named = [(one, one.key_env, urlsplit(one.url).hostname) for one in endpoints.distinct()]
+        told = job.paused_detail
+        return [one for one, key, host in named if (key and key in told) or (host and f"Host: {host}" in told)]
     return []
 
 

@@ -5,10 +5,13 @@ import secrets
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import dj_database_url
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from generation.llm.access import Access, read_host, read_keys
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -60,8 +63,32 @@ class Env(BaseSettings):
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # of the claims, where calibration items are active
     repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # of the claims
     log_json: bool = False
+    port: Annotated[int, Field(ge=1, le=65535)] = 8000  # where the web process listens
+    endpoint_keys: CommaList = []  # NAME or NAME=HOST: variables that endpoints may name for their keys
+    endpoint_hosts: CommaList = []  # the only hosts that endpoints may have; empty: any but those of `Access`
+    own_addresses: CommaList = []  # HOST:PORT of the site's own services, besides database and broker
 
-    _split = field_validator("allowed_hosts", "trusted_origins", mode="before")(_comma_list)
+    _split = field_validator(
+        "allowed_hosts", "trusted_origins", "endpoint_keys", "endpoint_hosts", "own_addresses", mode="before"
+    )(_comma_list)
+
+    @field_validator("endpoint_keys")
+    @classmethod
+    def _keys_have_names(cls, value: list[str]) -> list[str]:
+        read_keys(value)
+        return value
+
+    @field_validator("endpoint_hosts")
+    @classmethod
+    def _hosts_are_hosts(cls, value: list[str]) -> list[str]:
+        return [read_host(entry) for entry in value]
+
+    @field_validator("own_addresses")
+    @classmethod
+    def _addresses_have_ports(cls, value: list[str]) -> list[str]:
+        if without := [entry for entry in value if not read_host(entry).rpartition("]")[2].rpartition(":")[1]]:
+            raise ValueError(f"{without[0]!r} has no port (write HOST:PORT)")
+        return [read_host(entry) for entry in value]
 
     @field_validator("database_url")
     @classmethod
@@ -124,6 +151,23 @@ class Env(BaseSettings):
     @property
     def embedded(self) -> bool:
         return not self.database_url
+
+    def access(self) -> Access:
+        """Which keys and addresses endpoints may have."""
+        places = [urlsplit(f"//{entry}") for entry in self.own_addresses]
+        services = [(place.hostname or "", place.port or 0) for place in places]
+        for url, port in ((self.database_url, 5432), (self.redis_url, 6379)):
+            if host := urlsplit(url).hostname:
+                services.append((host, urlsplit(url).port or port))
+        origins = [urlsplit(origin).hostname or "" for origin in self.trusted_origins]
+        names = [host.strip("[]").lower() for host in (*self.allowed_hosts, *origins)]
+        return Access(
+            keys=read_keys(self.endpoint_keys),
+            hosts=self.endpoint_hosts,
+            services=services,
+            site=[name for name in names if name and not name.startswith((".", "*"))],
+            port=self.port,
+        )
 
     def secret(self) -> str:
         """The site's secret: from the environment, else made once and kept beside the embedded database."""

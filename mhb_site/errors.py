@@ -142,6 +142,14 @@ def _for_api(request: HttpRequest) -> bool:
     return request.path.startswith("/api/v")
 
 
+def refusal(request: HttpRequest, status: int, told: str) -> HttpResponse:
+    """The answer to a request that no view is to see: a problem for the API, a page or its fragment for people."""
+    if _for_api(request):
+        return _plain_problem(status, told)
+    template = "site/_problem.html" if getattr(request, "htmx", False) else "site/problem.html"
+    return render(request, template, {"message": told}, status=status)
+
+
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Django's handler400: what is refused before any view sees it."""
     return _plain_problem(400) if _for_api(request) else defaults.bad_request(request, exception)

@@ -58,6 +58,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "mhb_site.requests.RequestsMiddleware",
     "mhb_site.errors.ErrorsMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
@@ -257,6 +258,7 @@ MHB_CALIBRATION_SHARE = ENV.calibration_share
 MHB_REPEAT_SHARE = ENV.repeat_share
 MHB_EMBEDDED = ENV.embedded
 MHB_TRUSTED_PROXIES = ENV.proxies
+MHB_ENDPOINT_ACCESS = ENV.access()
 
 LOGGING = {
     "version": 1,

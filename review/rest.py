@@ -21,6 +21,7 @@ from rest_framework.serializers import Serializer, SlugRelatedField
 from review import nesting
 from review.errors import NotAllowed
 from review.permissions import Can, allowed
+from review.text import is_storable
 
 if TYPE_CHECKING:  # the settings name classes of this module, and DRF reads them while it loads its views
     from rest_framework.views import APIView
@@ -70,7 +71,7 @@ class OneFormat(DefaultContentNegotiation):
 
 
 class Json(JSONParser):
-    """JSON that is no longer than a body may be and nests no deeper than JSON may here; more is the sender's mistake.
+    """JSON of texts that can be stored, no longer than a body may be and no deeper than JSON may nest here.
 
     Always read as UTF-8, which JSON is: what a Content-Type may name besides includes decompressors.
     """
@@ -84,7 +85,10 @@ class Json(JSONParser):
             nesting.check(body)
         except nesting.TooDeep:
             raise ParseError(_("The JSON is nested too deeply.")) from None
-        return super().parse(BytesIO(body), media_type, {**(parser_context or {}), "encoding": "utf-8"})
+        found = super().parse(BytesIO(body), media_type, {**(parser_context or {}), "encoding": "utf-8"})
+        if not is_storable(found):
+            raise ParseError(_("The JSON holds a character that cannot be stored (NUL, or half of a surrogate pair)."))
+        return found
 
 
 class NewestFirst(CursorPagination):

@@ -22,6 +22,7 @@ from review.models import ChainHead, User
 from review.permissions import UserRole
 from review.trail import EVENTS, PERSON_EVENTS
 from tests import servers
+from tests.keys import ACCESS
 from tests.review.factories import account
 
 # No deadlines: a busy machine is no fault of the code. The same examples each time: what passes here passes in CI.
@@ -127,6 +128,12 @@ def one_lane(settings: Any) -> None:
 def cheap_passwords(settings: Any) -> None:
     """A real password hash takes as long as a whole test."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True)
+def keys_of_tests(settings: Any) -> None:
+    """The variables that tests name for keys, as an operator would list them."""
+    settings.MHB_ENDPOINT_ACCESS = ACCESS
 
 
 @pytest.fixture

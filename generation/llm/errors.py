@@ -77,6 +77,12 @@ class KeyMissing(LLMError):
     permanent = True
 
 
+class NotAllowed(LLMError):
+    """The operator of this site does not allow this endpoint."""
+
+    permanent = True
+
+
 class ContextTooLong(LLMError):
     """The request is longer than the model's context."""
 

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 import logging
-import os
 import re
 import time
 import traceback
@@ -22,6 +21,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
+from generation.llm.access import PLAIN, Access, Forbidden
 from generation.llm.errors import (
     MAX_DETAIL,
     AuthFailed,
@@ -31,10 +31,10 @@ from generation.llm.errors import (
     ContentFiltered,
     ContextTooLong,
     CutShort,
-    KeyMissing,
     LaneOver,
     LLMError,
     NoCredit,
+    NotAllowed,
     NotReached,
     NotThere,
     RateLimited,
@@ -156,8 +156,8 @@ class Gateway:
     """The door to models. One per event loop: ``async with Gateway(ledger) as gateway``.
 
     `ask` and `ask_structured` take another ledger for one call, to tie its attempts to a row. `max_reply`: the bytes that a
-    completion may have at most. `clock` and `sleep` are for tests that do not wait; `on_news` is called when an endpoint asks
-    to be left alone.
+    completion may have at most. `access`: which keys and addresses are allowed. `clock` and `sleep` are for tests that do not
+    wait; `on_news` is called when an endpoint asks to be left alone.
     """
 
     def __init__(
@@ -170,8 +170,10 @@ class Gateway:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Random | None = None,
         on_news: Callable[[], None] = lambda: None,
+        access: Access = PLAIN,
     ) -> None:
         self._ledger = ledger
+        self._access = access
         self._attempts = attempts
         self.max_reply = max_reply
         self._clock, self._sleep = clock, sleep
@@ -209,8 +211,8 @@ class Gateway:
         """What the model says to this request, its text as it came (it may be empty, it may miss the schema).
 
         Raises:
-            LLMError: what the last attempt met; KeyMissing or BadRequest (no such address) before any attempt; Postponed where
-                it was put off by a gate or by the ledger, CutShort where attempts had failed by then.
+            LLMError: what the last attempt met; KeyMissing, NotAllowed or BadRequest (no such address) before any attempt;
+                Postponed where it was put off by a gate or by the ledger, CutShort where attempts had failed by then.
         """
         return await self._ask(settings, request, ledger, _not_empty)
 
@@ -239,8 +241,7 @@ class Gateway:
         usable: Callable[[Reply], object],
     ) -> Reply:
         """The reply to a request, paid for once: a second one waits for the first and then finds it in the ledger."""
-        _check_address(settings.url)
-        api_key = _key(settings)
+        api_key = self._admit(settings)
         ledger = ledger or self._ledger
         if ledger is None:
             raise ValueError("a call needs a ledger")
@@ -437,17 +438,22 @@ class Gateway:
     def http(self, settings: ModelSettings) -> _Client:
         """How an endpoint is asked without the SDK. Raises KeyMissing, BadRequest: as `client`."""
         _check_address(settings.url)
-        return self._client(settings, _key(settings))
+        return self._client(settings, self._admit(settings))
 
     def client(self, settings: ModelSettings) -> tuple["AsyncOpenAI", str]:
         """The client for an endpoint, and the key it uses, to be kept out of every message.
 
         Raises:
-            KeyMissing, BadRequest: as `ask` before any attempt.
+            KeyMissing, NotAllowed, BadRequest: as `ask` before any attempt.
         """
-        _check_address(settings.url)
-        api_key = _key(settings)
+        api_key = self._admit(settings)
         return self._client(settings, api_key).sdk, api_key
+
+    def _admit(self, settings: ModelSettings) -> str:
+        """The key for an endpoint that may be asked."""
+        _check_address(settings.url)
+        self._access.check_url(settings.url)
+        return self._access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
 
     def _client(self, settings: ModelSettings, api_key: str) -> _Client:
         client = self._clients.get((settings.url, api_key))
@@ -456,7 +462,7 @@ class Gateway:
 
             from generation.llm.transport import Transport
 
-            transport = Transport()
+            transport = Transport(self._access)
             sdk = AsyncOpenAI(base_url=settings.url, api_key=api_key, max_retries=0, http_client=transport)
             # Taken from OPENAI_ORG_ID and OPENAI_PROJECT_ID otherwise, and sent to whatever endpoint this is.
             sdk.organization = sdk.project = None
@@ -554,17 +560,6 @@ def _check_address(url: str) -> None:
         usable = False
     if not (usable and parts.scheme in ("http", "https") and url.isascii() and url.isprintable()):
         raise BadRequest("The endpoint's address is not of the form http(s)://host[:port]/path.")
-
-
-def _key(settings: ModelSettings) -> str:
-    if not settings.key_env:
-        return NO_KEY
-    key = os.environ.get(settings.key_env, "").strip()
-    if not key:
-        raise KeyMissing(f"Variable: {settings.key_env}.")
-    if not (key.isascii() and key.isprintable()):  # the HTTP client would fail with an error that quotes the key
-        raise KeyMissing(f"Variable: {settings.key_env} (it holds characters that no key can have).")
-    return key
 
 
 def _body(settings: ModelSettings, request: Request | Texts, form: Format) -> dict[str, Any]:
@@ -780,7 +775,7 @@ def _refuses_format(error: LLMError, sent: Mapping[str, Any]) -> bool:
     )
 
 
-def _connection_error(failure: Exception, api_key: str) -> LLMError:
+def _connection_error(failure: Any, api_key: str) -> LLMError:
     """The transport calls every lost connection a timeout; what really happened is further down the chain of causes."""
     from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
@@ -791,6 +786,11 @@ def _connection_error(failure: Exception, api_key: str) -> LLMError:
     while cause is not None and cause not in causes:
         causes.append(cause)
         cause = cause.__cause__
+    for refusal in causes:
+        if isinstance(refusal, NotAllowed):
+            return NotAllowed(refusal.detail)
+        if isinstance(refusal, Forbidden):  # the request is known: it was about to be sent
+            return NotAllowed(f"Host: {failure.request.url.host}. {refusal} Only MHB_ENDPOINT_HOSTS can allow it.")
     detail = clean(f"{type(causes[-1]).__name__}: {causes[-1]}" if causes else str(failure), api_key)
     if any(isinstance(cause, TooLong) for cause in (failure, *causes)):
         return BrokenReply(detail)

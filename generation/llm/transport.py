@@ -4,8 +4,12 @@ import zlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import aiohttp
 import httpx2
 from openai import DefaultAioHttpClient
+
+from generation.llm.access import PLAIN, Access, Guard
+from generation.llm.errors import NotAllowed
 
 LIMIT = "mhb_limit"  # the extension of a request that says how many bytes may come back
 MAX_BODY = 8 * 2**20  # bytes, where a request does not say: what is told of files and batches
@@ -28,11 +32,50 @@ class TooLong(httpx2.DecodingError):
         super().__init__(f"The answer is longer than {limit} bytes.")
 
 
-class Transport(DefaultAioHttpClient):
-    """Follows no redirect, and reads no more of an answer than its request allows, packed and unpacked alike."""
+class _Guarded(httpx2.AsyncBaseTransport):
+    """Looks at each request and each connection before it is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, inner: Any, access: Access) -> None:
+        self._inner, self._guard = inner, Guard(access)
+        inner.client = self._session
+
+    def _session(self) -> aiohttp.ClientSession:
+        limits = self._inner.limits
+        connector = aiohttp.TCPConnector(
+            limit=limits.max_connections or 0,
+            keepalive_timeout=limits.keepalive_expiry,
+            ssl=self._inner.ssl_context,
+            socket_factory=self._guard.socket,
+        )
+        return aiohttp.ClientSession(connector=connector)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            await self._guard.check(str(request.url))
+        except NotAllowed as error:
+            raise httpx2.ConnectError(str(error)) from error
+        response: httpx2.Response = await self._inner.handle_async_request(request)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class Transport(DefaultAioHttpClient):
+    """Asks only what `access` allows, follows no redirect, and reads no more of an answer than its request allows.
+
+    The limit holds for what comes packed and for what is unpacked from it.
+    """
+
+    def __init__(self, access: Access = PLAIN) -> None:
+        self._access = access
         super().__init__(headers={"Accept-Encoding": "gzip"})
+
+    def _init_transport(self, *args: Any, **options: Any) -> httpx2.AsyncBaseTransport:
+        return _Guarded(super()._init_transport(*args, **options), self._access)
+
+    def _init_proxy_transport(self, *args: Any, **options: Any) -> httpx2.AsyncBaseTransport:
+        return _Guarded(super()._init_proxy_transport(*args, **options), self._access)
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         response = await super().send(request, **{**options, "stream": True, "follow_redirects": False})

@@ -22,6 +22,8 @@ from review.models import CalibrationItem, User
 from tests.api.conftest import Api
 from tests.api.test_lists import World
 from tests.api.test_permissions import EXPECTED, address
+from tests.engine import bare_release
+from tests.in_progress import InProgress
 from tests.review.factories import opened, take
 
 SIGN_OUT = ("/auth/logout/", "/auth/logoutall/")
@@ -114,6 +116,32 @@ def test_nothing_made_from_the_schema_breaks_the_server(api: Api, adela: User, a
         "reviewers": {"id": ana.pk},
     }
     there |= {"people": {"id": ana.pk}, "calibration": {"id": CalibrationItem.objects.get().pk}}
+    statuses = _answers(api, adela, ana, {kind: [ids] for kind, ids in there.items()})
+    assert not [status for status in statuses if status >= 500]
+    assert {200, 400, 404, 409} <= set(statuses), "the requests reach all kinds of answers"
+
+
+def test_nothing_made_from_the_schema_breaks_the_server_while_work_is_in_progress(
+    api: Api, adela: User, ana: User, one_connection: None
+) -> None:
+    """The same of jobs that work with a known remaining time, rest, are paused or over, and of imports under way."""
+    busy = InProgress(adela, bare_release(*[("dialogue", [["A1"], ["C1"]])] * 2))
+    there: dict[str, list[dict[str, Any]]] = {
+        "batches": [{"id": pk} for pk in busy.batches.values()],
+        "runs": [{"id": pk} for pk in busy.runs.values()],
+        "imports": [{"id": pk} for pk in busy.imports.values()],
+        "comparisons": [{"id": busy.comparison}],
+        "endpoints": [{"name": busy.generator.name}],
+    }
+    statuses = _answers(api, adela, ana, there, examples=1)
+    assert not [status for status in statuses if status >= 500]
+    assert {200, 202, 400, 409} <= set(statuses)
+
+
+def _answers(
+    api: Api, adela: User, ana: User, there: dict[str, list[dict[str, Any]]], examples: int = EXAMPLES
+) -> dict[int, int]:
+    """How often which status was answered to requests about what is there (kind -> path parameters), and to made-up ones."""
     tokens = {person: f"Bearer {api(person).token}" for person in (ana, adela)}
     served = schemathesis.openapi.from_wsgi(
         reverse("api:schema"), application, headers={"Authorization": tokens[adela]}
@@ -124,21 +152,24 @@ def test_nothing_made_from_the_schema_breaks_the_server(api: Api, adela: User, a
         if operation.path.endswith(SIGN_OUT):
             continue
         kind = operation.path.split("/")[3]
+        if kind not in there and "{" in operation.path:
+            continue
         token = tokens[ana if kind in ("assignments", "reviews") else adela]
-        ids = there[kind] if "{" in operation.path else None
-        for path_parameters in [None, ids] if ids else [None]:
-            for status in _statuses(operation, token, path_parameters):
+        ids = there[kind] if "{" in operation.path else []
+        for path_parameters in [None, *ids]:
+            for status in _statuses(operation, token, path_parameters, examples):
                 statuses[status] += 1
-    assert not [status for status in statuses if status >= 500]
-    assert {200, 400, 404, 409} <= set(statuses), "the requests reach all kinds of answers"
+    return statuses
 
 
-def _statuses(operation: Any, token: str, path_parameters: dict[str, Any] | None) -> list[int]:
+def _statuses(
+    operation: Any, token: str, path_parameters: dict[str, Any] | None, examples: int = EXAMPLES
+) -> list[int]:
     """What some requests made from one operation of the schema are answered."""
     found: list[int] = []
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         deadline=None,
         database=None,
         derandomize=True,

@@ -152,3 +152,36 @@ def test_lanes_that_make_no_sense(monkeypatch: pytest.MonkeyPatch, name: str, va
 
 def test_lanes_by_the_kind_of_site() -> None:
     assert (env.read().lanes, env.read().lane_seconds) == (None, 300)
+
+
+def test_what_endpoints_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The site's own addresses are read from where the site itself has them."""
+    monkeypatch.setenv("MHB_DATABASE_URL", "postgresql://mhb:secret@Db.example/mhb")
+    monkeypatch.setenv("MHB_REDIS_URL", "redis://broker:6380/0")
+    monkeypatch.setenv("MHB_SECRET_KEY", KEY)
+    monkeypatch.setenv("MHB_HTTPS", "true")
+    monkeypatch.setenv("MHB_ALLOWED_HOSTS", "mhb.example,.wild.example,[::1]")
+    monkeypatch.setenv("MHB_TRUSTED_ORIGINS", "https://front.example")
+    monkeypatch.setenv("MHB_OWN_ADDRESSES", "web:8000, [fd00::1]:80")
+    monkeypatch.setenv("MHB_ENDPOINT_KEYS", "OWN_KEY, BOUND_KEY=api.example,BOUND_KEY=.eu.example:443")
+    monkeypatch.setenv("MHB_ENDPOINT_HOSTS", "API.example, 10.0.0.7:8000")
+    monkeypatch.setenv("MHB_PORT", "8001")
+    access = env.read().access()
+    assert access.services == [("web", 8000), ("fd00::1", 80), ("db.example", 5432), ("broker", 6380)]
+    assert access.site == ["mhb.example", "::1", "front.example"]
+    assert access.keys == {"OWN_KEY": [], "BOUND_KEY": ["api.example", ".eu.example:443"]}
+    assert (access.hosts, access.port) == (["api.example", "10.0.0.7:8000"], 8001)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MHB_ENDPOINT_KEYS", "sk-a1b2"),
+        ("MHB_ENDPOINT_KEYS", "OWN_KEY=https://api.example"),
+        ("MHB_ENDPOINT_HOSTS", "*"),
+        ("MHB_OWN_ADDRESSES", "web"),
+        ("MHB_PORT", "0"),
+    ],
+)
+def test_a_wrong_list_of_what_endpoints_may_have(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    assert refusal(monkeypatch, **{name: value}).startswith(f"Wrong setting. {name}: ")

@@ -39,6 +39,7 @@ from review.permissions import UserRole
 from review.questions import Answers, Form
 from tests.benchmarks.mhb.helpers import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from tests.engine import drafts, endpoint
+from tests.in_progress import get_under_way
 from tests.review.approve import approval, rejection
 from tests.review.factories import account, send, take
 
@@ -122,6 +123,7 @@ class World:
         self.waiting = self.opens(13)
         self.sample_id = SampleVersion.objects.get(case=self.closed["rejected"]).sample_id  # of two versions
         self.record_id = self.batch.source.records.order_by("pk")[0].pk
+        get_under_way(self.batch, self.judge)
         audit.run(audit.ask(self["adela"]).pk)
 
     def pk(self, route: str) -> int:
@@ -319,7 +321,9 @@ class World:
         )  # fmt: skip
         evaluation.settle_run(done.pk)
         self.run_id, self.judgment_id = done.pk, Judgment.objects.filter(run=done, verdict="met")[0].pk
-        self.running_id = self._run(release).pk
+        running = self._run(release)
+        get_under_way(running, self.judge)
+        self.running_id = running.pk
         self.paused_run_id = evaluation.pause_run(self._run(release).pk).pk
         self.release_id = release.pk
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from argparse import ArgumentParser, ArgumentTypeError
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,9 @@ class Command(BaseCommand):
         for wanted, variable in ((port, "MHB_PORT"), (models_port, "MHB_MODELS_PORT")):
             if not children.port_is_free(HOST, wanted):
                 raise CommandError(f"Port {wanted} is taken. Choose another: make demo {variable}={wanted + 1}")
+        # No endpoint may be where the web server will listen: told to the processes that are started here, and to this one.
+        os.environ["MHB_PORT"] = str(port)
+        settings.MHB_ENDPOINT_ACCESS = replace(settings.MHB_ENDPOINT_ACCESS, port=port)
         stopping: list[int] = []
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda received, _frame: self._stop(stopping, received))

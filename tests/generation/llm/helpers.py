@@ -14,6 +14,7 @@ from generation.llm import gateway as doors
 from generation.llm.gateway import Gateway
 from generation.llm.simulator.server import running
 from generation.llm.types import Attempt, Message, ModelSettings, Request
+from tests.keys import ACCESS
 
 HELLO = Request((Message("user", "Is it safe?"),), prompt="test/hello@1")
 
@@ -110,7 +111,7 @@ def in_gateway(
     async def main() -> Any:
         naps = options.pop("sleep", Naps())
         lines = doors.Ledger(Ledger() if ledger is None else ledger)
-        async with Gateway(lines, **{"sleep": naps, "clock": naps.clock, **options}) as gateway:
+        async with Gateway(lines, **{"sleep": naps, "clock": naps.clock, "access": ACCESS, **options}) as gateway:
             return await work(gateway)
 
     return asyncio.run(main())

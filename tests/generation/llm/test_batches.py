@@ -25,6 +25,7 @@ from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Reply
 from tests.engine import served
 from tests.generation.llm.helpers import complaint, said, settings_for
+from tests.keys import ACCESS
 
 KEY = "sk-very-secret"
 Work = Callable[[Door], Coroutine[Any, Any, Any]]
@@ -32,7 +33,7 @@ Work = Callable[[Door], Coroutine[Any, Any, Any]]
 
 def at(url: str, work: Work, **options: Any) -> Any:
     async def main() -> Any:
-        async with Gateway() as gateway:
+        async with Gateway(access=ACCESS) as gateway:
             return await work(Door(gateway, settings_for(url, **options)))
 
     return asyncio.run(main())

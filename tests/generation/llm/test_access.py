@@ -1,0 +1,174 @@
+"""What an endpoint may have sent where: no variable of the server but those for keys, no address but those for models."""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from generation.llm.access import Access, key_in, read_host, read_keys
+from generation.llm.errors import KeyMissing, NotAllowed
+from generation.llm.simulator.server import running
+from generation.llm.transport import Transport
+from tests.generation.llm.helpers import ask, endpoint
+
+pytestmark = pytest.mark.plain
+URL = "https://api.example/v1"
+SECRETS = ("AWS_SECRET_ACCESS_KEY", "REDIS_PASSWORD", "DATABASE_URL", "MHB_SECRET_KEY", "POSTGRES_PASSWORD", "PATH")
+NO_KEYS = ("MHB_KEY_", "MHB_KEY_OWN_FILE", "OWN_KEY_FILE", "XMHB_KEY_OWN")
+
+
+@pytest.mark.parametrize("name", [*SECRETS, *NO_KEYS])
+def test_a_variable_that_holds_no_endpoints_key_is_not_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "a-secret-of-the-house")
+    with endpoint("fine") as seen:
+        with pytest.raises(NotAllowed) as caught:
+            ask(seen.url, key_env=name, access=Access(keys={"OWN_KEY": ()}))
+        assert seen.headers == [], "nothing was sent"
+    assert "a-secret" not in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_listed_and_prefixed_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MHB_KEY_HOUSE", "OWN_KEY"):
+        monkeypatch.setenv(name, f"the-key-in-{name}")
+        with endpoint("fine") as seen:
+            ask(seen.url, key_env=name, access=Access(keys={"OWN_KEY": ()}))
+            assert seen.headers[0]["Authorization"] == f"Bearer the-key-in-{name}"
+
+
+def test_a_key_bound_to_a_host_goes_nowhere_else() -> None:
+    access = Access(keys=read_keys(["OWN_KEY=api.example", "OWN_KEY=.models.example", "MHB_KEY_P=api.example:8443"]))
+    for url in (URL, "https://API.example:444/v1", "https://eu.models.example/v1"):
+        access.check_key("OWN_KEY", url)
+    access.check_key("MHB_KEY_P", "https://api.example:8443/v1")
+    elsewhere = ("https://evil.example/v1", "https://api.example.evil.example/v1", "https://models.example/v1")
+    for name, urls in (("OWN_KEY", elsewhere), ("MHB_KEY_P", [URL])):
+        for url in urls:
+            with pytest.raises(NotAllowed):
+                access.check_key(name, url)
+
+
+def test_a_key_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "key"
+    monkeypatch.setenv("MHB_KEY_OWN_FILE", str(file))
+    with pytest.raises(KeyMissing, match="MHB_KEY_OWN_FILE"):
+        key_in("MHB_KEY_OWN")
+    file.write_text("kept-in-a-file\n")
+    assert key_in("MHB_KEY_OWN") == "kept-in-a-file"
+    monkeypatch.setenv("MHB_KEY_OWN", "said-aloud")
+    assert key_in("MHB_KEY_OWN") == "said-aloud"
+
+
+METADATA = (
+    "http://169.254.169.254/latest", "http://169.254.1.1/v1", "http://[fe80::1]/v1", "http://100.100.100.200/v1",
+    "http://[fd00:ec2::254]/v1", "http://2852039166/v1", "http://0xa9fea9fe/v1", "http://0251.0376.0251.0376/v1",
+    "http://169.254.43518/v1", "http://[::ffff:169.254.169.254]/v1", "http://[64:ff9b::a9fe:a9fe]/v1",
+    "http://[2002:a9fe:a9fe::1]/v1", "http://metadata.google.internal/v1", "http://METADATA.google.internal./v1",
+    "http://0.0.0.0:11434/v1", "http://224.0.0.1/v1", "http://168.63.129.16/v1", "http://[fe80::1%25eth0]/v1",
+    "http://good.example\\169.254.169.254/v1",
+)  # fmt: skip
+OWN = (
+    "http://database:5432/v1", "http://broker:6379/v1", "http://web:8000/v1", "http://localhost:8000/v1",
+    "http://127.0.0.1:8000/v1", "http://127.1:8000/v1", "http://2130706433:8000/v1", "http://[::1]:8000/v1",
+    "http://mhb.example/v1", "https://mhb.example/v1", "https://mhb.example:8000/v1", "http://a.localhost:8000/v1",
+)  # fmt: skip
+MODELS = (
+    "http://127.0.0.1:8010/v1", "http://localhost:11434/v1", "http://10.1.2.3:8000/v1", "http://models:8010/v1",
+    "http://192.168.0.9/v1", "http://[::1]:9/v1", URL, "https://models.mhb.example/v1",
+)  # fmt: skip
+SITE = Access(
+    services=[("database", 5432), ("broker", 6379), ("web", 8000)], site=["mhb.example", "localhost", "127.0.0.1"]
+)
+
+
+@pytest.mark.parametrize("url", [*METADATA, *OWN])
+def test_metadata_and_the_sites_own_services_are_no_endpoints(url: str) -> None:
+    with pytest.raises(NotAllowed):
+        SITE.check_url(url)
+
+
+@pytest.mark.parametrize("url", MODELS)
+def test_models_here_and_in_the_house_are(url: str) -> None:
+    SITE.check_url(url)
+
+
+def test_the_operators_list_is_the_whole_list() -> None:
+    access = Access(hosts=[read_host(each) for each in ("Models.example", "10.0.0.7:8000", "169.254.7.7", "[::1]:9")])
+    for url in ("https://models.example/v1", "http://10.0.0.7:8000/v1", "http://169.254.7.7/v1", "http://[::1]:9/v1"):
+        access.check_url(url)
+    for url in (URL, "http://10.0.0.7/v1", "http://127.0.0.1:8010/v1", "http://169.254.169.254/v1"):
+        with pytest.raises(NotAllowed):
+            access.check_url(url)
+
+
+@pytest.mark.parametrize("wrong", ["a b", "http://x", "x/y", "*", "x:y", "*.example", ""])
+def test_what_is_no_host_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="is not a host"):
+        read_host(wrong)
+
+
+@pytest.mark.parametrize("wrong", [["small"], ["A-B"], ["KEY_FILE"], ["KEY=a b"], ["KEY", "KEY=host"], ["=host"]])
+def test_what_is_no_list_of_keys_is_refused(wrong: list[str]) -> None:
+    with pytest.raises(ValueError, match=" "):
+        read_keys(wrong)
+
+
+def resolving(monkeypatch: pytest.MonkeyPatch, **addresses: list[str]) -> None:
+    """Let names resolve to these addresses, one after the other."""
+    real = socket.getaddrinfo
+
+    def look_up(host: Any, port: Any, *args: Any, **more: Any) -> Any:
+        known = addresses.get(str(host).removesuffix(".example"))
+        if known is None:
+            return real(host, port, *args, **more)
+        address = known.pop(0) if len(known) > 1 else known[0]
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+
+def test_a_name_that_resolves_to_metadata_is_not_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolving(monkeypatch, rebound=["169.254.169.254"])
+    with pytest.raises(NotAllowed, match=r"Host: rebound\.example"):
+        ask("http://rebound.example/v1", attempts=1)
+
+
+def test_a_name_that_changes_its_mind_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DNS rebinding: what is checked is what is connected to, each time."""
+    with endpoint("fine") as seen:
+        port = seen.url.split(":")[2].split("/")[0]
+        resolving(monkeypatch, rebound=["127.0.0.1", "169.254.169.254"])
+        assert ask(f"http://rebound.example:{port}/v1").text == "fine"
+        with pytest.raises(NotAllowed):
+            ask(f"http://rebound.example:{port}/v1")
+        assert len(seen.bodies) == 1
+
+
+def test_another_name_of_the_sites_database_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolving(monkeypatch, database=["10.9.8.7"], innocent=["10.9.8.7"], loop=["127.0.0.1"])
+    access = Access(services=[("database.example", 5432)])
+    for url in ("http://innocent.example:5432/v1", "http://10.9.8.7:5432/v1", "http://loop.example:8000/v1"):
+        with pytest.raises(NotAllowed):
+            ask(url, attempts=1, access=access)
+
+
+def test_a_redirect_does_not_lead_around_it() -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        raise web.HTTPFound("http://169.254.169.254/latest/meta-data/")
+
+    app = web.Application()
+    app.router.add_get("/v1/file", answer)
+
+    async def get(url: str) -> int:
+        async with Transport(Access()) as client:
+            return (await client.get(url, follow_redirects=True)).status_code
+
+    with running(app) as url:
+        assert asyncio.run(get(url + "/file")) == 302
+    assert asked == ["/v1/file"]

@@ -1,0 +1,139 @@
+"""A site while work is in progress: jobs with known remaining time, paused, failed and cancelled ones, imports under way."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.utils import timezone
+
+from evaluation import services as evaluation
+from evaluation.models import Response, Run
+from generation import jobs, services
+from generation.jobs import Job
+from generation.models import (
+    Batch,
+    BatchRole,
+    Call,
+    Comparison,
+    Endpoint,
+    EndpointState,
+    Import,
+    JobError,
+    Lane,
+    ProviderBatch,
+    Release,
+    Source,
+    WorkerBeat,
+)
+from generation.work import Work, take
+from review.models import User
+from tests.engine import drafts, endpoint
+
+JOBS = ("running", "resting", "paused", "spent", "failed", "finished", "cancelled")
+NOBODYS: dict[str, Any] = {"token": None, "lease_until": None}
+MODELS = "http://models.example/v1"
+
+
+def get_under_way(job: Job, of: Endpoint) -> None:
+    """A lane holds the job, its first row has ended, and its rate has been measured: the remaining time is known."""
+    now, kind = timezone.now(), type(job)
+    rows: Any = job.drafts if isinstance(job, Batch) else job.responses  # type: ignore[attr-defined]
+    first, second, *_ = rows.filter(status=Work.Status.QUEUED).order_by("pk")
+    rows.filter(pk=first.pk).update(status=Work.Status.DONE)
+    assert take(rows.filter(pk=second.pk).order_by("pk"), 1)
+    kind._default_manager.filter(pk=job.pk).update(
+        calls=4, hits=1, failed=1, cost=Decimal("0.4"), since_at=now - timedelta(minutes=2), then_at=now
+    )
+    JobError.objects.create(job=job.job, error="ServerError", calls=1)
+    Lane.objects.create(
+        job=job.job, worker="one:1", until=now + timedelta(hours=1), flying=2, holds={str(of.pk): [4, 3, 2]}, started_at=now
+    )  # fmt: skip
+    EndpointState.objects.get_or_create(
+        endpoint=of, defaults={"blocked_until": now + timedelta(hours=1), "because": "RateLimited", "openings": 1}
+    )
+    WorkerBeat.objects.get_or_create(name="one:1", defaults={"seen_at": now})
+
+
+class InProgress:
+    """A batch and a run in each state of `JOBS`, an import in each state of work, all launched by `admin`, by number."""
+
+    def __init__(self, admin: User, release: Release) -> None:
+        self.admin, self.release = admin, release
+        self.generator, self.judge = endpoint(MODELS, "busy"), endpoint(MODELS, "busy-judge", batches=True)
+        self.batches = {state: self._in(state, self._batch) for state in JOBS}
+        self.runs = {state: self._in(state, self._run) for state in JOBS}
+        self.imports = {status.value: self._import(status) for status in Work.Status}
+        self.comparison = self._comparison()
+
+    def _batch(self, name: str) -> Batch:
+        batch = drafts(3, f"batch-{name}")
+        Batch.objects.filter(pk=batch.pk).update(created_by=self.admin)
+        BatchRole.objects.create(batch=batch, role="generator", endpoint=self.generator)
+        return batch
+
+    def _run(self, _name: str) -> Run:
+        return evaluation.launch_run(self.release, [self.generator, self.judge], self.judge, actor=self.admin)
+
+    def _in(self, state: str, make: Callable[[str], Job]) -> int:
+        job = make(state)
+        pk, kind = job.pk, type(job)
+        get_under_way(job, self.generator)
+        if isinstance(job, Run):
+            self._provider_batch(job)
+        rows: Any = Batch.objects.get(pk=pk).drafts if isinstance(job, Batch) else Response.objects.filter(run=pk)
+        match state:
+            case "resting":
+                jobs.rest(kind, pk, timezone.now() + timedelta(hours=1))
+            case "paused":
+                jobs.pause(kind, pk, because="KeyMissing", detail="Variable: OWN_KEY.")
+            case "spent":
+                jobs.set_budget(kind, pk, money=Decimal("0.4"), calls=4)
+                jobs.pause(kind, pk, because="BudgetSpent")
+            case "failed":
+                rows.update(status=Work.Status.FAILED, error="BrokenReply", detail="Not JSON.", **NOBODYS)
+                self._failed_call(kind._default_manager.get(pk=pk), rows.first())
+            case "finished":
+                rows.update(status=Work.Status.DONE, **NOBODYS)
+            case "cancelled":
+                services.cancel_batch(pk) if kind is Batch else evaluation.cancel_run(pk)
+        if state in ("failed", "finished"):
+            jobs.settle(kind._default_manager.get(pk=pk), is_open=False)
+        return int(pk)
+
+    def _failed_call(self, job: Job, row: Any) -> None:
+        Call.objects.create(
+            job=job.job, subject=f"{row._meta.model_name}:{row.pk}", endpoint=self.generator, model="busy", sent={},
+            seconds=1.0, attempt=1, error="BrokenReply", started_at=timezone.now(),
+        )  # fmt: skip
+
+    def _provider_batch(self, run: Run) -> None:
+        ProviderBatch.objects.create(
+            job=run.job,
+            endpoint=self.judge,
+            lines_count=3,
+            said="in_progress",
+            next_at=timezone.now(),
+            created_at=timezone.now(),
+        )
+
+    def _import(self, status: Work.Status) -> int:
+        run = Import.objects.create(
+            source=Source.objects.get(name="batch-running"), file_name="own.jsonl", path="own.jsonl", layout="jsonl",
+            created_by=self.admin, created_at=timezone.now(),
+        )  # fmt: skip
+        mine = Import.objects.filter(pk=run.pk)
+        if status == Work.Status.RUNNING:
+            assert take(mine.order_by("pk"), 1)
+        else:
+            mine.update(status=status, error="WrongFormat" if status == Work.Status.FAILED else "")
+        return run.pk
+
+    def _comparison(self) -> int:
+        """Of two batches, one of which is under way."""
+        pair = Comparison.objects.create(
+            benchmark="mhb", source=Source.objects.get(name="batch-running"), created_at=timezone.now()
+        )
+        for arm, state in (("A", "running"), ("B", "paused")):
+            Batch.objects.filter(pk=self.batches[state]).update(comparison=pair, arm=arm)
+        return pair.pk
