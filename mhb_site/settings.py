@@ -259,5 +259,7 @@ LOGGING = {
         "django.request": {"level": "ERROR"},
         "httpx2": {"level": "WARNING"},  # the ledger has every call
         "kombu.connection": {"level": "ERROR"},
+        "waitress": {"level": "WARNING"},
+        "waitress.queue": {"level": "ERROR"},  # a request that waits for a thread is nothing to speak of
     },
 }
