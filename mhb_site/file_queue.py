@@ -17,7 +17,7 @@ from kombu.utils.json import dumps
 log = logging.getLogger(__name__)
 
 
-class Channel(filesystem.Channel):  # type: ignore[misc]
+class Channel(filesystem.Channel):
     """Messages as files, written whole or not at all."""
 
     def _put(self, queue: str, payload: dict[str, Any], **_: Any) -> None:
@@ -32,7 +32,7 @@ class Channel(filesystem.Channel):  # type: ignore[misc]
                 unfinished.unlink()
             raise
 
-    def _get(self, queue: str) -> dict[str, Any]:
+    def _get(self, queue: str, timeout: float | None = None) -> Any:
         while True:  # what is taken is gone, so this comes to its end
             try:
                 message = super()._get(queue)
@@ -52,11 +52,11 @@ class Channel(filesystem.Channel):  # type: ignore[misc]
         try:
             super()._queue_bind(exchange, *binding)
         except (ValueError, TypeError):
-            self._exchange_file(exchange).unlink(missing_ok=True)
+            (self.control_folder / f"{exchange}.exchange").unlink(missing_ok=True)
             super()._queue_bind(exchange, *binding)
 
 
-class Transport(filesystem.Transport):  # type: ignore[misc]
+class Transport(filesystem.Transport):
     """Named by CELERY_BROKER_TRANSPORT."""
 
     Channel = Channel

@@ -41,7 +41,7 @@ def start(folder: Path) -> Iterator[Callable[[], Connection]]:
     with ExitStack() as stack:
 
         def connect() -> Connection:
-            connection = stack.enter_context(app.connection_for_write(transport_options=options))
+            connection: Any = stack.enter_context(app.connection_for_write(transport_options=options))
             connection.transport.state.clear()
             return connection
 
@@ -60,7 +60,7 @@ def send(broker: Connection, what: str) -> None:
 
 
 def received(broker: Connection) -> set[str]:
-    simple, said = broker.SimpleQueue(QUEUE), set()
+    simple, said = broker.SimpleQueue(QUEUE), set()  # type: ignore[arg-type]  # its stub knows names only
     try:
         while True:
             message = simple.get(timeout=0.1)
