@@ -20,4 +20,4 @@ WORKDIR /app
 USER mhb
 VOLUME /data
 EXPOSE 8000
-CMD ["gunicorn", "mhb_site.wsgi", "--bind", "0.0.0.0:8000", "--workers", "2", "--threads", "8"]
+CMD ["gunicorn", "mhb_site.wsgi", "--bind", "0.0.0.0:8000", "--workers", "2"]

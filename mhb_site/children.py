@@ -1,5 +1,6 @@
 """Runs the site's processes as children of one: what `make demo` starts, it also stops."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -56,9 +57,8 @@ def worker(*, threads: int = 4) -> list[str]:
 
 
 def web(host: str, port: int, *, threads: int = 8) -> list[str]:
-    """gunicorn with threads."""
-    arguments = ["--bind", f"{host}:{port}", "--threads", str(threads)]
-    return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", *arguments, "--log-level", "warning"]
+    """gunicorn with our workers (gunicorn.conf.py)."""
+    return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", "--bind", f"{host}:{port}", "--threads", str(threads)]
 
 
 @dataclass
@@ -93,6 +93,7 @@ class Children:
         if len(self.deaths[name]) >= TOO_OFTEN:
             raise ChildFailed(f"{name} keeps stopping (exit code {code}).")
         tell(f"{name} stopped (exit code {code}); starting it again")
+        kill_group(self.processes[name].pid)
         self.start(name, self.commands[name])
 
     def stop(self) -> None:
@@ -105,12 +106,17 @@ class Children:
             except subprocess.TimeoutExpired:
                 _signal(process, signal.SIGKILL)
                 process.wait()
+            kill_group(process.pid)
         self.processes.clear()
+
+
+def kill_group(group: int) -> None:
+    """End at once whoever is left of a child: gunicorn's workers outlive their master and keep its port."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
     if process.poll() is None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
-        except ProcessLookupError:
-            return

@@ -1,0 +1,62 @@
+"""The embedded site's broker: kombu's files, where a file that cannot be read stops nobody.
+
+A disk that was full leaves files with nothing, or only the beginning, in them. Kombu's worker takes one and dies of it, the
+next worker takes the next. Messages only wake workers (the sweeper sees what nobody was woken for), so such files are dropped.
+"""
+
+import contextlib
+import logging
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from kombu.transport import filesystem, virtual
+from kombu.utils.json import dumps
+
+log = logging.getLogger(__name__)
+
+
+class Channel(filesystem.Channel):
+    """Messages as files, written whole or not at all."""
+
+    def _put(self, queue: str, payload: dict[str, Any], **_: Any) -> None:
+        # Kombu writes in the place where workers look: they may take a file between its beginning and its end.
+        name = f"{round(time.monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
+        unfinished = Path(self.data_folder_out) / f"{name}.unfinished"
+        try:
+            unfinished.write_text(dumps(payload))
+            unfinished.rename(unfinished.with_name(name))
+        except OSError:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+            raise
+
+    def _get(self, queue: str, timeout: float | None = None) -> Any:
+        while True:  # what is taken is gone, so this comes to its end
+            try:
+                message = super()._get(queue)
+            except ValueError:
+                message = None
+            if isinstance(message, dict) and "properties" in message:
+                return message
+            log.warning("a message of the queue could not be read and was dropped; the sweeper sees to its work")
+
+    def get_table(self, exchange: str) -> Any:
+        try:
+            return super().get_table(exchange)
+        except (ValueError, TypeError):
+            return virtual.Channel.get_table(self, exchange)  # what this process knows by itself
+
+    def _queue_bind(self, exchange: str, *binding: Any) -> None:
+        try:
+            super()._queue_bind(exchange, *binding)
+        except (ValueError, TypeError):
+            (self.control_folder / f"{exchange}.exchange").unlink(missing_ok=True)
+            super()._queue_bind(exchange, *binding)
+
+
+class Transport(filesystem.Transport):
+    """Named by CELERY_BROKER_TRANSPORT."""
+
+    Channel = Channel

@@ -1,0 +1,34 @@
+"""The web server with little patience and room, before an application that needs no database; for test_web_server."""
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mhb_site import web_server
+from mhb_site.web_server import BufferingWorker
+
+BIG = 20 * 2**20  # more than the system's buffers take
+
+web_server.GRACE = 1.0
+web_server.LOOK = 0.1
+web_server.MAX_CONNECTIONS = 100
+web_server.MAX_BODY = 2**20
+
+__all__ = ["BufferingWorker", "application"]
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    path = environ["PATH_INFO"]
+    if path == "/slow":
+        time.sleep(1)
+    body = (
+        b"x" * BIG
+        if path == "/big"
+        else json.dumps(
+            {name: value for name, value in environ.items() if isinstance(value, str)}
+            | {"body": len(environ["wsgi.input"].read())}
+        ).encode()
+    )
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]

@@ -1,0 +1,55 @@
+"""The processes of the demo: who dies is started again, whatever is left of it."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mhb_site import children
+from tests.processes import HOST, running_site
+from tests.site.test_web_server import connect, get
+
+pytestmark = [pytest.mark.processes, pytest.mark.plain, pytest.mark.xdist_group("processes")]
+
+
+PARENT = """
+import os, pathlib, signal, time
+if not os.fork():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    pathlib.Path("child").touch()
+time.sleep(60)
+"""
+
+
+def test_killed_master_is_started_again(tmp_path: Path) -> None:
+    """kill -9 of gunicorn alone: its workers would keep the port, with clients that say nothing for as long as those stay."""
+    with running_site("embedded", tmp_path) as site:
+        site.start_web()
+        master = site.family.processes["web"].pid
+        with connect(site.port, b"GET / HTTP/1.1\r\n"):
+            os.kill(master, signal.SIGKILL)
+            site.until("there is another", lambda: site.family.processes["web"].pid != master)
+            assert children.wait_for_port(HOST, site.port)
+        assert get(site.port, "/health/").status == 200
+        assert len(site.family.deaths["web"]) == 1
+
+
+def test_nobody_is_left_of_a_child_that_stopped(tmp_path: Path) -> None:
+    """A grandchild that does not listen to anybody goes with the child."""
+    family = children.Children(cwd=str(tmp_path))
+    family.start("parent", [sys.executable, "-c", PARENT])
+    end = time.monotonic() + 10
+    while not (tmp_path / "child").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    group = family.processes["parent"].pid
+    family.stop()
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    pytest.fail("the grandchild lives")

@@ -1,0 +1,280 @@
+"""The real web server with clients that are slow, silent, greedy or lie."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mhb_site import children, web_server
+from mhb_site.web_server import MAX_HEADERS
+from tests import servers
+from tests.processes import HOST, ROOT, running_site
+
+pytestmark = [pytest.mark.processes, pytest.mark.plain, pytest.mark.xdist_group("processes")]
+
+SLOW = {
+    "say nothing": b"",
+    "stop amid the headers": b"GET /health/ HTTP/1.1\r\nHost: localhost\r\n",
+    "stop amid the body": b"POST /health/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\n\r\nx",
+    "stop amid a chunk": b"POST /health/ HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nx",
+}
+DRIP = {"stop amid the headers": b"X: y\r\n", "stop amid the body": b"x", "stop amid a chunk": b"x"}
+MANY = 64  # of each kind; the demo has 8 threads
+
+
+def connect(port: int, said: bytes = b"", *, window: int = 0) -> socket.socket:
+    client = socket.socket()
+    if window:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+    client.settimeout(10)
+    client.connect((HOST, port))
+    client.sendall(said)
+    return client
+
+
+def whole(port: int, said: bytes) -> bytes:
+    """All that the server says until it closes."""
+    with connect(port, said) as client:
+        return b"".join(iter(lambda: client.recv(1 << 16), b""))
+
+
+def get(port: int, path: str = "/", **headers: str) -> http.client.HTTPResponse:
+    """An answer; a server that never gives one fails the test (a busy machine may take a while to start it)."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=60)
+    connection.request("GET", path, headers=headers)
+    return connection.getresponse()
+
+
+def until_closed(client: socket.socket) -> bytes:
+    """What a client is told before it is cut off."""
+    said = b""
+    try:
+        while some := client.recv(1 << 16):
+            said += some
+    except ConnectionError:
+        pass
+    return said
+
+
+@contextmanager
+def hasty(*arguments: str) -> Iterator[tuple[int, "subprocess.Popen[bytes]"]]:
+    """The server with little patience (tests.site.hasty)."""
+    port = servers.free_port()
+    command = [
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "tests.site.hasty",
+        "--worker-class",
+        "tests.site.hasty.BufferingWorker",
+    ]
+    process = subprocess.Popen(
+        [*command, "--bind", f"{HOST}:{port}", *arguments], cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE
+    )
+    try:
+        assert children.wait_for_port(HOST, port)
+        yield port, process
+    finally:
+        children.kill_group(process.pid)
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with hasty() as (port, _process):
+        yield port
+
+
+def test_slow_clients_do_not_stop_the_site(tmp_path: Path) -> None:
+    """Silent, dripping and not reading: many times as many as there are threads, and pages are answered all the same."""
+    with running_site("embedded", tmp_path) as site, ExitStack() as stack:
+        site.start_web()
+        assert get(site.port, "/health/").status == 200
+        file = "/static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js"
+        read = f"GET {file} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        slow = {
+            name: [stack.enter_context(connect(site.port, said)) for _ in range(MANY)] for name, said in SLOW.items()
+        }
+        for _ in range(MANY):
+            stack.enter_context(connect(site.port, read * 8, window=2048))
+        for _ in range(3):
+            for name, drop in DRIP.items():
+                for client in slow[name]:
+                    client.send(drop)
+            assert get(site.port, "/health/").status == 200
+            assert get(site.port, "/accounts/login/").status == 200
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_slow_to_ask_is_cut_off(port: int, kind: str) -> None:
+    with connect(port, SLOW[kind]) as client:
+        said = until_closed(client)
+    assert said.partition(b"\r\n")[0] == (b"" if kind == "say nothing" else b"HTTP/1.0 408 Request Timeout")
+
+
+@pytest.mark.parametrize("kind", DRIP)
+def test_dripping_does_not_help(port: int, kind: str) -> None:
+    with connect(port, SLOW[kind]) as client:
+        end = time.monotonic() + 10
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < end:
+                client.send(DRIP[kind])
+                time.sleep(0.05)
+        assert time.monotonic() < end, "it was never cut off"
+
+
+def test_slow_to_read_is_cut_off(port: int) -> None:
+    with connect(port, b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n", window=2048) as client:
+        time.sleep(3)
+        assert len(until_closed(client)) < 20 * 2**20
+
+
+def test_steady_reader_and_sender_are_not(port: int) -> None:
+    """Whoever moves may take longer than a silent client may."""
+    with connect(
+        port, b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n"
+    ) as client:
+        for _ in range(10):
+            client.send(b"x" * 2000)
+            time.sleep(0.2)
+        assert b'"body": 20000' in until_closed(client)
+
+
+def test_the_slowest_makes_room(port: int) -> None:
+    """More connections than there may be: nobody is turned away, the oldest silent ones go."""
+    with ExitStack() as stack:
+        silent = [stack.enter_context(connect(port, SLOW["stop amid the headers"])) for _ in range(150)]
+        assert get(port).status == 200
+        assert until_closed(silent[0]) == b""
+
+
+def test_many_requests_in_one_go_open_one_answer_at_a_time(port: int) -> None:
+    """A client that sends a hundred requests and reads nothing holds one answer, and is cut off for it."""
+    with connect(port, b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100, window=2048) as client:
+        time.sleep(3)
+        assert until_closed(client).count(b"HTTP/1.1 200 OK") == 1
+    asked = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    answers = whole(port, asked * 3 + asked.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    assert answers.count(b"HTTP/1.1 200 OK") == 4
+
+
+REFUSED = {
+    "no request": (b"\x16\x03\x01 hello\r\n\r\n", 400),
+    "two lengths": (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+    "folded by hand": (b"GET / HTTP/1.1\r\nA: b\nC: d\r\n\r\n", 400),
+    "long line": (b"GET /" + b"a" * MAX_HEADERS + b" HTTP/1.1\r\n\r\n", 431),
+    "many headers": (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * (MAX_HEADERS // 6) + b"\r\n", 431),
+    "large body": (b"POST / HTTP/1.1\r\nContent-Length: 2000000000\r\n\r\n", 413),
+    "wrong chunk": (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+    "unknown coding": (b"POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refusals_are_short_and_name_no_server(port: int, kind: str) -> None:
+    said, status = REFUSED[kind]
+    with connect(port, said) as client:
+        head, _, body = until_closed(client).partition(b"\r\n\r\n")
+    assert f" {status} ".encode() in head.splitlines()[0]
+    assert len(body) < 50
+    for name in (b"server:", b"waitress", b"gunicorn", b"python", b"generated", b"<html"):
+        assert name not in (head + body).lower()
+
+
+def test_the_application_sees_the_peer_and_what_proxies_say(port: int) -> None:
+    forwarded = {
+        "X-Forwarded-For": "203.0.113.7, 10.0.0.1",
+        "X-Forwarded-Proto": "https",
+        "X-Forwarded-Host": "a.example",
+    }
+    forged = {
+        "Remote-Addr": "1.1.1.1",
+        "Remote_Addr": "1.1.1.1",
+        "X_Forwarded_For": "1.1.1.1",
+        "Forwarded": "for=1.1.1.1",
+    }
+    answer = get(port, **forwarded, **forged)
+    seen = json.load(answer)
+    assert answer.getheader("Server") is None
+    assert seen["REMOTE_ADDR"] == "127.0.0.1"
+    assert seen["HTTP_X_FORWARDED_FOR"] == forwarded["X-Forwarded-For"]
+    assert seen["HTTP_X_FORWARDED_PROTO"] == "https"
+    assert seen["wsgi.url_scheme"] == "http"  # Django's affair: SECURE_PROXY_SSL_HEADER
+
+
+def test_a_long_url_comes_through_to_the_application(port: int) -> None:
+    """Whoever answers 414 in the site's own words gets to see it."""
+    assert get(port, "/" + "a" * 30_000).status == 200
+
+
+def test_head_has_no_body(port: int) -> None:
+    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    for method in ("HEAD", "GET"):
+        connection.request(method, "/")
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert bool(answer.read()) is (method == "GET")
+
+
+def test_told_to_end_it_answers_what_was_asked() -> None:
+    with hasty() as (port, process), ExitStack() as stack:
+        idle = stack.enter_context(connect(port))
+        asked = [
+            stack.enter_context(connect(port, b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")) for _ in range(12)
+        ]
+        time.sleep(0.3)
+        process.send_signal(signal.SIGTERM)
+        for client in asked:
+            assert until_closed(client).startswith(b"HTTP/1.1 200 OK")
+        assert until_closed(idle) == b""
+        assert process.wait(10) == 0
+
+
+def test_reload_loses_no_request() -> None:
+    with hasty("--workers", "2") as (port, process):
+        for turn in range(60):
+            if turn == 10:
+                process.send_signal(signal.SIGHUP)
+            assert get(port).status == 200
+            time.sleep(0.02)
+
+
+def test_orphans_leave() -> None:
+    """The master is killed: its processes see it and give the port back."""
+    with hasty("--workers", "2") as (port, process):
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        end = time.monotonic() + 10
+        while not children.port_is_free(HOST, port):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_room_for_all_connections_that_may_be() -> None:
+    assert 3 * web_server.MAX_CONNECTIONS < web_server.MAX_OPEN_FILES
+    assert web_server.MAX_HEADERS > 32_000, "above what the site itself refuses as too long"
+
+
+def test_gunicorn_by_itself_takes_what_slow_clients_need() -> None:
+    """However the site is started (Dockerfile, docker-compose.yml, by hand)."""
+    command = [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", "--check-config", "--print-config"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "BufferingWorker" in next(line for line in said.splitlines() if line.startswith("worker_class "))
+
+
+def test_containers_are_published_to_this_machine_alone() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    published = [port for service in services.values() for port in service.get("ports", [])]
+    assert published
+    assert all(port.startswith("${MHB_BIND:-127.0.0.1}:") for port in published)
