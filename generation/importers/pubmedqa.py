@@ -61,9 +61,13 @@ def sniff(path: Path) -> Layout:
             raise WrongFormat("It is neither JSON nor Parquet.")
     if _is_object(path):  # looked at first: all of it may stand on one line
         return Layout("json-object")
-    if any(isinstance(value, dict) and value.keys() >= _TABLE for _, value in json_lines(path, LOOK)):
-        return Layout("jsonl")
-    raise WrongFormat(f"Its first records have neither {_listed(_OBJECT)} nor {_listed(_TABLE)}.")
+    problem = ""
+    for number, value in json_lines(path, LOOK):
+        if isinstance(value, dict) and value.keys() >= _TABLE:
+            return Layout("jsonl")
+        if isinstance(value, Malformed):
+            problem = problem or f" Line {number}: {value}"
+    raise WrongFormat(f"Its first records have neither {_listed(_OBJECT)} nor {_listed(_TABLE)}.{problem}")
 
 
 def _is_object(path: Path) -> bool:

@@ -84,7 +84,7 @@ def test_a_hundred_levels_are_read_and_one_more_is_not(tmp_path: Path, importer:
     [row] = importer.rows(path, layout)
     assert isinstance(row, Row), row
     path.write_bytes(make(nested(101 - around)))
-    with pytest.raises(WrongFormat):
+    with pytest.raises(WrongFormat, match="more than 100 deep"):
         importer.sniff(path)
     [refusal] = importer.rows(path, layout)
     assert isinstance(refusal, Refusal)
@@ -207,7 +207,9 @@ def test_what_xml_can_unfold_or_fetch_is_refused_where_it_is_declared(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("data", "what"), [(gzip.compress(b"[]"), "gzip"), (b"\x28\xb5\x2f\xfd\0", "zstd"), (b"PK\x03\x04", "zip")]
+    ("data", "what"),
+    [(gzip.compress(b"[]"), "gzip"), (b"\x28\xb5\x2f\xfd\0", "zstd"), (b"PK\x03\x04", "zip")],
+    ids=["gzip", "zstd", "zip"],
 )
 def test_archives_are_never_unpacked(tmp_path: Path, data: bytes, what: str) -> None:
     path = tmp_path / "file"
