@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from review import eligibility, services, training
-from review.models import Assignment, Case, User
+from review.models import Assignment, CalibrationItem, Case, User
 from review.public_ids import AssignmentId, CaseId
 from tests.conftest import Clock
 from tests.review.factories import approving, opened, say, send, take
@@ -49,7 +49,7 @@ def seen(client: Client, held: Assignment) -> dict[str, str]:
 
 
 @pytest.fixture
-def item(adela: User, ana: User, bo: User, settings: Any) -> training.CalibrationItem:
+def item(adela: User, ana: User, bo: User, settings: Any) -> CalibrationItem:
     """A case with a known answer: version 2 of a sample, as are all that this module opens."""
     settings.MHB_CALIBRATION_SHARE = 0
     case = second_version(1, adela)
@@ -66,7 +66,7 @@ def second_version(number: int, adela: User) -> Case:
 
 
 def test_nothing_that_a_physician_reads_tells_a_copy_from_work(
-    item: training.CalibrationItem, adela: User, chen: User, browse: Open, settings: Any, clock: Clock
+    item: CalibrationItem, adela: User, chen: User, browse: Open, settings: Any, clock: Clock
 ) -> None:
     client = browse(chen)
     second_version(2, adela)
@@ -92,7 +92,7 @@ def test_nothing_that_a_physician_reads_tells_a_copy_from_work(
     assert masked(one) == masked(other)
 
 
-def test_a_copy_given_back_comes_again_as_work_does(item: training.CalibrationItem, chen: User, settings: Any) -> None:
+def test_a_copy_given_back_comes_again_as_work_does(item: CalibrationItem, chen: User, settings: Any) -> None:
     settings.MHB_CALIBRATION_SHARE = 1
     for _ in range(2):
         held = take(chen)
@@ -103,7 +103,7 @@ def test_a_copy_given_back_comes_again_as_work_does(item: training.CalibrationIt
 
 
 def test_no_key_of_the_database_is_in_sight_of_a_physician(
-    item: training.CalibrationItem, chen: User, browse: Open, settings: Any
+    item: CalibrationItem, chen: User, browse: Open, settings: Any
 ) -> None:
     settings.MHB_CALIBRATION_SHARE = 1
     held = take(chen)
