@@ -32,8 +32,8 @@ class Job(models.Model):
     the job's lines in the ledger, kept in the transaction that writes a line: `calls` are HTTP attempts, `failed` those
     of them that ended in an error, `hits` replies that had been paid for before.
 
-    `launch_key`: by which a launch that is sent twice is known (`once`); null where none was given. `launch_digest`: of what was
-    launched under it; empty before there was any.
+    `launch_key`: by which a launch that is sent twice is known (`once`); null where none was given. `launch_digest`: of what
+    was launched under it; empty in rows from before there were digests.
 
     `since_at` and `then_at` are two moments, a minute or more apart, with what the totals had been: calls and hits since the
     earlier one give the rate (`mark`).
@@ -180,6 +180,7 @@ def once(
     name = _digest([what, actor and actor.pk, key])
     digest = _digest(asked)
     known = kind._default_manager.filter(launch_key=name)
+    found: J | None
     try:
         with transaction.atomic():
             found = known.first() or _keep(make(), launch_key=name, launch_digest=digest)

@@ -9,14 +9,15 @@ from django.urls import reverse
 from evaluation.models import Run
 from generation.models import Batch, Comparison, Release
 from review.models import User
+from review.permissions import UserRole
 from tests.api.conftest import Api
 from tests.api.test_problems import problem
 from tests.engine import bare_release, drafts, endpoint
 from tests.review.factories import account
 
 BATCH: dict[str, Any] = {
-    "benchmark": "mhb", "source": "own", "limit": 1, "roles": {"generator": "big"}, "budget_money": "5", "checks": ["identical"],
-    "plan": {"A1": 3, "C": 2},
+    "benchmark": "mhb", "source": "own", "limit": 1, "roles": {"generator": "big"}, "budget_money": "5",
+    "checks": ["identical"], "plan": {"A1": 3, "C": 2},
 }  # fmt: skip
 OTHER_BATCHES: list[dict[str, Any]] = [
     {"limit": 2}, {"budget_money": "6"}, {"budget_money": None, "budget_calls": 5}, {"roles": {"generator": "small"}},
@@ -72,8 +73,9 @@ def test_a_run(api: Api, adela: User) -> None:
 
 @pytest.mark.usefixtures("ready")
 def test_another_person_has_keys_of_their_own(api: Api, adela: User) -> None:
-    key = {"headers": {"Idempotency-Key": "mine"}}
-    made = [api(who).post(reverse("api:runs"), RUN, **key).json()["id"] for who in (adela, account("other", "admin"))]
+    both = (adela, account("other", UserRole.ADMIN))
+    key = {"Idempotency-Key": "mine"}
+    made = [api(who).post(reverse("api:runs"), RUN, headers=key).json()["id"] for who in both]
     assert made[0] != made[1]
 
 
