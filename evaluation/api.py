@@ -376,10 +376,8 @@ class EstimateRun(APIView):
     @extend_schema(request=RunAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Answer:
         body = sent(RunAskSerializer, request)
-        wanted = ("endpoints", "judge", "judging", "transport", "seed", "variants", "fresh")
-        estimate = estimates.of_run(
-            generation_queries.release(body["release"]), **{name: body[name] for name in wanted}
-        )
+        del body["judge_temperature"]  # which costs nothing
+        estimate = estimates.of_run(generation_queries.release(body.pop("release")), **body)
         return Answer(LaunchEstimateSerializer(estimate).data)
 
 

@@ -63,7 +63,7 @@ def launch_run(
 
     `judge_temperature` defaults to the judge's own, and where it has none to the published setting; the run keeps it.
     Raises NoEndpoints; JudgeNeeded, NoJudgeNeeded; NotPerSample where the benchmark has no such judging; UnknownDataSet;
-    NoBatches where no endpoint offers batches.
+    NoBatches where no endpoint offers batches; KeyReused where something else was launched under `key`.
     """
     protocol, datasets = queries.what_to_ask(release, endpoints, judge, judging=judging, variants=variants)
     if transport == Run.Transport.BATCH and not any(each and each.batches for each in (*endpoints, judge)):
@@ -96,7 +96,21 @@ def launch_run(
         run.save(update_fields=["rubrics_total"])
         return run
 
-    return jobs.once(Run, key, make, actor=actor)
+    asked = {
+        "release": release,
+        "endpoints": list(endpoints),
+        "judge": judge,
+        "judge_temperature": judge_temperature,
+        "judging": judging,
+        "seed": seed,
+        "variants": list(variants),
+        "transport": transport,
+        "sampling": sampling,
+        "budget_money": budget_money,
+        "budget_calls": budget_calls,
+        "fresh": fresh,
+    }
+    return jobs.once(Run, key, make, actor=actor, asked=asked)
 
 
 def _responses(

@@ -475,7 +475,8 @@ def budget_sent(request: Request, job: Job) -> dict[str, Any]:
 LAUNCH_KEY = OpenApiParameter(
     "Idempotency-Key",
     location=OpenApiParameter.HEADER,
-    description="Any text of yours, another for each launch: sent again, it answers with what was launched the first time.",
+    description="Any text of yours, another for each launch: sent again with the same body, it answers with what "
+    "was launched the first time; with another body: 409.",
 )
 
 

@@ -111,6 +111,12 @@ class NothingNew(GenerationError):
     status = 409
 
 
+class KeyReused(GenerationError):
+    """Something else was launched under this key. Send the same again, or another launch under another key."""
+
+    status = 409
+
+
 class JobOver(GenerationError):
     """This batch or run is over."""
 

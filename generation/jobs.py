@@ -5,7 +5,8 @@ Each of the functions here may be called twice: the second time changes nothing.
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -31,7 +32,8 @@ class Job(models.Model):
     the job's lines in the ledger, kept in the transaction that writes a line: `calls` are HTTP attempts, `failed` those
     of them that ended in an error, `hits` replies that had been paid for before.
 
-    `launch_key`: by which a launch that is sent twice is known (`once`); null where none was given.
+    `launch_key`: by which a launch that is sent twice is known (`once`); null where none was given. `launch_digest`: of what
+    was launched under it; empty in rows from before there were digests.
 
     `since_at` and `then_at` are two moments, a minute or more apart, with what the totals had been: calls and hits since the
     earlier one give the rate (`mark`).
@@ -66,6 +68,7 @@ class Job(models.Model):
     then_hits = models.PositiveIntegerField(default=0)
     finished_at = models.DateTimeField(null=True, blank=True)
     launch_key = models.CharField(max_length=64, null=True, blank=True, unique=True)
+    launch_digest = models.CharField(max_length=64, blank=True, default="")
 
     class Meta:
         abstract = True
@@ -157,23 +160,49 @@ def pause(kind: type[J], pk: int, *, because: str = "", detail: str = "") -> J:
     return _keep(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
 
 
-def once(kind: type[J], key: str, make: Callable[[], J], *, actor: models.Model | None, what: str = "") -> J:
+def once(
+    kind: type[J],
+    key: str,
+    make: Callable[[], J],
+    *,
+    actor: models.Model | None,
+    asked: Mapping[str, Any],
+    what: str = "",
+) -> J:
     """Make a job in one transaction; or return the one that this person launched under this key before.
 
-    `what` tells launches of several sorts apart that make one kind of job. An empty key is none.
+    `asked`: what is to be launched. `what` tells launches of several sorts apart that make one kind of job. An empty key is
+    none. Raises KeyReused where something else was launched under this key.
     """
     if not key:
         with transaction.atomic():
             return make()
-    name = hashlib.sha256(json.dumps([what, actor and actor.pk, key]).encode()).hexdigest()
+    name = _digest([what, actor and actor.pk, key])
+    digest = _digest(asked)
     known = kind._default_manager.filter(launch_key=name)
+    found: J | None
     try:
         with transaction.atomic():
-            return known.first() or _keep(make(), launch_key=name)
+            found = known.first() or _keep(make(), launch_key=name, launch_digest=digest)
     except (IntegrityError, errors.NothingToDo):  # at the same moment: the other one took the records
-        if (found := known.first()) is not None:
-            return found
-        raise
+        if (found := known.first()) is None:
+            raise
+    if found.launch_digest not in ("", digest):
+        raise errors.KeyReused
+    return found
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not have: a row by its number, an amount however it is written (5, 5.00), a value by its fields."""
+    if isinstance(value, models.Model):
+        return value.pk
+    if isinstance(value, Decimal):
+        return f"{value.normalize():f}"
+    return asdict(value)
 
 
 def _rests(job: Job) -> bool:

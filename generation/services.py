@@ -298,6 +298,7 @@ def launch_batch(
     `key`: what the same person launched under it before is returned, and nothing launched.
 
     Raises:
+        KeyReused: something else was launched under this key.
         RolesUnbound: a role that these records need has no endpoint. NothingToDo: no record is left that the recipe takes.
         UnknownRole, WrongPlan, UnknownPrompts, UnknownPreset, WrongSetting, UnknownCheck: what was chosen does not fit the
         recipe.
@@ -309,7 +310,8 @@ def launch_batch(
         _queue_drafts(batch, chosen, setting.plan)
         return batch
 
-    return jobs.once(Batch, key, make, actor=actor)
+    asked = {"benchmark": benchmark, "source": source, "roles": roles, "limit": limit, "setting": setting}
+    return jobs.once(Batch, key, make, actor=actor, asked=asked)
 
 
 def launch_comparison(
@@ -343,7 +345,15 @@ def launch_comparison(
             made.append(batch)
         return made[0]
 
-    return Comparison.objects.get(batches=jobs.once(Batch, key, make, actor=actor, what="comparison"))
+    asked = {
+        "benchmark": benchmark,
+        "source": source,
+        "roles": roles,
+        "limit": limit,
+        "setting": setting,
+        "prompts": prompts,
+    }
+    return Comparison.objects.get(batches=jobs.once(Batch, key, make, actor=actor, asked=asked, what="comparison"))
 
 
 def _choose_records(benchmark: str, source: Source, limit: int | None) -> list[tuple[int, str]]:

@@ -32,7 +32,7 @@ from generation import (
     uploads,
 )
 from generation import releases as release_services
-from generation.errors import GenerationError, SourceExists
+from generation.errors import GenerationError, KeyReused, SourceExists
 from generation.estimates import Estimate
 from generation.jobs import advice
 from generation.live import endpoint_now
@@ -246,6 +246,8 @@ def batch_new(request: HttpRequest) -> HttpResponse:
                 comparison = services.launch_comparison(prompts=(sets[0], sets[1]), **asked_for)
                 made = list(comparison.batches.order_by("arm"))
                 there = reverse("generation:comparison", args=[comparison.pk])
+        except KeyReused:
+            raise
         except GenerationError as error:
             form.add_error(None, str(error))
         else:

@@ -18,7 +18,7 @@ LONGEST_ADDRESS = (
 ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
-class _Utf8:
+class _Utf8(HttpRequest):
     """A request whose texts are read as UTF-8 whatever its sender says: Django fails on encodings that decode no text."""
 
     def _set_content_type_params(self, meta: Mapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ class RequestsMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if len(request.get_full_path()) > LONGEST_ADDRESS:
-            request.GET = QueryDict()  # type: ignore[assignment]  # the page of the refusal needs none of it
+            request.GET = QueryDict()  # the page of the refusal needs none of it
             return refusal(request, 414, _("This address is too long. Shorten it, or send less in it."))
         if request.content_params and request.content_params.get("charset", "utf-8").lower() not in ENCODINGS:
             return refusal(request, 415, _("This request is in another encoding than UTF-8. Send it in UTF-8."))
@@ -54,7 +54,7 @@ class RequestsMiddleware:
         """A form's fields: here, as their body is read when it is known that they may come (CSRF)."""
         if request.method != "POST" or request.path.startswith("/api/"):
             return None
-        names = [file.name or "" for file in request.FILES.values()]
+        names = [getattr(file, "name", "") for _field, files in request.FILES.lists() for file in files]
         if _is_plain(request.POST) and is_storable(names):
             return None
         return self._unstorable(request)

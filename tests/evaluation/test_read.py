@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -198,6 +199,40 @@ def test_the_setting_is_chosen_on_the_page_over_the_api_and_in_the_shell(
     )
     manage.json(*launch)
     assert list(Run.objects.values_list("sampling", flat=True)) == ["endpoint"] * 3
+
+
+@pytest.mark.parametrize("sampling", Run.Sampling.values)
+def test_a_launch_is_estimated_alike_by_page_api_and_shell(
+    release: Release, claimants: str, admin: Client, api: Api, adela: User, manage: Manage, sampling: str
+) -> None:
+    """What was paid for with the endpoints' own settings counts as paid for by a launch with these alone."""
+    endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000, price_in="1", price_out="2")
+    worked(release, claimants, "sim-average", sampling="endpoint", variants=["plain"])
+    asked = {"endpoints": ["sim-average"], "datasets": ["plain"], "seed": SEED, "sampling": sampling}
+    page: Page = admin.post(reverse("evaluation:run-new"), {"release": release.pk, **asked})
+    shown_there = page.context["estimate"]
+    told = api(adela).post(reverse("api:run-estimate"), {"release": "toy", **asked}).json()
+    shell = (
+        "--release",
+        "toy",
+        "--endpoint",
+        "sim-average",
+        "--datasets",
+        "plain",
+        "--seed",
+        SEED,
+        "--sampling",
+        sampling,
+    )
+    code, out, _err = manage("evaluate", *shell, "--json")
+    printed = json.loads(out)
+    assert code == 1
+    figures = {"calls": shown_there.calls, "tokens_in": shown_there.tokens_in, "tokens_out": shown_there.tokens_out}
+    for other in (told, printed):
+        assert {name: other[name] for name in figures} == figures
+        assert Decimal(str(other["cost"])) == shown_there.cost
+        assert [line["cached"] for line in other["lines"]] == [float(sampling == "endpoint")]
+    assert (shown_there.calls == 0) == (sampling == "endpoint")
 
 
 def test_another_seed_draws_anew_and_the_same_one_the_same(release: Release, claimants: str) -> None:

@@ -51,8 +51,8 @@ def test_nul_in_an_address_is_a_bad_request_to_the_api(api: Api, adela: User, qu
 
 def test_nul_in_a_form_is_a_bad_request(signed_in: Client) -> None:
     sent = {"name": "own", "url": "https://models.example/v1", "model": "a\0b"}
-    for more in ({}, {"headers": {"HX-Request": "true"}}):
-        answer = signed_in.post(reverse("generation:endpoints"), sent, **more)
+    for headers in ({}, {"HX-Request": "true"}):
+        answer = signed_in.post(reverse("generation:endpoints"), sent, headers=headers)
         assert answer.status_code == 400
         assert "cannot be stored" in answer.content.decode()
     assert ("<html" in answer.content.decode()) is False, "a fragment is asked for with htmx"
@@ -102,7 +102,7 @@ def _status(environ: dict[str, Any]) -> str:
 
 
 def test_utf_8_by_name_is_taken(api: Api, adela: User) -> None:
-    sent = '{"name": "x", "url": "https://m.example/v1", "model": "中文"}'.encode()
+    sent = '{"name": "x", "url": "https://m.example/v1", "model": "中文"}'
     typed = "application/json; charset=UTF-8"
     assert api(adela).generic("POST", reverse("api:endpoints"), sent, content_type=typed).status_code == 201
 
