@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0015_changed_settings'),
+        ('generation', '0016_api'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

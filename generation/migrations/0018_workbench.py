@@ -19,7 +19,7 @@ def count_the_simulated(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("generation", "0015_changed_settings"), ("review", "0010_workbench")]
+    dependencies = [("generation", "0017_uploads"), ("review", "0011_workbench")]
 
     operations = [
         Changeable("Release"),

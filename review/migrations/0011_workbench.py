@@ -12,7 +12,7 @@ def know_the_simulated(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("review", "0009_approved_on_a_ground")]
+    dependencies = [("review", "0010_identity")]
 
     operations = [
         migrations.AddField("User", "simulated", models.BooleanField(default=False)),
