@@ -311,8 +311,8 @@ async def _kept(batch: ProviderBatch) -> AsyncIterator[None]:
 
 
 async def _advance(job: Job, batch: ProviderBatch) -> None:
-    limits = {"max_reply": settings.MHB_MAX_REPLY_BYTES, "access": settings.MHB_ENDPOINT_ACCESS}
-    async with Gateway(**limits) as gateway, _kept(batch):
+    connection = Gateway(max_reply=settings.MHB_MAX_REPLY_BYTES, access=settings.MHB_ENDPOINT_ACCESS)
+    async with connection as gateway, _kept(batch):
         endpoint = await Endpoint.objects.aget(pk=batch.endpoint_id)
         if batch.state == State.PREPARED:
             found = await _submitted(gateway, endpoint, job, batch)
