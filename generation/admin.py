@@ -1,9 +1,16 @@
-"""The back office: rows to look at. Records and the ledger have their own pages."""
+"""The back office: rows to look at, and taxonomy terms to add. Records and the ledger have their own pages."""
+
+from typing import Any
 
 from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
 
+from generation import services
 from generation.models import Batch, Endpoint, Import, ProviderBatch, Release, Sample, Source, TaxonomyTerm
+from review.access import person
 from review.back_office import ReadOnly
+from review.permissions import Can, allowed
 
 
 @admin.register(Source)
@@ -51,5 +58,16 @@ class ReleaseAdmin(ReadOnly):
 
 @admin.register(TaxonomyTerm)
 class TaxonomyTermAdmin(ReadOnly):
+    """Terms beside those that a benchmark ships. None is deleted: samples are counted under it."""
+
     list_display = ["benchmark", "code", "parent", "label"]
     list_filter = ["benchmark"]
+
+    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return allowed(request.user, Can.PRODUCE)
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return allowed(request.user, Can.PRODUCE)
+
+    def save_model(self, request: HttpRequest, obj: TaxonomyTerm, form: Any, change: bool) -> None:
+        services.save_term(obj, actor=person(request))

@@ -36,6 +36,7 @@ from generation.models import (
     SampleVersion,
     Source,
     SourceRecord,
+    TaxonomyTerm,
     WorkerBeat,
 )
 from generation.recipe import Draft as DraftValue
@@ -44,9 +45,10 @@ from generation.work import Work, check_tries, finish, give_back_expired, lease,
 from review import queries as review_queries
 from review import services as review_services
 from review.machine import Ground, State
-from review.models import User
+from review.models import PersonEvent, User
+from review.permissions import Can, require
 from review.settling import SettledRubric
-from review.trail import recorded
+from review.trail import record_person, recorded
 
 log = logging.getLogger(__name__)
 Status = Work.Status
@@ -257,6 +259,15 @@ def change_endpoint(endpoint: Endpoint, **fields: Any) -> Endpoint:
     endpoint.full_clean()
     endpoint.save(update_fields=[*changed, "simulated"])
     return endpoint
+
+
+def save_term(term: TaxonomyTerm, *, actor: User) -> None:
+    """Add a taxonomy term to those that a benchmark ships, or change one, with its event. Raises NotAllowed."""
+    require(actor, Can.PRODUCE)
+    with recorded():
+        term.save()
+        values = {name: getattr(term, name) for name in ("benchmark", "code", "parent", "label", "definition")}
+        record_person(actor, PersonEvent.Kind.TERM, actor, **values)
 
 
 # ---------------------------------------------------------------------------------------------------------- batches

@@ -473,6 +473,7 @@ class PersonEvent(Chained):
         CALIBRATION = "calibration", _("calibration given again")
         ITEM_MADE = "item-made", _("made a calibration case")
         ITEM_CHANGED = "item-changed", _("changed a calibration case")
+        TERM = "term", _("added or changed a taxonomy term")
 
     person = models.ForeignKey(User, on_delete=models.PROTECT, related_name="account_events")
     kind = models.CharField(max_length=16, choices=Kind)

@@ -25,6 +25,7 @@ PERSON_EVENTS = [
     ("calibration", "calibration given again"),
     ("item-made", "made a calibration case"),
     ("item-changed", "changed a calibration case"),
+    ("term", "added or changed a taxonomy term"),
 ]
 
 

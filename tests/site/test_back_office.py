@@ -10,6 +10,7 @@ from django.test import Client, RequestFactory
 from django.urls import NoReverseMatch, reverse
 from knox.models import AuthToken
 
+from generation.models import TaxonomyTerm
 from review import audit
 from review.models import PersonEvent, User
 from review.permissions import UserRole
@@ -51,7 +52,8 @@ def test_nothing_else_can_be_changed_there(keeper: User, rf: RequestFactory) -> 
         for verb in ("add", "change", "delete")
         if getattr(page, f"has_{verb}_permission")(request)
     }
-    assert open_to == {("review.User", "change"), ("mfa.Authenticator", "delete")}
+    terms = {("generation.TaxonomyTerm", "add"), ("generation.TaxonomyTerm", "change")}
+    assert open_to == {("review.User", "change"), ("mfa.Authenticator", "delete"), *terms}
     assert AuthToken not in admin.site._registry
 
     class Thing(models.Model):
@@ -62,6 +64,20 @@ def test_nothing_else_can_be_changed_there(keeper: User, rf: RequestFactory) -> 
     admin.site.register(Thing)
     admin.site.register(AuthToken, admin.ModelAdmin)
     assert not {Thing, AuthToken} & set(admin.site._registry)
+
+
+def test_a_taxonomy_term_is_added_and_changed_with_its_event(inside: Client, keeper: User) -> None:
+    term = {"benchmark": "mhb", "code": "E2", "parent": "E", "label": "Withdrawn drug", "definition": "No longer sold."}
+    assert inside.post(reverse("admin:generation_taxonomyterm_add"), term).status_code == 302
+    added = TaxonomyTerm.objects.get(code="E2")
+    page = reverse("admin:generation_taxonomyterm_change", args=[added.pk])
+    assert inside.post(page, {**term, "label": "Recalled drug"}).status_code == 302
+    assert events(keeper) == [(Kind.TERM, term), (Kind.TERM, {**term, "label": "Recalled drug"})]
+    assert (
+        inside.post(reverse("admin:generation_taxonomyterm_delete", args=[added.pk]), {"post": "yes"}).status_code
+        == 403
+    )
+    assert wrong() == []
 
 
 def test_no_token_is_made_there_for_anybody(inside: Client, ana: User) -> None:
