@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 class Channel(filesystem.Channel):
     """Messages as files, written whole or not at all."""
 
-    def _put(self, queue: str, payload: dict[str, Any], **_: Any) -> None:
+    def _put(self, queue: str, payload: dict[str, Any], **kwargs: Any) -> None:  # type: ignore[override]
         # Kombu writes in the place where workers look: they may take a file between its beginning and its end.
         name = f"{round(time.monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
         unfinished = Path(self.data_folder_out) / f"{name}.unfinished"

@@ -41,8 +41,8 @@ def start(folder: Path) -> Iterator[Callable[[], Connection]]:
     with ExitStack() as stack:
 
         def connect() -> Connection:
-            connection: Any = stack.enter_context(app.connection_for_write(transport_options=options))
-            connection.transport.state.clear()
+            connection = stack.enter_context(app.connection_for_write(transport_options=options))
+            connection.transport.state.clear()  # type: ignore[attr-defined]  # not in its stub
             return connection
 
         yield connect
