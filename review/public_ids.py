@@ -25,8 +25,11 @@ class PublicId:
     def __init__(self, secret: str = "") -> None:
         self._secret = secret  # empty: this site's own
 
-    def to_url(self, value: int) -> str:
-        left, right = 0, int(value)
+    def to_url(self, value: int | str) -> str:
+        """The public number of a primary key; one that is public already stays as it is."""
+        if isinstance(value, str):
+            return value
+        left, right = 0, value
         for number in range(ROUNDS):
             left, right = right, left ^ self._mix(number, right)
         return f"{left << 8 * HALF | right:032x}"

@@ -174,7 +174,7 @@ def test_withdraw_and_priority(api: Api, adela: User, ana: User) -> None:
     client = api(adela)
     raised = client.post(reverse("api:case-priority", args=[second.pk]), {"priority": 5})
     assert (raised.status_code, raised.json()["priority"]) == (200, 5)
-    assert claim(api(ana))["case"]["lineage"] == second.lineage
+    assert claim(api(ana))["case"]["title"] == second.title
     gone = client.post(reverse("api:case-withdraw", args=[first.pk]), {"reason": "A duplicate."})
     assert (gone.status_code, gone.json()["state"]) == (200, "withdrawn")
     again = client.post(reverse("api:case-withdraw", args=[first.pk]), {"reason": "A duplicate."})
