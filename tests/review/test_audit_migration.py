@@ -54,7 +54,7 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
             (9, 1, "submitted", 1, {"role": "primary", "phase": "commit", "review": 1}),
         ]
     ),
-    ("review_personevent", {"id": 4, "person_id": 1, "kind": "paused", "actor_id": None, "at": NOON, "data": "{}"}),
+    ("review_personevent", {"person_id": 1, "kind": "paused", "actor_id": None, "at": NOON, "data": "{}"}),
 ]  # fmt: skip
 
 Sql = Callable[..., list[Any]]

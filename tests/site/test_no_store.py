@@ -34,6 +34,7 @@ def test_pages_and_answers_of_the_api_are_not_stored(ana: User, adela: User, api
     assert {answer["Cache-Control"] for answer in answers} == {"no-store"}
 
 
+@pytest.mark.sqlite_only  # in production they are collected first
 def test_static_files_are_stored() -> None:
     assert finders.find("mhb/img/logo.svg")
     answer = Client().get("/static/mhb/img/logo.svg")
