@@ -47,7 +47,7 @@ def test_400_names_a_field_deep_inside(api: Api, ana: User) -> None:
 
 
 def test_400_names_an_unknown_row_and_a_wrong_query(api: Api, adela: User) -> None:
-    asked = {"benchmark": "nothing", "source": "none", "roles": {"generator": "no\0ne"}}
+    asked = {"benchmark": "nothing", "source": "none", "roles": {"generator": "no-one"}}
     body = problem(api(adela).post(reverse("api:batches"), asked), 400)
     assert {error["field"] for error in body["errors"]} == {"benchmark", "source", "roles.generator"}
     body = problem(api(adela).get(reverse("api:cases"), {"state": "lost"}), 400)
