@@ -17,11 +17,7 @@ from tests.site.test_every_page import Reader, reader
 
 __all__ = ["claimants", "reader", "toy"]
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),
-    pytest.mark.usefixtures("toy", "transactional_db"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("toy", "transactional_db")]
 
 
 def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: User, together: Together) -> None:
