@@ -1,5 +1,5 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
-.PHONY: demo test setup setup-dev lock messages
+.PHONY: demo test test-thorough setup setup-dev lock messages
 export PYTHON
 
 demo: setup  ## web, worker, sweeper and simulated models on an embedded database, with demo accounts
@@ -7,6 +7,9 @@ demo: setup  ## web, worker, sweeper and simulated models on an embedded databas
 
 test: setup-dev  ## everything that guards the project
 	@exec .venv/bin/python .ci/test.py
+
+test-thorough: setup-dev  ## the same, farther: more kills, longer state machines, deeper fuzzing, larger files
+	@exec .venv/bin/python .ci/test.py --thorough
 
 setup:  ## .venv with what the site needs
 	@.ci/setup requirements.txt

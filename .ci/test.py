@@ -1,69 +1,111 @@
-"""`make test`: everything that guards the project, each part by name, with what was skipped and why.
+"""`make test`: everything that guards the project, part by part, each with its seconds, and what was skipped and why.
 
-The test suite runs twice: on the embedded SQLite, and on a PostgreSQL of its own. Without PostgreSQL the second pass is
-skipped by name, except on CI (`CI=true`), where it is a failure.
+What runs on which database is told in tests/passes.py. Without PostgreSQL all of it runs on SQLite, and the pass on PostgreSQL
+is skipped by name, except on CI (`CI=true`), where it is a failure. `--thorough` goes farther (tests/profile.py).
 """
 
+import argparse
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 BIN = Path(sys.executable).parent
 
-from tests.servers import Missing, ci, postgres  # noqa: E402
+from bench.servers import Missing, ci, postgres  # noqa: E402
+from tests import databases  # noqa: E402
+
+CHECKS: dict[str, tuple[str, ...]] = {
+    "types": (str(BIN / "mypy"), "mhb_site", "evaluation", "generation", "review", "tests", "bench"),
+    "lint": (str(BIN / "ruff"), "check", "."),
+    "format": (str(BIN / "ruff"), "format", "--check", "--quiet", "."),
+    "import contracts": (str(BIN / "lint-imports"), "--no-cache"),
+    "migrations": (sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"),
+}
+PYTEST = (sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-q", "--durations", "5")
 
 
-def run(title: str, *command: str, **environment: str) -> bool:
-    """Run one part and say how it went."""
-    print(f"\n=== {title}", flush=True)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How one part ended."""
+
+    title: str
+    code: int
+    seconds: float
+    output: str = ""  # of what ran beside other parts
+
+    def __str__(self) -> str:
+        return f"{self.title}: {'ok' if self.code == 0 else f'FAILED ({self.code})'}, {self.seconds:.0f} s"
+
+
+def run(title: str, command: Sequence[str], environment: dict[str, str] | None = None, *, beside: bool = False) -> Part:
+    """Run one part: before everybody's eyes, or beside others, yielding to them."""
     begun = time.monotonic()
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, check=False)
-    print(
-        f"--- {title}: {'ok' if done.returncode == 0 else f'FAILED ({done.returncode})'}, {time.monotonic() - begun:.0f} s"
+    done = subprocess.run(
+        ["nice", *command] if beside else command,
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE if beside else None,
+        stderr=subprocess.STDOUT if beside else None,
+        text=True,
+        check=False,
     )
-    return done.returncode == 0
-
-
-def tool(name: str) -> str:
-    return str(BIN / name)
+    return Part(title, done.returncode, time.monotonic() - begun, done.stdout or "")
 
 
 def main() -> int:
-    failed: list[str] = []
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--thorough", action="store_true", help="more kills, longer state machines, deeper fuzzing")
+    if parser.parse_args().thorough:
+        os.environ["TEST_PROFILE"] = "thorough"
+    begun = time.monotonic()
+    parts: list[Part] = []
     skipped: list[str] = []
 
-    def part(title: str, *command: str, **environment: str) -> None:
-        if not run(title, *command, **environment):
-            failed.append(title)
+    def show(part: Part) -> None:
+        print(f"{part.output.rstrip()}\n--- {part}".lstrip(), flush=True)
+        parts.append(part)
 
-    part("lint", tool("ruff"), "check", ".")
-    part("format", tool("ruff"), "format", "--check", "--quiet", ".")
-    part("types", tool("mypy"), "mhb_site", "evaluation", "generation", "review", "tests", "bench")
-    part("import contracts", tool("lint-imports"), "--no-cache")
-    part("migrations", sys.executable, "manage.py", "makemigrations", "--check", "--dry-run")
-    pytest = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-q"]
-    part("tests on SQLite", *pytest, "-m", "not browser")
-    # On their own: playwright's event loop in the thread of the tests is no company for those that ask models.
-    part("tests in a browser", *pytest, "-m", "browser")
-    try:
-        with postgres() as url:
-            settings = {"MHB_DATABASE_URL": url, "MHB_SECRET_KEY": "only-for-this-test-run-" * 2, "MHB_HTTPS": "false"}
-            # What starts its own processes or needs no database has nothing new to say here.
-            chosen = "not processes and not browser and not plain and not sqlite_only"
-            part("tests on PostgreSQL", *pytest, "-m", chosen, **settings)
-    except Missing as missing:
-        (failed if ci() else skipped).append(f"tests on PostgreSQL: {missing}")
+    def tests(title: str, *chosen: str, **environment: str) -> None:
+        print(f"\n=== {title}", flush=True)
+        show(run(title, (*PYTEST, *chosen), environment))
+
+    with databases.kept(), ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(1) as other:
+        checks = [beside.submit(run, name, command, beside=True) for name, command in CHECKS.items()]
+        other.submit(databases.sqlite)  # meanwhile; who needs it waits for it, and is told what is wrong with it
+        try:
+            with postgres(careless=True, like=databases.cluster()) as url:
+                settings = {
+                    "MHB_DATABASE_URL": url,
+                    "MHB_SECRET_KEY": "only-for-this-test-run-" * 2,
+                    "MHB_HTTPS": "false",
+                    "TEST_TEMPLATE": "mhb",
+                }
+                tests("tests on PostgreSQL", "--pass", "postgresql", **settings)
+        except Missing as missing:
+            if ci():
+                parts.append(Part(f"tests on PostgreSQL ({missing})", 1, 0))
+            else:
+                skipped.append(f"tests on PostgreSQL: {missing}. So all tests run on SQLite.")
+        tests("tests on SQLite", *(("-m", "not browser") if skipped else ("--pass", "sqlite")))
+        tests("tests in a browser", "--pass", "browser")
+        for check in checks:
+            print(f"\n=== {check.result().title}, beside the tests")
+            show(check.result())
 
     print()
-    for line in skipped:
-        print(f"SKIPPED  {line}")
-    for line in failed:
-        print(f"FAILED   {line}")
-    print("All parts passed." if not failed else f"{len(failed)} part(s) failed.")
+    for line in [str(part) for part in parts] + [f"SKIPPED {line}" for line in skipped]:
+        print(line)
+    failed = sum(part.code != 0 for part in parts)
+    print(
+        f"{'All parts passed' if not failed else f'{failed} part(s) failed'}, {time.monotonic() - begun:.0f} s in all."
+    )
     return 1 if failed else 0
 
 

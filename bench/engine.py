@@ -22,8 +22,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench import servers
 from bench.core import Result, as_json, at_least, at_most, skipped, table, told
-from tests import servers
 
 ROOT = Path(__file__).resolve().parent.parent
 OTHERS = ROOT / "build" / "bench-venv"  # requirements-bench.txt, if anybody has installed it

@@ -26,7 +26,7 @@ def seed(*sizes: int) -> None:
     """The releases. Their samples differ in their first turn, so that nothing is asked twice."""
     from django.db import connection
 
-    from tests.engine import bare_release
+    from bench.rows import bare_release
 
     first = bare_release(("dialogue", [["A1"]])).samples.get()
     for size in sizes:
@@ -115,9 +115,9 @@ def pairs(samples: int, flying: int) -> dict[str, Any]:
     """The plan of `bench.ask`: for each sample what the target is asked, and the judge but for the response."""
     from openai import pydantic_function_tool
 
+    from bench.rows import ALTERED
     from evaluation import benchmarks
     from evaluation.protocol import Rubric, Sample
-    from tests.benchmarks.mhb.helpers import ALTERED
 
     protocol = benchmarks.protocol("mhb")
     judge, shape = protocol.judge, protocol.shape

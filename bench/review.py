@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.core import Result, as_json, at_most, exactly, percentile, skipped, table, told
+from bench.servers import Missing
 from bench.sites import PEOPLE, Site, postgres_sites, sqlite_sites
-from tests.servers import Missing
 
 NEXT_GOALS = {1: 20.0, 8: 200.0}  # milliseconds at p95, by users
 DRAFT_GOAL = 8.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench import servers
 from mhb_site import children
-from tests import servers
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"

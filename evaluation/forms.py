@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from django import forms
-from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -77,16 +76,6 @@ class LaunchForm(SpendingForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._suit(self._release())
-        # With JavaScript the form suits another release as soon as it is chosen; without, once it is sent.
-        self.fields["release"].widget.attrs.update(
-            {
-                "hx-get": reverse("evaluation:run-new"),
-                "hx-trigger": "change",
-                "hx-target": "#launch",
-                "hx-select": "#launch",
-                "hx-swap": "outerHTML",
-            }
-        )
         order = [
             "release",
             "endpoints",

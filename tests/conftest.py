@@ -1,12 +1,14 @@
 """Fixtures for all tests: one cast of characters, and one test database that several threads can use.
 
-The database is the settings' own. The suite runs twice: as it is (SQLite), and with MHB_DATABASE_URL, MHB_SECRET_KEY and
-MHB_HTTPS set and `-m "not sqlite_only"` (PostgreSQL). A test that must differ asks `connection.vendor`.
+The database is the settings' own: SQLite, or PostgreSQL where MHB_DATABASE_URL, MHB_SECRET_KEY and MHB_HTTPS are set (then
+with `-m "not sqlite_only"`). A test that must differ asks `connection.vendor`. `tests.passes` says what runs on which.
 """
 
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,12 @@ from django.db import connection, connections, transaction
 from django.db.backends.base.operations import BaseDatabaseOperations
 from django.utils import timezone, translation
 
+from bench import servers
 from review.chain import GENESIS
 from review.models import ChainHead, User
 from review.permissions import UserRole
 from review.trail import EVENTS, PERSON_EVENTS
-from tests import servers
+from tests import databases
 from tests.keys import ACCESS
 from tests.review.factories import account
 
@@ -30,18 +33,38 @@ hypothesis.settings.register_profile("mhb", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("mhb")
 
 
+pytest_plugins = ["tests.passes"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "sqlite_only: left out where the suite runs on PostgreSQL")
+    """Migrated databases are kept from here on; by the workers of xdist in the folder of who started them."""
+    stack = ExitStack()
+    stack.enter_context(databases.kept())
+    config.add_cleanup(stack.close)
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """SQLite's test database is a file: in memory, threads would share one connection's locks and prove nothing."""
+    """SQLite's test database is a file: in memory, threads would share one connection's locks and prove nothing.
+
+    Migrating takes longer than many tests: several workers copy one migrated database.
+    """
+    test = connection.settings_dict["TEST"]
     if connection.vendor == "sqlite":
         folder: Path = tmp_path_factory.mktemp("database")  # one a worker of xdist
-        connection.settings_dict["TEST"]["NAME"] = str(folder / "test.sqlite3")
+        test["NAME"] = str(folder / "test.sqlite3")
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            shutil.copy(databases.sqlite(), test["NAME"])
+    elif template := os.environ.get("TEST_TEMPLATE"):
+        test["TEMPLATE"] = template
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(django_db_keepdb: bool) -> bool:
+    """A copied file is migrated already, and goes with its folder."""
+    return django_db_keepdb or (connection.vendor == "sqlite" and "PYTEST_XDIST_WORKER" in os.environ)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,31 +13,25 @@ import pytest
 from django.core.management.base import BaseCommand
 from django.utils import timezone
 
+from bench.rows import REPORT, TURNS
+from bench.rows import bare_release as bare_release
+from bench.rows import drafts as drafts
 from evaluation import services as evaluation
 from evaluation.models import Run
-from generation import benchmarks, releases, services
+from generation import releases, services
 from generation.llm.simulator.server import make_app, running
 from generation.models import (
     Batch,
     Call,
-    Draft,
     Endpoint,
-    Facet,
     Lane,
     Release,
-    ReleasedRubric,
-    ReleasedSample,
     Sample,
-    SampleVersion,
     Source,
-    SourceRecord,
 )
-from generation.recipe import NewRubric, NewSample
 from generation.work import lease
-from mhb_site.benchmarks.mhb import simulate, taxonomy
-from review import services as review
+from mhb_site.benchmarks.mhb import simulate
 from review.models import User
-from tests.benchmarks.mhb.helpers import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from tests.review.approve import approve_everything
 
 SEED = 11
@@ -210,87 +204,6 @@ def calls(subject_or_job: str) -> list[Call]:
     """The ledger lines of one row of work (``draft:3``) or of a whole job (``batch:1``), in order."""
     field = "job" if subject_or_job.startswith(("batch:", "run:")) else "subject"
     return list(Call.objects.filter(**{field: subject_or_job}).order_by("pk"))
-
-
-# -------------------------------------------------------------------------------------------- rows without any model
-
-
-def drafts(count: int, name: str = "bare") -> Batch:
-    """A batch with `count` queued drafts, made without reading a file or asking a model."""
-    now = timezone.now()
-    source = Source.objects.create(name=name, format="healthbench", label="Own", licence="MIT", created_at=now)
-    records = SourceRecord.objects.bulk_create(
-        SourceRecord(source=source, external_id=str(n), title=f"Case {n}", content={"kind": "dialogue", "turns": TURNS})
-        for n in range(count)
-    )
-    batch = Batch.objects.create(benchmark="mhb", source=source, created_at=now)
-    Draft.objects.bulk_create(Draft(batch=batch, record=record) for record in records)
-    return batch
-
-
-def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
-    """A release of these samples, (task, trap codes of each rubric), made without any model or physician."""
-    batch = drafts(1)
-    draft = batch.drafts.get()
-    now = timezone.now()
-    origin = Sample.objects.create(benchmark="mhb", task="dialogue", batch=batch, record=draft.record, created_at=now)
-    content = {
-        "dialogue": {"task": "dialogue", "source_turns": TURNS, "turns": ALTERED, "traps": _named_traps()},
-        "report": {"task": "report", "report": REPORT, "question": QUESTION, "traps": _named_traps()},
-    }
-    made = NewSample("dialogue", "Case", "en", content["dialogue"], (NewRubric("R1", "Says so.", ("A1",)),))
-    case = review.open_case(benchmarks.case_spec("mhb", made, origin.key, 1))
-    version = SampleVersion.objects.create(
-        sample=origin, number=1, draft=draft, case=case, title="Case", content=made.content, created_at=now
-    )
-    release = Release.objects.create(
-        name="bare",
-        version=1,
-        benchmark="mhb",
-        samples_count=len(samples),
-        rubrics_count=sum(len(rubrics) for _task, rubrics in samples),
-        counts={"task": {task: {"samples": 1, "rubrics": 1} for task, _rubrics in samples}},
-        generators=[],
-        sources=[],
-        simulated=False,
-        sha256="0" * 64,
-        created_at=now,
-    )
-    rows = ReleasedSample.objects.bulk_create(
-        ReleasedSample(
-            release=release,
-            position=at,
-            version=version,
-            key=f"mhb-{task}-{at:06}",
-            task=task,
-            exported={"content": _apart(content[task], at)},
-        )
-        for at, (task, _rubrics) in enumerate(samples)
-    )
-    rubrics = ReleasedRubric.objects.bulk_create(
-        ReleasedRubric(sample=row, key=f"R{number}", criterion=f"Says {number}.", traps=list(traps))
-        for row, (_task, tied) in zip(rows, samples, strict=True)
-        for number, traps in enumerate(tied, 1)
-    )
-    Facet.objects.bulk_create(
-        Facet(rubric=rubric, name=name, value=value)
-        for rubric in rubrics
-        for name, values in taxonomy.facets(rubric.sample.task, rubric.traps, taxonomy.TERMS, {}).items()
-        for value in values
-    )
-    return release
-
-
-def _apart(content: dict[str, Any], at: int) -> dict[str, Any]:
-    """The content of one sample among several: no two ask the same."""
-    if "turns" in content:
-        first, *others = content["turns"]
-        return {**content, "turns": [{**first, "content": f"Case {at}. {first['content']}"}, *others]}
-    return {**content, "report": f"Case {at}. {content['report']}"}
-
-
-def _named_traps() -> list[dict[str, str]]:
-    return [{**trap, "name": "Non-existent Entity"} for trap in TRAPS]
 
 
 # ---------------------------------------------------------------------------------------------------------- commands

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import servers
 from mhb_site import children
 from review.public_ids import AssignmentId
-from tests import servers
+from tests import databases
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
@@ -155,10 +157,11 @@ def running_site(kind: str, folder: Path) -> Iterator[Site]:
     environment = {"MHB_DATA_DIR": str(folder), "MHB_STATIC_ROOT": str(folder / "static"), "MHB_LEASE_SECONDS": "5"}
     if kind == "embedded":
         # The suite's own PostgreSQL pass must not leak into a site that is meant to be embedded.
+        shutil.copy(databases.sqlite(), folder / "mhb.sqlite3")
         with _site({**environment, "MHB_DATABASE_URL": "", "MHB_REDIS_URL": ""}, "") as site:
             yield site
         return
-    with servers.postgres_server() as postgres, servers.redis_server() as redis:
+    with servers.postgres_server(like=databases.cluster()) as postgres, servers.redis_server() as redis:
         environment |= {"MHB_DATABASE_URL": postgres.url, "MHB_REDIS_URL": redis.url, "MHB_SECRET_KEY": "x" * 40}
         environment |= {"MHB_HTTPS": "false"}
         with _site(environment, postgres.url) as site:
@@ -170,8 +173,6 @@ def running_site(kind: str, folder: Path) -> Iterator[Site]:
 def _site(environment: dict[str, str], database_url: str) -> Iterator[Site]:
     family = children.Children(cwd=str(ROOT), environment=environment)
     site = Site(environment, family, servers.free_port(), servers.free_port(), database_url)
-    migrated = site.manage("migrate", "-v0")
-    assert migrated.returncode == 0, migrated.stderr
     over = threading.Event()
     restart = threading.Thread(target=family.watch, args=(print,), kwargs={"until": over.is_set}, daemon=True)
     restart.start()  # as in the demo: whoever dies by itself is started again

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from review.models import User
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser]
 
 
 def test_the_page_renders_without_a_violation(

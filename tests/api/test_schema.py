@@ -1,7 +1,6 @@
 """The schema: made without a warning, complete, and true enough that requests made from it break nothing."""
 
 import io
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -24,10 +23,11 @@ from tests.api.test_lists import World
 from tests.api.test_permissions import EXPECTED, address
 from tests.engine import bare_release
 from tests.in_progress import InProgress
+from tests.profile import far
 from tests.review.factories import opened, take
 
 SIGN_OUT = ("/auth/logout/", "/auth/logoutall/")
-EXAMPLES = int(os.environ.get("MHB_API_EXAMPLES", "3"))  # for each operation, twice where it is about one row
+EXAMPLES = far(2, 25)  # for each operation, twice where it is about one row
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ from tests.conftest import Clock, Together
 from tests.engine import SEED, Manage, bare_release, calls, endpoint, held, launched_run, served
 from tests.generation.llm.helpers import endpoint as answering
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 State = ProviderBatch.State
 BATCH = Run.Transport.BATCH

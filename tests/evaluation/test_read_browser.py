@@ -17,11 +17,7 @@ from tests.site.test_every_page import Reader, reader
 
 __all__ = ["claimants", "reader", "toy"]
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.xdist_group("browser"),
-    pytest.mark.usefixtures("toy", "transactional_db"),
-]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("toy", "transactional_db")]
 
 
 def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: User, together: Together) -> None:
@@ -61,3 +57,48 @@ def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: U
     made = Run.objects.latest("pk")
     assert (made.judge, made.seed, made.variants) == (None, 3, ["hinted"])
     assert reader.faults == []
+
+
+CHOSEN_AT_THE_SWAP = """value => {
+    document.addEventListener("htmx:afterSwap", () => {
+        const release = document.querySelector("#id_release");
+        release.value = value;
+        release.dispatchEvent(new Event("change", { bubbles: true }));
+    }, { once: true });
+}"""
+
+
+def shows(page: Any, release: Release, *, judged: bool) -> None:
+    """The fields of this release, and of no other."""
+    expect(page.get_by_label("Judge", exact=True)).to_have_count(int(judged))
+    expect(page.get_by_label("Seed")).to_have_count(int(not judged))
+    expect(page.get_by_label("Release")).to_have_value(str(release.pk))
+
+
+def test_the_form_suits_the_release_that_was_chosen_last(reader: Reader, claimants: str, adela: User) -> None:
+    release = toy_release(2)
+    endpoint(claimants, "sim-careful")
+    bare = Release.objects.get(name="bare")
+    reader.becomes(adela)
+    page: Any = reader.page
+    page.goto(f"{reader.url}{reverse('evaluation:run-new')}?release={release.pk}")
+
+    # Chosen again in the moment in which the answer to the first choice has come, and htmx has not settled.
+    page.evaluate(CHOSEN_AT_THE_SWAP, str(release.pk))
+    page.get_by_label("Release").select_option(str(bare.pk))
+    shows(page, release, judged=False)
+    expect(page.locator(".htmx-request, .htmx-settling, .htmx-swapping")).to_have_count(0)
+    shows(page, release, judged=False)
+
+    # Chosen again while the first answer is on its way, which then comes after the second.
+    late: list[Any] = []
+    page.route(f"**/runs/new/?release={bare.pk}", lambda route: late.append(route))
+    with page.expect_request(f"**/runs/new/?release={bare.pk}"):
+        page.get_by_label("Release").select_option(str(bare.pk))
+    page.get_by_label("Release").select_option(str(release.pk))
+    expect(page.locator(".htmx-request, .htmx-settling, .htmx-swapping")).to_have_count(0)
+    late[0].continue_()
+    page.unroute_all(behavior="wait")
+    shows(page, release, judged=False)
+    page.get_by_label("Release").select_option(str(bare.pk))
+    shows(page, bare, judged=True)

@@ -14,7 +14,7 @@ from review.models import User
 from tests.engine import bare_release, evaluated, frozen, launched_run
 from tests.evaluation.test_metrics import judged
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ from tests.generation.llm.helpers import app_of, said
 from tests.generation.llm.helpers import endpoint as answering
 from tests.review.factories import account
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 
 

@@ -32,7 +32,7 @@ from tests.engine import (
     simulated,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 
 

@@ -26,7 +26,7 @@ from tests.engine import (
 )
 from tests.generation.test_outcomes import decide, rejecting
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status, Gate = Work.Status, Draft.Gate
 
 

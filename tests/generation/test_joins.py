@@ -18,7 +18,7 @@ from tests.engine import Manage, conversations_file, imported
 from tests.generation.rows import QUESTION, descriptor, entry, jsonl, keyed, pair, vocabulary
 from tests.generation.test_importers_qa import real
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 TERMS = vocabulary(descriptor(1, "Madeupitis", "C14.280", "C23.550"), descriptor(2, "Adult", "M01.060.116"))
 

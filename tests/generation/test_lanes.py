@@ -40,7 +40,7 @@ from tests.engine import (
 from tests.generation.llm.helpers import Answer, app_of, complaint, said
 from tests.generation.llm.helpers import endpoint as answering
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 
 

@@ -40,7 +40,7 @@ from review.models import User
 from tests.engine import bare_release, calls, conversations_file, drafts, endpoint, generated, held, imported, simulated
 from tests.generation.test_lanes import seen
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 HOSTILE = "<script>alert('model')</script>"
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)

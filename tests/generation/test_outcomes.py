@@ -21,7 +21,7 @@ from tests.engine import calls, conversations_file, endpoint, generated, importe
 from tests.review.approve import EVIDENCE, approval, approve_everything
 from tests.review.factories import account, say
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 WHY = "Nobody would ask for a dose in this way."
 CODED = f"Missing context: {WHY}"

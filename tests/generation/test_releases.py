@@ -42,7 +42,7 @@ from tests.generation.llm.helpers import endpoint as answering
 from tests.review.approve import EVIDENCE, approval, rejection
 from tests.review.factories import say
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 CORRECTED = RubricAnswer("corrected", wording="Corrected by two.", severity="severe")
 
 

@@ -14,7 +14,7 @@ from generation.llm.types import Attempt, Image, Message, Reply, Request, Text
 from generation.models import ProviderBatch, SentImage
 from tests.engine import calls, drafts, endpoint, served, simulated
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 DATA = b"\x89PNG not really"
 URL = "data:image/png;base64," + base64.b64encode(DATA).decode()
 DIGEST = hashlib.sha256(DATA).hexdigest()

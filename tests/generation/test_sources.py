@@ -18,7 +18,7 @@ from tests.conftest import Clock, Together
 from tests.engine import CANARY, conversation, conversations_file, drafts, imported, report, reports_file
 from tests.review.factories import account
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
 
 

@@ -17,6 +17,8 @@ from generation.work import Claim, Work, finish, give_back_expired, lease, renew
 from tests.conftest import Clock, Together
 from tests.engine import drafts
 
+pytestmark = pytest.mark.both
+
 Status = Work.Status
 Run = Callable[[], Awaitable[None]]
 

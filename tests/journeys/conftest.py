@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import servers
+from bench import servers
 from tests.processes import Site, running_site
 
 

@@ -11,7 +11,7 @@ from tests.journeys.people import PASSWORD, Person
 from tests.journeys.test_kill import conversations
 from tests.processes import Site
 
-pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
 PHYSICIANS = ("ana", "bo", "chen", "dina", "emil", "fei")
 

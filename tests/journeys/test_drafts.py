@@ -6,7 +6,7 @@ from playwright.sync_api import Browser, expect
 from tests.journeys.test_keyboard import Typist, desk, kept_in
 from tests.processes import Site
 
-pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
 __all__ = ["desk"]  # the fixture
 

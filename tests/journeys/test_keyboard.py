@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.journeys.people import ASSIGNMENT, PASSWORD, Person
 from tests.processes import Site, running_site
 
-pytestmark = [pytest.mark.browser, pytest.mark.processes, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
 PHYSICIANS = ("ana", "bo", "chen", "dina", "emil", "fei", "gita", "hugo", "ivo", "jun", "kai", "lea", "mia", "ned")
 MAKING = """

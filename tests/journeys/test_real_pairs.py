@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import servers
 from evaluation import queries as results
 from evaluation import reports
 from evaluation import services as evaluation
@@ -17,13 +18,12 @@ from generation.models import Call, Import, Release, Sample, SampleVersion
 from generation.work import Work
 from mhb_site.benchmarks.medhallu import simulate
 from review.models import Case, User
-from tests import servers
 from tests.benchmarks.medhallu.making import MODEL_OF
 from tests.engine import SEED, TARGETS, endpoint, imported, no_long_waits
 from tests.review.approve import approve_everything
 
 __all__ = ["no_long_waits"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 DATA = Path(__file__).parents[3] / "shared/data"
 QUESTIONS, PAIRS = DATA / "pubmedqa/ori_pqal.json", DATA / "medhallu/pqa_labeled.jsonl"
 VARIANTS = 4

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 
+from bench import servers
 from evaluation import queries as results
 from evaluation import reports
 from evaluation.models import Judgment, Response
@@ -13,12 +14,11 @@ from generation import queries, releases, services
 from generation.models import Batch, Call, Import, Sample, SourceRecord
 from generation.work import Work
 from review.models import User
-from tests import servers
 from tests.engine import TARGETS, endpoint, evaluated, generated, imported, models, no_long_waits
 from tests.review.approve import approve_everything
 
 __all__ = ["models", "no_long_waits"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 REAL = Path(__file__).parents[3] / "shared/data/healthbench/healthbench.jsonl"
 ROWS = 20
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
+from bench import servers
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message
 from mhb_site import children
-from tests import servers
 from tests.engine import served
 from tests.processes import HOST, Site, running_site
 
-pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("processes")]
+pytestmark = pytest.mark.processes
 
 SAMPLES, RUBRICS = 40, 2
 CALLS = SAMPLES * (1 + RUBRICS)

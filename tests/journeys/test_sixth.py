@@ -28,7 +28,7 @@ from tests.engine import SEED, conversations_file, endpoint, imported, no_long_w
 from tests.review.approve import approve_everything, rejection
 
 __all__ = ["no_long_waits"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 NAME = "pocket"
 ROWS = 5
 

@@ -19,6 +19,8 @@ from review.pace import allowance, length, words
 from tests.conftest import Clock
 from tests.review.factories import account, approving, opened, send, take
 
+pytestmark = pytest.mark.both
+
 MINUTE = timedelta(minutes=1)
 
 

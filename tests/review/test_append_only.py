@@ -8,6 +8,8 @@ from django.db import IntegrityError, connection, models, transaction
 from review.models import Event, Review, User
 from tests.review.factories import to_secondary
 
+pytestmark = pytest.mark.both
+
 TABLES: list[type[models.Model]] = [Event, Review]
 CHANGES: dict[type[models.Model], tuple[str, str]] = {Event: ("kind", "opened"), Review: ("verdict", "reject")}
 

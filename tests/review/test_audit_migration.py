@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests import servers
+from bench import servers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 pytestmark = [pytest.mark.processes, pytest.mark.plain]

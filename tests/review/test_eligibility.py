@@ -28,6 +28,8 @@ from tests.review.factories import (
     to_secondary,
 )
 
+pytestmark = pytest.mark.both
+
 Hold = Assignment.Hold
 
 

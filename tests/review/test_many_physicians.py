@@ -41,6 +41,7 @@ from review.models import Assignment, Case, Declined, Draft, FirstLook, Review, 
 from review.permissions import UserRole
 from review.questions import Answer, Answers, Choice, Form, Question, RubricAnswer, RubricText
 from tests.conftest import Clock, Together
+from tests.profile import far
 from tests.review.factories import account, case_spec
 from tests.review.ward import File, Given, Hand, Kept, Person, Said, Tab, Ward, trap
 
@@ -658,8 +659,8 @@ def test_whatever_many_physicians_do(ward_staff: None, clock: Clock) -> None:
         settings=settings(
             derandomize=True,
             deadline=None,
-            max_examples=18,
-            stateful_step_count=60,
+            max_examples=far(18, 40),
+            stateful_step_count=far(60, 100),
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),

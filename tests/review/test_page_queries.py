@@ -28,6 +28,8 @@ from tests.review.factories import (
 )
 from tests.review.pages import HTMX, Open, post
 
+pytestmark = pytest.mark.both
+
 SESSION_AND_ACCOUNT = 2
 
 

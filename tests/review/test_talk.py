@@ -31,7 +31,7 @@ from tests.review.factories import (
 )
 from tests.review.pages import HTMX, Elements
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 def says(author: User, case: Case, text: str = "The dose is off.", **about: object) -> int:

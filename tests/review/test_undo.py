@@ -31,7 +31,7 @@ from tests.review.factories import (
     wholly_rejecting,
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Hold = Assignment.Hold
 
 

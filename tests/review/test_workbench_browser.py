@@ -16,7 +16,7 @@ from review.blocks import Dialogue, Text, Turn
 from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
 from tests.review.factories import PASSWORD, approving, opened, take
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.usefixtures("transactional_db")]
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
 
 REPORT = Text("The report", "The lungs are clear. " * 200)
 QUESTION = Text("Question", "What does the report say of the liver?", tone="question")

@@ -1,15 +1,40 @@
 """The harness of the benches, on a tiny table: what it prints has its form. How long anything took is not asked here."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench import core, engine, review, seed
+from bench.servers import Missing
 from review.machine import position
 from review.models import Assignment, Case, Event
-from tests.servers import Missing
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.plain
+def test_benches_need_no_package_of_the_tests() -> None:
+    """What only requirements-dev.txt has cannot be imported here, nor can tests."""
+    code = (
+        "import importlib, pkgutil, sys\n"
+        "for name in ('tests', 'pytest', 'hypothesis', 'playwright', 'schemathesis', 'krippendorff', 'xdist'):\n"
+        "    sys.modules[name] = None\n"
+        "import django\n"
+        "django.setup()\n"
+        "import bench\n"
+        "for found in pkgutil.iter_modules(bench.__path__):\n"
+        "    importlib.import_module(f'bench.{found.name}')\n"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "mhb_site.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.plain

@@ -23,7 +23,7 @@ from tests.review.approve import approve_everything, rejection
 from tests.review.factories import say
 
 __all__ = ["models", "no_long_waits"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import translation
 from django.utils.functional import Promise
 
+from bench.servers import ci
 from evaluation.errors import EvaluationError
 from evaluation.models import Judgment
 from generation import benchmarks as recipes
@@ -39,7 +40,6 @@ from tests.engine import models as models
 from tests.engine import no_long_waits as no_long_waits
 from tests.review.approve import EVIDENCE
 from tests.review.factories import PASSWORD, take
-from tests.servers import ci
 
 ROOT = Path(settings.BASE_DIR)
 PO = ROOT / "mhb_site" / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bench import servers
 from mhb_site import children, web_server
 from mhb_site.web_server import MAX_HEADERS
-from tests import servers
 from tests.processes import HOST, ROOT, running_site
 
 pytestmark = [pytest.mark.processes, pytest.mark.plain, pytest.mark.xdist_group("processes")]

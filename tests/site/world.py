@@ -11,6 +11,7 @@ from unittest import mock
 
 from django.utils import timezone
 
+from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from evaluation import services as evaluation
 from evaluation.models import Judgment, Run
 from generation import releases, services
@@ -37,7 +38,6 @@ from review import services as review
 from review.models import ActiveInterval, Assignment, Case, Notice, User
 from review.permissions import UserRole
 from review.questions import Answers, Form
-from tests.benchmarks.mhb.helpers import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from tests.engine import drafts, endpoint
 from tests.in_progress import get_under_way
 from tests.review.approve import approval, rejection

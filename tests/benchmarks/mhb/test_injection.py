@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
+from bench.rows import REPORT, TURNS
 from evaluation.protocol import Rubric
 from generation.llm import fencing
 from generation.llm.types import Message
 from generation.recipe import Draft
 from mhb_site.benchmarks.mhb import protocol, recipe, simulate
 from tests.benchmarks.mhb.helpers import (
-    REPORT,
-    TURNS,
     Scripted,
     answered,
     dialogue_draft,

@@ -5,18 +5,14 @@ import json
 import pytest
 from pydantic import ValidationError
 
+from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from generation import benchmarks
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.recipe import Draft, Record, Term
 from mhb_site.benchmarks.mhb import recipe, taxonomy
 from tests.benchmarks.mhb.helpers import (
-    ALTERED,
-    QUESTION,
-    REPORT,
     RUBRICS,
-    TRAPS,
-    TURNS,
     dialogue_draft,
     dialogue_reply,
     generated,

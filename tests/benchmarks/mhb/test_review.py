@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.rows import ALTERED, QUESTION, REPORT, TRAPS
 from evaluation.protocol import Sample
 from generation import benchmarks
 from mhb_site.benchmarks.mhb import protocol, review
@@ -12,17 +13,7 @@ from review.blocks import Dialogue, Diff, Table, Text
 from review.machine import Phase, Policy, Role, Verdict
 from review.questions import Answer, Answers, Citation, Problem, RubricAnswer, opinion, problems
 from review.spec import spec_from_json, spec_to_json
-from tests.benchmarks.mhb.helpers import (
-    ALTERED,
-    QUESTION,
-    REPORT,
-    TRAPS,
-    dialogue_draft,
-    dialogue_reply,
-    generated,
-    report_draft,
-    report_reply,
-)
+from tests.benchmarks.mhb.helpers import dialogue_draft, dialogue_reply, generated, report_draft, report_reply
 
 
 def dialogue_case():

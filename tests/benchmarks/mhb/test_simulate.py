@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.rows import TURNS
 from evaluation.metrics import wilson
 from evaluation.protocol import Rubric
 from generation.importers import healthbench
@@ -19,7 +20,6 @@ from mhb_site.benchmarks.mhb import protocol, recipe, simulate, taxonomy
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from mhb_site.benchmarks.mhb.simulate import FALL, JUDGE_ERROR, SCRIPT, expected_rate, templates, true_rate
 from tests.benchmarks.mhb.helpers import (
-    TURNS,
     Scripted,
     answered,
     dialogue_draft,

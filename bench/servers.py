@@ -1,4 +1,4 @@
-"""Real PostgreSQL and Redis for tests: found on the machine, started on free ports in a folder of their own, stopped after.
+"""Real PostgreSQL and Redis for benches and tests: found on the machine, started on free ports in folders of their own.
 
 Nothing here talks to a server that runs already.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 class Missing(Exception):
-    """A service that tests want is not installed; the message names it."""
+    """A service that is wanted here is not installed; the message names it."""
 
 
 def ci() -> bool:
@@ -53,15 +53,21 @@ def _as_postgres(command: Sequence[str]) -> list[str]:
 class Postgres:
     """A PostgreSQL cluster of its own, in a folder that somebody else removes; it can be stopped and started again."""
 
-    def __init__(self, folder: str, *, durable: bool = False) -> None:
-        """Not `durable`: commits are not flushed to disk. Raises Missing."""
-        self._durable = durable
+    def __init__(self, folder: str, *, durable: bool = False, careless: bool = False, like: Path | None = None) -> None:
+        """Not `durable`: commits are not flushed to disk. `careless`: a crash of its own may lose some, too.
+
+        `like`: a copy of this data directory. Raises Missing.
+        """
+        self._durable, self._careless = durable, careless
         initdb, self._pg_ctl = _postgres_tool("initdb"), _postgres_tool("pg_ctl")
         self._folder = folder
         self._port = free_port()
         if os.getuid() == 0:
             shutil.chown(folder, "postgres")
-        self._run(initdb, "-D", f"{folder}/data", "-A", "trust", "-U", "mhb", "-E", "UTF8", "--no-sync")
+        if like is not None:
+            subprocess.run(["cp", "-a", str(like), f"{folder}/data"], check=True)
+        else:
+            self._run(initdb, "-D", f"{folder}/data", "-A", "trust", "-U", "mhb", "-E", "UTF8", "--no-sync")
 
     @property
     def url(self) -> str:
@@ -73,8 +79,16 @@ class Postgres:
         place = f"-p {self._port} -k {self._folder}"
         options = f"{place} -c listen_addresses=127.0.0.1 -c max_connections=200"
         options += "" if self._durable else " -c fsync=off"
+        options += " -c synchronous_commit=off -c full_page_writes=off" if self._careless else ""
         data, log = f"{self._folder}/data", f"{self._folder}/log"
         self._run(self._pg_ctl, "-D", data, "-w", "-l", log, "-o", options, "start")
+
+    def create_database(self) -> None:
+        """The empty database `mhb`."""
+        import psycopg
+
+        with psycopg.connect(self.url.removesuffix("mhb") + "postgres", autocommit=True) as connection:
+            connection.execute("CREATE DATABASE mhb")
 
     def stop(self, mode: str = "immediate") -> None:
         """`fast` ends connections, `immediate` is a crash."""
@@ -85,17 +99,15 @@ class Postgres:
 
 
 @contextmanager
-def postgres_server(*, durable: bool = False) -> Iterator[Postgres]:
-    """A fresh PostgreSQL that runs, with an empty database `mhb`. Raises Missing."""
+def postgres_server(*, durable: bool = False, careless: bool = False, like: Path | None = None) -> Iterator[Postgres]:
+    """A fresh PostgreSQL that runs, with an empty database `mhb`, or a copy of the one it is `like`. Raises Missing."""
     folder = tempfile.mkdtemp(prefix="mhb-postgres-")
     try:
-        server = Postgres(folder, durable=durable)
+        server = Postgres(folder, durable=durable, careless=careless, like=like)
         server.start()
         try:
-            import psycopg
-
-            with psycopg.connect(server.url.removesuffix("mhb") + "postgres", autocommit=True) as connection:
-                connection.execute("CREATE DATABASE mhb")
+            if like is None:
+                server.create_database()
             yield server
         finally:
             server.stop()
@@ -104,9 +116,9 @@ def postgres_server(*, durable: bool = False) -> Iterator[Postgres]:
 
 
 @contextmanager
-def postgres(*, durable: bool = False) -> Iterator[str]:
-    """A fresh PostgreSQL cluster; yields the URL of its database `mhb`. Raises Missing."""
-    with postgres_server(durable=durable) as server:
+def postgres(*, durable: bool = False, careless: bool = False, like: Path | None = None) -> Iterator[str]:
+    """The same; yields the URL of its database `mhb`. Raises Missing."""
+    with postgres_server(durable=durable, careless=careless, like=like) as server:
         yield server.url
 
 

@@ -1,0 +1,68 @@
+"""Which pass of `make test` runs which test. Without `--pass` pytest runs them all, on the database of the settings.
+
+- What drives a browser (`browser`) has a pass of its own: playwright's event loop in the thread of the tests is no company for
+  tests that ask models.
+- A test that touches the database runs on PostgreSQL. Nothing needs to be said for that, so no new test is forgotten.
+- On SQLite, too, run those whose threads meet in the database (`transactional_db`, `together`), and those marked `both`: they
+  are about locks, triggers, statements whose SQL differs, or a whole journey.
+- What touches no database, what is marked `plain` (it says the same on any), and `processes` (they start databases of their
+  own) run once, with the SQLite tests.
+"""
+
+from collections.abc import Collection
+
+import pytest
+from django.test import TestCase, TransactionTestCase
+
+SQLITE, POSTGRESQL, BROWSER = "sqlite", "postgresql", "browser"
+ONCE = {"processes", "plain", "sqlite_only"}
+DATABASE = {"db", "transactional_db", "django_db_reset_sequences", "django_db_serialized_rollback", "live_server"}
+TRANSACTIONAL = {"transactional_db", "django_db_reset_sequences", "live_server"}
+
+
+def passes(marks: Collection[str], *, database: bool, transactional: bool) -> frozenset[str]:
+    """The passes of a test with these marks. There is at least one, whatever they are."""
+    if "browser" in marks:
+        return frozenset({BROWSER})
+    if ONCE & set(marks) or not database:
+        return frozenset({SQLITE})
+    if transactional or "both" in marks:
+        return frozenset({SQLITE, POSTGRESQL})
+    return frozenset({POSTGRESQL})
+
+
+def passes_of(item: pytest.Item) -> frozenset[str]:
+    """The passes of a collected test. pytest-django lets no other test than these near the database."""
+    fixtures = set(getattr(item, "fixturenames", ()))
+    kind = getattr(item, "cls", None) or object
+    marked = item.get_closest_marker("django_db")
+    return passes(
+        {mark.name for mark in item.iter_markers()},
+        database=marked is not None or bool(fixtures & DATABASE) or issubclass(kind, TransactionTestCase),
+        transactional=bool(fixtures & TRANSACTIONAL)
+        or (marked is not None and bool(marked.kwargs.get("transaction") or marked.args[:1] == (True,)))
+        or (issubclass(kind, TransactionTestCase) and not issubclass(kind, TestCase)),
+    )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--pass",
+        dest="test_pass",
+        choices=[SQLITE, POSTGRESQL, BROWSER],
+        help="only the tests of this pass of `make test`",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what another pass runs. What starts processes in one file stays on one worker, and shares what it builds."""
+    for item in items:
+        if item.get_closest_marker("processes"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    wanted = config.getoption("test_pass")
+    if wanted is None:
+        return
+    chosen = [item for item in items if wanted in passes_of(item)]
+    config.hook.pytest_deselected(items=[item for item in items if wanted not in passes_of(item)])
+    items[:] = chosen

@@ -1,0 +1,47 @@
+"""Every test has a pass of `make test`; what touches the database has the one on PostgreSQL, unless it says otherwise."""
+
+from itertools import combinations
+
+import pytest
+
+from tests.passes import BROWSER, POSTGRESQL, SQLITE, passes, passes_of
+
+MARKS = ("browser", "processes", "plain", "both", "sqlite_only")
+ALL = [set(some) for number in range(len(MARKS) + 1) for some in combinations(MARKS, number)]
+
+
+@pytest.mark.parametrize("marks", ALL, ids=lambda marks: "+".join(sorted(marks)) or "none")
+@pytest.mark.parametrize(("database", "transactional"), [(False, False), (True, False), (True, True)])
+def test_no_test_is_without_a_pass(marks: set[str], database: bool, transactional: bool) -> None:
+    assert passes(marks, database=database, transactional=transactional)
+
+
+def test_what_touches_the_database_runs_on_postgresql() -> None:
+    assert passes((), database=True, transactional=False) == {POSTGRESQL}
+    assert passes((), database=True, transactional=True) == {POSTGRESQL, SQLITE}
+    assert passes({"both"}, database=True, transactional=False) == {POSTGRESQL, SQLITE}
+    assert passes((), database=False, transactional=False) == {SQLITE}
+    assert passes({"sqlite_only"}, database=True, transactional=True) == {SQLITE}
+    assert passes({"browser", "processes"}, database=True, transactional=True) == {BROWSER}
+
+
+def test_here_is_no_database(request: pytest.FixtureRequest) -> None:
+    assert passes_of(request.node) == {SQLITE}
+
+
+def test_here_is_one(request: pytest.FixtureRequest, db: None) -> None:
+    assert passes_of(request.node) == {POSTGRESQL}
+
+
+@pytest.mark.django_db
+def test_here_is_one_by_mark(request: pytest.FixtureRequest) -> None:
+    assert passes_of(request.node) == {POSTGRESQL}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_here_threads_may_meet(request: pytest.FixtureRequest) -> None:
+    assert passes_of(request.node) == {POSTGRESQL, SQLITE}
+
+
+def test_here_too(request: pytest.FixtureRequest, transactional_db: None) -> None:
+    assert passes_of(request.node) == {POSTGRESQL, SQLITE}
