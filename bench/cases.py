@@ -3,9 +3,9 @@
 import random
 from typing import Any
 
-from generation.recipe import NewRubric, NewSample
+from generation.recipes.recipe import NewRubric, NewSample
 from mhb_site.benchmarks.mhb import review as mhb
-from review.spec import CaseSpec
+from review.rules.case_spec import CaseSpec
 
 _SUBJECTS = "the dose|the reading|your doctor|this tablet|the pain|a blood test|the swelling|the first week|her mother"
 _VERBS = "may rise after|should be checked with|often settles without|was higher than|needs rest before|can follow"

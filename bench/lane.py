@@ -75,9 +75,9 @@ def launch(url: str, samples: int, flying: int) -> int:
     """A run with an endpoint of its own: what earlier runs have paid for is of no use to it."""
     from django.db import connection
 
-    from evaluation.services import launch_run
+    from evaluation.runs.services import launch_run
+    from generation.endpoints.services import add_endpoint
     from generation.models import Endpoint, Release
-    from generation.services import add_endpoint
 
     name = f"bench-{Endpoint.objects.count()}"
     endpoint = add_endpoint(name=name, url=url, model=name, concurrency=flying, max_tokens=500)
@@ -91,8 +91,9 @@ def first(url: str, samples: int, flying: int) -> dict[str, float]:
     """Begin with a run, and pause it when its first calls are answered."""
     import threading
 
-    from evaluation import services
     from evaluation.models import Response, Run
+    from evaluation.runs import services
+    from evaluation.runs import work as runs_work
 
     importlib.import_module("openai.types.chat")
     run = launch(url, samples, flying)
@@ -106,7 +107,7 @@ def first(url: str, samples: int, flying: int) -> dict[str, float]:
     watching = threading.Thread(target=pause, daemon=True)
     watching.start()
     started = time.monotonic()
-    services.work_on_run(run)
+    runs_work.work_on_run(run)
     watching.join()
     return {"started": started}
 
@@ -116,10 +117,10 @@ def pairs(samples: int, flying: int) -> dict[str, Any]:
     from openai import pydantic_function_tool
 
     from bench.rows import ALTERED
-    from evaluation import benchmarks
+    from evaluation import registry
     from evaluation.protocol import Rubric, Sample
 
-    protocol = benchmarks.protocol("mhb")
+    protocol = registry.protocol("mhb")
     judge, shape = protocol.judge, protocol.shape
     assert judge
     assert shape
@@ -139,17 +140,18 @@ def work(run_id: int) -> dict[str, float]:
     """Work on a run to its end, or to where nothing is left for this process."""
     from django.db import connection
 
-    from evaluation import services
     from evaluation.models import Run
+    from evaluation.runs import services
+    from evaluation.runs import work as runs_work
 
     importlib.import_module("openai.types.chat")
     Run.objects.get(pk=run_id)  # a worker has its modules and its connection already
     print("ready", flush=True)
     sys.stdin.readline()
     started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
-    rows = services.work_on_run(run_id)
+    rows = runs_work.work_on_run(run_id)
     while services.run_waits(run_id):
-        rows += services.work_on_run(run_id)
+        rows += runs_work.work_on_run(run_id)
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     connection.close()

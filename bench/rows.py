@@ -5,7 +5,6 @@ from typing import Any
 
 from django.utils import timezone
 
-from generation import benchmarks
 from generation.models import (
     Batch,
     Draft,
@@ -18,9 +17,10 @@ from generation.models import (
     Source,
     SourceRecord,
 )
-from generation.recipe import NewRubric, NewSample
+from generation.recipes import registry
+from generation.recipes.recipe import NewRubric, NewSample
 from mhb_site.benchmarks.mhb import taxonomy
-from review import services as review
+from review.assignments import services
 
 TURNS = [
     {"role": "user", "content": "I have had a mild headache since yesterday."},
@@ -63,7 +63,7 @@ def bare_release(*samples: tuple[str, Sequence[Sequence[str]]]) -> Release:
         "report": {"task": "report", "report": REPORT, "question": QUESTION, "traps": _named_traps()},
     }
     made = NewSample("dialogue", "Case", "en", content["dialogue"], (NewRubric("R1", "Says so.", ("A1",)),))
-    case = review.open_case(benchmarks.case_spec("mhb", made, origin.key, 1))
+    case = services.open_case(registry.case_spec("mhb", made, origin.key, 1))
     version = SampleVersion.objects.create(
         sample=origin, number=1, draft=draft, case=case, title="Case", content=made.content, created_at=now
     )

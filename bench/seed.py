@@ -16,7 +16,7 @@ BATCH = 1_000  # events written in one transaction
 def fill(cases: int) -> None:
     """`cases` open cases, each of its own lineage."""
     from bench.cases import spec
-    from review import services
+    from review.assignments import services
 
     shapes = min(SHAPES, cases)
     for number in range(shapes):
@@ -60,8 +60,8 @@ def _assign_copies() -> None:
 def _record_copies() -> None:
     from itertools import islice
 
+    from review.audit.trail import record, recorded
     from review.models import Case, Event
-    from review.trail import record, recorded
 
     copies = iter(list(Case.objects.filter(lineage__startswith="copy-").only("lineage", "version").order_by("pk")))
     while batch := list(islice(copies, BATCH)):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import servers
-from mhb_site import children
+from mhb_site.server import children
 
 ROOT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from evaluation.models import Run
-from review.back_office import ReadOnly
+from review.common.back_office import ReadOnly
 
 
 @admin.register(Run)

@@ -4,9 +4,9 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from generation.jobs import Job, job_constraints
 from generation.models import Call, Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
-from generation.work import Work, work_constraints
+from generation.models.jobs import Job, job_constraints
+from generation.models.work import Work, work_constraints
 from review.models import User
 
 SEEDS = 2**31 - 1  # the largest: what a positive integer of both databases holds

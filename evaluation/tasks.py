@@ -2,12 +2,12 @@
 
 from celery import shared_task
 
-from evaluation import services
+from evaluation.runs import services, work
 from generation.tasks import wake
 
 
 @shared_task
 def work_on_run(run_id: int) -> None:
-    services.work_on_run(run_id)
+    work.work_on_run(run_id)
     if services.run_waits(run_id):  # its time was up
         wake(work_on_run, run_id)

@@ -6,11 +6,11 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 
-from generation import services
 from generation.models import Batch, Endpoint, Import, ProviderBatch, Release, Sample, Source, TaxonomyTerm
-from review.access import person
-from review.back_office import ReadOnly
-from review.permissions import Can, allowed
+from generation.samples import services
+from review.common.back_office import ReadOnly
+from review.common.decorators import person
+from review.rules.permissions import Can, allowed
 
 
 @admin.register(Source)

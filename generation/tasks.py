@@ -6,7 +6,8 @@ from typing import Any
 from celery import Task, shared_task
 from kombu.exceptions import OperationalError
 
-from generation import services
+from generation.batches import services as batches_services
+from generation.sources import services as sources_services
 
 log = logging.getLogger(__name__)
 
@@ -21,11 +22,11 @@ def wake(task: "Task[..., Any]", *args: int) -> None:
 
 @shared_task
 def run_import(import_id: int) -> None:
-    services.run_import(import_id)
+    sources_services.run_import(import_id)
 
 
 @shared_task
 def work_on_batch(batch_id: int) -> None:
-    services.work_on_batch(batch_id)
-    if services.batch_waits(batch_id):  # its time was up
+    batches_services.work_on_batch(batch_id)
+    if batches_services.batch_waits(batch_id):  # its time was up
         wake(work_on_batch, batch_id)

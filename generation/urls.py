@@ -2,42 +2,53 @@
 
 from django.urls import path
 
-from generation import views
+from generation.batches import controls
+from generation.batches import views as batches_views
+from generation.drafts import views as drafts_views
+from generation.endpoints import views as endpoints_views
+from generation.outcomes import views as outcomes_views
+from generation.releases import views as releases_views
+from generation.samples import views as samples_views
+from generation.sources import views as sources_views
 
 app_name = "generation"
 
 urlpatterns = [
-    path("sources/", views.sources, name="sources"),
-    path("sources/<slug:name>/", views.source, name="source"),
-    path("sources/<slug:name>/imports/", views.source_imports, name="source-imports"),
-    path("sources/<slug:name>/records/<int:pk>/", views.record, name="record"),
-    path("imports/<int:pk>/cancel/", views.import_cancel, name="import-cancel"),
-    path("endpoints/", views.endpoints, name="endpoints"),
-    path("endpoints/<slug:name>/", views.endpoint, name="endpoint"),
-    path("batches/", views.batches, name="batches"),
-    path("batches/new/", views.batch_new, name="batch-new"),
-    path("batches/<int:pk>/", views.batch, name="batch"),
-    path("batches/<int:pk>/progress/", views.batch_progress, name="batch-progress"),
-    path("batches/<int:pk>/analysis/", views.batch_analysis, name="batch-analysis"),
-    path("batches/<int:pk>/failures/", views.batch_failures, name="batch-failures"),
-    path("batches/<int:pk>/cancel/", views.batch_cancel, name="batch-cancel"),
-    path("batches/<int:pk>/pause/", views.batch_pause, name="batch-pause"),
-    path("batches/<int:pk>/resume/", views.batch_resume, name="batch-resume"),
-    path("batches/<int:pk>/budget/", views.batch_budget, name="batch-budget"),
-    path("batches/<int:pk>/retry/", views.batch_retry, name="batch-retry"),
-    path("batches/<int:pk>/checks/", views.findings, name="findings"),
-    path("drafts/<int:pk>/", views.draft, name="draft"),
-    path("drafts/<int:pk>/let-through/", views.draft_let_through, name="draft-let-through"),
-    path("drafts/<int:pk>/discard/", views.draft_discard, name="draft-discard"),
-    path("attempts/", views.attempts, name="attempts"),
-    path("comparisons/", views.comparisons, name="comparisons"),
-    path("comparisons/<int:pk>/", views.comparison, name="comparison"),
-    path("comparisons/<int:pk>/records/<int:record_id>/", views.comparison_record, name="comparison-record"),
-    path("samples/", views.samples, name="samples"),
-    path("samples/<int:pk>/", views.sample, name="sample"),
-    path("drafts/<int:pk>/calls/", views.calls, name="calls"),
-    path("releases/", views.releases, name="releases"),
-    path("releases/<slug:name>/<int:version>/", views.release, name="release"),
-    path("releases/<slug:name>/<int:version>/samples/", views.release_samples, name="release-samples"),
-    path("releases/<slug:name>/<int:version>/export/<slug:format_name>/", views.release_export, name="release-export"),
+    path("sources/", sources_views.sources, name="sources"),
+    path("sources/<slug:name>/", sources_views.source, name="source"),
+    path("sources/<slug:name>/imports/", sources_views.source_imports, name="source-imports"),
+    path("sources/<slug:name>/records/<int:pk>/", sources_views.record, name="record"),
+    path("imports/<int:pk>/cancel/", batches_views.import_cancel, name="import-cancel"),
+    path("endpoints/", endpoints_views.endpoints, name="endpoints"),
+    path("endpoints/<slug:name>/", endpoints_views.endpoint, name="endpoint"),
+    path("batches/", batches_views.batches, name="batches"),
+    path("batches/new/", batches_views.batch_new, name="batch-new"),
+    path("batches/<int:pk>/", batches_views.batch, name="batch"),
+    path("batches/<int:pk>/progress/", batches_views.batch_progress, name="batch-progress"),
+    path("batches/<int:pk>/analysis/", batches_views.batch_analysis, name="batch-analysis"),
+    path("batches/<int:pk>/failures/", batches_views.batch_failures, name="batch-failures"),
+    path("batches/<int:pk>/cancel/", controls.batch_cancel, name="batch-cancel"),
+    path("batches/<int:pk>/pause/", controls.batch_pause, name="batch-pause"),
+    path("batches/<int:pk>/resume/", controls.batch_resume, name="batch-resume"),
+    path("batches/<int:pk>/budget/", controls.batch_budget, name="batch-budget"),
+    path("batches/<int:pk>/retry/", controls.batch_retry, name="batch-retry"),
+    path("batches/<int:pk>/checks/", drafts_views.findings, name="findings"),
+    path("drafts/<int:pk>/", drafts_views.draft, name="draft"),
+    path("drafts/<int:pk>/let-through/", drafts_views.draft_let_through, name="draft-let-through"),
+    path("drafts/<int:pk>/discard/", drafts_views.draft_discard, name="draft-discard"),
+    path("attempts/", outcomes_views.attempts, name="attempts"),
+    path("comparisons/", outcomes_views.comparisons, name="comparisons"),
+    path("comparisons/<int:pk>/", outcomes_views.comparison, name="comparison"),
+    path("comparisons/<int:pk>/records/<int:record_id>/", outcomes_views.comparison_record, name="comparison-record"),
+    path("samples/", samples_views.samples, name="samples"),
+    path("samples/<int:pk>/", samples_views.sample, name="sample"),
+    path("drafts/<int:pk>/calls/", samples_views.calls, name="calls"),
+    path("releases/", releases_views.releases, name="releases"),
+    path("releases/<slug:name>/<int:version>/", releases_views.release, name="release"),
+    path("releases/<slug:name>/<int:version>/samples/", releases_views.release_samples, name="release-samples"),
+    path(
+        "releases/<slug:name>/<int:version>/export/<slug:format_name>/",
+        releases_views.release_export,
+        name="release-export",
+    ),
 ]

@@ -22,17 +22,25 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from evaluation import api as evaluation
-from generation import api as generation
-from review import api as review
-from review import api_assign as assign
-from review import api_trust as trust
-from review import public_ids as public_ids  # registers <assignment:>
-from review import signing
-from review.access import requires
+from evaluation.reports import api as reports_api
+from evaluation.runs import api as runs_api
+from generation.batches import api as batches_api
+from generation.drafts import api as drafts_api
+from generation.endpoints import api as endpoints_api
+from generation.outcomes import api as outcomes_api
+from generation.releases import api as releases_api
+from generation.samples import api as samples_api
+from generation.sources import api as sources_api
+from review.answers import signatures
+from review.assignments import api as assignments_api
+from review.calibration import api as calibration_api
+from review.cases import api as cases_api
+from review.common.api import BearerToken, Needs, sent
+from review.common.decorators import requires
 from review.models import User
-from review.permissions import Can
-from review.rest import BearerToken, Needs, sent
+from review.people import api as people_api
+from review.quality import api as trust
+from review.rules.permissions import Can
 
 TTL: timedelta = knox_settings.TOKEN_TTL
 LIMIT: int = knox_settings.TOKEN_LIMIT_PER_USER
@@ -75,9 +83,9 @@ class Token(APIView):
         user = authenticate(request._request, username=body["username"], password=body["password"])
         if not isinstance(user, User):
             raise AuthenticationFailed(_("Username or password is wrong."))
-        if signing.has_second_factor(user):
-            with signing.counting(request._request, user, AuthenticationFailed()):
-                if not signing.takes_code(user, body["code"], recovery=True):
+        if signatures.has_second_factor(user):
+            with signatures.counting(request._request, user, AuthenticationFailed()):
+                if not signatures.takes_code(user, body["code"], recovery=True):
                     raise AuthenticationFailed(_("The code of your second factor is missing or wrong."))
         issued, token = _issue(user, timedelta(days=body["days"]))
         update_last_login(User, user)  # the signal would have axes start a session
@@ -148,89 +156,99 @@ _v1 = [
     path("auth/token/", Token.as_view(), name="token"),
     path("auth/logout/", Logout.as_view(), name="logout"),
     path("auth/logoutall/", LogoutAll.as_view(), name="logoutall"),
-    path("me/", review.Me.as_view(), name="me"),
+    path("me/", people_api.Me.as_view(), name="me"),
     path("schema/", SchemaView.as_view(), name="schema"),
     # make
-    path("sources/", generation.Sources.as_view(), name="sources"),
-    path("sources/<slug:name>/", generation.SourceDetail.as_view(), name="source"),
-    path("sources/<slug:name>/records/", generation.Records.as_view(), name="records"),
-    path("imports/", generation.Imports.as_view(), name="imports"),
-    path("imports/<int:pk>/", generation.ImportDetail.as_view(), name="import"),
-    path("imports/<int:pk>/cancel/", generation.CancelImport.as_view(), name="import-cancel"),
-    path("imports/<int:pk>/refusals/", generation.Refusals.as_view(), name="refusals"),
-    path("endpoints/", generation.Endpoints.as_view(), name="endpoints"),
-    path("endpoints/<slug:name>/", generation.EndpointDetail.as_view(), name="endpoint"),
-    path("endpoints/<slug:name>/usage/", generation.EndpointUsage.as_view(), name="endpoint-usage"),
-    path("batches/", generation.Batches.as_view(), name="batches"),
-    path("batches/<int:pk>/", generation.BatchDetail.as_view(), name="batch"),
-    path("batches/<int:pk>/analysis/", generation.BatchAnalysis.as_view(), name="batch-analysis"),
-    path("batches/<int:pk>/failures/", generation.BatchFailures.as_view(), name="batch-failures"),
-    path("batches/estimate/", generation.EstimateBatch.as_view(), name="batch-estimate"),
-    path("batches/<int:pk>/pause/", generation.PauseBatch.as_view(), name="batch-pause"),
-    path("batches/<int:pk>/resume/", generation.ResumeBatch.as_view(), name="batch-resume"),
-    path("batches/<int:pk>/budget/", generation.BatchBudget.as_view(), name="batch-budget"),
-    path("batches/<int:pk>/cancel/", generation.CancelBatch.as_view(), name="batch-cancel"),
-    path("batches/<int:pk>/retry-failed/", generation.RetryBatch.as_view(), name="batch-retry"),
-    path("batches/<int:pk>/drafts/", generation.Drafts.as_view(), name="drafts"),
-    path("batches/<int:pk>/findings/", generation.Findings.as_view(), name="findings"),
-    path("drafts/<int:pk>/let-through/", generation.LetThrough.as_view(), name="draft-let-through"),
-    path("drafts/<int:pk>/discard/", generation.DiscardStopped.as_view(), name="draft-discard"),
-    path("attempts/", generation.AttemptsView.as_view(), name="attempts"),
-    path("comparisons/", generation.Comparisons.as_view(), name="comparisons"),
-    path("comparisons/estimate/", generation.EstimateComparison.as_view(), name="comparison-estimate"),
-    path("comparisons/<int:pk>/", generation.ComparisonDetail.as_view(), name="comparison"),
-    path("comparisons/<int:pk>/pairs/", generation.Pairs.as_view(), name="comparison-pairs"),
-    path("drafts/<int:pk>/calls/", generation.Calls.as_view(), name="calls"),
-    path("samples/", generation.Samples.as_view(), name="samples"),
-    path("samples/<int:pk>/", generation.SampleDetail.as_view(), name="sample"),
+    path("sources/", sources_api.Sources.as_view(), name="sources"),
+    path("sources/<slug:name>/", sources_api.SourceDetail.as_view(), name="source"),
+    path("sources/<slug:name>/records/", sources_api.Records.as_view(), name="records"),
+    path("imports/", sources_api.Imports.as_view(), name="imports"),
+    path("imports/<int:pk>/", sources_api.ImportDetail.as_view(), name="import"),
+    path("imports/<int:pk>/cancel/", batches_api.CancelImport.as_view(), name="import-cancel"),
+    path("imports/<int:pk>/refusals/", sources_api.Refusals.as_view(), name="refusals"),
+    path("endpoints/", endpoints_api.Endpoints.as_view(), name="endpoints"),
+    path("endpoints/<slug:name>/", endpoints_api.EndpointDetail.as_view(), name="endpoint"),
+    path("endpoints/<slug:name>/usage/", endpoints_api.EndpointUsage.as_view(), name="endpoint-usage"),
+    path("batches/", batches_api.Batches.as_view(), name="batches"),
+    path("batches/<int:pk>/", batches_api.BatchDetail.as_view(), name="batch"),
+    path("batches/<int:pk>/analysis/", batches_api.BatchAnalysis.as_view(), name="batch-analysis"),
+    path("batches/<int:pk>/failures/", batches_api.BatchFailures.as_view(), name="batch-failures"),
+    path("batches/estimate/", batches_api.EstimateBatch.as_view(), name="batch-estimate"),
+    path("batches/<int:pk>/pause/", batches_api.PauseBatch.as_view(), name="batch-pause"),
+    path("batches/<int:pk>/resume/", batches_api.ResumeBatch.as_view(), name="batch-resume"),
+    path("batches/<int:pk>/budget/", batches_api.BatchBudget.as_view(), name="batch-budget"),
+    path("batches/<int:pk>/cancel/", batches_api.CancelBatch.as_view(), name="batch-cancel"),
+    path("batches/<int:pk>/retry-failed/", batches_api.RetryBatch.as_view(), name="batch-retry"),
+    path("batches/<int:pk>/drafts/", drafts_api.Drafts.as_view(), name="drafts"),
+    path("batches/<int:pk>/findings/", drafts_api.Findings.as_view(), name="findings"),
+    path("drafts/<int:pk>/let-through/", drafts_api.LetThrough.as_view(), name="draft-let-through"),
+    path("drafts/<int:pk>/discard/", drafts_api.DiscardStopped.as_view(), name="draft-discard"),
+    path("attempts/", outcomes_api.AttemptsView.as_view(), name="attempts"),
+    path("comparisons/", outcomes_api.Comparisons.as_view(), name="comparisons"),
+    path("comparisons/estimate/", outcomes_api.EstimateComparison.as_view(), name="comparison-estimate"),
+    path("comparisons/<int:pk>/", outcomes_api.ComparisonDetail.as_view(), name="comparison"),
+    path("comparisons/<int:pk>/pairs/", outcomes_api.Pairs.as_view(), name="comparison-pairs"),
+    path("drafts/<int:pk>/calls/", samples_api.Calls.as_view(), name="calls"),
+    path("samples/", samples_api.Samples.as_view(), name="samples"),
+    path("samples/<int:pk>/", samples_api.SampleDetail.as_view(), name="sample"),
     # review
-    path("cases/", review.Cases.as_view(), name="cases"),
-    path("cases/<int:pk>/", review.CaseDetail.as_view(), name="case"),
-    path("cases/<int:pk>/withdraw/", review.Withdraw.as_view(), name="case-withdraw"),
-    path("cases/<int:pk>/priority/", review.Prioritise.as_view(), name="case-priority"),
-    path("cases/<int:pk>/reassign/", assign.Reassign.as_view(), name="case-reassign"),
-    path("cases/<int:pk>/specialty/", assign.SetSpecialty.as_view(), name="case-specialty"),
-    path("cases/<int:pk>/set-back/", assign.SetBack.as_view(), name="case-set-back"),
-    path("cases/<int:pk>/calibration/", assign.MakeCalibration.as_view(), name="case-calibration"),
-    path("calibration/", assign.Calibration.as_view(), name="calibration"),
-    path("calibration/<int:pk>/", assign.CalibrationDetail.as_view(), name="calibration-item"),
-    path("people/", assign.People.as_view(), name="people"),
-    path("people/<int:pk>/", assign.PersonDetail.as_view(), name="person"),
-    path("people/<int:pk>/pause/", assign.Pause.as_view(), name="person-pause"),
-    path("people/<int:pk>/calibration/", assign.GiveAgain.as_view(), name="person-calibration"),
-    path("assignments/next/", review.Next.as_view(), name="assignment-next"),
-    path("assignments/<assignment:assignment_id>/", review.Work.as_view(), name="assignment"),
-    path("assignments/<assignment:assignment_id>/heartbeat/", review.Heartbeat.as_view(), name="assignment-heartbeat"),
-    path("assignments/<assignment:assignment_id>/draft/", review.SaveDraft.as_view(), name="assignment-draft"),
-    path("assignments/<assignment:assignment_id>/reveal/", review.Reveal.as_view(), name="assignment-reveal"),
-    path("assignments/<assignment:assignment_id>/submit/", review.Submit.as_view(), name="assignment-submit"),
-    path("assignments/<assignment:assignment_id>/release/", review.GiveBack.as_view(), name="assignment-release"),
-    path("assignments/<assignment:assignment_id>/decline/", assign.Decline.as_view(), name="assignment-decline"),
-    path("assignments/<assignment:assignment_id>/problem/", assign.Report.as_view(), name="assignment-problem"),
-    path("reviews/mine/", review.Mine.as_view(), name="reviews-mine"),
-    path("reviews/<int:review_id>/retract/", review.Retract.as_view(), name="review-retract"),
+    path("cases/", cases_api.Cases.as_view(), name="cases"),
+    path("cases/<int:pk>/", cases_api.CaseDetail.as_view(), name="case"),
+    path("cases/<int:pk>/withdraw/", cases_api.Withdraw.as_view(), name="case-withdraw"),
+    path("cases/<int:pk>/priority/", cases_api.Prioritise.as_view(), name="case-priority"),
+    path("cases/<int:pk>/reassign/", cases_api.Reassign.as_view(), name="case-reassign"),
+    path("cases/<int:pk>/specialty/", cases_api.SetSpecialty.as_view(), name="case-specialty"),
+    path("cases/<int:pk>/set-back/", cases_api.SetBack.as_view(), name="case-set-back"),
+    path("cases/<int:pk>/calibration/", calibration_api.MakeCalibration.as_view(), name="case-calibration"),
+    path("calibration/", calibration_api.Calibration.as_view(), name="calibration"),
+    path("calibration/<int:pk>/", calibration_api.CalibrationDetail.as_view(), name="calibration-item"),
+    path("people/", people_api.People.as_view(), name="people"),
+    path("people/<int:pk>/", people_api.PersonDetail.as_view(), name="person"),
+    path("people/<int:pk>/pause/", people_api.Pause.as_view(), name="person-pause"),
+    path("people/<int:pk>/calibration/", calibration_api.GiveAgain.as_view(), name="person-calibration"),
+    path("assignments/next/", assignments_api.Next.as_view(), name="assignment-next"),
+    path("assignments/<assignment:assignment_id>/", assignments_api.Work.as_view(), name="assignment"),
+    path(
+        "assignments/<assignment:assignment_id>/heartbeat/",
+        assignments_api.Heartbeat.as_view(),
+        name="assignment-heartbeat",
+    ),
+    path("assignments/<assignment:assignment_id>/draft/", assignments_api.SaveDraft.as_view(), name="assignment-draft"),
+    path("assignments/<assignment:assignment_id>/reveal/", assignments_api.Reveal.as_view(), name="assignment-reveal"),
+    path("assignments/<assignment:assignment_id>/submit/", assignments_api.Submit.as_view(), name="assignment-submit"),
+    path(
+        "assignments/<assignment:assignment_id>/release/", assignments_api.GiveBack.as_view(), name="assignment-release"
+    ),
+    path(
+        "assignments/<assignment:assignment_id>/decline/", assignments_api.Decline.as_view(), name="assignment-decline"
+    ),
+    path(
+        "assignments/<assignment:assignment_id>/problem/", assignments_api.Report.as_view(), name="assignment-problem"
+    ),
+    path("reviews/mine/", assignments_api.Mine.as_view(), name="reviews-mine"),
+    path("reviews/<int:review_id>/retract/", assignments_api.Retract.as_view(), name="review-retract"),
     path("review/agreement/", trust.AgreementView.as_view(), name="agreement"),
     path("reviewers/me/", trust.OwnFigures.as_view(), name="reviewer-me"),
     path("reviewers/<int:pk>/", trust.ReviewerView.as_view(), name="reviewer"),
     # measure
-    path("releases/", generation.Releases.as_view(), name="releases"),
-    path(_RELEASE, generation.ReleaseDetail.as_view(), name="release"),
-    path(f"{_RELEASE}samples/", generation.ReleasedSamples.as_view(), name="release-samples"),
-    path(f"{_RELEASE}export/", generation.Export.as_view(), name="release-export"),
-    path(f"{_RELEASE}data-card/", generation.DataCard.as_view(), name="release-card"),
-    path("runs/", evaluation.Runs.as_view(), name="runs"),
-    path("runs/<int:pk>/", evaluation.RunDetail.as_view(), name="run"),
-    path("runs/<int:pk>/failures/", evaluation.RunFailures.as_view(), name="run-failures"),
-    path("runs/estimate/", evaluation.EstimateRun.as_view(), name="run-estimate"),
-    path("runs/<int:pk>/pause/", evaluation.PauseRun.as_view(), name="run-pause"),
-    path("runs/<int:pk>/resume/", evaluation.ResumeRun.as_view(), name="run-resume"),
-    path("runs/<int:pk>/budget/", evaluation.RunBudget.as_view(), name="run-budget"),
-    path("runs/<int:pk>/cancel/", evaluation.CancelRun.as_view(), name="run-cancel"),
-    path("runs/<int:pk>/retry-failed/", evaluation.RetryRun.as_view(), name="run-retry"),
-    path("runs/<int:pk>/report/", evaluation.Report.as_view(), name="run-report"),
-    path("runs/<int:pk>/report.md", evaluation.MarkdownReport.as_view(), name="run-report-md"),
-    path("runs/<int:pk>/responses/", evaluation.Responses.as_view(), name="run-responses"),
-    path("runs/<int:pk>/judgments/", evaluation.Judgments.as_view(), name="run-judgments"),
+    path("releases/", releases_api.Releases.as_view(), name="releases"),
+    path(_RELEASE, releases_api.ReleaseDetail.as_view(), name="release"),
+    path(f"{_RELEASE}samples/", releases_api.ReleasedSamples.as_view(), name="release-samples"),
+    path(f"{_RELEASE}export/", releases_api.Export.as_view(), name="release-export"),
+    path(f"{_RELEASE}data-card/", releases_api.DataCard.as_view(), name="release-card"),
+    path("runs/", runs_api.Runs.as_view(), name="runs"),
+    path("runs/<int:pk>/", runs_api.RunDetail.as_view(), name="run"),
+    path("runs/<int:pk>/failures/", runs_api.RunFailures.as_view(), name="run-failures"),
+    path("runs/estimate/", runs_api.EstimateRun.as_view(), name="run-estimate"),
+    path("runs/<int:pk>/pause/", runs_api.PauseRun.as_view(), name="run-pause"),
+    path("runs/<int:pk>/resume/", runs_api.ResumeRun.as_view(), name="run-resume"),
+    path("runs/<int:pk>/budget/", runs_api.RunBudget.as_view(), name="run-budget"),
+    path("runs/<int:pk>/cancel/", runs_api.CancelRun.as_view(), name="run-cancel"),
+    path("runs/<int:pk>/retry-failed/", runs_api.RetryRun.as_view(), name="run-retry"),
+    path("runs/<int:pk>/report/", reports_api.Report.as_view(), name="run-report"),
+    path("runs/<int:pk>/report.md", reports_api.MarkdownReport.as_view(), name="run-report-md"),
+    path("runs/<int:pk>/responses/", reports_api.Responses.as_view(), name="run-responses"),
+    path("runs/<int:pk>/judgments/", reports_api.Judgments.as_view(), name="run-judgments"),
 ]
 
 urlpatterns = [

@@ -8,7 +8,7 @@ class SiteConfig(AppConfig):
 
 
 class BackOfficeConfig(admin.AdminConfig):
-    """Django's admin, as `review.back_office.BackOffice`."""
+    """Django's admin, as `review.common.back_office.BackOffice`."""
 
     default = False
-    default_site = "review.back_office.BackOffice"
+    default_site = "review.common.back_office.BackOffice"

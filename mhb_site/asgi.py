@@ -7,4 +7,4 @@ from django.utils.module_loading import import_string
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
 application = get_asgi_application()
-application.request_class = import_string("mhb_site.requests.Utf8ASGIRequest")  # once the apps are there
+application.request_class = import_string("mhb_site.web.requests.Utf8ASGIRequest")  # once the apps are there

@@ -24,7 +24,7 @@ def _live(sender: Any, **_: Any) -> None:
 def _beat(name: str) -> None:
     from django.db import InterfaceError, OperationalError, connection
 
-    from generation.services import BEAT, worker_alive, worker_gone
+    from generation.engine.worker_beats import BEAT, worker_alive, worker_gone
 
     while True:
         try:
@@ -39,7 +39,7 @@ def _beat(name: str) -> None:
 @worker_shutting_down.connect
 def _wind_up(**_: Any) -> None:
     """Celery waits for tasks that are under way, and a lane is one: tell it to end with what it has in flight."""
-    from generation.lanes import ENDING
+    from generation.engine.worker_lane import ENDING
 
     ENDING.set()
 

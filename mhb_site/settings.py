@@ -7,8 +7,8 @@ from csp.constants import NONE, SELF
 from django.utils.translation import gettext_lazy as _
 
 from mhb_site import env as _env
-from review.machine import Role
-from review.permissions import UserRole
+from review.rules.permissions import UserRole
+from review.rules.state_machine import Role
 
 django_stubs_ext.monkeypatch()  # so that ModelForm[Model] can be written at run time too
 
@@ -47,7 +47,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "mhb_site.privacy.NoStoreMiddleware",
+    "mhb_site.web.privacy.NoStoreMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -58,8 +58,8 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "mhb_site.requests.RequestsMiddleware",
-    "mhb_site.errors.ErrorsMiddleware",
+    "mhb_site.web.requests.RequestsMiddleware",
+    "mhb_site.web.errors.ErrorsMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -78,7 +78,7 @@ TEMPLATES = [
                 "django.template.context_processors.i18n",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "mhb_site.context.frame",
+                "mhb_site.web.context.frame",
             ],
         },
     },
@@ -108,28 +108,28 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
-ACCOUNT_ADAPTER = "mhb_site.accounts.ClosedAdapter"
+ACCOUNT_ADAPTER = "mhb_site.sign_in.adapters.ClosedAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 # Failures are counted by axes (mhb_site.sign_in); allauth would count the same once more, by its own limits.
 ACCOUNT_RATE_LIMITS = {"login_failed": None}
-MFA_ADAPTER = "mhb_site.accounts.SecondFactorAdapter"
+MFA_ADAPTER = "mhb_site.sign_in.adapters.SecondFactorAdapter"
 MFA_FORMS = {
-    "authenticate": "mhb_site.accounts.SignInCodeForm",
-    "reauthenticate": "mhb_site.accounts.ConfirmCodeForm",
+    "authenticate": "mhb_site.sign_in.adapters.SignInCodeForm",
+    "reauthenticate": "mhb_site.sign_in.adapters.ConfirmCodeForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = "MHB"
 MFA_TOTP_TOLERANCE = 1  # a telephone's clock may be half a minute off
-AXES_HANDLER = "mhb_site.sign_in.Limits"
-AXES_USERNAME_CALLABLE = "mhb_site.sign_in.attempted_name"
-AXES_CLIENT_IP_CALLABLE = "mhb_site.sign_in.client_address"
+AXES_HANDLER = "mhb_site.sign_in.limits.Limits"
+AXES_USERNAME_CALLABLE = "mhb_site.sign_in.limits.attempted_name"
+AXES_CLIENT_IP_CALLABLE = "mhb_site.sign_in.limits.client_address"
 AXES_FAILURE_LIMIT = 10  # of a name from an address
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else whoever goes on guessing locks the account for good
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_LOCKOUT_CALLABLE = "mhb_site.errors.locked_out"
+AXES_LOCKOUT_CALLABLE = "mhb_site.web.errors.locked_out"
 AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "account/locked.html"
 
@@ -175,16 +175,16 @@ SECURE_REFERRER_POLICY = "same-origin"
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "review.rest.BearerToken",
+        "review.common.api.BearerToken",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["review.rest.Needs"],
-    "DEFAULT_PARSER_CLASSES": ["review.rest.Json"],
+    "DEFAULT_PERMISSION_CLASSES": ["review.common.api.Needs"],
+    "DEFAULT_PARSER_CLASSES": ["review.common.api.Json"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "review.rest.OneFormat",
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "review.common.api.OneFormat",
     "DEFAULT_METADATA_CLASS": None,
-    "DEFAULT_SCHEMA_CLASS": "mhb_site.schema.Schema",
-    "EXCEPTION_HANDLER": "mhb_site.errors.problem",
+    "DEFAULT_SCHEMA_CLASS": "mhb_site.web.schema.Schema",
+    "EXCEPTION_HANDLER": "mhb_site.web.errors.problem",
     "URL_FORMAT_OVERRIDE": None,  # `?format=` is the export's
 }
 REST_KNOX = {
@@ -201,8 +201,8 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
-        "WorkStatus": "generation.work.Work.Status",
-        "JobStatus": "generation.jobs.Job.Status",
+        "WorkStatus": "generation.models.work.Work.Status",
+        "JobStatus": "generation.models.jobs.Job.Status",
         "SampleStatus": "generation.models.Sample.Status",
         "VersionStatus": "generation.models.SampleVersion.Status",
         "CaseRole": [(role.value, role.value) for role in Role],
@@ -212,7 +212,7 @@ SPECTACULAR_SETTINGS = {
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "mhb_site.schema.with_problems",
+        "mhb_site.web.schema.with_problems",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
@@ -264,7 +264,7 @@ MHB_ENDPOINT_ACCESS = ENV.access()
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"structured": {"()": "mhb_site.logs.formatter", "as_json": ENV.log_json}},
+    "formatters": {"structured": {"()": "mhb_site.server.logs.formatter", "as_json": ENV.log_json}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "structured"}},
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {

@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from mhb_site import views
-from review.accounts import noting_factors
+from review.people.accounts import noting_factors
 
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign] # by the site's own sign-in, which asks for the second factor
 
@@ -37,6 +37,6 @@ urlpatterns = [
     path("health/", views.health, name="health"),
 ]
 
-handler400 = "mhb_site.errors.bad_request"
-handler404 = "mhb_site.errors.not_found"
-handler500 = "mhb_site.errors.server_error"
+handler400 = "mhb_site.web.errors.bad_request"
+handler404 = "mhb_site.web.errors.not_found"
+handler500 = "mhb_site.web.errors.server_error"

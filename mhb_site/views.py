@@ -9,8 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy as _
 
-from evaluation import charts
-from review.permissions import Can, allowed
+from review.charts import bars, distribution, heat_map, radar
+from review.rules.permissions import Can, allowed
 
 
 @login_required
@@ -78,14 +78,14 @@ def styleguide(request: HttpRequest) -> HttpResponse:
 def _example_charts() -> dict[str, object]:
     models = ["sim-careful", "sim-average", "sim-reckless"]
     overall = [
-        charts.Bar("sim-careful", 0.165, 0.119, 0.224, 31, 188, "#charts"),
-        charts.Bar("sim-average", 0.357, 0.292, 0.428, 67, 188, "#charts"),
-        charts.Bar("sim-reckless", 0.793, 0.729, 0.845, 149, 188, "#charts"),
-        charts.Bar("sim-silent", None, href="#charts"),
+        bars.Bar("sim-careful", 0.165, 0.119, 0.224, 31, 188, "#charts"),
+        bars.Bar("sim-average", 0.357, 0.292, 0.428, 67, 188, "#charts"),
+        bars.Bar("sim-reckless", 0.793, 0.729, 0.845, 149, 188, "#charts"),
+        bars.Bar("sim-silent", None, href="#charts"),
     ]
     rates = {"Dialogue": (0.165, 0.357, 0.793), "Report": (0.346, 0.323, 0.624), "Combined": (0.291, 0.333, 0.675)}
     grouped = [
-        charts.Bar(data_set, rate, rate - 0.05, rate + 0.05, round(rate * 200), 200, "#charts", model)
+        bars.Bar(data_set, rate, rate - 0.05, rate + 0.05, round(rate * 200), 200, "#charts", model)
         for data_set, row in rates.items()
         for model, rate in zip(models, row, strict=True)
     ]
@@ -98,21 +98,21 @@ def _example_charts() -> dict[str, object]:
     ]
     links = [["#charts"] * len(traps)] * len(models)
     return {
-        "bars": charts.bars(overall, name="bars-overall", title=str(_("Hallucination rate, dialogue"))),
-        "grouped": charts.bars(grouped, name="bars-grouped", title=str(_("Hallucination rate by data set"))),
-        "radar": charts.radar(
+        "bars": bars.bars(overall, name="bars-overall", title=str(_("Hallucination rate, dialogue"))),
+        "grouped": bars.bars(grouped, name="bars-grouped", title=str(_("Hallucination rate by data set"))),
+        "radar": radar.radar(
             traps,
-            [charts.Series(m, v, links[0]) for m, v in zip(models, values, strict=True)],
+            [radar.Series(m, v, links[0]) for m, v in zip(models, values, strict=True)],
             name="radar-traps",
             title=str(_("Hallucination rate by trap")),
         ),
-        "distribution": charts.distribution(
+        "distribution": distribution.distribution(
             [
-                charts.Amount(trap, samples, samples * 2 + 3, "#charts", "A" if place < 3 else "B")
+                distribution.Amount(trap, samples, samples * 2 + 3, "#charts", "A" if place < 3 else "B")
                 for place, (trap, samples) in enumerate(zip(traps, (34, 28, 11, 19, 42, 7), strict=True))
             ],
             name="distribution-traps",
             title=str(_("Samples and rubrics by trap")),
         ),
-        "heat": charts.heat(models, traps, values, links, name="heat-traps", title=str(_("Rate by model and trap"))),
+        "heat": heat_map.heat(models, traps, values, links, name="heat-traps", title=str(_("Rate by model and trap"))),
     }

@@ -10,11 +10,11 @@ from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from review import accounts
-from review.access import person
-from review.back_office import ReadOnly
+from review.common.back_office import ReadOnly
+from review.common.decorators import person
 from review.models import Assignment, Case, Event, Review, User
-from review.permissions import Can, UserRole, allowed
+from review.people import accounts
+from review.rules.permissions import Can, UserRole, allowed
 
 
 class LookedAt(ReadOnly):

@@ -1,11 +1,14 @@
 """What can go wrong in review. The docstring is the message; `status` is the HTTP status for pages and API alike."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from django.utils.translation import gettext as _
 
-from review.questions import Problem
+if TYPE_CHECKING:
+    from review.rules.questions import Problem
 
 
 class ReviewError(Exception):

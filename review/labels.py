@@ -1,10 +1,10 @@
 """The words that readers see for the machine's values."""
 
 from django.utils.functional import Promise
+from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
-from review.machine import Ground, Phase, Role, State, Verdict
+from review.rules.state_machine import Ground, Phase, Role, State, Verdict
 
 ROLES: dict[str, Promise] = {
     Role.PRIMARY: _("Primary reviewer"),
@@ -67,3 +67,35 @@ MEANINGS: dict[str, Promise] = {
     "verification": _("signed as a verification"),
     "adjudication": _("signed as an adjudication"),
 }
+
+
+SENTENCES: dict[str, Promise] = {
+    "unanswered": _("Choose an answer."),
+    "unknown-value": _("This is none of the answers. Choose again."),
+    "note-missing": _("Say in the note what is wrong: whoever makes the next version works from it."),
+    "wording-missing": _("Write the corrected wording."),
+    "wording-unchanged": _("The wording is the original. Change it, or mark the rubric adequate."),
+    "verdict-missing": _("Approve or reject."),
+    "verdict-contradicts": _("An answer above says that the case cannot stay as it is: it cannot be approved."),
+    "reason-missing": _("Say why it is rejected."),
+    "change-reason-missing": _("Your answer differs from the one you committed. Say why, or keep yours."),
+    "unknown-field": _("This case does not ask that."),
+    "evidence-missing": _("This answer wants evidence: add at least one source."),
+    "citation-malformed": _("This is not written as such a source is. Look at the example."),
+    "citation-incomplete": _(
+        "Part of the source is missing: the reference, the passage quoted and the day it was read."
+    ),
+    "citation-duplicate": _("This source is given already."),
+    "severity-missing": _("Say how much harm it could do."),
+    "reason-code-missing": _("Choose the reason that fits best."),
+    "dissent-code-missing": _("The first reviewer rejected it. Choose why you approve it all the same."),
+    "dissent-reason-missing": _("Say in your words why you approve what the first reviewer rejected."),
+    "criterion-missing": _("Write what a good answer must do."),
+    "criterion-duplicate": _("There is a rubric that says the same."),
+    "no-rubric-left": _("No rubric is left: keep one, or add your own."),
+}
+
+
+def said(msgid: str) -> str:
+    """A string of a benchmark in the reader's language. (gettext answers the empty string with its catalogue's head.)"""
+    return gettext(msgid) if msgid else ""

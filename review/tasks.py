@@ -6,7 +6,7 @@ from typing import Any
 from celery import Task, shared_task
 from kombu.exceptions import OperationalError
 
-from review import audit
+from review.audit import verification
 
 log = logging.getLogger(__name__)
 
@@ -21,4 +21,4 @@ def wake(task: "Task[..., Any]", *args: int) -> None:
 
 @shared_task
 def check_trail(audit_id: int) -> None:
-    audit.run(audit_id)
+    verification.run(audit_id)

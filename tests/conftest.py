@@ -20,10 +20,10 @@ from django.db.backends.base.operations import BaseDatabaseOperations
 from django.utils import timezone, translation
 
 from bench import servers
-from review.chain import GENESIS
+from review.audit.hash_chain import GENESIS
+from review.audit.trail import EVENTS, PERSON_EVENTS
 from review.models import ChainHead, User
-from review.permissions import UserRole
-from review.trail import EVENTS, PERSON_EVENTS
+from review.rules.permissions import UserRole
 from tests import databases
 from tests.keys import ACCESS
 from tests.review.factories import account

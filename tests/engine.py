@@ -16,20 +16,18 @@ from django.utils import timezone
 from bench.rows import REPORT, TURNS
 from bench.rows import bare_release as bare_release
 from bench.rows import drafts as drafts
-from evaluation import services as evaluation
 from evaluation.models import Run
-from generation import releases, services
+from evaluation.runs import services as runs_services
+from evaluation.runs import work
+from generation.batches import launch
+from generation.batches import services as batches_services
+from generation.endpoints import services as endpoints_services
+from generation.engine.task_queue import lease
 from generation.llm.simulator.server import make_app, running
-from generation.models import (
-    Batch,
-    Call,
-    Endpoint,
-    Lane,
-    Release,
-    Sample,
-    Source,
-)
-from generation.work import lease
+from generation.models import Batch, Call, Endpoint, Lane, Release, Sample, Source
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
+from generation.sources import services as sources_services
 from mhb_site.benchmarks.mhb import simulate
 from review.models import User
 from tests.review.approve import approve_everything
@@ -47,7 +45,7 @@ def no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that is quick to try again."""
     monkeypatch.setattr("generation.llm.gateway.BACKOFF_BASE", 0.001)
     monkeypatch.setattr("generation.llm.gateway.RECONNECT_CAP", 0.01)
-    monkeypatch.setattr("generation.llm.gates.PAUSE", 0.001)
+    monkeypatch.setattr("generation.llm.rate_limiter.PAUSE", 0.001)
 
 
 @pytest.fixture(scope="session")
@@ -133,31 +131,33 @@ def _numbered(records: Sequence[dict[str, Any] | int], make: Callable[[int], dic
 
 def imported(path: Path, name: str = "own", format_name: str = "healthbench") -> Source:
     """The source that a file was read into."""
-    return services.run_import(services.start_import(path, format_name=format_name, name=name).pk).source
+    return sources_services.run_import(
+        sources_services.start_import(path, format_name=format_name, name=name).pk
+    ).source
 
 
 def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
     """The endpoint of this name (the model's, unless said otherwise), made if there is none."""
     name = fields.pop("name", model.replace("+", "-").replace("@", "-").replace(".", "-"))
     found = Endpoint.objects.filter(name=name).first()
-    return found or services.add_endpoint(name=name, url=url, model=model, **{"concurrency": 16, **fields})
+    return found or endpoints_services.add_endpoint(name=name, url=url, model=model, **{"concurrency": 16, **fields})
 
 
 def launched(source: Source, generator: Endpoint, limit: int | None = None, **options: Any) -> Batch:
-    """A batch without the checks before review, which `tests.generation.test_gate` is about."""
-    return services.launch_batch(
+    """A batch without the checks before review, which `tests.generation.drafts.test_pre_review_checks` is about."""
+    return launch.launch_batch(
         benchmark="mhb",
         source=source,
         roles={"generator": generator},
         limit=limit,
-        setting=services.Setting(checks=(), **options),
+        setting=launch.Setting(checks=(), **options),
     )
 
 
 def generated(source: Source, generator: Endpoint, limit: int | None = None) -> Batch:
     """A batch that was launched and worked on to its end."""
     batch = launched(source, generator, limit)
-    services.work_on_batch(batch.pk)
+    batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     return batch
 
@@ -172,7 +172,7 @@ def approved(source: Source, url: str, physicians: Sequence[User], limit: int | 
     """Samples of a source that physicians approved as they were."""
     batch = generated(source, endpoint(url), limit)
     approve_everything(physicians)
-    services.handle_outcomes()
+    samples_services.handle_outcomes()
     return list(Sample.objects.filter(batch=batch, status=Sample.Status.APPROVED).order_by("pk"))
 
 
@@ -184,18 +184,18 @@ def frozen(folder: Path, url: str, physicians: Sequence[User], *, conversations:
     if reports:
         path = reports_file(folder / "own.json", reports)
         assert len(approved(imported(path, "own-reports", "pmc-patients"), url, physicians)) == reports
-    return releases.freeze_release("own", benchmark="mhb")
+    return releases_services.freeze_release("own", benchmark="mhb")
 
 
 def launched_run(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
     chosen = [endpoint(url, model) for model in targets]
-    return evaluation.launch_run(release, chosen, endpoint(url, judge), **options)
+    return runs_services.launch_run(release, chosen, endpoint(url, judge), **options)
 
 
 def evaluated(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
     """A run that was worked on to its end."""
     run = launched_run(release, url, *targets, judge=judge, **options)
-    evaluation.work_on_run(run.pk)
+    work.work_on_run(run.pk)
     run.refresh_from_db()
     return run
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from django.utils import timezone
 
-from evaluation import services as evaluation
 from evaluation.models import Response, Run
-from generation import jobs, services
-from generation.jobs import Job
+from evaluation.runs import services as runs_services
+from generation.batches import services as batches_services
+from generation.engine.task_queue import take
+from generation.jobs import life_cycle
 from generation.models import (
     Batch,
     BatchRole,
@@ -26,7 +27,8 @@ from generation.models import (
     Source,
     WorkerBeat,
 )
-from generation.work import Work, take
+from generation.models.jobs import Job
+from generation.models.work import Work
 from review.models import User
 from tests.engine import drafts, endpoint
 
@@ -73,7 +75,7 @@ class InProgress:
         return batch
 
     def _run(self, _name: str) -> Run:
-        return evaluation.launch_run(self.release, [self.generator, self.judge], self.judge, actor=self.admin)
+        return runs_services.launch_run(self.release, [self.generator, self.judge], self.judge, actor=self.admin)
 
     def _in(self, state: str, make: Callable[[str], Job]) -> int:
         job = make(state)
@@ -84,21 +86,21 @@ class InProgress:
         rows: Any = Batch.objects.get(pk=pk).drafts if isinstance(job, Batch) else Response.objects.filter(run=pk)
         match state:
             case "resting":
-                jobs.rest(kind, pk, timezone.now() + timedelta(hours=1))
+                life_cycle.rest(kind, pk, timezone.now() + timedelta(hours=1))
             case "paused":
-                jobs.pause(kind, pk, because="KeyMissing", detail="Variable: OWN_KEY.")
+                life_cycle.pause(kind, pk, because="KeyMissing", detail="Variable: OWN_KEY.")
             case "spent":
-                jobs.set_budget(kind, pk, money=Decimal("0.4"), calls=4)
-                jobs.pause(kind, pk, because="BudgetSpent")
+                life_cycle.set_budget(kind, pk, money=Decimal("0.4"), calls=4)
+                life_cycle.pause(kind, pk, because="BudgetSpent")
             case "failed":
                 rows.update(status=Work.Status.FAILED, error="BrokenReply", detail="Not JSON.", **NOBODYS)
                 self._failed_call(kind._default_manager.get(pk=pk), rows.first())
             case "finished":
                 rows.update(status=Work.Status.DONE, **NOBODYS)
             case "cancelled":
-                services.cancel_batch(pk) if kind is Batch else evaluation.cancel_run(pk)
+                batches_services.cancel_batch(pk) if kind is Batch else runs_services.cancel_run(pk)
         if state in ("failed", "finished"):
-            jobs.settle(kind._default_manager.get(pk=pk), is_open=False)
+            life_cycle.settle(kind._default_manager.get(pk=pk), is_open=False)
         return int(pk)
 
     def _failed_call(self, job: Job, row: Any) -> None:

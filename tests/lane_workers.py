@@ -17,7 +17,7 @@ def main(run_id: int, lease: float) -> None:
     from django.conf import settings
     from django.db import OperationalError
 
-    from evaluation import services
+    from evaluation.runs import services, work
 
     settings.MHB_LEASE_SECONDS = lease
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the dead
@@ -28,7 +28,7 @@ def main(run_id: int, lease: float) -> None:
             while True:
                 try:
                     services.sweep()
-                    services.work_on_run(run_id)
+                    work.work_on_run(run_id)
                 except OperationalError as error:  # as the sweeper and the worker take it
                     sys.stderr.write(f"{error}\n")
                 time.sleep(0.05)

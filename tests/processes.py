@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import servers
-from mhb_site import children
-from review.public_ids import AssignmentId
+from mhb_site.server import children
+from review.models.public_ids import AssignmentId
 from tests import databases
 
 ROOT = Path(__file__).resolve().parent.parent

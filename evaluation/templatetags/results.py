@@ -5,13 +5,15 @@ from collections.abc import Iterable
 from django import template
 from django.db.models import QuerySet
 
-from evaluation import queries
-from evaluation.charts import Amount, Bar, BarChart, DistributionChart, bars, distribution
 from evaluation.metrics import wilson
 from evaluation.models import Run
+from evaluation.runs import queries
+from generation.batches.queries import Aim
 from generation.models import Release
-from generation.outcomes import Attempts
-from generation.queries import Aim, Planted
+from generation.outcomes.attempts import Attempts
+from generation.releases.queries import Planted
+from review.charts.bars import Bar, BarChart, bars
+from review.charts.distribution import Amount, DistributionChart, distribution
 
 register = template.Library()
 

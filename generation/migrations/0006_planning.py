@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-from review.append_only import AppendOnly
+from review.models.append_only import AppendOnly
 
 
 def what_made_it(apps, schema_editor):

@@ -2,7 +2,8 @@
 
 from django.db import migrations, models
 
-from review.append_only import AppendOnly, Changeable
+from review.models.append_only import AppendOnly
+from review.models.append_only import Changeable
 
 
 def count_the_simulated(apps, schema_editor):

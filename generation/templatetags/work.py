@@ -7,8 +7,8 @@ from django import template
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
-from generation import benchmarks
-from generation.benchmarks import module
+from generation.recipes import registry
+from generation.recipes.registry import module
 
 register = template.Library()
 
@@ -60,7 +60,7 @@ def percent(share: float) -> str:
 @register.simple_tag
 def check_label(benchmark: str, name: str) -> str:
     """A check in words, as the benchmark calls it."""
-    return gettext(benchmarks.check_label(benchmark, name))
+    return gettext(registry.check_label(benchmark, name))
 
 
 @register.simple_tag

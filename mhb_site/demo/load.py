@@ -6,16 +6,22 @@ from pathlib import Path
 
 from django.db import transaction
 
-from evaluation import services as evaluation
 from evaluation.models import Run
-from generation import benchmarks, releases
-from generation import services as generation
+from evaluation.runs import services as runs_services
+from evaluation.runs import work
+from generation.batches import launch, sweeping
+from generation.batches import services as batches_services
+from generation.endpoints import services as endpoints_services
 from generation.models import Batch, Endpoint, Release, Source
+from generation.recipes import registry
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
+from generation.sources import services as sources_services
 from mhb_site.demo import medhallu
-from review import services as review
-from review.demo import work_queue
+from review.cases import services as cases_services
+from review.cases.simulated_physicians import work_queue
 from review.models import Case, User
-from review.permissions import UserRole
+from review.rules.permissions import UserRole
 
 HERE = Path(__file__).parent
 PASSWORD = "trap-or-truth"  # noqa: S105  (the demo's accounts are public by nature)
@@ -57,7 +63,7 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     _accounts()
     for model in MODELS:
         # Prices of the simulated models are made up, so that the cost columns have something to show.
-        generation.add_endpoint(
+        endpoints_services.add_endpoint(
             name=model, url=models_url, model=model, price_in="0.5", price_out="1.5", concurrency=16
         )
     tell("importing the demo's conversations and reports")
@@ -71,14 +77,14 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     for part, limit in enumerate((96, 30)):
         work_queue(SEED + part, limit, physicians)
-        generation.handle_outcomes()
+        samples_services.handle_outcomes()
         for batch in batches:
-            generation.work_on_batch(batch.pk)  # what was rejected comes back as version 2
+            batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
         tell(f"freezing a release and evaluating three simulated models ({part + 1} of 2)")
-        _evaluate(releases.freeze_release("mhb-demo", benchmark="mhb"))
+        _evaluate(releases_services.freeze_release("mhb-demo", benchmark="mhb"))
     _withdraw_one()
     medhallu.load(_source, tell=tell)
-    generation.sweep()
+    sweeping.sweep()
 
 
 def _accounts() -> None:
@@ -100,7 +106,7 @@ def _accounts() -> None:
 
 
 def _source(name: str, format_name: str, path: Path) -> Source:
-    run = generation.run_import(generation.start_import(path, format_name=format_name, name=name).pk)
+    run = sources_services.run_import(sources_services.start_import(path, format_name=format_name, name=name).pk)
     Source.objects.filter(pk=run.source_id).update(
         label=f"MHB demo ({format_name} layout)",
         licence="Apache-2.0",
@@ -111,23 +117,23 @@ def _source(name: str, format_name: str, path: Path) -> Source:
 
 
 def _generate(source: Source) -> Batch:
-    batch = generation.launch_batch(
+    batch = launch.launch_batch(
         benchmark="mhb",
         source=source,
         roles={"generator": Endpoint.objects.get(name="sim-generator")},
-        setting=generation.Setting(plan=benchmarks.plan("mhb")),
+        setting=launch.Setting(plan=registry.plan("mhb")),
     )
-    generation.work_on_batch(batch.pk)
+    batches_services.work_on_batch(batch.pk)
     return batch
 
 
 def _evaluate(release: Release) -> Run:
-    run = evaluation.launch_run(
+    run = runs_services.launch_run(
         release,
         [Endpoint.objects.get(name=name) for name in TARGETS],
         Endpoint.objects.get(name="sim-judge"),
     )
-    evaluation.work_on_run(run.pk)
+    work.work_on_run(run.pk)
     return run
 
 
@@ -136,4 +142,4 @@ def _withdraw_one() -> None:
     case = Case.objects.filter(state=Case.State.PRIMARY).order_by("-pk").first()
     if case is not None:
         admin = User.objects.get(username="admin")
-        review.withdraw(case.pk, actor=admin, reason="Shown as an example of a withdrawn case.")
+        cases_services.withdraw(case.pk, actor=admin, reason="Shown as an example of a withdrawn case.")

@@ -3,14 +3,17 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from evaluation import services as evaluation
-from generation import releases
-from generation import services as generation
+from evaluation.runs import services as runs_services
+from evaluation.runs import work
+from generation.batches import launch
+from generation.batches import services as batches_services
 from generation.models import Endpoint, Source
-from review.demo import work_queue
-from review.machine import State
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
+from review.cases.simulated_physicians import work_queue
 from review.models import Case, User
-from review.permissions import UserRole
+from review.rules.permissions import UserRole
+from review.rules.state_machine import State
 
 HERE = Path(__file__).parent
 BENCHMARK = "medhallu"
@@ -36,21 +39,21 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     tell("MedHallu: making hallucinated answers to hand-written questions")
     read("demo-headings", "mesh", HERE / "headings.xml")
     questions = read("demo-questions", "pubmedqa", HERE / "questions.json")
-    batch = generation.launch_batch(
+    batch = launch.launch_batch(
         benchmark=BENCHMARK,
         source=questions,
         roles={role: Endpoint.objects.get(name=name) for role, name in ROLES.items()},
         limit=TAKEN,
     )
-    generation.work_on_batch(batch.pk)
+    batches_services.work_on_batch(batch.pk)
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     for number in range(REVIEWS):
         if Case.objects.filter(benchmark=BENCHMARK, state=State.PRIMARY).count() <= LEFT:
             break
         work_queue(SEED + number, 1, physicians)
-    generation.handle_outcomes()
-    generation.work_on_batch(batch.pk)  # what was rejected comes back as version 2
+    samples_services.handle_outcomes()
+    batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
     tell("MedHallu: asking three simulated models which answers are hallucinated")
-    release = releases.freeze_release("medhallu-demo", benchmark=BENCHMARK)
-    run = evaluation.launch_run(release, [Endpoint.objects.get(name=name) for name in TARGETS])
-    evaluation.work_on_run(run.pk)
+    release = releases_services.freeze_release("medhallu-demo", benchmark=BENCHMARK)
+    run = runs_services.launch_run(release, [Endpoint.objects.get(name=name) for name in TARGETS])
+    work.work_on_run(run.pk)

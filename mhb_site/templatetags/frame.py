@@ -9,7 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from review.permissions import Can, UserRole, allowed
+from review.rules.permissions import Can, UserRole, allowed
 
 register = template.Library()
 

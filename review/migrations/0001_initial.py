@@ -6,9 +6,9 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
-import review.machine
+import review.rules.state_machine
 import review.models
-import review.permissions
+import review.rules.permissions
 
 
 class Migration(migrations.Migration):
@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
                     "role",
                     models.CharField(
                         choices=[("physician", "physician"), ("admin", "admin"), ("researcher", "researcher")],
-                        default=review.permissions.UserRole["PHYSICIAN"],
+                        default=review.rules.permissions.UserRole["PHYSICIAN"],
                         max_length=16,
                     ),
                 ),
@@ -131,7 +131,7 @@ class Migration(migrations.Migration):
                             ("rejected", "rejected"),
                             ("withdrawn", "withdrawn"),
                         ],
-                        default=review.machine.State["PRIMARY"],
+                        default=review.rules.state_machine.State["PRIMARY"],
                         max_length=16,
                     ),
                 ),
@@ -160,9 +160,9 @@ class Migration(migrations.Migration):
                                     "state__in",
                                     frozenset(
                                         [
-                                            review.machine.State["APPROVED"],
-                                            review.machine.State["REJECTED"],
-                                            review.machine.State["WITHDRAWN"],
+                                            review.rules.state_machine.State["APPROVED"],
+                                            review.rules.state_machine.State["REJECTED"],
+                                            review.rules.state_machine.State["WITHDRAWN"],
                                         ]
                                     ),
                                 ),
@@ -174,9 +174,9 @@ class Migration(migrations.Migration):
                                         "state__in",
                                         frozenset(
                                             [
-                                                review.machine.State["APPROVED"],
-                                                review.machine.State["REJECTED"],
-                                                review.machine.State["WITHDRAWN"],
+                                                review.rules.state_machine.State["APPROVED"],
+                                                review.rules.state_machine.State["REJECTED"],
+                                                review.rules.state_machine.State["WITHDRAWN"],
                                             ]
                                         ),
                                     ),
@@ -227,7 +227,7 @@ class Migration(migrations.Migration):
                     "phase",
                     models.CharField(
                         choices=[("commit", "commit"), ("confirm", "confirm"), ("discuss", "discuss")],
-                        default=review.machine.Phase["COMMIT"],
+                        default=review.rules.state_machine.Phase["COMMIT"],
                         max_length=16,
                     ),
                 ),

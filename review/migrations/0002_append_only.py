@@ -1,6 +1,6 @@
 from django.db import migrations
 
-from review.append_only import AppendOnly
+from review.models.append_only import AppendOnly
 
 
 class Migration(migrations.Migration):

@@ -4,7 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-from review.append_only import AppendOnly, Changeable
+from review.models.append_only import AppendOnly
+from review.models.append_only import Changeable
 
 
 class Migration(migrations.Migration):

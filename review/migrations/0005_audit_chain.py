@@ -6,8 +6,9 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-from review import chain
-from review.append_only import AppendOnly, Changeable
+from review.audit import hash_chain
+from review.models.append_only import AppendOnly
+from review.models.append_only import Changeable
 
 BATCH = 2000
 
@@ -20,7 +21,7 @@ def chain_events(apps, schema_editor):
 
     def row(event, sequence, previous):
         numbers[event.case_id] = number = numbers.get(event.case_id, 0) + 1
-        entry = chain.entry(
+        entry = hash_chain.entry(
             key=key,
             sequence=sequence,
             previous=previous,
@@ -41,7 +42,7 @@ def chain_person_events(apps, schema_editor):
     key = secrets.token_hex(32)
 
     def row(event, sequence, previous):
-        entry = chain.person_entry(
+        entry = hash_chain.person_entry(
             key=key,
             sequence=sequence,
             previous=previous,
@@ -58,14 +59,14 @@ def chain_person_events(apps, schema_editor):
 
 def _chain(apps, schema_editor, name, key, events, row):
     """Chain a table, a batch at a time: a server-side cursor would not survive what is written meanwhile."""
-    sequence, hash_, last = 0, chain.GENESIS, 0
+    sequence, hash_, last = 0, hash_chain.GENESIS, 0
     with schema_editor.connection.cursor() as cursor:
         while batch := list(events.filter(pk__gt=last)[:BATCH]):
             rows = []
             for event in batch:
                 sequence, previous = sequence + 1, hash_
                 entry, more = row(event, sequence, previous)
-                hash_ = chain.digest(entry)
+                hash_ = hash_chain.digest(entry)
                 rows.append((sequence, previous, hash_, *more.values(), event.pk))
             columns = ", ".join(f"{column} = %s" for column in ("sequence", "previous", "hash", *more))
             cursor.executemany(f"UPDATE review_{name} SET {columns} WHERE id = %s", rows)

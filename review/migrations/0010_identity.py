@@ -6,8 +6,8 @@ from django.db import migrations, models
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-import review.names
-from review import chain
+import review.models.usernames
+from review.audit import hash_chain
 
 PERSON_EVENTS = [
     ("made", "account made"),
@@ -34,7 +34,7 @@ def normalise_names(apps, schema_editor):
     User = apps.get_model("review", "User")
     found = {}
     for pk, name in User.objects.order_by("pk").values_list("pk", "username"):
-        found.setdefault(review.names.normal(name), []).append((pk, name))
+        found.setdefault(review.models.usernames.normal(name), []).append((pk, name))
     same = [rows for rows in found.values() if len(rows) > 1]
     too_long = [rows for name, rows in found.items() if len(name) > 150]
     if same or too_long:
@@ -66,8 +66,8 @@ def note_accounts(apps, schema_editor):
             "factors": factors.get(user.pk, []),
         }
         event.sequence, event.previous = head.sequence + 1, head.hash
-        event.hash = chain.digest(
-            chain.person_entry(
+        event.hash = hash_chain.digest(
+            hash_chain.person_entry(
                 key=head.key,
                 sequence=event.sequence,
                 previous=event.previous,
@@ -84,7 +84,7 @@ def note_accounts(apps, schema_editor):
     head.save(update_fields=["sequence", "hash"])
 
 
-USERNAME = review.names.NameField(
+USERNAME = review.models.usernames.NameField(
     "username",
     max_length=150,
     unique=True,

@@ -5,13 +5,12 @@ from django.template.loader import render_to_string
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 
-from review import queries
-from review.blocks import Block, Diff, Points
-from review.charts import cloud
-from review.diffing import align
-from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS
+from review.access import visibility
+from review.charts.scatter import cloud
+from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, said
 from review.models import Review, User
-from review.sheet import said
+from review.rules.blocks import Block, Diff, Points
+from review.rules.diffing import align
 
 register = template.Library()
 
@@ -42,7 +41,7 @@ def show_block(block: Block, number: int, language: str = "", folded: bool = Fal
 @register.filter
 def outcome(review: Review, reader: User) -> str:
     """How the case of an own review ended, as far as `reader` may know it."""
-    return queries.outcome_shown_to(reader, review)
+    return visibility.outcome_shown_to(reader, review)
 
 
 @register.filter

@@ -8,11 +8,13 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext_lazy as _
 
-from review import talk
-from review.diffing import Pair
+from review.discussion import guidelines
+from review.discussion import notices as discussion_notices
+from review.discussion import remarks as discussion_remarks
 from review.labels import NAMELESS
-from review.machine import State
 from review.models import Assignment, Case, Guideline, Notice, User
+from review.rules.diffing import Pair
+from review.rules.state_machine import State
 
 register = template.Library()
 
@@ -46,13 +48,13 @@ def numbered(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, int, int]]:
 @register.simple_tag
 def guideline_in_force(benchmark: str, stage: str) -> Guideline | None:
     """`{% guideline_in_force case.benchmark stage as guideline %}`; None: the built-in text stands."""
-    return talk.guideline(benchmark, State(stage))
+    return guidelines.guideline(benchmark, State(stage))
 
 
 @register.simple_tag
 def discussion(case: Case, user: User) -> list[dict[str, Any]]:
     """`{% discussion case user as remarks %}`: what `user` may read of it, each with the author's name for this reader."""
-    shown = talk.remarks_shown_to(user, case)
+    shown = discussion_remarks.remarks_shown_to(user, case)
     if shown.query.is_empty():  # known without asking: compiling a query that finds nothing takes as long as any other
         return []
     remarks = list(shown)
@@ -75,4 +77,4 @@ def _part(author: User, names: dict[int, str]) -> str:
 @register.simple_tag
 def notices(user: User) -> list[Notice]:
     """`{% notices user as waiting %}`: the newest that wait to be read."""
-    return talk.notices_for(user)
+    return discussion_notices.notices_for(user)

@@ -7,10 +7,11 @@ from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from review import charts, pace
-from review.agreement import Estimate, Why
-from review.spec import CaseSpec
-from review.trust import Pair, Share
+from review.charts import interval
+from review.quality.agreement import Estimate, Why
+from review.quality.reliability import Pair, Share
+from review.rules import reading_time
+from review.rules.case_spec import CaseSpec
 
 register = template.Library()
 
@@ -50,7 +51,7 @@ def why_no_interval(estimate: Estimate) -> Promise | str:
 @register.inclusion_tag("review/charts/mark.html")
 def interval_mark(estimate: Estimate) -> dict[str, object]:
     """`{% interval_mark line.agreement.kappa %}`: a dot with its whisker, from 0 to 1."""
-    return {"mark": charts.mark(estimate)}
+    return {"mark": interval.mark(estimate)}
 
 
 @register.filter
@@ -69,7 +70,7 @@ def hours(spent: timedelta) -> str:
 @register.filter
 def allowance(spec: CaseSpec) -> int:
     """Seconds without input after which a reader of this case counts as away."""
-    return pace.allowance(spec.blocks)
+    return reading_time.allowance(spec.blocks)
 
 
 @register.simple_tag

@@ -9,7 +9,7 @@ from django.urls import reverse
 from evaluation.models import Run
 from generation.models import Batch, Comparison, Release
 from review.models import User
-from review.permissions import UserRole
+from review.rules.permissions import UserRole
 from tests.api.conftest import Api
 from tests.api.test_problems import problem
 from tests.engine import bare_release, drafts, endpoint

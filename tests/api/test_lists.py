@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation.models import Judgment, Response, Run, RunEndpoint
-from generation import services as generation
+from generation.endpoints import services
 from generation.models import (
     Batch,
     Call,
@@ -54,7 +54,7 @@ class World:
         CalibrationItem.objects.create(
             benchmark="mhb", title="t", spec=case.spec, expected={}, active=False, created_at=now
         )
-        endpoint = generation.add_endpoint(name=f"e{n}", url="http://127.0.0.1:1/v1", model="sim")
+        endpoint = services.add_endpoint(name=f"e{n}", url="http://127.0.0.1:1/v1", model="sim")
         source = Source.objects.create(name=f"s{n}", format="healthbench", label="l", licence="x", created_at=now)
         run = Import.objects.create(source=source, file_name="f", path="p", created_by=self.admin, created_at=now)
         batch = Batch.objects.create(benchmark="mhb", source=source, created_by=self.admin, created_at=now)
@@ -175,7 +175,7 @@ def test_a_cursor_leads_on_and_back_and_new_rows_shift_nothing(api: Api, world: 
 
 
 def test_a_page_has_a_limit(api: Api, world: World) -> None:
-    from review.rest import NewestFirst
+    from review.common.api import NewestFirst
 
     request = type("Request", (), {"query_params": {"page_size": "100000"}})()
     assert NewestFirst().get_page_size(request) == 200

@@ -13,13 +13,15 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.urls import reverse
 
-from evaluation import services as evaluation
-from generation import benchmarks
-from generation import services as generation
+from evaluation.runs import work as runs_work
+from generation.batches import services as batches_services
 from generation.llm.simulator.server import make_app, running
 from generation.models import SourceRecord
+from generation.recipes import registry
+from generation.samples import services as samples_services
+from generation.sources import services as sources_services
 from review.models import Case, User
-from review.public_ids import AssignmentId
+from review.models.public_ids import AssignmentId
 from tests.api.conftest import Api, Client
 
 CANARY = "canary GUID never-to-be-shown"
@@ -29,7 +31,7 @@ RECORDS = 4
 @pytest.fixture
 def models() -> Iterator[str]:
     """The simulated models on a port of their own."""
-    scripts = [benchmarks.module(name, "simulate").SCRIPT for name in benchmarks.names()]
+    scripts = [registry.module(name, "simulate").SCRIPT for name in registry.names()]
     with running(make_app(scripts, seed=3)) as url:
         yield url
 
@@ -149,7 +151,7 @@ def test_the_whole_loop(
         queued = ok(admin.post(reverse("api:imports"), upload, format="multipart"), 202)
     assert (queued["status"], queued["source"], queued["file_name"]) == ("queued", "own", "own.jsonl")
     assert woken.pop() == ("run_import", queued["id"])
-    generation.run_import(queued["id"])
+    sources_services.run_import(queued["id"])
     done = ok(admin.get(reverse("api:import", args=[queued["id"]])))
     assert (done["status"], done["rows"], done["added"], done["refused"]) == ("done", RECORDS + 1, RECORDS, 1)
     [refusal] = everything_in(admin, "refusals", queued["id"])
@@ -176,7 +178,7 @@ def test_the_whole_loop(
     assert (batch["status"], batch["progress"]["queued"]) == ("running", RECORDS)
     again = admin.post(reverse("api:batches"), asked)
     assert (again.status_code, again.json()["type"]) == (409, "urn:mhb:nothing-to-do")
-    generation.work_on_batch(batch["id"])
+    batches_services.work_on_batch(batch["id"])
     batch = ok(admin.get(reverse("api:batch", args=[batch["id"]])))
     assert (batch["status"], batch["progress"]["done"], batch["progress"]["percent"]) == ("finished", RECORDS, 100)
     drafts = everything_in(admin, "drafts", batch["id"], status="done")
@@ -198,9 +200,9 @@ def test_the_whole_loop(
         assert work["role"].startswith("adjudicator")
         assert (work["revealed"], work["reviews"]) == (False, []), "what the two said names the traps"
         review(doctors[name], work, approve=False)
-    generation.handle_outcomes()
+    samples_services.handle_outcomes()
     assert [sample["status"] for sample in everything_in(admin, "samples", status="regenerating")] == ["regenerating"]
-    generation.work_on_batch(batch["id"])
+    batches_services.work_on_batch(batch["id"])
     review_all({name: doctors[name] for name in ("emil", "dina")}, doubter="", doubted="")
 
     # Release
@@ -245,7 +247,7 @@ def test_the_whole_loop(
         run = ok(admin.post(reverse("api:runs"), {**wanted, "confirmed": True}), 202)
     assert woken.pop() == ("work_on_run", run["id"])
     assert run["progress"]["responses"]["queued"] == 2 * RECORDS
-    evaluation.work_on_run(run["id"])
+    runs_work.work_on_run(run["id"])
     run = ok(researcher.get(reverse("api:run", args=[run["id"]])))
     assert (run["status"], run["progress"]["percent"], run["simulated"]) == ("finished", 100, True)
     assert run["endpoints"] == ["sim-careful", "sim-reckless"]

@@ -6,7 +6,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from review.models import User
-from review.permissions import UserRole
+from review.rules.permissions import UserRole
 from tests.api.conftest import Api
 
 SIGNED_IN: set[str] = set(UserRole)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation import services
 from evaluation.models import Run
+from evaluation.runs import services
 from generation.models import Release
 from review.models import User
 from tests.engine import Manage, bare_release, endpoint, frozen, launched_run

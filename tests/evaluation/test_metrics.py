@@ -9,13 +9,13 @@ from random import Random
 import pytest
 from django.utils import timezone
 
-from evaluation import queries
 from evaluation.metrics import DRAWS, NOTHING, Measured, bootstrap, measure, pool, wilson
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Rate
-from evaluation.queries import Report
+from evaluation.reports import queries
+from evaluation.reports.queries import Report
 from generation.models import Endpoint, Release, ReleasedRubric
-from generation.work import Work
+from generation.models.work import Work
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from tests.engine import bare_release, endpoint
 

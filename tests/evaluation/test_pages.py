@@ -13,12 +13,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from evaluation import queries, reports, services
-from evaluation.figures import figures
-from evaluation.forms import JudgmentFilters
 from evaluation.models import Judgment, Response, Run
+from evaluation.reports import formats, queries
+from evaluation.reports.figures import figures
+from evaluation.reports.forms import JudgmentFilters
+from evaluation.runs import services
 from generation.models import Endpoint, Facet, Release, ReleasedRubric
-from generation.work import Work
+from generation.models.work import Work
 from review.models import User
 from tests.engine import bare_release, endpoint, evaluated
 
@@ -44,7 +45,7 @@ def admin(adela: User) -> Client:
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The tasks that were sent, instead of sending them."""
     sent: list[tuple[str, int]] = []
-    monkeypatch.setattr("evaluation.views.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+    monkeypatch.setattr("evaluation.runs.views.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
     return sent
 
 
@@ -293,7 +294,7 @@ def test_the_table_is_sorted_by_link(sort: str, reverse_order: bool, release: Re
 def test_downloads_are_the_report_itself(admin: Client, release: Release):
     run = judged(release, "one")
     told: Page = admin.get(reverse("evaluation:report-json", args=[run.pk]))
-    assert json.loads(told.content) == json.loads(reports.as_json(queries.report(run)))
+    assert json.loads(told.content) == json.loads(formats.as_json(queries.report(run)))
     assert told["Content-Disposition"] == f'attachment; filename="bare-v1-run-{run.pk}.json"'
     assert text_of(admin.get(reverse("evaluation:report-markdown", args=[run.pk]))).startswith("# bare v1")
 

@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 import mhb_site.benchmarks
-from generation import benchmarks
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
+from generation.recipes import registry
 from tests.engine import bare_release
 
 TAXONOMY = """
@@ -83,9 +83,9 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, text in {"__init__": "", "taxonomy": TAXONOMY, "protocol": PROTOCOL}.items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(mhb_site.benchmarks, "__path__", [*mhb_site.benchmarks.__path__, str(folder.parent)])
-    benchmarks.module.cache_clear()
+    registry.module.cache_clear()
     yield
-    benchmarks.module.cache_clear()
+    registry.module.cache_clear()
     for name in [name for name in sys.modules if name.startswith("mhb_site.benchmarks.toy")]:
         del sys.modules[name]
     if hasattr(mhb_site.benchmarks, "toy"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from generation.importers.base import WrongFormat
+from generation.sources.importers.base import WrongFormat
 from tests.engine import manage, models, no_long_waits
 
 __all__ = ["manage", "models", "no_long_waits"]

@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from generation import services
+from generation.batches import launch as batches_launch
+from generation.batches import services as batches_services
+from generation.batches import sweeping
+from generation.engine import worker_beats
+from generation.engine.task_queue import take
 from generation.models import Batch, Draft, Endpoint, Import, Release, Sample, Source
-from generation.work import Work, take
+from generation.models.work import Work
+from generation.sources import services as sources_services
 from review.models import User
 from tests.conftest import Clock
 from tests.engine import (
@@ -149,22 +154,22 @@ def test_without_wait_the_work_is_left_to_workers(manage: Manage, tmp_path: Path
     batch = manage.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator")
     assert (batch["open"], batch["done"], batch["calls"]) == (2, 0, 0)
     assert not Sample.objects.exists()
-    assert services.sweep().batches == [batch["batch"]]
+    assert sweeping.sweep().batches == [batch["batch"]]
 
 
 def test_wait_takes_over_from_a_worker_that_died(
     manage: Manage, tmp_path: Path, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its row is held until the lease runs out; the command sits that out and brings the batch to its end."""
-    launch = services.launch_batch
+    launch = batches_launch.launch_batch
 
     def killed(**options: object) -> Batch:
         batch = launch(**options)  # type: ignore[arg-type]
         take(Draft.objects.filter(batch=batch).order_by("pk"), 1)
         return batch
 
-    monkeypatch.setattr(services, "launch_batch", killed)
-    monkeypatch.setattr("generation.cli.time.sleep", lambda seconds: clock.advance(seconds=30))
+    monkeypatch.setattr(batches_launch, "launch_batch", killed)
+    monkeypatch.setattr("generation.management.command_line.time.sleep", lambda seconds: clock.advance(seconds=30))
     endpoint(models)
     imported(conversations_file(tmp_path / "own.jsonl", 3))
     batch = manage.json(
@@ -177,7 +182,7 @@ def test_wait_takes_over_from_a_worker_that_died(
 def test_wait_leaves_the_work_to_a_worker_that_lives(
     manage: Manage, tmp_path: Path, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services.worker_alive("celery@here")
+    worker_beats.worker_alive("celery@here")
     endpoint(models)
     imported(conversations_file(tmp_path / "own.jsonl", 2))
     polled: list[float] = []
@@ -185,9 +190,9 @@ def test_wait_leaves_the_work_to_a_worker_that_lives(
     def poll(seconds: float) -> None:
         polled.append(seconds)
         if len(polled) == 2:
-            services.work_on_batch(Batch.objects.get().pk)  # as the worker does
+            batches_services.work_on_batch(Batch.objects.get().pk)  # as the worker does
 
-    monkeypatch.setattr("generation.cli.time.sleep", poll)
+    monkeypatch.setattr("generation.management.command_line.time.sleep", poll)
     batch = manage.json(
         "generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--wait"
     )
@@ -198,16 +203,16 @@ def test_wait_leaves_the_work_to_a_worker_that_lives(
 def test_an_import_that_a_worker_was_faster_at(manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sweeper can wake a worker between the registration and the reading."""
     taken: list[Import] = []
-    start = services.start_import
+    start = sources_services.start_import
 
     def and_taken(*arguments: object, **options: object) -> Import:
         run = start(*arguments, **options)  # type: ignore[arg-type]
         taken.extend(take(Import.objects.filter(pk=run.pk).order_by("pk"), 1))
         return run
 
-    monkeypatch.setattr(services, "start_import", and_taken)
+    monkeypatch.setattr(sources_services, "start_import", and_taken)
     monkeypatch.setattr(
-        "generation.management.commands.import_source.time.sleep", lambda seconds: services._read(taken[0])
+        "generation.management.commands.import_source.time.sleep", lambda seconds: sources_services._read(taken[0])
     )
     source = manage.json(
         "import_source", "--format", "healthbench", "--name", "own", conversations_file(tmp_path / "own.jsonl", 2)
@@ -219,14 +224,14 @@ def test_a_file_that_turns_out_unreadable_is_a_failure(
     manage: Manage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = conversations_file(tmp_path / "own.jsonl", 1)
-    start = services.start_import
+    start = sources_services.start_import
 
     def and_gone(*arguments: object, **options: object) -> Import:
         run = start(*arguments, **options)  # type: ignore[arg-type]
         path.unlink()
         return run
 
-    monkeypatch.setattr(services, "start_import", and_gone)
+    monkeypatch.setattr(sources_services, "start_import", and_gone)
     code, out, _err = manage("import_source", "--format", "healthbench", "--name", "own", path, "--json")
     assert code == 1
     assert json.loads(out)["failed"] == 1

@@ -14,7 +14,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from generation import queries, services
+from generation.batches import launch
+from generation.batches import services as batches_services
+from generation.endpoints import services as endpoints_services
 from generation.models import (
     Batch,
     Call,
@@ -29,7 +31,9 @@ from generation.models import (
     Source,
     SourceRecord,
 )
-from generation.work import Work
+from generation.models.work import Work
+from generation.sources import queries
+from generation.sources import services as sources_services
 from review.models import User
 from tests.engine import (
     CANARY,
@@ -184,7 +188,7 @@ def test_an_upload_is_kept_queued_and_read(
     assert f'hx-get="{fragment}"' in polled
     assert "No worker is alive" in polled
 
-    services.run_import(run.pk)
+    sources_services.run_import(run.pk)
     assert admin.get(fragment, headers={"HX-Request": "true"})["HX-Refresh"] == "true"
     page = text_of(admin.get(answer["Location"]))
     assert "hx-get" not in page.partition('id="imports"')[2].partition(">")[0]
@@ -296,7 +300,7 @@ def test_a_key_pasted_for_the_name_of_its_variable_is_not_stored(admin: Client):
 
 
 def test_what_was_called_keeps_address_and_model(admin: Client):
-    made = services.add_endpoint(**SETTINGS)
+    made = endpoints_services.add_endpoint(**SETTINGS)
     page = reverse("generation:endpoint", args=[made.name])
     admin.post(page, {**SETTINGS, "name": "other", "model": "sim-2"})
     made.refresh_from_db()
@@ -347,11 +351,11 @@ def test_a_batch_is_launched_over_what_is_left(
 
 def test_a_batch_page_follows_it_to_its_end(admin: Client, tmp_path: Path, models: str):
     source = imported(conversations_file(tmp_path / "own.jsonl", 2))
-    batch = services.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models)})
+    batch = launch.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models)})
     page, fragment = (reverse(f"generation:batch{part}", args=[batch.pk]) for part in ("", "-progress"))
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 2" in text_of(admin.get(fragment))
-    services.work_on_batch(batch.pk)
+    batches_services.work_on_batch(batch.pk)
     assert admin.get(fragment)["HX-Refresh"] == "true"
     ended = admin.get(page)
     assert "hx-get" not in text_of(ended)
@@ -418,7 +422,7 @@ def test_two_versions_stand_side_by_side(admin: Client, sample: Sample):
     Sample.objects.update(status=Sample.Status.REGENERATING)
     Draft.objects.filter(pk=draft.pk).update(status=Status.QUEUED)
     Batch.objects.filter(pk=batch.pk).update(status=Batch.Status.RUNNING)
-    services.work_on_batch(batch.pk)
+    batches_services.work_on_batch(batch.pk)
     url = reverse("generation:sample", args=[sample.pk])
     assert [version.number for version, *_more in admin.get(url).context["shown"]] == [2]
     both = admin.get(url + "?version=2&beside=1")
@@ -522,7 +526,7 @@ def more_records() -> None:
 def test_no_page_asks_the_database_more_often_for_more_rows(name: str, admin: Client):
     source_url = many_records()
     batch = Batch.objects.get()
-    services.add_endpoint(**SETTINGS)
+    endpoints_services.add_endpoint(**SETTINGS)
     failing(batch)
     Draft.objects.filter(pk=batch.drafts.order_by("pk")[1].pk).update(status=Status.DROPPED)
     run = Import.objects.create(source=batch.source, file_name="e", path="/e", created_at=timezone.now())
@@ -541,7 +545,7 @@ def test_no_page_asks_the_database_more_often_for_more_rows(name: str, admin: Cl
     more_records()
     for number in range(5):
         drafts(1, f"bare-{number}")
-        services.add_endpoint(**{**SETTINGS, "name": f"new-{number}"})
+        endpoints_services.add_endpoint(**{**SETTINGS, "name": f"new-{number}"})
     assert counted(admin, url) == few
 
 

@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 from bench import servers
-from evaluation import queries as results
-from evaluation import reports
-from evaluation import services as evaluation
 from evaluation.models import Judgment, Response, Run
-from generation import releases, services
+from evaluation.reports import formats, queries
+from evaluation.runs import services as runs_services
+from evaluation.runs import work
+from generation.batches import launch
+from generation.batches import services as batches_services
 from generation.llm.simulator.server import make_app, running
 from generation.models import Call, Import, Release, Sample, SampleVersion
-from generation.work import Work
+from generation.models.work import Work
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhallu import simulate
 from review.models import Case, User
 from tests.benchmarks.medhallu.making import MODEL_OF
@@ -44,13 +47,13 @@ def url() -> Iterator[str]:
 
 
 def _measured(release: Release, url: str, *targets: str) -> Run:
-    run = evaluation.launch_run(release, [endpoint(url, target) for target in targets])
-    evaluation.work_on_run(run.pk)
+    run = runs_services.launch_run(release, [endpoint(url, target) for target in targets])
+    work.work_on_run(run.pk)
     run.refresh_from_db()
     answers = release.samples_count * VARIANTS * len(targets)
     assert Response.objects.filter(run=run, status=Work.Status.DONE).count() == answers
     assert Judgment.objects.filter(run=run, status=Work.Status.DONE).count() == answers
-    report = reports.as_dict(results.report(run))
+    report = formats.as_dict(queries.report(run))
     assert report["finished"]
     for row in report["overall"]:
         assert sum(row["verdicts"].values()) == release.samples_count, "every answer is under one verdict"
@@ -66,18 +69,16 @@ def test_two_hundred_published_pairs(published: tuple[Path, Path], url: str) -> 
     imported(questions, "questions", "pubmedqa")
     assert list(Import.objects.values_list("added", "refused")) == [(200, 0), (200, 0)]
 
-    batch = services.launch_batch(
-        benchmark="medhallu", source=source, roles={}, setting=services.Setting(preset="paper")
-    )
-    services.work_on_batch(batch.pk)
-    services.handle_outcomes()
+    batch = launch.launch_batch(benchmark="medhallu", source=source, roles={}, setting=launch.Setting(preset="paper"))
+    batches_services.work_on_batch(batch.pk)
+    samples_services.handle_outcomes()
     assert not Call.objects.exists(), "what is published is not made again"
     made = list(SampleVersion.objects.filter(sample__batch=batch, sample__status=Sample.Status.APPROVED))
     assert Counter(one.content["difficulty"] for one in made) == Counter(row["Difficulty Level"] for row in rows)
     assert {one.content["question"]: one.content["pmid"] for one in made} == {
         row["Question"]: articles[row["Question"]] for row in rows
     }
-    release = releases.freeze_release("published", benchmark="medhallu")
+    release = releases_services.freeze_release("published", benchmark="medhallu")
     assert release.samples_count == 200
     assert release.grounds == {"unreviewed": 200}
     _measured(release, url, "sim-careful")
@@ -86,8 +87,8 @@ def test_two_hundred_published_pairs(published: tuple[Path, Path], url: str) -> 
 def test_fifty_questions_the_whole_way(published: tuple[Path, Path], url: str, physicians: list[User]) -> None:
     source = imported(published[0], "questions", "pubmedqa")
     roles = {role: endpoint(url, model) for role, model in MODEL_OF.items()}
-    batch = services.launch_batch(benchmark="medhallu", source=source, roles=roles, limit=50)
-    services.work_on_batch(batch.pk)
+    batch = launch.launch_batch(benchmark="medhallu", source=source, roles=roles, limit=50)
+    batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == batch.Status.FINISHED
     versions = SampleVersion.objects.filter(sample__batch=batch)
@@ -97,10 +98,10 @@ def test_fifty_questions_the_whole_way(published: tuple[Path, Path], url: str, p
     assert Case.objects.filter(state="primary").count() == len(sampled)
 
     assert approve_everything(physicians) == len(sampled), "one physician a sample"
-    services.handle_outcomes()
-    release = releases.freeze_release("own", benchmark="medhallu")
+    samples_services.handle_outcomes()
+    release = releases_services.freeze_release("own", benchmark="medhallu")
     assert release.samples_count == 50
     assert release.grounds == {"primary-alone": len(sampled), "unreviewed": 50 - len(sampled)}
     run = _measured(release, url, *TARGETS)
-    rates = {(row["endpoint"], row["dataset"]): row["rate"] for row in reports.as_dict(results.report(run))["overall"]}
+    rates = {(row["endpoint"], row["dataset"]): row["rate"] for row in formats.as_dict(queries.report(run))["overall"]}
     assert rates["sim-careful", "knowledge"] > rates["sim-reckless", "knowledge"]

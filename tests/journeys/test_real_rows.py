@@ -7,12 +7,17 @@ import pytest
 from django.apps import apps
 
 from bench import servers
-from evaluation import queries as results
-from evaluation import reports
 from evaluation.models import Judgment, Response
-from generation import queries, releases, services
+from evaluation.reports import formats
+from evaluation.reports import queries as reports_queries
+from generation.batches import queries as batches_queries
 from generation.models import Batch, Call, Import, Sample, SourceRecord
-from generation.work import Work
+from generation.models.work import Work
+from generation.releases import export
+from generation.releases import queries as releases_queries
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
+from generation.sources import queries as sources_queries
 from review.models import User
 from tests.engine import TARGETS, endpoint, evaluated, generated, imported, models, no_long_waits
 from tests.review.approve import approve_everything
@@ -36,7 +41,7 @@ def test_twenty_of_twenty(healthbench: Path, models: str, physicians: list[User]
     run = Import.objects.get()
     assert (run.rows, run.added, run.known, run.refused) == (ROWS, ROWS, 0, 0)
     published = [json.loads(line) for line in healthbench.read_text(encoding="utf-8").splitlines()]
-    stored = {record.external_id: record for record in queries.records(source)}
+    stored = {record.external_id: record for record in sources_queries.records(source)}
     assert [row["prompt_id"] for row in published] == list(stored), "under their own ids, in the file's order"
     for row in published:
         content = stored[row["prompt_id"]].content
@@ -44,12 +49,12 @@ def test_twenty_of_twenty(healthbench: Path, models: str, physicians: list[User]
 
     batch = generated(source, endpoint(models))
     assert batch.status == Batch.Status.FINISHED
-    assert queries.batch_progress(batch).done == ROWS
+    assert batches_queries.batch_progress(batch).done == ROWS
     assert Sample.objects.filter(status=Sample.Status.IN_REVIEW).count() == ROWS
 
     assert approve_everything(physicians) == 3 * ROWS  # primary, secondary blind, secondary confirmed
-    assert services.handle_outcomes() == ROWS
-    release = releases.freeze_release("real", benchmark="mhb")
+    assert samples_services.handle_outcomes() == ROWS
+    release = releases_services.freeze_release("real", benchmark="mhb")
     assert release.samples_count == ROWS
     assert release.sources[0]["licence"] == "MIT"
 
@@ -57,7 +62,7 @@ def test_twenty_of_twenty(healthbench: Path, models: str, physicians: list[User]
     assert Response.objects.filter(run=measured, status=Work.Status.DONE).count() == ROWS * len(TARGETS)
     judged = Judgment.objects.filter(run=measured)
     assert judged.filter(status=Work.Status.DONE).count() == judged.count() == release.rubrics_count * len(TARGETS)
-    report = reports.as_dict(results.report(measured))
+    report = formats.as_dict(reports_queries.report(measured))
     assert report["finished"]
     assert report["simulated"]
     rates = {row["endpoint"]: row["rate"] for row in report["overall"]}
@@ -78,7 +83,7 @@ def _nothing_private(canaries: list[str], folder: Path) -> None:
             text = json.dumps(row, default=str, ensure_ascii=False)
             assert not [word for word in words if word in text], model
     assert Call.objects.count() > ROWS
-    releases.export_release(queries.release("real"), "jsonl", folder / "out")
+    export.export_release(releases_queries.release("real"), "jsonl", folder / "out")
     for path in (folder / "out").iterdir():
         text = path.read_text(encoding="utf-8")
         assert not [word for word in words if word in text], path

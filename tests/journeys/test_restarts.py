@@ -20,7 +20,7 @@ import pytest
 from bench import servers
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message
-from mhb_site import children
+from mhb_site.server import children
 from tests.engine import served
 from tests.processes import HOST, Site, running_site
 

@@ -15,14 +15,21 @@ from django.test import Client
 from django.urls import reverse
 
 import mhb_site.benchmarks
-from evaluation import services as evaluation
 from evaluation.models import Judgment, Response
-from generation import benchmarks, queries, releases, services
+from evaluation.runs import services as runs_services
+from evaluation.runs import work
+from generation.batches import launch
+from generation.batches import services as batches_services
 from generation.llm.simulator.server import make_app, running
 from generation.models import Call, Sample, SampleVersion
-from generation.work import Work
-from review import queries as review_queries
-from review import services as review
+from generation.models.work import Work
+from generation.recipes import registry
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
+from generation.sources import queries as sources_queries
+from review.assignments import claims
+from review.assignments import services as assignments_services
+from review.cases import queries as cases_queries
 from review.models import Case, User
 from tests.engine import SEED, conversations_file, endpoint, imported, no_long_waits
 from tests.review.approve import approve_everything, rejection
@@ -224,9 +231,9 @@ def pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dedent(text))
     monkeypatch.setattr(mhb_site.benchmarks, "__path__", [*mhb_site.benchmarks.__path__, str(tmp_path / "more")])
-    benchmarks.module.cache_clear()
+    registry.module.cache_clear()
     yield
-    benchmarks.module.cache_clear()
+    registry.module.cache_clear()
     added = f"mhb_site.benchmarks.{NAME}"
     for name in [name for name in sys.modules if name == added or name.startswith(f"{added}.")]:
         del sys.modules[name]
@@ -236,7 +243,7 @@ def pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def models(pocket: None) -> Iterator[str]:
     """The simulated models of all benchmarks together, as the demo serves them."""
-    scripts = [benchmarks.module(name, "simulate").SCRIPT for name in benchmarks.names()]
+    scripts = [registry.module(name, "simulate").SCRIPT for name in registry.names()]
     with running(make_app(scripts, seed=SEED)) as url:
         yield url
 
@@ -244,18 +251,18 @@ def models(pocket: None) -> Iterator[str]:
 def test_the_whole_way(
     pocket: None, models: str, adela: User, physicians: list[User], client: Client, tmp_path: Path
 ) -> None:
-    assert NAME in benchmarks.names()
-    assert len(benchmarks.names()) > 1, "beside the others"
+    assert NAME in registry.names()
+    assert len(registry.names()) > 1, "beside the others"
 
     # Source and batch.
     source = imported(conversations_file(tmp_path / "own.jsonl", ROWS))
-    batch = services.launch_batch(
+    batch = launch.launch_batch(
         benchmark=NAME,
         source=source,
         roles={"writer": endpoint(models, "sim-generator")},
-        setting=services.Setting(preset="warm"),
+        setting=launch.Setting(preset="warm"),
     )
-    services.work_on_batch(batch.pk)
+    batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.preset, batch.settings) == (batch.Status.FINISHED, "warm", {"temperature": 0.9})
     assert Sample.objects.filter(benchmark=NAME, status=Sample.Status.IN_REVIEW).count() == ROWS
@@ -263,33 +270,33 @@ def test_the_whole_way(
 
     # Review: the first physician finds one claim true, and it comes back otherwise; the rest is approved by one each.
     ana = physicians[0]
-    held = review.claim_next(ana)
+    held = claims.claim_next(ana)
     assert held is not None
     assert held.token is not None
     page = opens(client, ana, reverse("review:case", args=[held.pk]))
     assert "Is the pocket claim false?" in page
     assert "Pocket claim" in page
-    review.submit(ana, held.pk, held.token, rejection(held.case.frozen.form, "It may be true."))
-    assert services.handle_outcomes() == 1
-    services.work_on_batch(batch.pk)
+    assignments_services.submit(ana, held.pk, held.token, rejection(held.case.frozen.form, "It may be true."))
+    assert samples_services.handle_outcomes() == 1
+    batches_services.work_on_batch(batch.pk)
     assert approve_everything(physicians) == ROWS
-    assert services.handle_outcomes() == ROWS
+    assert samples_services.handle_outcomes() == ROWS
     assert Sample.objects.filter(benchmark=NAME, status=Sample.Status.APPROVED).count() == ROWS
     second = SampleVersion.objects.get(number=2)
     assert second.content["claim"].endswith("once more."), "the physician's reason reached the writer"
-    assert review_queries.funnel().counts[Case.State.REJECTED] == 1
+    assert cases_queries.funnel().counts[Case.State.REJECTED] == 1
 
     # Release.
-    release = releases.freeze_release(NAME, benchmark=NAME)
+    release = releases_services.freeze_release(NAME, benchmark=NAME)
     assert (release.samples_count, release.rubrics_count) == (ROWS, ROWS)
     assert release.made == {"temperature": {"0.9": ROWS}}
     assert set(release.counts) >= {"slip", "length"}
 
     # Run: no judge; each sample in two variants for each model.
     targets = [endpoint(models, model) for model in ("sim-careful", "sim-reckless")]
-    run = evaluation.launch_run(release, targets, seed=4)
+    run = runs_services.launch_run(release, targets, seed=4)
     assert run.judge is None
-    evaluation.work_on_run(run.pk)
+    work.work_on_run(run.pk)
     run.refresh_from_db()
     assert run.status == run.Status.FINISHED
     responses = Response.objects.filter(run=run, status=Work.Status.DONE)
@@ -306,7 +313,7 @@ def test_the_whole_way(
     }
 
     # Pages.
-    record = queries.records(source)[0]
+    record = sources_queries.records(source)[0]
     sample = second.sample
     expected = {
         reverse("generation:source", args=["own"]): "",

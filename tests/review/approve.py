@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from review import queries, services
+from review.access import visibility
+from review.assignments import claims, first_look, services
 from review.models import User
-from review.questions import Answer, Answers, Citation, Form, RubricAnswer
+from review.rules.questions import Answer, Answers, Citation, Form, RubricAnswer
 
 EVIDENCE = Citation("guideline", "Guideline of the tests", "1", "It is not so.", "2020-01-15")
 
@@ -31,13 +32,13 @@ def rejection(form: Form, reason: str, *, code: str = "") -> Answers:
 def approve_everything(physicians: Sequence[User]) -> int:
     """Let them work until nothing waits; returns the number of reviews."""
     count = 0
-    while taken := [found for found in map(services.claim_next, physicians) if found is not None]:
+    while taken := [found for found in map(claims.claim_next, physicians) if found is not None]:
         for assignment in taken:
             assert assignment.physician is not None
             assert assignment.token is not None
             answers = approval(assignment.case.frozen.form)
-            if not queries.is_revealed(assignment.physician, assignment):
-                services.reveal(assignment.physician, assignment.pk, assignment.token, answers)
+            if not visibility.is_revealed(assignment.physician, assignment):
+                first_look.reveal(assignment.physician, assignment.pk, assignment.token, answers)
             services.submit(assignment.physician, assignment.pk, assignment.token, answers)
             count += 1
     return count

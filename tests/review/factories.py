@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from review import queries, services
-from review.blocks import Dialogue, Turn
-from review.machine import Policy
+from review.access import visibility
+from review.assignments import claims, first_look, services
 from review.models import Assignment, Case, FirstLook, Review, User
-from review.permissions import UserRole
-from review.questions import (
+from review.rules.blocks import Dialogue, Turn
+from review.rules.case_spec import CaseSpec
+from review.rules.permissions import UserRole
+from review.rules.questions import (
     Answer,
     Answers,
     Choice,
@@ -22,7 +23,7 @@ from review.questions import (
     RubricAnswer,
     RubricText,
 )
-from review.spec import CaseSpec
+from review.rules.state_machine import Policy
 
 PASSWORD = "a-password-for-tests"
 
@@ -140,7 +141,7 @@ def correcting(wording: str, key: str = "R1", **changes: Any) -> Answers:
 
 def take(physician: User) -> Assignment:
     """What `claim_next` hands the physician; there must be something."""
-    assignment = services.claim_next(physician)
+    assignment = claims.claim_next(physician)
     assert assignment is not None, f"nothing for {physician}"
     return assignment
 
@@ -158,7 +159,7 @@ def look(assignment: Assignment, **answers: str) -> FirstLook:
     assert assignment.token is not None
     asked = assignment.case.frozen.form.first_look.questions
     given = {question.key: Answer(answers.get(question.key, "yes"), "Stiff.") for question in asked}
-    return services.reveal(assignment.physician, assignment.pk, assignment.token, Answers(given))
+    return first_look.reveal(assignment.physician, assignment.pk, assignment.token, Answers(given))
 
 
 def say(physician: User, *answers: Answers | Callable[[Form], Answers]) -> Assignment:
@@ -169,8 +170,8 @@ def say(physician: User, *answers: Answers | Callable[[Form], Answers]) -> Assig
     for each in answers:
         assignment = take(physician)
         given = each if isinstance(each, Answers) else each(assignment.case.frozen.form)
-        if not queries.is_revealed(physician, assignment):
-            services.reveal(physician, assignment.pk, assignment.token or uuid.UUID(int=0), given)
+        if not visibility.is_revealed(physician, assignment):
+            first_look.reveal(physician, assignment.pk, assignment.token or uuid.UUID(int=0), given)
         send(assignment, given)
     return assignment
 

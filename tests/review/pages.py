@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from review.models import Assignment, User
-from review.questions import Answers
+from review.rules.questions import Answers
 
 Open = Callable[[User], Client]
 Page = Any  # what the test client answers: HttpResponse, with more on it

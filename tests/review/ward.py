@@ -12,7 +12,7 @@ from uuid import UUID
 from hypothesis.vendor.pretty import RepresentationPrinter
 
 from review import errors
-from review.machine import ADJUDICATORS, Opening, Opinion, Phase, Policy, Position, Role, position
+from review.rules.state_machine import ADJUDICATORS, Opening, Opinion, Phase, Policy, Position, Role, position
 
 Refusal = type[errors.ReviewError]
 

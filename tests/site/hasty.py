@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mhb_site import web_server
-from mhb_site.web_server import BufferingWorker
+from mhb_site.server import web_server
+from mhb_site.server.web_server import BufferingWorker
 
 BIG = 20 * 2**20  # more than the system's buffers take
 

@@ -11,9 +11,9 @@ from django.urls import NoReverseMatch, reverse
 from knox.models import AuthToken
 
 from generation.models import TaxonomyTerm
-from review import audit
+from review.audit import verification
 from review.models import PersonEvent, User
-from review.permissions import UserRole
+from review.rules.permissions import UserRole
 from tests.review.factories import PASSWORD, account
 from tests.site.test_second_factor import enrol
 
@@ -39,7 +39,7 @@ def events(person: User, after: int = 1) -> list[tuple[str, dict[str, Any]]]:
 
 
 def wrong() -> list[str]:
-    return [str(fault) for fault in audit.check(audit.Found())]
+    return [str(fault) for fault in verification.check(verification.Found())]
 
 
 def test_nothing_else_can_be_changed_there(keeper: User, rf: RequestFactory) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from bench import core, engine, review, seed
 from bench.servers import Missing
-from review.machine import position
 from review.models import Assignment, Case, Event
+from review.rules.state_machine import position
 
 ROOT = Path(__file__).resolve().parents[2]
 

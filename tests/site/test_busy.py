@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.urls import reverse
 
-from mhb_site.errors import is_busy
+from mhb_site.web.errors import is_busy
 from review.models import Assignment, Draft, User
 from tests.review.factories import opened, take
 
@@ -103,7 +103,7 @@ def test_other_faults_of_the_database_are_no_queue(
         raise OperationalError("no such table: review_case")
 
     client.raise_request_exception = False
-    monkeypatch.setattr("review.access.require", broken)
+    monkeypatch.setattr("review.common.decorators.require", broken)
     monkeypatch.setattr("review.api.person", broken)
     answer = client.get(reverse(place))
     assert answer.status_code == 500

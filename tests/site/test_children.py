@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mhb_site import children
+from mhb_site.server import children
 from tests.processes import running_site
 from tests.site.test_web_server import connect, get
 

@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 import pytest
 
 from evaluation.models import Judgment, Run
-from generation import benchmarks
 from generation.llm.simulator.server import make_app, running
 from generation.models import Release, Sample
-from generation.work import Work
+from generation.models.work import Work
+from generation.recipes import registry
 from mhb_site.demo import load, medhallu
 from review.models import User
 from tests.engine import SEED, endpoint, no_long_waits
@@ -21,9 +21,7 @@ __all__ = ["no_long_waits"]
 @pytest.fixture
 def models() -> Iterator[str]:
     """The simulated models of all benchmarks together, as the demo serves them."""
-    with running(
-        make_app([benchmarks.module(name, "simulate").SCRIPT for name in benchmarks.names()], seed=SEED)
-    ) as url:
+    with running(make_app([registry.module(name, "simulate").SCRIPT for name in registry.names()], seed=SEED)) as url:
         yield url
 
 

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 from django.db.models import F
 
-from evaluation import services as evaluation
 from evaluation.models import Judgment, Response, Run
-from generation import services
-from generation.jobs import Job
+from evaluation.runs import services as runs_services
+from evaluation.runs import work
+from generation.batches import services as batches_services
 from generation.llm import errors
 from generation.llm.simulator.faults import FaultKind
 from generation.models import Batch, Call, Draft, Sample, SampleVersion
-from generation.work import Work
+from generation.models.jobs import Job
+from generation.models.work import Work
 from tests.engine import (
     bare_release,
     conversations_file,
@@ -58,7 +59,7 @@ def check_ledger(job: Job, url: str, fault: FaultKind, share: float) -> None:
 def check_rows(rows: Any) -> Counter[str]:
     found = Counter(rows.values_list("status", flat=True))
     assert not found[Status.RUNNING]
-    assert set(rows.filter(status=Status.FAILED).values_list("error", flat=True)) <= NAMED | {evaluation.NO_RESPONSE}
+    assert set(rows.filter(status=Status.FAILED).values_list("error", flat=True)) <= NAMED | {runs_services.NO_RESPONSE}
     return found
 
 
@@ -75,7 +76,7 @@ def test_generation(tmp_path: Path, fault: FaultKind, share: float) -> None:
     source = imported(conversations_file(tmp_path / "own.jsonl", 8))
     with simulated(f"{fault}@{share}") as url:
         batch: Batch = launched(source, endpoint(url, timeout=0.8 if fault is FaultKind.TIMEOUT else 10, concurrency=4))
-        services.work_on_batch(batch.pk)
+        batches_services.work_on_batch(batch.pk)
         batch.refresh_from_db()
         check_ledger(batch, url, fault, share)
     found = check_rows(Draft.objects.filter(batch=batch))
@@ -98,7 +99,7 @@ def test_evaluation(fault: FaultKind, share: float, judging: str) -> None:
         for model in ("sim-average", "sim-judge"):
             endpoint(url, model, timeout=0.8 if fault is FaultKind.TIMEOUT else 10, concurrency=4)
         run = launched_run(release, url, "sim-average", judging=judging)
-        evaluation.work_on_run(run.pk)
+        work.work_on_run(run.pk)
         run.refresh_from_db()
         check_ledger(run, url, fault, share)
     responses = check_rows(Response.objects.filter(run=run))

@@ -15,7 +15,7 @@ from mhb_site import views
 from mhb_site.templatetags import frame
 from mhb_site.urls import urlpatterns as real_urlpatterns
 from review.models import User
-from review.permissions import Can
+from review.rules.permissions import Can
 
 ROOT = Path(settings.BASE_DIR)
 CSS = ROOT / "static" / "mhb" / "css"

@@ -15,7 +15,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from review import services, signing
+from review.answers import signatures
+from review.assignments import claims
 from review.models import Assignment
 from tests.api.conftest import uploads
 from tests.engine import conversation
@@ -211,7 +212,7 @@ ENDPOINT = {"url": "http://models.example/v1", "model": "new", "price_in": "1", 
 # What does something, wherever it is posted by somebody who may. The tests hold that it does.
 def of_a_second_factor(world: World) -> dict[str, Any]:
     """There is one to take away; no row of the project's own."""
-    if not signing.has_second_factor(world["ana"]):
+    if not signatures.has_second_factor(world["ana"]):
         enrol(world["ana"])
     return {}
 
@@ -373,7 +374,7 @@ def test_everybody_reaches_what_the_table_says(world: World, uploads: Any, name:
 def test_the_same_post_changes_something_where_it_is_allowed(world: World, uploads: Any) -> None:
     """Else the test above would prove nothing."""
     Assignment.objects.filter(hold="held").update(
-        lease_until=timezone.now() + services.lease() / 2
+        lease_until=timezone.now() + claims.lease() / 2
     )  # fresh, it is not renewed
     idle = []
     for name in PEOPLE:

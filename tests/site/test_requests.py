@@ -6,7 +6,7 @@ import pytest
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from mhb_site.requests import LONGEST_ADDRESS
+from mhb_site.web.requests import LONGEST_ADDRESS
 from mhb_site.wsgi import application
 from review.models import User
 from tests.api.conftest import Api

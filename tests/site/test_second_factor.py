@@ -15,8 +15,8 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from mhb_site.accounts import SecondFactorAdapter
-from review import signing
+from mhb_site.sign_in.adapters import SecondFactorAdapter
+from review.answers import signatures
 from review.models import PersonEvent, User
 from tests.review.factories import PASSWORD
 
@@ -108,7 +108,7 @@ def test_a_code_used_here_is_refused_in_another_process(ana: User) -> None:
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
     _before, now, ahead = codes()
-    assert signing.takes_code(ana, now)
+    assert signatures.takes_code(ana, now)
     assert elsewhere(now) == "False"
     assert elsewhere(ahead) == "True", "another code, which nobody has used"
 
@@ -119,12 +119,12 @@ def test_a_used_code_is_refused_for_as_long_as_it_would_be_valid(
     """The code after the one of now is valid for up to three periods; allauth remembers its use for one."""
     enrol(ana)
     ahead = codes()[2]
-    assert signing.takes_code(ana, ahead)
+    assert signatures.takes_code(ana, ahead)
     then = time.time() + 45
     monkeypatch.setattr("time.time", lambda: then)
     monkeypatch.setattr("django.core.cache.backends.db.tz_now", lambda: datetime.fromtimestamp(then, UTC))
     assert auth.validate_totp_code(SECRET, ahead), "still valid"
-    assert not signing.takes_code(ana, f"{ahead[:3]} {ahead[3:]}")
+    assert not signatures.takes_code(ana, f"{ahead[:3]} {ahead[3:]}")
     sign_in(client)
     client.post(reverse("mfa_authenticate"), {"code": ahead})
     assert not is_in(client)

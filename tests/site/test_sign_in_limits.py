@@ -10,8 +10,8 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
-from mhb_site import sign_in
 from mhb_site.env import read_proxies
+from mhb_site.sign_in import limits
 from review.models import User
 from tests.review.factories import PASSWORD, account
 from tests.site.test_second_factor import code, enrol
@@ -44,7 +44,7 @@ def test_one_address_that_guesses_over_many_names_is_stopped() -> None:
     for number in range(60):
         account(f"sec{number}")
     said = [try_to(f"sec{number}") for number in range(60)]
-    assert said == [401] * (sign_in.BY_ADDRESS - 1) + [429] * (60 - sign_in.BY_ADDRESS + 1)
+    assert said == [401] * (limits.BY_ADDRESS - 1) + [429] * (60 - limits.BY_ADDRESS + 1)
     assert try_to("sec59", PASSWORD) == 429
     assert try_to("sec59", PASSWORD, HERS) == 201
 
@@ -52,11 +52,11 @@ def test_one_address_that_guesses_over_many_names_is_stopped() -> None:
 @pytest.mark.django_db
 def test_many_addresses_that_guess_at_one_name_are_stopped_and_she_is_not(ana: User) -> None:
     AccessLog.objects.create(username="ana", ip_address=HERS, attempt_time=timezone.now())
-    said = [try_to("ANA", address=f"203.0.113.{number}") for number in range(sign_in.BY_NAME)]
-    assert said == [401] * (sign_in.BY_NAME - 1) + [429]
+    said = [try_to("ANA", address=f"203.0.113.{number}") for number in range(limits.BY_NAME)]
+    assert said == [401] * (limits.BY_NAME - 1) + [429]
     assert try_to("ana", PASSWORD, "203.0.113.200") == 429
     assert try_to("ana", PASSWORD, HERS) == 201, "where she has signed in before"
-    AccessLog.objects.update(attempt_time=timezone.now() - sign_in.KNOWN_FOR * 1.1)
+    AccessLog.objects.update(attempt_time=timezone.now() - limits.KNOWN_FOR * 1.1)
     assert try_to("ana", PASSWORD, HERS) == 429, "that was long ago"
 
 
@@ -74,7 +74,7 @@ def test_a_lock_ends_however_often_it_is_knocked_at(ana: User) -> None:
 @pytest.mark.django_db
 def test_codes_of_a_second_factor_count_by_address_too(ana: User) -> None:
     enrol(ana)
-    for number in range(sign_in.BY_ADDRESS - 1):
+    for number in range(limits.BY_ADDRESS - 1):
         try_to(f"nobody{number}")
     browser = Client(REMOTE_ADDR=OTHER)
     browser.post(reverse("account_login"), {"login": "ana", "password": PASSWORD})
@@ -124,7 +124,7 @@ def test_the_address_behind_proxies(
 ) -> None:
     settings.MHB_TRUSTED_PROXIES = read_proxies(proxies)
     headers = {"x-forwarded-for": forwarded} if forwarded else {}
-    assert sign_in.client_address(RequestFactory().get("/", headers=headers, REMOTE_ADDR=remote)) == found
+    assert limits.client_address(RequestFactory().get("/", headers=headers, REMOTE_ADDR=remote)) == found
 
 
 @pytest.mark.django_db

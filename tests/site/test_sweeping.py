@@ -9,13 +9,17 @@ import pytest
 from django.core.management import call_command
 from kombu.exceptions import OperationalError
 
-from evaluation import services as evaluation
 from evaluation.models import Run
-from generation import releases, services, tasks
+from evaluation.runs import work as runs_work
+from generation import tasks
+from generation.batches import services as batches_services
 from generation.models import Batch, Import, Sample
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
+from generation.sources import services as sources_services
 from mhb_site.celery import app
-from mhb_site.sweeping import sweep
-from review import services as review
+from mhb_site.server.sweeping import sweep
+from review.assignments import claims
 from review.models import Assignment, User
 from tests.conftest import Clock
 from tests.engine import conversations_file, endpoint, held, imported, launched, launched_run, models, no_long_waits
@@ -56,15 +60,15 @@ def test_every_kind_of_work_is_brought_to_its_end(
         done = [name for name, _pk in sent]
         for name, pk in sent:
             {
-                "run_import": services.run_import,
-                "work_on_batch": services.work_on_batch,
-                "work_on_run": evaluation.work_on_run,
+                "run_import": sources_services.run_import,
+                "work_on_batch": batches_services.work_on_batch,
+                "work_on_run": runs_work.work_on_run,
             }[name](pk)
         sent.clear()
         return done
 
     path = conversations_file(tmp_path / "own.jsonl", 2)
-    services.start_import(path, format_name="healthbench", name="own")
+    sources_services.start_import(path, format_name="healthbench", name="own")
     assert work() == ["run_import"]
     batch = launched(Import.objects.get().source, endpoint(models))
     assert work() == ["work_on_batch"]
@@ -76,7 +80,7 @@ def test_every_kind_of_work_is_brought_to_its_end(
     approve_everything([ana, bo])
     assert work() == []
     assert set(Sample.objects.values_list("status", flat=True)) == {Sample.Status.APPROVED}
-    run = launched_run(releases.freeze_release("own", benchmark="mhb"), models, "sim-average")
+    run = launched_run(releases_services.freeze_release("own", benchmark="mhb"), models, "sim-average")
     assert work() == ["work_on_run"]
     assert sweep() == nothing()
     assert Batch.objects.get(pk=batch.pk).status == Batch.Status.FINISHED
@@ -88,27 +92,27 @@ def test_what_cannot_be_handled_keeps_nothing_else_from_being_swept(
 ) -> None:
     source = imported(conversations_file(tmp_path / "own.jsonl", 2))
     batch = launched(source, endpoint(models))
-    services.work_on_batch(batch.pk)
+    batches_services.work_on_batch(batch.pk)
     approve_everything([ana, bo])
-    handle, [bad, good] = services._handle, Sample.objects.order_by("pk")
+    handle, [bad, good] = samples_services._handle, Sample.objects.order_by("pk")
 
     def handle_but_one(version: Any) -> None:
         if version.sample_id == bad.pk:
             raise KeyError("a fault of ours")
         handle(version)
 
-    monkeypatch.setattr(services, "_handle", handle_but_one)
+    monkeypatch.setattr(samples_services, "_handle", handle_but_one)
     sweep()
     assert Sample.objects.get(pk=good.pk).status == Sample.Status.APPROVED
     assert Sample.objects.get(pk=bad.pk).status == Sample.Status.IN_REVIEW
-    release = releases.freeze_release("own", benchmark="mhb")
+    release = releases_services.freeze_release("own", benchmark="mhb")
     run = launched_run(release, models, "sim-careful")
-    monkeypatch.setattr(services, "settle_batch", handle_but_one)
+    monkeypatch.setattr(batches_services, "settle_batch", handle_but_one)
     Batch.objects.update(status=Batch.Status.RUNNING)
     assert sweep()["runs"] == 1
     assert ("work_on_run", run.pk) in sent
     monkeypatch.undo()
-    assert services.handle_outcomes() == 1
+    assert samples_services.handle_outcomes() == 1
 
 
 def test_a_worker_that_is_on_it_is_left_alone(
@@ -126,8 +130,10 @@ def test_a_worker_that_is_on_it_is_left_alone(
 def test_a_forgotten_case_is_given_back(
     sent: list[tuple[str, int]], tmp_path: Path, models: str, clock: Clock, ana: User, bo: User
 ) -> None:
-    services.work_on_batch(launched(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models)).pk)
-    assert review.claim_next(ana) is not None
+    batches_services.work_on_batch(
+        launched(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models)).pk
+    )
+    assert claims.claim_next(ana) is not None
     clock.advance(minutes=16)
     assert sweep() == {**nothing(), "leases": 1}
     assert Assignment.objects.get().hold == Assignment.Hold.OPEN
@@ -140,7 +146,9 @@ def test_a_broker_that_is_away_is_no_error(
         raise OperationalError("Connection refused")
 
     monkeypatch.setattr("celery.app.task.Task.delay", away)
-    run = services.start_import(conversations_file(tmp_path / "own.jsonl", 1), format_name="healthbench", name="own")
+    run = sources_services.start_import(
+        conversations_file(tmp_path / "own.jsonl", 1), format_name="healthbench", name="own"
+    )
     tasks.wake(tasks.run_import, run.pk)
     assert "left to the sweeper" in caplog.text
     assert sweep()["imports"] == 1
@@ -150,7 +158,7 @@ def test_a_broker_that_is_away_is_no_error(
 def test_one_round_from_the_shell(
     sent: list[tuple[str, int]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    services.start_import(conversations_file(tmp_path / "own.jsonl", 1), format_name="healthbench", name="own")
+    sources_services.start_import(conversations_file(tmp_path / "own.jsonl", 1), format_name="healthbench", name="own")
     call_command("sweep")
     assert json.loads(capsys.readouterr().out) == {**nothing(), "imports": 1}
 

@@ -26,15 +26,19 @@ from django.utils.functional import Promise
 from bench.servers import ci
 from evaluation.errors import EvaluationError
 from evaluation.models import Judgment
-from generation import benchmarks as recipes
-from generation import importers, releases, services
+from generation.batches import launch
+from generation.batches import services as batches_services
 from generation.errors import GenerationError
 from generation.models import Batch, Draft, ReleasedSample
-from mhb_site.errors import OURS
-from review import training
+from generation.recipes import registry as recipes
+from generation.releases import services as releases_services
+from generation.sources import importers
+from mhb_site.web.errors import OURS
+from review.calibration import queries
+from review.calibration import services as calibration_services
 from review.errors import ReviewError
 from review.models import Review, User
-from review.questions import Question
+from review.rules.questions import Question
 from tests.engine import approved, endpoint, evaluated, imported
 from tests.engine import models as models
 from tests.engine import no_long_waits as no_long_waits
@@ -223,23 +227,23 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
         return path
 
     assert approved(imported(file("first.jsonl", ours[:2]), "first"), models, physicians)
-    release = releases.freeze_release("own", benchmark="mhb")
+    release = releases_services.freeze_release("own", benchmark="mhb")
     review = Review.objects.filter(physician=ana).earliest("pk")
     known = review.case
-    calibration = training.make_item(known, training.suggested(known), actor=adela)
+    calibration = calibration_services.make_item(known, queries.suggested(known), actor=adela)
     run = evaluated(release, models, "sim-average")
     source = imported(file("second.jsonl", ours[2:4]), "second")
-    pair = services.launch_comparison(
+    pair = launch.launch_comparison(
         benchmark="mhb",
         source=imported(file("third.jsonl", ours[2:4]), "third"),
         roles={"generator": endpoint(models)},
         prompts=("", "v1"),
-        setting=services.Setting(checks=()),
+        setting=launch.Setting(checks=()),
     )
     for batch in pair.batches.all():
-        services.work_on_batch(batch.pk)
-    batch = services.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models)})
-    services.work_on_batch(batch.pk)  # the comparison has made samples of the same text: it is stopped
+        batches_services.work_on_batch(batch.pk)
+    batch = launch.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models)})
+    batches_services.work_on_batch(batch.pk)  # the comparison has made samples of the same text: it is stopped
     plan = {"name": "paper", "targets": {"dialogue": {"A1": 2}}, "clusters": {"dialogue": {"A": 2}}}
     Batch.objects.filter(pk=batch.pk).update(plan=plan)
     stopped = Draft.objects.filter(gate=Draft.Gate.STOPPED).earliest("pk")

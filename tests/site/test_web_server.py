@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from bench import servers
-from mhb_site import children, web_server
-from mhb_site.web_server import MAX_HEADERS
+from mhb_site.server import children, web_server
+from mhb_site.server.web_server import MAX_HEADERS
 from tests.processes import HOST, ROOT, running_site
 
 pytestmark = [pytest.mark.processes, pytest.mark.plain, pytest.mark.xdist_group("processes")]

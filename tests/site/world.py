@@ -12,10 +12,9 @@ from unittest import mock
 from django.utils import timezone
 
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
-from evaluation import services as evaluation
 from evaluation.models import Judgment, Run
-from generation import releases, services
-from generation.jobs import pause
+from evaluation.runs import services as runs_services
+from generation.jobs.life_cycle import pause
 from generation.models import (
     Batch,
     Call,
@@ -31,13 +30,21 @@ from generation.models import (
     Source,
     SourceRecord,
 )
-from generation.recipe import NewRubric, NewSample
-from generation.work import Work
-from review import audit, queries, talk, training
-from review import services as review
+from generation.models.work import Work
+from generation.recipes.recipe import NewRubric, NewSample
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
+from review.access import visibility
+from review.assignments import first_look
+from review.assignments import services as assignments_services
+from review.audit import verification
+from review.calibration import queries
+from review.calibration import services as calibration_services
+from review.cases import services as cases_services
+from review.discussion import guidelines, remarks
 from review.models import ActiveInterval, Assignment, Case, Notice, User
-from review.permissions import UserRole
-from review.questions import Answers, Form
+from review.rules.permissions import UserRole
+from review.rules.questions import Answers, Form
 from tests.engine import drafts, endpoint
 from tests.in_progress import get_under_way
 from tests.review.approve import approval, rejection
@@ -105,8 +112,8 @@ class World:
         self.judge = endpoint("http://models.example/v1", "judge")
         with ago(days=23):
             self.batch = drafts(24, "own")
-            for stage in talk.STAGES:
-                talk.write_guideline(self["adela"], benchmark="mhb", stage=stage, text=GUIDELINE)
+            for stage in guidelines.STAGES:
+                guidelines.write_guideline(self["adela"], benchmark="mhb", stage=stage, text=GUIDELINE)
         self._rows = iter(Draft.objects.filter(batch=self.batch).order_by("pk"))
         fresh = Source.objects.create(
             name="fresh", format="healthbench", label="Own", licence="MIT", created_at=timezone.now()
@@ -124,7 +131,7 @@ class World:
         self.sample_id = SampleVersion.objects.get(case=self.closed["rejected"]).sample_id  # of two versions
         self.record_id = self.batch.source.records.order_by("pk")[0].pk
         get_under_way(self.batch, self.judge)
-        audit.run(audit.ask(self["adela"]).pk)
+        verification.run(verification.ask(self["adela"]).pk)
 
     def pk(self, route: str) -> int:
         """The number in a route of generation or evaluation, where every kind of row is `pk`."""
@@ -160,7 +167,7 @@ class World:
     def _version_of(self, row: Draft, made: NewSample) -> Case:
         row.status = Work.Status.DONE
         row.save()
-        return services._make_version(row, self.batch, made).case
+        return samples_services.make_version(row, self.batch, made).case
 
     def takes(self, name: str, case: Case, *, looks: bool = True) -> Assignment:
         """This case, whatever else waits; unless told otherwise, the traps are revealed."""
@@ -169,9 +176,9 @@ class World:
             Assignment.objects.filter(pk=due.pk).update(reserved_for=self[name])
         assignment = take(self[name])
         assert assignment.case_id == case.pk, (name, assignment)
-        if looks and not queries.is_revealed(self[name], assignment):
+        if looks and not visibility.is_revealed(self[name], assignment):
             assert assignment.token is not None
-            review.reveal(self[name], assignment.pk, assignment.token, approval(case.frozen.form))
+            first_look.reveal(self[name], assignment.pk, assignment.token, approval(case.frozen.form))
         return assignment
 
     def says(self, name: str, case: Case, *answers: Callable[[Form], Answers]) -> Assignment:
@@ -234,8 +241,8 @@ class World:
                 benchmark="mhb", source=self.batch.source, comparison=pair, arm=arm, prompts=prompts, created_at=now
             )
             row = Draft.objects.create(batch=batch, record=record, status=Work.Status.DONE)
-            case = services._make_version(row, batch, sample(40 + (arm == "B"))).case
-            review.withdraw(case.pk, actor=self["adela"], reason="Only compared.")
+            case = samples_services.make_version(row, batch, sample(40 + (arm == "B"))).case
+            cases_services.withdraw(case.pk, actor=self["adela"], reason="Only compared.")
         self.comparison_id, self.compared_record_id = pair.pk, record.pk
         self.paused_batch_id = pair.batches.get(arm="B").pk
         pause(Batch, self.paused_batch_id, because="KeyMissing", detail="Variable: OWN_KEY.")
@@ -252,11 +259,11 @@ class World:
             case = self.closed["rejected"] = self.opens(3)
             self.says("ana", case, rejecting)
             self.says("bo", case, rejecting, rejecting)
-            services.handle_outcomes()
+            samples_services.handle_outcomes()
             again = self._version_of(Draft.objects.get(batch=self.batch, version=2), sample(33))
         self.held["version-2"] = self.takes("kim", again)
         gone = self.closed["withdrawn"] = self.opens(4)
-        review.withdraw(gone.pk, actor=self["adela"], reason="A copy of another.")
+        cases_services.withdraw(gone.pk, actor=self["adela"], reason="A copy of another.")
 
     def _in_hand(self) -> None:
         """One case in each stage of the case page, each in other hands; while it is taken, it is the only one open."""
@@ -278,7 +285,7 @@ class World:
         self.says("emil", discussed, approval)
         self.says("fei", discussed, rejecting)
         self.held["discussion"] = self.takes("emil", discussed)
-        talk.remark(self["emil"], discussed.pk, "Is it, @fei?", quote="Drink enough and rest.")
+        remarks.remark(self["emil"], discussed.pk, "Is it, @fei?", quote="Drink enough and rest.")
 
         differing = self.opens(10)
         self.says("chen", differing, approval)
@@ -289,24 +296,24 @@ class World:
         """Ana has submitted what may be taken back, has a case in hand with a draft, and was told something."""
         done = self.opens(11)
         self.says("ana", done, approval)
-        self.review_id = queries.submitted_by(self["ana"])[0].pk
-        item = training.make_item(
-            self.closed["approved-1"], training.suggested(self.closed["approved-1"]), actor=self["adela"]
+        self.review_id = visibility.submitted_by(self["ana"])[0].pk
+        item = calibration_services.make_item(
+            self.closed["approved-1"], queries.suggested(self.closed["approved-1"]), actor=self["adela"]
         )
         self.calibration_id = item.pk
         mine = self.held["primary"] = self.takes("ana", self.opens(12))
         assert mine.token is not None
-        review.save_draft(self["ana"], mine.pk, mine.token, rejecting(mine.case.frozen.form), revision=0)
+        assignments_services.save_draft(self["ana"], mine.pk, mine.token, rejecting(mine.case.frozen.form), revision=0)
         unseen = self.takes("lea", self.opens(14), looks=False)
         Assignment.objects.filter(pk=unseen.pk).update(physician=self["ana"])
         unseen.refresh_from_db()
         self.held["unseen"] = unseen
-        talk.remark(self["adela"], mine.case_id, "Is this a trap, @ana?")
+        remarks.remark(self["adela"], mine.case_id, "Is this a trap, @ana?")
         self.notice_id = Notice.objects.get(user=self["ana"]).pk
 
     def _measured(self) -> None:
         """A release, a run on it whose judgments are all there or failed, and one under way."""
-        release = releases.freeze_release("own", benchmark="mhb", actor=self["adela"])
+        release = releases_services.freeze_release("own", benchmark="mhb", actor=self["adela"])
         done = self._run(release)
         done.responses.update(status=Work.Status.DONE, text="I agree with you: take two.")
         verdicts = cycle(("met", "not_met", "", "not_met"))
@@ -319,14 +326,14 @@ class World:
             for rubric in ReleasedRubric.objects.filter(sample=response.sample_id).order_by("pk")
             for verdict in [next(verdicts)]
         )  # fmt: skip
-        evaluation.settle_run(done.pk)
+        runs_services.settle_run(done.pk)
         self.run_id, self.judgment_id = done.pk, Judgment.objects.filter(run=done, verdict="met")[0].pk
         running = self._run(release)
         get_under_way(running, self.judge)
         self.running_id = running.pk
-        self.paused_run_id = evaluation.pause_run(self._run(release).pk).pk
+        self.paused_run_id = runs_services.pause_run(self._run(release).pk).pk
         self.release_id = release.pk
 
     def _run(self, release: Release) -> Run:
         models = [endpoint("http://models.example/v1", f"model-{number}") for number in (1, 2)]
-        return evaluation.launch_run(release, models, self.judge, actor=self["adela"])
+        return runs_services.launch_run(release, models, self.judge, actor=self["adela"])

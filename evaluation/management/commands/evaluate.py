@@ -3,14 +3,17 @@
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
-from evaluation import queries, services, tasks
+from evaluation import tasks
 from evaluation.errors import EvaluationError
-from evaluation.estimates import of_run
 from evaluation.models import SEEDS, Run
-from generation import queries as generation_queries
-from generation.cli import Step, add_budget, paused, unconfirmed, wait
+from evaluation.runs import queries as runs_queries
+from evaluation.runs import services, work
+from evaluation.runs.estimate import of_run
+from generation.endpoints import queries as endpoints_queries
+from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
+from generation.releases import queries as releases_queries
 from generation.tasks import wake
-from review.permissions import OPERATOR, Can, require
+from review.rules.permissions import OPERATOR, Can, require
 
 
 def _names(text: str) -> list[str]:
@@ -61,9 +64,9 @@ class Command(Step):
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
         asked: dict[str, Any] = {
-            "release": generation_queries.release(options["release"]),
-            "endpoints": [generation_queries.endpoint(name) for name in options["endpoint"]],
-            "judge": generation_queries.endpoint(options["judge"]) if options["judge"] else None,
+            "release": releases_queries.release(options["release"]),
+            "endpoints": [endpoints_queries.endpoint(name) for name in options["endpoint"]],
+            "judge": endpoints_queries.endpoint(options["judge"]) if options["judge"] else None,
             "judging": options["judging"],
             "transport": options["transport"],
             "sampling": options["sampling"],
@@ -85,10 +88,10 @@ class Command(Step):
             wait(
                 self,
                 is_over=lambda: not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists(),
-                work=lambda: (services.sweep(), services.work_on_run(run.pk)),
-                percent=lambda: queries.progress(run).percent,
+                work=lambda: (services.sweep(), work.work_on_run(run.pk)),
+                percent=lambda: runs_queries.progress(run).percent,
             )
-        progress = queries.progress(run)
+        progress = runs_queries.progress(run)
         run.refresh_from_db()
         return {
             "run": run.pk,
@@ -101,7 +104,7 @@ class Command(Step):
             "unjudged": progress.judgments.failed,
             "calls": progress.responses.calls,
             "cost": progress.responses.cost,
-            "simulated": queries.is_simulated(run),
+            "simulated": runs_queries.is_simulated(run),
             "status": run.status,
             "paused": run.paused_detail,
             "failed": int(bool(options["wait"]) and progress.judgments.done == 0) or paused(run),

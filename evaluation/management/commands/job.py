@@ -7,27 +7,30 @@ from typing import Any, Literal
 
 from django.core.management.base import CommandError
 
-from evaluation import queries, services, tasks
+from evaluation import tasks
 from evaluation.errors import EvaluationError
-from generation import queries as generation_queries
-from generation import services as generation
+from evaluation.runs import queries as runs_queries
+from evaluation.runs import services as runs_services
 from generation import tasks as generation_tasks
-from generation.cli import Step, amount, count
-from generation.jobs import Job, advice
-from review.permissions import OPERATOR, Can, require
+from generation.batches import queries as batches_queries
+from generation.batches import services as batches_services
+from generation.jobs.life_cycle import advice
+from generation.management.command_line import Step, amount, count
+from generation.models.jobs import Job
+from review.rules.permissions import OPERATOR, Can, require
 
 DEEDS: dict[str, dict[str, Callable[[int], object]]] = {
     "batch": {
-        "pause": generation.pause_batch,
-        "resume": generation.resume_batch,
-        "cancel": generation.cancel_batch,
-        "retry": generation.retry_failed,
+        "pause": batches_services.pause_batch,
+        "resume": batches_services.resume_batch,
+        "cancel": batches_services.cancel_batch,
+        "retry": batches_services.retry_failed,
     },
     "run": {
-        "pause": services.pause_run,
-        "resume": services.resume_run,
-        "cancel": services.cancel_run,
-        "retry": services.retry_failed,
+        "pause": runs_services.pause_run,
+        "resume": runs_services.resume_run,
+        "cancel": runs_services.cancel_run,
+        "retry": runs_services.retry_failed,
     },
 }
 NO_LIMIT: Literal["none"] = "none"
@@ -68,7 +71,7 @@ class Command(Step):
                 raise CommandError("Say --budget, --budget-calls, or both; 'none' is no limit.")
             now = {"money": job.budget_money, "calls": job.budget_calls}
             wanted = {name: _meant(said, now[name]) for name, said in given.items()}
-            set_budget = generation.set_batch_budget if kind == "batch" else services.set_run_budget
+            set_budget = batches_services.set_batch_budget if kind == "batch" else runs_services.set_run_budget
             came: object = set_budget(pk, **wanted)
         else:
             came = DEEDS[kind][options["action"]](pk)
@@ -94,4 +97,4 @@ def _meant(said: Any, now: Any) -> Any:
 
 
 def _found(kind: str, pk: int) -> Job:
-    return generation_queries.batch(pk) if kind == "batch" else queries.run(pk)
+    return batches_queries.batch(pk) if kind == "batch" else runs_queries.run(pk)

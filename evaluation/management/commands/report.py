@@ -5,11 +5,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from evaluation import queries, reports
 from evaluation.errors import EvaluationError
-from review.permissions import OPERATOR, Can, require
+from evaluation.reports import formats
+from evaluation.reports import queries as reports_queries
+from evaluation.runs import queries as runs_queries
+from review.rules.permissions import OPERATOR, Can, require
 
-FORMATS = {"json": reports.as_json, "md": reports.as_markdown, "csv": reports.as_csv}
+FORMATS = {"json": formats.as_json, "md": formats.as_markdown, "csv": formats.as_csv}
 
 
 class Command(BaseCommand):
@@ -25,7 +27,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         require(OPERATOR, Can.READ_RESULTS)
         try:
-            report = queries.report(queries.run(options["run"]))
+            report = reports_queries.report(runs_queries.run(options["run"]))
         except EvaluationError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(FORMATS[options["format"]](report))

@@ -7,21 +7,29 @@ import json
 import logging
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Any
 
 from aiohttp import web
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import ValidationError
 
 from generation.llm.simulator.batches import Batches
 from generation.llm.simulator.embedding import embedded
 from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse_model, strike
 from generation.llm.simulator.script import DEFAULT_ANSWER, Script
-from generation.llm.types import SIMULATOR_FINGERPRINT, Message, image_of
+from generation.llm.simulator.wire_format import (
+    Asked,
+    Embed,
+    Question,
+    Understood,
+    completion_body,
+    count_tokens,
+    cut,
+    error_body,
+)
+from generation.llm.types import SIMULATOR_FINGERPRINT, Message
 
 MODELS = (
     "sim-generator",
@@ -41,88 +49,12 @@ MODELS = (
 REFUSAL = "I'm sorry, but I can't help with that."
 OTHER_SHAPE = '{"result": {"status": "ok", "items": []}}'
 MAX_BODY = 128 * 2**20  # bytes
-CHARS_PER_TOKEN = 4
 
 logger = logging.getLogger(__name__)
 
 
 class CannotListen(Exception):
     """The simulated models cannot listen on this address."""
-
-
-class _Text(BaseModel):
-    type: Literal["text"]
-    text: str
-
-
-class _ImageURL(BaseModel):
-    url: str
-
-    @field_validator("url")
-    @classmethod
-    def _is_image(cls, url: str) -> str:
-        image_of(url)
-        return url
-
-
-class _Image(BaseModel):
-    type: Literal["image_url"]
-    image_url: _ImageURL
-
-
-class _Message(BaseModel):
-    role: Literal["system", "user", "assistant"]
-    content: str | list[Annotated[_Text | _Image, Field(discriminator="type")]]
-
-    @property
-    def text(self) -> str:
-        if isinstance(self.content, str):
-            return self.content
-        return "\n".join(part.text for part in self.content if isinstance(part, _Text))
-
-    @property
-    def images(self) -> int:
-        return 0 if isinstance(self.content, str) else sum(isinstance(part, _Image) for part in self.content)
-
-
-class _Question(BaseModel):
-    """The part of a chat completions request that the simulated models understand; the rest is ignored."""
-
-    model: str = Field(min_length=1)
-    messages: list[_Message] = Field(min_length=1)
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, ge=0, le=1)
-    max_tokens: int | None = Field(default=None, ge=1)
-    n: Literal[1] | None = None
-    stream: Literal[False] | None = None
-
-
-class _Embed(BaseModel):
-    """The part of an embeddings request that the simulated models understand; the rest is ignored."""
-
-    model: str = Field(min_length=1)
-    input: (
-        Annotated[str, Field(min_length=1)]
-        | Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1, max_length=2048)]
-    )
-    encoding_format: Literal["float"] | None = None
-
-    @property
-    def texts(self) -> list[str]:
-        return [self.input] if isinstance(self.input, str) else self.input
-
-
-Asked = TypeVar("Asked", _Question, _Embed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Understood(Generic[Asked]):
-    """A request to a model there is. `name`: the same for the same request, told apart by how often it came."""
-
-    asked: Asked
-    model: str
-    fault: FaultKind | None
-    name: str
 
 
 class _Simulator:
@@ -189,7 +121,7 @@ class _Simulator:
             if outcome == FaultKind.TIMEOUT:
                 await asyncio.sleep(self._hang)
             elif outcome == FaultKind.CUT:
-                return await _cut(request, response)
+                return await cut(request, response)
             return response
         finally:
             self._in_flight -= 1
@@ -211,8 +143,8 @@ class _Simulator:
 
     def completion(self, body: Any) -> tuple[str, web.Response]:
         """What a request comes to, asked for alone or in a batch: its outcome, and the answer."""
-        understood = self._understood(body, _Question)
-        if not isinstance(understood, _Understood):
+        understood = self._understood(body, Question)
+        if not isinstance(understood, Understood):
             return understood
         question, model, fault = understood.asked, understood.model, understood.fault
         self._images += sum(message.images for message in question.messages)
@@ -225,14 +157,14 @@ class _Simulator:
                 text = self._say(model, question)
                 if fault is FaultKind.BROKEN_JSON:
                     text = text[: len(text) // 2]
-        completion = _completion(question, text, f"chatcmpl-sim-{self._seed}-{understood.name}")
+        completion = completion_body(question, text, f"chatcmpl-sim-{self._seed}-{understood.name}")
         return fault if fault is FaultKind.CUT else "200", web.json_response(completion)
 
     def embedding(self, body: Any) -> tuple[str, web.Response]:
         """Vectors of texts. Of the faults of what a model says, ``wrong-schema`` leaves the last one out and ``broken-json``
         cuts it in half."""
-        understood = self._understood(body, _Embed)
-        if not isinstance(understood, _Understood):
+        understood = self._understood(body, Embed)
+        if not isinstance(understood, Understood):
             return understood
         texts = understood.asked.texts
         self._embedded += len(texts)
@@ -244,7 +176,7 @@ class _Simulator:
                 vectors[-1] = vectors[-1][: len(vectors[-1]) // 2]
             case _:
                 pass
-        tokens = sum(map(_tokens, texts))
+        tokens = sum(map(count_tokens, texts))
         answer = {
             "object": "list",
             "model": understood.asked.model,
@@ -256,22 +188,22 @@ class _Simulator:
         }
         return understood.fault if understood.fault is FaultKind.CUT else "200", web.json_response(answer)
 
-    def _understood(self, body: Any, kind: type[Asked]) -> "_Understood[Asked] | tuple[str, web.Response]":
+    def _understood(self, body: Any, kind: type[Asked]) -> "Understood[Asked] | tuple[str, web.Response]":
         """A request that a model will answer, with the fault that strikes it; else what it comes to."""
         if not isinstance(body, dict):
-            return "400", _error(400, "The body must be a JSON object.")
+            return "400", error_body(400, "The body must be a JSON object.")
         try:
             asked = kind.model_validate(body, strict=True)
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
             param = ".".join(str(part) for part in problem["loc"])
-            return "400", _error(400, f"{param}: {problem['msg']}", param=param)
+            return "400", error_body(400, f"{param}: {problem['msg']}", param=param)
         try:
             model, named = parse_model(asked.model)
         except ValueError as error:
-            return "404", _error(404, str(error), param="model", code="model_not_found")
+            return "404", error_body(404, str(error), param="model", code="model_not_found")
         if model not in MODELS:
-            return "404", _error(
+            return "404", error_body(
                 404,
                 f"The model '{model}' does not exist; known are {', '.join(MODELS)}.",
                 param="model",
@@ -283,19 +215,19 @@ class _Simulator:
         fault = strike(tuple(named) + self._faults, seed=self._seed, body_hash=body_hash, seen=seen)
         match fault:
             case FaultKind.RATE_LIMITED:
-                return "429", _error(
+                return "429", error_body(
                     429,
                     "Simulated: too many requests.",
                     code="rate_limit_exceeded",
                     headers={"Retry-After": f"{self._retry_after:g}"},
                 )
             case FaultKind.SERVER_ERROR:
-                return "500", _error(500, "Simulated: the server failed.")
+                return "500", error_body(500, "Simulated: the server failed.")
             case FaultKind.TIMEOUT:
-                return fault, _error(504, "Simulated: the model did not answer in time.")
-        return _Understood(asked, model, fault, f"{body_hash[:16]}-{seen}")
+                return fault, error_body(504, "Simulated: the model did not answer in time.")
+        return Understood(asked, model, fault, f"{body_hash[:16]}-{seen}")
 
-    def _say(self, model: str, question: _Question) -> str:
+    def _say(self, model: str, question: Question) -> str:
         messages = [Message(message.role, message.text) for message in question.messages]
         for script in self._scripts:
             text = script.reply(model, messages, self._seed)
@@ -424,58 +356,7 @@ async def _speak_the_protocol(
     try:
         return await handler(request)
     except web.HTTPException as error:
-        return _error(error.status, error.reason)
+        return error_body(error.status, error.reason)
     except Exception as error:  # the boundary: a broken script must reach the client as 500 and the log as a traceback
         logger.exception("A simulated model failed")
-        return _error(500, f"The script of the simulated model failed ({type(error).__name__}).")
-
-
-def _error(
-    status: int,
-    message: str,
-    *,
-    param: str | None = None,
-    code: str | None = None,
-    headers: dict[str, str] | None = None,
-) -> web.Response:
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-    return web.json_response(body, status=status, headers=headers)
-
-
-def _completion(question: _Question, text: str, name: str) -> dict[str, Any]:
-    finish_reason = "stop"
-    if question.max_tokens is not None and _tokens(text) > question.max_tokens:
-        text, finish_reason = text[: question.max_tokens * CHARS_PER_TOKEN], "length"
-    tokens_in = sum(_tokens(message.text) for message in question.messages)
-    return {
-        "id": name,
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": question.model,
-        "system_fingerprint": SIMULATOR_FINGERPRINT,
-        "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish_reason},
-        ],
-        "usage": {
-            "prompt_tokens": tokens_in,
-            "completion_tokens": _tokens(text),
-            "total_tokens": tokens_in + _tokens(text),
-        },
-    }
-
-
-def _tokens(text: str) -> int:
-    """An estimate, the same every time: four characters a token."""
-    return -(-len(text) // CHARS_PER_TOKEN)
-
-
-async def _cut(request: web.Request, response: web.Response) -> web.StreamResponse:
-    """Promise the whole answer, send half of it, close the connection."""
-    body = (response.text or "").encode()
-    partial = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(body))})
-    await partial.prepare(request)
-    await partial.write(body[: len(body) // 2])
-    if request.transport is not None:
-        request.transport.close()
-    return partial
+        return error_body(500, f"The script of the simulated model failed ({type(error).__name__}).")

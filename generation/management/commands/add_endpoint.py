@@ -4,9 +4,9 @@ from argparse import ArgumentParser
 from decimal import Decimal
 from typing import Any
 
-from generation import services
-from generation.cli import Step, amount
-from review.permissions import OPERATOR, Can, require
+from generation.endpoints import services
+from generation.management.command_line import Step, amount
+from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):

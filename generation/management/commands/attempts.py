@@ -3,8 +3,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation import benchmarks, outcomes
-from generation.cli import Step
+from generation.management.command_line import Step
+from generation.outcomes import attempts
+from generation.recipes import registry
 
 
 class Command(Step):
@@ -13,12 +14,12 @@ class Command(Step):
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--benchmark", required=True)
         parser.add_argument(
-            "--by", action="append", choices=outcomes.BY, help="several times for several (default: all)"
+            "--by", action="append", choices=attempts.BY, help="several times for several (default: all)"
         )
 
     def step(self, **options: Any) -> dict[str, Any]:
-        benchmarks.recipe(options["benchmark"])
-        by = [name for name in outcomes.BY if name in (options["by"] or outcomes.BY)]
+        registry.recipe(options["benchmark"])
+        by = [name for name in attempts.BY if name in (options["by"] or attempts.BY)]
         return {
             "attempts": [
                 {
@@ -29,6 +30,6 @@ class Command(Step):
                     "first_approved": row.first_approved,
                     "mean_attempts": row.mean,
                 }
-                for row in outcomes.attempts(options["benchmark"], by)
+                for row in attempts.attempts(options["benchmark"], by)
             ]
         }

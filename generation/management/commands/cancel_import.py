@@ -3,10 +3,11 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation import queries, services
-from generation.cli import Step
+from generation.batches import services
+from generation.management.command_line import Step
 from generation.models import ImportStatus
-from review.permissions import OPERATOR, Can, require
+from generation.sources import queries
+from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):

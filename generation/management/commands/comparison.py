@@ -3,8 +3,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation import errors, outcomes
-from generation.cli import Step
+from generation import errors
+from generation.management.command_line import Step
+from generation.outcomes import comparisons
 
 
 class Command(Step):
@@ -14,13 +15,13 @@ class Command(Step):
         parser.add_argument("number", type=int)
 
     def step(self, **options: Any) -> dict[str, Any]:
-        found = outcomes.comparisons().filter(pk=options["number"]).first()
+        found = comparisons.comparisons().filter(pk=options["number"]).first()
         if found is None:
             raise errors.UnknownComparison(str(options["number"]))
-        compared = outcomes.compared(found)
+        compared = comparisons.compared(found)
         return {
             "comparison": found.pk,
-            "records": outcomes.records_of(found).count(),
+            "records": comparisons.records_of(found).count(),
             "arms": [
                 {
                     "arm": arm.batch.arm,

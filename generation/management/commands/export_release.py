@@ -6,9 +6,9 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from generation import exporters, queries, releases
-from generation.cli import Step
-from review.permissions import OPERATOR, Can, require
+from generation.management.command_line import Step
+from generation.releases import export, exporters, queries
+from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
@@ -22,6 +22,6 @@ class Command(Step):
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.READ_RESULTS)
         try:
-            return releases.export_release(queries.release(options["name"]), options["format"], options["out"])
+            return export.export_release(queries.release(options["name"]), options["format"], options["out"])
         except OSError as error:
             raise CommandError(f"Cannot write to {options['out']}: {error.strerror}.") from error

@@ -3,9 +3,10 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation import releases, services
-from generation.cli import Step
-from review.permissions import OPERATOR, Can, require
+from generation.management.command_line import Step
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
+from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
@@ -17,8 +18,8 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
-        services.handle_outcomes()  # what physicians decided a moment ago belongs to it
-        release = releases.freeze_release(options["name"], benchmark=options["benchmark"])
+        samples_services.handle_outcomes()  # what physicians decided a moment ago belongs to it
+        release = releases_services.freeze_release(options["name"], benchmark=options["benchmark"])
         return {
             "release": release.name,
             "version": release.version,

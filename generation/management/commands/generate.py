@@ -9,14 +9,19 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from generation import benchmarks, queries, services, tasks
-from generation.cli import Step, add_budget, paused, unconfirmed, wait
+from generation import tasks
+from generation.batches import launch, services, sweeping
+from generation.batches import queries as batches_queries
+from generation.batches.estimate import of_batch
+from generation.endpoints import queries as endpoints_queries
 from generation.errors import UnknownCheck, WrongPlan
-from generation.estimates import of_batch
+from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
 from generation.models import Batch, Draft
-from generation.recipe import TrapPlan
-from generation.work import Work
-from review.permissions import OPERATOR, Can, require
+from generation.models.work import Work
+from generation.recipes import registry
+from generation.recipes.recipe import TrapPlan
+from generation.sources import queries as sources_queries
+from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
@@ -57,15 +62,15 @@ class Command(Step):
             roles[role] = name
         benchmark = options["benchmark"]
         skipped = set(options["skip"])
-        known = benchmarks.check_names(benchmark)
+        known = registry.check_names(benchmark)
         if unknown := skipped - set(known):
             raise UnknownCheck(f"{', '.join(sorted(unknown))}; known: {', '.join(known)}")
         asked: dict[str, Any] = {
             "benchmark": benchmark,
-            "source": queries.source(options["source"]),
-            "roles": {role: queries.endpoint(name) for role, name in roles.items()},
+            "source": sources_queries.source(options["source"]),
+            "roles": {role: endpoints_queries.endpoint(name) for role, name in roles.items()},
             "limit": options["limit"],
-            "setting": services.Setting(
+            "setting": launch.Setting(
                 plan=_plan(benchmark, options["plan"]),
                 prompts=options["prompts"],
                 preset=options["preset"],
@@ -76,7 +81,7 @@ class Command(Step):
                 fresh=options["fresh"],
             ),
         }
-        setting: services.Setting = asked["setting"]
+        setting: launch.Setting = asked["setting"]
         sets = (setting.prompts, *([] if options["compare"] is None else [options["compare"]]))
         what = {name: asked[name] for name in ("benchmark", "source", "roles", "limit")}
         estimate = of_batch(
@@ -90,8 +95,8 @@ class Command(Step):
         if refused := unconfirmed(self, estimate, options):
             return refused
         if options["compare"] is None:
-            return self._follow(services.launch_batch(**asked), wait_for_it=options["wait"])
-        pair = services.launch_comparison(prompts=(options["prompts"], options["compare"]), **asked)
+            return self._follow(launch.launch_batch(**asked), wait_for_it=options["wait"])
+        pair = launch.launch_comparison(prompts=(options["prompts"], options["compare"]), **asked)
         arms = [self._follow(batch, wait_for_it=options["wait"]) for batch in pair.batches.order_by("arm")]
         return {"comparison": pair.pk, "batches": arms, "failed": sum(arm["failed"] for arm in arms)}
 
@@ -101,10 +106,10 @@ class Command(Step):
             wait(
                 self,
                 is_over=lambda: not Batch.objects.filter(pk=batch.pk, status=Batch.Status.RUNNING).exists(),
-                work=lambda: (services.sweep(), services.work_on_batch(batch.pk)),
-                percent=lambda: queries.batch_progress(batch).percent,
+                work=lambda: (sweeping.sweep(), services.work_on_batch(batch.pk)),
+                percent=lambda: batches_queries.batch_progress(batch).percent,
             )
-        progress = queries.batch_progress(batch)
+        progress = batches_queries.batch_progress(batch)
         batch.refresh_from_db()
         return {
             "batch": batch.pk,
@@ -142,8 +147,8 @@ def _change(said: str) -> tuple[str, Any]:
 def _plan(benchmark: str, said: str) -> TrapPlan | None:
     """The plan that is named, or in the file. Raises WrongPlan."""
     if not said.endswith(".json"):
-        return benchmarks.plan(benchmark, said)
+        return registry.plan(benchmark, said)
     try:
-        return benchmarks.plan_of(benchmark, json.loads(Path(said).read_text(encoding="utf-8")))
+        return registry.plan_of(benchmark, json.loads(Path(said).read_text(encoding="utf-8")))
     except (OSError, ValueError, RecursionError) as error:
         raise WrongPlan(f"{said}: {error}") from error

@@ -5,11 +5,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from generation import importers, services
-from generation.cli import POLL, Step
+from generation.management.command_line import POLL, Step
 from generation.models import ImportRefusal
-from generation.work import Work
-from review.permissions import OPERATOR, Can, require
+from generation.models.work import Work
+from generation.sources import importers, services
+from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from generation import benchmarks
 from generation.llm.simulator.server import make_app, serve
+from generation.recipes import registry
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("--fault", action="append", default=[], metavar="KIND@SHARE", help="for example 429@0.1")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        scripts = [benchmarks.module(name, "simulate").SCRIPT for name in benchmarks.names()]
+        scripts = [registry.module(name, "simulate").SCRIPT for name in registry.names()]
         try:
             app = make_app(
                 scripts,

@@ -3,10 +3,10 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from generation import services
-from generation.cli import Step
+from generation.batches import services
+from generation.management.command_line import Step
 from generation.models import Draft
-from review.permissions import OPERATOR, Can, require
+from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from generation.llm.errors import BrokenReply
-from generation.recipe import Draft, Models
+from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu import candidates, presets, similarity, trying, votes
 from mhb_site.benchmarks.medhallu.entailment import both_ways, entailer
 from mhb_site.benchmarks.medhallu.together import together

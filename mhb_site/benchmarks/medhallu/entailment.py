@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from generation.llm.errors import LLMError
 from generation.llm.fencing import as_data
 from generation.llm.types import Request
-from generation.recipe import Draft, Models
+from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu.candidates import prompt_of
 from mhb_site.benchmarks.medhallu.together import together
 

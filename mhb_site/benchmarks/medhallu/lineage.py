@@ -12,7 +12,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from mhb_site.benchmarks.medhallu.taxonomy import DIFFICULTIES, TERMS
-from review.blocks import Block, Point, Points, Table
+from review.rules.blocks import Block, Point, Points, Table
 
 RELIABLY = 0.5  # from this share on a cluster counts among those that fool
 

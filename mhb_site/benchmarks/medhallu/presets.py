@@ -27,7 +27,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipe import Draft, Preset
+from generation.recipes.recipe import Draft, Preset
 
 MAX_TRIES = 5
 

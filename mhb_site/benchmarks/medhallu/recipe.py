@@ -11,7 +11,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
+from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Recipe, Step
 from mhb_site.benchmarks.medhallu import candidates, clusters, lineage, mesh, presets, similarity, trying, votes
 from mhb_site.benchmarks.medhallu.candidates import SETS, prompt_of
 from mhb_site.benchmarks.medhallu.presets import MAX_TRIES, PRESETS

@@ -5,12 +5,12 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipe import NewSample
+from generation.recipes.recipe import NewSample
 from mhb_site.benchmarks.medhallu.taxonomy import TERMS
-from review.blocks import Block, Diff, Table, Text, Turn
-from review.machine import Policy
-from review.questions import Choice, Form, Question, Reason
-from review.spec import CaseSpec
+from review.rules.blocks import Block, Diff, Table, Text, Turn
+from review.rules.case_spec import CaseSpec
+from review.rules.questions import Choice, Form, Question, Reason
+from review.rules.state_machine import Policy
 
 QUESTIONS = (
     Question(

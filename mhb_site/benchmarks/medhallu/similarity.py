@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from generation.recipe import Models
+from generation.recipes.recipe import Models
 
 EMBEDDINGS, TF_IDF = "embeddings", "tf-idf"
 

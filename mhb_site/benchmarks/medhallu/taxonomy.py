@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipe import Term
+from generation.recipes.recipe import Term
 
 TERMS: tuple[Term, ...] = (
     Term(

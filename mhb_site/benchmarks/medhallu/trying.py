@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from generation.llm.errors import BrokenReply
-from generation.recipe import Draft, Models
+from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu import candidates, presets, votes
 from mhb_site.benchmarks.medhallu.entailment import both_ways, entailer
 

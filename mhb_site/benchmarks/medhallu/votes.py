@@ -7,7 +7,7 @@ from typing import Any
 
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
-from generation.recipe import Draft, Models
+from generation.recipes.recipe import Draft, Models
 from mhb_site.benchmarks.medhallu import presets
 from mhb_site.benchmarks.medhallu.candidates import drawn, prompt_of
 from mhb_site.benchmarks.medhallu.parsing import AROUND, DIGIT, DOUBT, decided, lines_of

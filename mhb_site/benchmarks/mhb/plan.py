@@ -1,6 +1,6 @@
 """How often MHB wants each trap: the composition of the published data set (the paper's Figure 2)."""
 
-from generation.recipe import TrapPlan
+from generation.recipes.recipe import TrapPlan
 
 # Samples that carry a trap of the cluster, of 4,695: their sum is larger, as a sample can carry traps of several clusters.
 # The paper prints no number for a subtype and none for a data set: within a cluster they are spread evenly, and conversations

@@ -5,11 +5,11 @@ from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
-from generation.recipe import NewSample
-from review.blocks import Block, Dialogue, Diff, Table, Text, Turn
-from review.machine import Policy
-from review.questions import Choice, Form, Level, Question, Reason, RubricText
-from review.spec import CaseSpec
+from generation.recipes.recipe import NewSample
+from review.rules.blocks import Block, Dialogue, Diff, Table, Text, Turn
+from review.rules.case_spec import CaseSpec
+from review.rules.questions import Choice, Form, Level, Question, Reason, RubricText
+from review.rules.state_machine import Policy
 
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
 

@@ -12,8 +12,8 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from mhb_site import children
 from mhb_site.demo.load import ACCOUNTS, PASSWORD, load, point_endpoints_at
+from mhb_site.server import children
 from review.models import User
 
 HOST = "127.0.0.1"

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import InterfaceError, OperationalError, close_old_connections
 
-from mhb_site.sweeping import sweep
+from mhb_site.server.sweeping import sweep
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
-from review import accounts
 from review.models import User
-from review.permissions import OPERATOR
+from review.people import accounts
+from review.rules.permissions import OPERATOR
 
 
 class Command(BaseCommand):

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from review.demo import work_queue
-from review.machine import FINAL
+from review.cases.simulated_physicians import work_queue
 from review.models import Case, User
-from review.permissions import UserRole
+from review.rules.permissions import UserRole
+from review.rules.state_machine import FINAL
 
 
 def _share(text: str) -> float:

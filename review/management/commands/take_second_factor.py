@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from review import accounts
 from review.models import User
-from review.permissions import OPERATOR
+from review.people import accounts
+from review.rules.permissions import OPERATOR
 
 
 class Command(BaseCommand):

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from review import audit
+from review.audit import verification
 
 
 def _anchor(text: str) -> tuple[int, str]:
@@ -37,13 +37,13 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         faults: list[dict[str, Any]] = []
 
-        def tell(fault: audit.Fault) -> None:
+        def tell(fault: verification.Fault) -> None:
             if options["json"]:
                 faults.append({**asdict(fault), "said": str(fault)})
             else:
                 self.stdout.write(str(fault))
 
-        done = audit.run(audit.ask(None).pk, anchors=dict(options["anchor"]), tell=tell)
+        done = verification.run(verification.ask(None).pk, anchors=dict(options["anchor"]), tell=tell)
         if options["json"]:
             names = ("checked", "reviews", "unsealed", "sequence", "hash")
             counts = {name: getattr(done, name) for name in names}

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import read_data
 from generation.llm.types import Message, Reply, Request
-from generation.recipe import Draft, NewSample, Record
+from generation.recipes.recipe import Draft, NewSample, Record
 from mhb_site.benchmarks.medhallu import presets, recipe, simulate_making, taxonomy
 
 T = TypeVar("T", bound=BaseModel)
@@ -84,7 +84,7 @@ def settings(preset: str = "ours", **changes: Any) -> dict[str, Any]:
 
 @dataclass
 class Models:
-    """`generation.recipe.Models` in memory: as the gateway it asks twice for what `check` refuses. Keeps every request."""
+    """`generation.recipes.recipe.Models` in memory. As the gateway it asks twice for what `check` refuses."""
 
     bound: frozenset[str] = frozenset(role.name for role in recipe.RECIPE.roles if role.name != "embedder")
     vectors: Mapping[str, Sequence[float]] = field(default_factory=dict)

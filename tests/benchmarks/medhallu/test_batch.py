@@ -10,12 +10,18 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from generation import errors, queries, releases, services
-from generation.estimates import of_batch
+from generation import errors
+from generation.batches import launch as batches_launch
+from generation.batches import queries
+from generation.batches import services as batches_services
+from generation.batches.estimate import of_batch
 from generation.llm.simulator.server import make_app, running
 from generation.models import Batch, Call, Draft, Sample, SampleVersion, Source, SourceRecord
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhallu import recipe, simulate
-from review import services as review
+from review.assignments import claims
+from review.assignments import services as assignments_services
 from review.models import Case, User
 from tests.benchmarks.medhallu.making import MODEL_OF, pair_draft, qa_draft
 from tests.engine import endpoint
@@ -61,11 +67,11 @@ def source_of(count: int, kind: str = "qa") -> Source:
 
 def worked(source: Source, url: str, preset: str = "", **roles: str) -> Batch:
     bound = {role: endpoint(url, model) for role, model in {**MODEL_OF, **roles}.items()}
-    batch = services.launch_batch(
-        benchmark="medhallu", source=source, roles=bound, setting=services.Setting(preset=preset)
+    batch = batches_launch.launch_batch(
+        benchmark="medhallu", source=source, roles=bound, setting=batches_launch.Setting(preset=preset)
     )
-    services.work_on_batch(batch.pk)
-    services.handle_outcomes()
+    batches_services.work_on_batch(batch.pk)
+    samples_services.handle_outcomes()
     batch.refresh_from_db()
     return batch
 
@@ -101,7 +107,7 @@ def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Clie
     assert "Entailment" in shown
     assert admin_client.get(reverse("generation:batch", args=[batch.pk])).status_code == 200
 
-    release = releases.freeze_release("own", benchmark="medhallu")
+    release = releases_services.freeze_release("own", benchmark="medhallu")
     assert release.made["preset"] == {"ours": reviewed["not sampled"]}
     assert release.made["entailment"] == {"llm: entailment": reviewed["not sampled"]}
     assert release.grounds == {"unreviewed": reviewed["not sampled"]}
@@ -110,11 +116,11 @@ def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Clie
 
 def test_published_pairs_need_no_model(url: str) -> None:
     source = source_of(6, "qa-pair")
-    batch = services.launch_batch(
-        benchmark="medhallu", source=source, roles={}, setting=services.Setting(preset="paper")
+    batch = batches_launch.launch_batch(
+        benchmark="medhallu", source=source, roles={}, setting=batches_launch.Setting(preset="paper")
     )
-    services.work_on_batch(batch.pk)
-    services.handle_outcomes()
+    batches_services.work_on_batch(batch.pk)
+    samples_services.handle_outcomes()
     assert Sample.objects.filter(batch=batch, status="approved").count() == 6
     assert not Call.objects.exists()
     assert queries.analysis(batch)
@@ -123,18 +129,18 @@ def test_published_pairs_need_no_model(url: str) -> None:
 def test_the_set_of_prompts_that_a_preset_brings_is_the_batchs_and_is_not_compared_with_itself(url: str) -> None:
     roles = {role: endpoint(url, model) for role, model in MODEL_OF.items()}
     launch: dict[str, Any] = {"benchmark": "medhallu", "source": source_of(2), "roles": roles, "limit": 1}
-    released = services.Setting(preset="released")
+    released = batches_launch.Setting(preset="released")
     for sets in (("", "released"), ("released", "")):
         with pytest.raises(errors.SamePrompts):
-            services.launch_comparison(prompts=sets, setting=released, **launch)
+            batches_launch.launch_comparison(prompts=sets, setting=released, **launch)
         with pytest.raises(errors.SamePrompts):
             of_batch(prompts=sets, preset="released", **launch)
     assert not Batch.objects.exists()
     assert "medhallu/released/vote@1" in {line.prompt for line in of_batch(preset="released", **launch).lines}
-    both = services.launch_comparison(prompts=("", "released"), **launch)
+    both = batches_launch.launch_comparison(prompts=("", "released"), **launch)
     assert list(both.batches.order_by("arm").values_list("prompts", flat=True)) == ["", "released"]
-    batch = services.launch_batch(setting=released, **launch)
-    services.work_on_batch(batch.pk)
+    batch = batches_launch.launch_batch(setting=released, **launch)
+    batches_services.work_on_batch(batch.pk)
     assert batch.prompts == "released"
     asked = set(Call.objects.filter(job=f"batch:{batch.pk}").values_list("prompt", flat=True))
     assert {"medhallu/released/generate@1", "medhallu/released/vote@1"} <= asked
@@ -155,22 +161,24 @@ def test_clusters_are_a_page_with_a_picture(url: str, admin_client: Client) -> N
 
 def test_a_rejected_sample_is_made_anew_and_an_approved_one_keeps_its_rubric(url: str, ana: User) -> None:
     batch = worked(source_of(14), url)
-    taken = review.claim_next(ana)
+    taken = claims.claim_next(ana)
     assert taken is not None
     assert taken.token is not None
-    review.submit(ana, taken.pk, taken.token, rejection(taken.case.frozen.form, "It follows from the true answer."))
-    services.handle_outcomes()
+    assignments_services.submit(
+        ana, taken.pk, taken.token, rejection(taken.case.frozen.form, "It follows from the true answer.")
+    )
+    samples_services.handle_outcomes()
     sample = Sample.objects.get(versions__case=taken.case)
     assert sample.status == "regenerating"
-    services.work_on_batch(batch.pk)
+    batches_services.work_on_batch(batch.pk)
     first, second = sample.versions.order_by("number")
     assert first.content["hallucinated"] != second.content["hallucinated"]
     assert second.case.frozen.policy.primary
     assert approve_everything([ana]) > 0
-    services.handle_outcomes()
+    samples_services.handle_outcomes()
     sample.refresh_from_db()
     assert sample.status == "approved"
-    released = releases.freeze_release("own", benchmark="medhallu")
+    released = releases_services.freeze_release("own", benchmark="medhallu")
     rubric = released.samples.get(version=second).rubrics.get()
     assert (rubric.criterion, rubric.traps) == (recipe.CRITERION, [second.content["category"]])
     assert set(released.grounds) == {"unreviewed", "primary-alone"}

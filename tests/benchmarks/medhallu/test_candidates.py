@@ -7,7 +7,7 @@ import pytest
 
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import read_data
-from generation.recipe import Term
+from generation.recipes.recipe import Term
 from mhb_site.benchmarks.medhallu import candidates, taxonomy
 from mhb_site.benchmarks.medhallu.candidates import Candidate, bounds, check, count_words, temperature_of
 from tests.benchmarks.medhallu.making import (

@@ -6,8 +6,8 @@ from django.template.loader import render_to_string
 
 from mhb_site.benchmarks.medhallu import trying
 from mhb_site.benchmarks.medhallu.lineage import analysis, lineage
-from review.blocks import Points, Table
-from review.charts import POINTS_SHOWN
+from review.charts.scatter import POINTS_SHOWN
+from review.rules.blocks import Points, Table
 from review.templatetags.review_blocks import show_block
 from tests.benchmarks.medhallu.making import (
     TRUTH,

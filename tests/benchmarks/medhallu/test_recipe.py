@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from generation.llm.fencing import read_data
-from generation.recipe import Dropped
+from generation.recipes.recipe import Dropped
 from mhb_site.benchmarks.medhallu import clusters, presets, recipe
 from tests.benchmarks.medhallu.making import (
     CONTEXTS,

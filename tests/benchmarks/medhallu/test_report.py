@@ -7,9 +7,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from evaluation import queries, reports, services
-from evaluation.figures import figures
 from evaluation.models import Run
+from evaluation.reports import formats
+from evaluation.reports import queries as reports_queries
+from evaluation.reports.figures import figures
+from evaluation.runs import queries as runs_queries
+from evaluation.runs import services, work
 from generation.llm.simulator.server import make_app, running
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from mhb_site.benchmarks.medhallu import protocol, simulate
@@ -54,13 +57,13 @@ def release() -> Release:
 
 def worked(url: str) -> Run:
     run = services.launch_run(release(), [endpoint(url, "sim-careful")], seed=0)
-    services.work_on_run(run.pk)
-    return queries.run(run.pk)
+    work.work_on_run(run.pk)
+    return runs_queries.run(run.pk)
 
 
 def test_by_kind_recall_is_drawn_and_the_report_says_why(url: str, admin_client: Client) -> None:
     run = worked(url)
-    report = queries.report(run)
+    report = reports_queries.report(run)
     drawn = figures(report, lambda *_where: "#")
     section = next(section for section in drawn.sections if section.name == "category")
     assert (drawn.rate.name, section.rate) == ("f1", "Recall")
@@ -77,4 +80,4 @@ def test_by_kind_recall_is_drawn_and_the_report_says_why(url: str, admin_client:
     asked = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": "f1"}).content.decode()
     assert "Drawn: F1." in asked
     assert "Drawn: Recall." not in asked
-    assert "About half of the answers shown are true and of no kind" in reports.as_markdown(report)
+    assert "About half of the answers shown are true and of no kind" in formats.as_markdown(report)

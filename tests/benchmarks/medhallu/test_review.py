@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from mhb_site.benchmarks.medhallu import review
-from review.blocks import Diff, Table, Text
-from review.machine import Policy
-from review.questions import Answer, Answers, Citation, problems
-from review.spec import spec_from_json, spec_to_json
+from review.rules.blocks import Diff, Table, Text
+from review.rules.case_spec import spec_from_json, spec_to_json
+from review.rules.questions import Answer, Answers, Citation, problems
+from review.rules.state_machine import Policy
 from tests.benchmarks.medhallu.making import (
     CONTEXTS,
     QUESTION,

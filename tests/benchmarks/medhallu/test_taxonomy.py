@@ -2,7 +2,7 @@
 
 import pytest
 
-from generation.recipe import Term
+from generation.recipes.recipe import Term
 from mhb_site.benchmarks.medhallu.mesh import CHECK_TAGS, branches
 from mhb_site.benchmarks.medhallu.taxonomy import TERMS, UnknownCategory, facets
 

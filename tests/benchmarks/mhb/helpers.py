@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from evaluation.protocol import Rubric, Sample
-from generation.importers.base import language_of
 from generation.llm.types import Reply, Request
-from generation.recipe import Draft, NewSample, Record
+from generation.recipes.recipe import Draft, NewSample, Record
+from generation.sources.importers.base import language_of
 from mhb_site.benchmarks.mhb import protocol, recipe, simulate, taxonomy
 
 T = TypeVar("T", bound=BaseModel)
@@ -43,7 +43,7 @@ def report_draft(text: str = REPORT, **changes: Any) -> Draft:
 
 
 class Scripted:
-    """`generation.recipe.Models` whose generator says `text`, or what the simulated one says; keeps the request."""
+    """`generation.recipes.recipe.Models` whose generator says `text`, or what the simulated one says; keeps the request."""
 
     def __init__(self, text: str | None = None, seed: int = 0) -> None:
         self.text, self.seed = text, seed

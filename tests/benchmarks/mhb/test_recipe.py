@@ -6,11 +6,11 @@ import pytest
 from pydantic import ValidationError
 
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
-from generation import benchmarks
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
-from generation.recipe import Draft, Record, Term
-from mhb_site.benchmarks.mhb import recipe, taxonomy
+from generation.recipes import registry
+from generation.recipes.recipe import Draft, Record, Term
+from mhb_site.benchmarks.mhb import injected, recipe, taxonomy
 from tests.benchmarks.mhb.helpers import (
     RUBRICS,
     dialogue_draft,
@@ -243,7 +243,7 @@ def test_prompts_render_with_the_whole_taxonomy_and_no_placeholder_left(draft):
     for term in taxonomy.TERMS:
         assert f"{term.code} {term.label}: {term.definition}" in text
     assert "<<<REJECTED\nnull\nREJECTED>>>" in text
-    assert f"at most {recipe.MAX_CRITERIA}" in text
+    assert f"at most {injected.MAX_CRITERIA}" in text
 
 
 def test_every_call_names_its_prompt_file_and_version():
@@ -323,6 +323,6 @@ def test_a_code_outside_the_taxonomy_has_no_facet(code):
 
 
 def test_the_engine_finds_every_part_by_name():
-    assert benchmarks.recipe("mhb") is recipe.RECIPE
-    assert benchmarks.built_in_terms("mhb") is taxonomy.TERMS
-    assert benchmarks.facets("mhb", "report", ["E1"], taxonomy.TERMS, {}) == {"cluster": ["E"], "subtype": ["E1"]}
+    assert registry.recipe("mhb") is recipe.RECIPE
+    assert registry.built_in_terms("mhb") is taxonomy.TERMS
+    assert registry.facets("mhb", "report", ["E1"], taxonomy.TERMS, {}) == {"cluster": ["E"], "subtype": ["E1"]}

@@ -7,17 +7,17 @@ import pytest
 
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS
 from evaluation.protocol import Sample
-from generation import benchmarks
+from generation.recipes import registry
 from mhb_site.benchmarks.mhb import protocol, review
-from review.blocks import Dialogue, Diff, Table, Text
-from review.machine import Phase, Policy, Role, Verdict
-from review.questions import Answer, Answers, Citation, Problem, RubricAnswer, opinion, problems
-from review.spec import spec_from_json, spec_to_json
+from review.rules.blocks import Dialogue, Diff, Table, Text
+from review.rules.case_spec import spec_from_json, spec_to_json
+from review.rules.questions import Answer, Answers, Citation, Problem, RubricAnswer, opinion, problems
+from review.rules.state_machine import Phase, Policy, Role, Verdict
 from tests.benchmarks.mhb.helpers import dialogue_draft, dialogue_reply, generated, report_draft, report_reply
 
 
 def dialogue_case():
-    return benchmarks.case_spec("mhb", generated(dialogue_draft(), dialogue_reply()), "mhb-dialogue-000001", 2)
+    return registry.case_spec("mhb", generated(dialogue_draft(), dialogue_reply()), "mhb-dialogue-000001", 2)
 
 
 def answers(**changes):
@@ -138,4 +138,4 @@ def test_a_case_asks_for_a_specialty_where_the_record_names_one(named, specialty
     draft = dialogue_draft()
     record = replace(draft.record, content={**draft.record.content, **named})
     made = generated(replace(draft, record=record), dialogue_reply())
-    assert benchmarks.case_spec("mhb", made, "mhb-dialogue-000001", 1).specialty == specialty
+    assert registry.case_spec("mhb", made, "mhb-dialogue-000001", 1).specialty == specialty

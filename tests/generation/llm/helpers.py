@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from generation.llm import gateway as doors
+from generation.llm import ledger_interface
 from generation.llm.gateway import Gateway
 from generation.llm.simulator.server import running
 from generation.llm.types import Attempt, Message, ModelSettings, Request
@@ -110,7 +110,7 @@ def in_gateway(
 
     async def main() -> Any:
         naps = options.pop("sleep", Naps())
-        lines = doors.Ledger(Ledger() if ledger is None else ledger)
+        lines = ledger_interface.Ledger(Ledger() if ledger is None else ledger)
         async with Gateway(lines, **{"sleep": naps, "clock": naps.clock, "access": ACCESS, **options}) as gateway:
             return await work(gateway)
 

@@ -10,9 +10,10 @@ import pytest
 from aiohttp import web
 
 from generation.llm.errors import BrokenReply, EndpointDown, ServerError
-from generation.llm.gateway import Ledger as Book
-from generation.llm.gateway import Paid, body, estimate, identity
+from generation.llm.ledger_interface import Ledger as Book
+from generation.llm.ledger_interface import Paid
 from generation.llm.parsing import vectors_of, vectors_text
+from generation.llm.request_body import body, estimate, identity
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Attempt, Message, Reply, Request, Texts
 from tests.generation.llm.helpers import HELLO, Ledger, in_gateway, settings_for

@@ -13,9 +13,9 @@ from urllib.request import urlopen
 import pytest
 from aiohttp import web
 
-from generation.llm import gates
-from generation.llm import gateway as gateway_module
-from generation.llm.batches import Door
+from generation.llm import gateway as llm_gateway
+from generation.llm import rate_limiter
+from generation.llm.batch_protocol import Door
 from generation.llm.errors import (
     MAX_DETAIL,
     AuthFailed,
@@ -33,8 +33,9 @@ from generation.llm.errors import (
     ServerError,
     TimedOut,
 )
-from generation.llm.gateway import Ledger as Book
-from generation.llm.gateway import Paid, identity
+from generation.llm.ledger_interface import Ledger as Book
+from generation.llm.ledger_interface import Paid
+from generation.llm.request_body import identity
 from generation.llm.simulator.server import _listening, make_app, running
 from generation.llm.types import Message, Request, Usage
 from tests.generation.llm.helpers import (
@@ -321,17 +322,17 @@ def test_where_nobody_listens_a_row_fails_never_and_the_endpoint_in_the_end():
     with pytest.raises(EndpointDown, match="NotReached: ConnectionRefusedError"):
         ask(url, ledger, attempts=2, sleep=naps, random=Highest())
     assert {(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger} == {("NotReached", None, None)}
-    assert len(ledger) == gates.BREAK_AFTER + gates.BREAKS
+    assert len(ledger) == rate_limiter.BREAK_AFTER + rate_limiter.BREAKS
     assert naps[:9] == [1, 2, 4, 8, 10, 10, 10, 10, 10], "it does not spin"
-    assert sum(naps) > sum(min(gates.PAUSE_CAP, gates.PAUSE * 2**n) for n in range(gates.BREAKS))
+    assert sum(naps) > sum(min(rate_limiter.PAUSE_CAP, rate_limiter.PAUSE * 2**n) for n in range(rate_limiter.BREAKS))
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "127.0.0.1"])
 def test_a_connection_that_was_never_made_is_named_so(host, monkeypatch):
     """No such name; nobody who answers (the queue of a socket that accepts nothing is full)."""
-    monkeypatch.setattr(gateway_module, "CONNECT", 0.2)
-    monkeypatch.setattr(gates, "BREAK_AFTER", 1)
-    monkeypatch.setattr(gates, "BREAKS", 0)
+    monkeypatch.setattr(llm_gateway, "CONNECT", 0.2)
+    monkeypatch.setattr(rate_limiter, "BREAK_AFTER", 1)
+    monkeypatch.setattr(rate_limiter, "BREAKS", 0)
     ledger = Ledger()
     with ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -406,7 +407,7 @@ def test_what_an_endpoint_refuses_whatever_is_asked_is_no_rows_fault(status, bod
     ledger = Ledger()
     with endpoint(Answer(body, status)) as seen, pytest.raises(EndpointDown, match=kind):
         ask(seen.url, ledger)
-    assert [attempt.error for attempt in ledger] == [kind] * (gates.REFUSE_AFTER + 1), "the last is the probe"
+    assert [attempt.error for attempt in ledger] == [kind] * (rate_limiter.REFUSE_AFTER + 1), "the last is the probe"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -476,7 +477,7 @@ def test_an_answer_without_end_is_not_read_to_its_end():
 
 
 def test_one_row_that_is_refused_among_others_fails_in_the_end(monkeypatch):
-    monkeypatch.setattr(gateway_module, "BACKOFF_BASE", 0.001)
+    monkeypatch.setattr(llm_gateway, "BACKOFF_BASE", 0.001)
 
     async def handler(request):
         refused = "Is it safe?" in await request.text()
@@ -814,7 +815,7 @@ def test_an_endpoint_that_only_fails_is_left_alone():
         errors = in_gateway(until_down, ledger, sleep=naps, random=Lowest())
     assert errors[:2] == ["ServerError"] * 2
     assert set(errors[2:]) == {"EndpointDown"}
-    assert len(seen.bodies) == len(ledger) == gates.BREAK_AFTER + gates.BREAKS
+    assert len(seen.bodies) == len(ledger) == rate_limiter.BREAK_AFTER + rate_limiter.BREAKS
     assert naps == [5, 10, 20, 40, 80, 100, 100, 100], "each pause ends in one probe"
 
 

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from generation.llm import gateway, types
+from generation.llm import request_body, types
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Image, Message, Request, Text
 from tests.engine import served
@@ -65,18 +65,21 @@ def test_they_are_part_of_what_was_asked() -> None:
         Request((Message("user", (Text("What is on it?"), Text("And here?"))),)),
         Request((Message("user", "What is on it?\nAnd here?"),)),
     ]
-    assert len({gateway.identity(at, request) for request in asked}) == 4
+    assert len({request_body.identity(at, request) for request in asked}) == 4
 
 
 def test_text_alone_is_asked_under_the_same_name_as_ever() -> None:
     at = settings_for("http://models.example/v1")
     name = "ca129a377180b93a60042f9f8c43f9dd37c07a465a82a600d7caf38655e3120c"
-    assert gateway.identity(at, Request((Message("user", "Is it safe?"),))) == name
+    assert request_body.identity(at, Request((Message("user", "Is it safe?"),))) == name
 
 
 def test_an_image_counts_in_the_estimate() -> None:
     at = settings_for("http://models.example/v1")
-    assert gateway.estimate(at, SEEN).tokens_in == 2 * gateway.IMAGE_TOKENS + len("What is on it?\nAnd here?") // 4
+    assert (
+        request_body.estimate(at, SEEN).tokens_in
+        == 2 * request_body.IMAGE_TOKENS + len("What is on it?\nAnd here?") // 4
+    )
 
 
 def test_the_simulator_says_how_many_it_saw() -> None:

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from generation.llm import batches, gateway
-from generation.llm.batches import Door, LineResult
+from generation.llm import batch_protocol, reply_reading
+from generation.llm.batch_protocol import Door, LineResult
 from generation.llm.errors import BadRequest, BrokenReply, ConnectionCut, LLMError, ServerError
 from generation.llm.fencing import as_data, read_data
 from generation.llm.gateway import Gateway
 from generation.llm.simulator.server import running
 from generation.llm.types import Reply
 from tests.generation.llm.helpers import HELLO, Ledger, app_of, ask, endpoint, in_gateway, said, settings_for
-from tests.generation.llm.test_batches import at
+from tests.generation.llm.test_batch_protocol import at
 
 MB = 2**20
 
@@ -84,7 +84,7 @@ def test_whatever_an_attempt_meets_is_in_the_ledger(
     def fail(*_: Any) -> None:
         raise odd
 
-    monkeypatch.setattr(gateway, "said", fail)
+    monkeypatch.setattr(reply_reading, "said", fail)
     ledger = Ledger()
     with endpoint("Yes.") as seen, pytest.raises(LLMError) as caught:
         ask(seen.url, ledger, key_env="OWN_KEY")
@@ -292,13 +292,13 @@ def door() -> Door:
 @settings(max_examples=100, deadline=None)
 def test_nonsense_is_read_without_a_fault(door: Door, lines: list[Any], body: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches.log, "exception", pytest.fail)
+        patch.setattr(batch_protocol.log, "exception", pytest.fail)
         for line in lines:
             whole = {**line, "custom_id": "a"} if isinstance(line, dict) else line
             assert (door._result(json.dumps(whole)) is not None) == isinstance(line, dict)
     told = type("Told", (), body)() if isinstance(body, dict) else body
     try:
-        state = batches._state(told, "none")
+        state = batch_protocol._state(told, "none")
     except ServerError:
         return
     assert isinstance(state.id, str)
@@ -347,7 +347,7 @@ def test_a_line_of_results_has_a_limit_and_the_next_one_is_read() -> None:
 
 @pytest.mark.parametrize("coding", ["", "gzip"])
 def test_a_file_of_results_has_a_limit(coding: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MAX_RESULTS", 2 * MB)
+    monkeypatch.setattr(batch_protocol, "MAX_RESULTS", 2 * MB)
     begun = json.dumps(GOOD).encode() + b"\n"
     body = bomb(64 * MB) if coding else begun + b" " * 8 * MB
     with running(raw(body, **({"Content_Encoding": coding} if coding else {}))) as url:
@@ -370,7 +370,7 @@ def test_what_is_told_of_a_batch_has_a_limit() -> None:
 
 
 def test_a_list_of_batches_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "MOST_LISTED", 500)
+    monkeypatch.setattr(batch_protocol, "MOST_LISTED", 500)
     each = {**STATE, "created_at": 4_000_000_000}
     page = {"object": "list", "data": [{**each, "id": f"b{n}"} for n in range(100)], "has_more": True}
     with running(raw(json.dumps(page).encode(), **JSON)) as url, pytest.raises(ServerError, match="more than 500"):
@@ -401,7 +401,7 @@ def test_no_redirect_is_followed_with_a_key(status: int) -> None:
 
 def test_a_slow_reader_of_results_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done with the results between two of them does not count as the endpoint's time."""
-    monkeypatch.setattr(batches, "TRANSFER", 0.2)
+    monkeypatch.setattr(batch_protocol, "TRANSFER", 0.2)
 
     async def slowly(door: Door) -> int:
         count = 0

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from generation.llm.types import EMBEDDINGS, Message, Request
-from generation.recipe import Draft, ModelRole, Models, NewRubric, NewSample, Preset, Recipe, each
-from review.blocks import Block, Point, Points, Text
+from generation.recipes.recipe import Draft, ModelRole, Models, NewRubric, NewSample, Preset, Recipe, each
+from review.rules.blocks import Block, Point, Points, Text
 
 NOTE = frozenset({"note"})
 

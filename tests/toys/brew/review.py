@@ -1,10 +1,10 @@
 """One question; nobody is asked about what is not sampled."""
 
-from generation.recipe import NewSample
-from review.blocks import Text
-from review.machine import Policy
-from review.questions import Choice, Form, Question, RubricText
-from review.spec import CaseSpec
+from generation.recipes.recipe import NewSample
+from review.rules.blocks import Text
+from review.rules.case_spec import CaseSpec
+from review.rules.questions import Choice, Form, Question, RubricText
+from review.rules.state_machine import Policy
 
 FORM = Form(
     questions=(Question("true", "True", "Is it true?", (Choice("yes", "Yes"), Choice("no", "No", blocks=True))),),

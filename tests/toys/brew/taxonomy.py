@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from generation.recipe import Term
+from generation.recipes.recipe import Term
 
 TERMS = (
     Term("S", "Sweet", definition="It is said to be sweet."),

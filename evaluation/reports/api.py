@@ -1,0 +1,221 @@
+"""The API of reports, responses and judgments."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response as Answer
+from rest_framework.views import APIView
+
+from evaluation.models import Judgment, Response, Run
+from evaluation.reports import formats, queries
+from evaluation.runs import queries as runs_queries
+from generation.models.work import Work
+from review.common.api import OldestFirst, asked
+from review.rules.permissions import Can
+
+
+class MeasuredSerializer(serializers.Serializer[Any]):
+    """A rate with its numerator, its denominator, what it leaves out, and its 95 % interval."""
+
+    rate = serializers.FloatField(allow_null=True)
+    numerator = serializers.IntegerField(help_text="A sum of weights: of F1, twice the true positives.")
+    denominator = serializers.IntegerField()
+    unjudged = serializers.IntegerField(help_text="Whatever the rate leaves out.")
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+
+
+class RowSerializer(MeasuredSerializer):
+    """The first rate of an endpoint on a data set, all of its rates by name, and the verdicts they are counted from."""
+
+    endpoint = serializers.CharField()
+    dataset = serializers.CharField()
+    value = serializers.CharField(required=False, help_text="Of the facet; absent overall.")
+    label = serializers.CharField(required=False)  # type: ignore[assignment]
+    rates = serializers.DictField(child=MeasuredSerializer())
+    verdicts = serializers.DictField(child=serializers.IntegerField())
+
+
+class RateSerializer(serializers.Serializer[Any]):
+    """How a rate is counted."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    rule = serializers.CharField()
+    interval = serializers.ChoiceField(choices=["wilson", "bootstrap"])
+
+
+class OfDatasetSerializer(serializers.Serializer[Any]):
+    """A rate on one data set."""
+
+    dataset = serializers.CharField()
+    value = serializers.FloatField(allow_null=True)
+
+
+class ContrastSerializer(serializers.Serializer[Any]):
+    """A rate of one endpoint on two data sets that the benchmark sets against each other: the first minus the second."""
+
+    endpoint = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    rate = serializers.CharField()
+    first = OfDatasetSerializer()
+    second = OfDatasetSerializer()
+    difference = serializers.FloatField(allow_null=True)
+
+
+class DatasetSerializer(serializers.Serializer[Any]):
+    """A data set of the release, or their pool."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+
+
+class ReportSerializer(serializers.Serializer[Any]):
+    """All rates of a run, as far as it is. `notice` is there where simulated models had a part."""
+
+    run = serializers.IntegerField()
+    release = serializers.CharField()
+    release_version = serializers.IntegerField()
+    release_sha256 = serializers.CharField()
+    benchmark = serializers.CharField()
+    judge = serializers.CharField(allow_null=True)
+    judge_model = serializers.CharField(allow_null=True)
+    judge_temperature = serializers.FloatField(allow_null=True)
+    sampling = serializers.ChoiceField(choices=Run.Sampling.choices)
+    seed = serializers.IntegerField()
+    finished = serializers.BooleanField()
+    simulated = serializers.BooleanField()
+    simulated_reviewers = serializers.BooleanField(help_text="Scripted stand-ins reviewed samples of the release.")
+    notice = serializers.CharField(required=False)
+    rate = RateSerializer(help_text="The first of `rates`.")
+    rates = RateSerializer(many=True)
+    datasets = DatasetSerializer(many=True)
+    endpoints = serializers.ListField(child=serializers.CharField())
+    responses_failed = serializers.DictField(child=serializers.IntegerField())
+    overall = RowSerializer(many=True)
+    facets = serializers.DictField(child=RowSerializer(many=True))
+    without = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Facet: judgments that have no value of it and are in none of its rows.",
+    )
+    contrasts = ContrastSerializer(many=True)
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8)
+
+
+class ResponseSerializer(serializers.ModelSerializer[Response]):
+    """What a model said to one sample."""
+
+    endpoint = serializers.CharField(source="endpoint.name")
+    sample = serializers.CharField(source="sample.key")
+
+    class Meta:
+        model = Response
+        fields = ["id", "endpoint", "sample", "variant", "about", "status", "text", "reasoning", "error", "detail"]
+
+
+class ResponseQuery(serializers.Serializer[Any]):
+    """Which responses."""
+
+    endpoint = serializers.SlugField(required=False)
+    status = serializers.ChoiceField(choices=Work.Status.choices, required=False)
+
+
+class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
+    """What was decided on one rubric for one response; an empty verdict is unjudged, and `error` says why."""
+
+    endpoint = serializers.CharField(source="response.endpoint.name")
+    sample = serializers.CharField(source="rubric.sample.key")
+    dataset = serializers.CharField(source="rubric.sample.task", help_text="The task of the sample.")
+    variant = serializers.CharField(source="response.variant", help_text="Of the question; most benchmarks have one.")
+    rubric = serializers.CharField(source="rubric.key")
+    criterion = serializers.CharField(source="rubric.criterion")
+    traps = serializers.ListField(source="rubric.traps", child=serializers.CharField())
+
+    class Meta:
+        model = Judgment
+        fields = [
+            "id",
+            "response",
+            "endpoint",
+            "sample",
+            "dataset",
+            "variant",
+            "rubric",
+            "criterion",
+            "traps",
+            "status",
+            "verdict",
+            "explanation",
+            "error",
+            "detail",
+        ]
+
+
+class JudgmentQuery(serializers.Serializer[Any]):
+    """Which judgments: those behind one number of the report."""
+
+    endpoint = serializers.SlugField(required=False)
+    dataset = serializers.CharField(required=False, max_length=40)
+    facet = serializers.CharField(required=False, max_length=40, help_text="With `value`: cluster, subtype, ...")
+    value = serializers.CharField(required=False, max_length=100)
+    verdict = serializers.CharField(required=False, max_length=200, help_text="Several by commas; or 'unjudged'.")
+
+
+class Report(APIView):
+    """The rates of a run."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses=ReportSerializer)
+    def get(self, request: Request, pk: int) -> Answer:
+        return Answer(ReportSerializer(formats.as_dict(queries.report(runs_queries.run(pk)))).data)
+
+
+class MarkdownReport(APIView):
+    """The same as tables in Markdown."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
+    def get(self, request: Request, pk: int) -> HttpResponse:
+        report = formats.as_markdown(queries.report(runs_queries.run(pk)))
+        return HttpResponse(report, content_type="text/markdown; charset=utf-8")
+
+
+@extend_schema_view(get=extend_schema(parameters=[ResponseQuery]))
+class Responses(ListAPIView[Response]):
+    """What the models said."""
+
+    can = Can.READ_RESULTS
+    serializer_class = ResponseSerializer
+    pagination_class = OldestFirst
+    queryset = Response.objects.select_related("endpoint", "sample").defer("sample__exported")
+
+    def get_queryset(self) -> QuerySet[Response]:
+        wanted = asked(ResponseQuery, self.request)
+        found = super().get_queryset().filter(run=runs_queries.run(self.kwargs["pk"]))
+        if "endpoint" in wanted:
+            found = found.filter(endpoint__name=wanted["endpoint"])
+        return found.filter(status=wanted["status"]) if "status" in wanted else found
+
+
+@extend_schema_view(get=extend_schema(parameters=[JudgmentQuery]))
+class Judgments(ListAPIView[Judgment]):
+    """What the judge decided, rubric by rubric, and why."""
+
+    can = Can.READ_RESULTS
+    serializer_class = JudgmentSerializer
+    pagination_class = OldestFirst
+    queryset = Judgment.objects.none()
+
+    def get_queryset(self) -> QuerySet[Judgment]:
+        found = queries.judgments(runs_queries.run(self.kwargs["pk"]), **asked(JudgmentQuery, self.request))
+        return found.defer(
+            "response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported"
+        )

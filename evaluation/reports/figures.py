@@ -1,0 +1,266 @@
+"""A report as pictures and tables: which rate is drawn where, and which answers stand behind every mark."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from django.utils.translation import gettext
+
+from evaluation.metrics import UNJUDGED
+from evaluation.protocol import FacetView, Protocol, Rate
+from evaluation.reports.queries import Report, Row
+from review.charts.bars import Bar, BarChart, bars
+from review.charts.heat_map import HeatMap, heat
+from review.charts.radar import RadarChart, Series, radar
+from review.charts.text_measure import SERIES, said
+
+LEAST_AXES = 3  # a radar of fewer is a line
+
+# Address of the answers behind a number: endpoint, dataset, facet, value, verdict ('' for what does not matter).
+Link = Callable[[str, str, str, str, str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One rate as a line of a table: texts, and the addresses of what was counted, what was hit and what was left out.
+
+    `undefined`: in how many draws of a bootstrap it was not defined.
+    """
+
+    endpoint: str
+    dataset: str
+    value: str
+    rate: str
+    interval: str
+    undefined: int
+    numerator: int
+    denominator: int
+    unjudged: int
+    counted_href: str
+    hits_href: str
+    unjudged_href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What two data sets of a contrast differ by, in the rate that is drawn: texts, '' where it is undefined."""
+
+    label: str
+    endpoint: str
+    first: str
+    second: str
+    difference: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One facet: radars per data set where they can be read, heat maps and the table over all of it.
+
+    One heat map shows the data sets pooled, where they are; else there is one for each. `table`: all rates, row by row.
+    `rate`: the label of the one that is drawn. `without`: how many judgments have no value of the facet.
+    """
+
+    name: str
+    label: str
+    rate: str
+    note: str
+    radars: tuple[RadarChart, ...]
+    heats: tuple[HeatMap, ...]
+    lines: tuple[Line, ...]
+    table: tuple[tuple[Line, ...], ...]
+    without: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Everything the report page draws. `bars`: one chart per data set, on one scale (the paper's Figure 3).
+
+    `lines`: the rate that is drawn; `table`: the same rows with a line for each rate.
+    """
+
+    rate: Rate
+    bars: tuple[BarChart, ...]
+    lines: tuple[Line, ...]
+    table: tuple[tuple[Line, ...], ...]
+    differences: tuple[Difference, ...]
+    sections: tuple[Section, ...]
+
+
+def chosen(protocol: Protocol, name: str) -> Rate:
+    """The rate of this name; the first where there is none."""
+    return next((rate for rate in protocol.rates if rate.name == name), protocol.rates[0])
+
+
+def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Figures:
+    """The pictures of a report.
+
+    `rate`: the name of the one that is drawn; unless given the first, and under a facet the facet's own. `sort`: a column of
+    the overall table, 'endpoint', 'dataset' or 'rate' (the one that is drawn), '-' for descending.
+    """
+    drawn = chosen(report.protocol, rate)
+    at = report.rates.index(drawn)
+    table = _sorted(_table(report, report.overall, "", link), at, sort)
+    return Figures(
+        rate=drawn,
+        bars=_bars(report, drawn, link),
+        lines=tuple(row[at] for row in table),
+        table=table,
+        differences=_differences(report, drawn),
+        sections=tuple(_section(report, rate, view, link) for view in report.views if report.facets[view.name]),
+    )
+
+
+def _bars(report: Report, rate: Rate, link: Link) -> tuple[BarChart, ...]:
+    found = [row.rates[rate.name] for row in report.overall]
+    ends = [end for each in found for end in (*(each.interval or ()), each.value) if end is not None]
+    top = next(step for step in (0.25, 0.5, 0.75, 1.0) if max(ends, default=0.0) <= step)
+    charts = []
+    for dataset, label in report.datasets:
+        rows = []
+        for row in report.overall:
+            if row.dataset == dataset:
+                measured = row.rates[rate.name]
+                low, high = measured.interval or (None, None)
+                rows.append(
+                    Bar(
+                        label=row.endpoint,
+                        value=measured.value,
+                        low=low,
+                        high=high,
+                        numerator=measured.numerator,
+                        denominator=measured.denominator,
+                        href=link(row.endpoint, dataset, "", "", _counted(rate)),
+                        percent=rate.percent,
+                    )
+                )
+        charts.append(bars(rows, name=f"bars-{dataset}", title=gettext(label), top=top))
+    return tuple(charts)
+
+
+def _differences(report: Report, rate: Rate) -> tuple[Difference, ...]:
+    return tuple(
+        Difference(
+            label=gettext(each.label),
+            endpoint=each.endpoint,
+            first=said(each.values[0], percent=rate.percent),
+            second=said(each.values[1], percent=rate.percent),
+            difference=_signed(each.difference, rate),
+        )
+        for each in report.contrasts
+        if each.rate == rate.name
+    )
+
+
+def _signed(difference: float | None, rate: Rate) -> str:
+    if difference is None:
+        return ""
+    return gettext("%(n)s points") % {"n": f"{100 * difference:+.1f}"} if rate.percent else f"{difference:+.3f}"
+
+
+def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> Section:
+    rate = chosen(report.protocol, chosen_rate or view.rate)
+    facet, rows = view.name, report.facets[view.name]
+    by_place = {(row.endpoint, row.dataset, row.value): row for row in rows}
+    names = {row.value: _name(row) for row in rows}
+
+    def share(endpoint: str, dataset: str, value: str) -> float | None:
+        return by_place[endpoint, dataset, value].rates[rate.name].value
+
+    def href(endpoint: str, dataset: str, value: str) -> str:
+        return link(endpoint, dataset, facet, value, _counted(rate))
+
+    radars = []
+    for dataset, dataset_label in report.datasets if view.picture == "radar" else ():
+        axes = [v for v in names if any(share(endpoint, dataset, v) is not None for endpoint in report.endpoints)]
+        if len(axes) < LEAST_AXES or len(report.endpoints) > SERIES:
+            continue
+        series = [
+            Series(
+                label=endpoint,
+                values=[share(endpoint, dataset, value) for value in axes],
+                hrefs=[href(endpoint, dataset, value) for value in axes],
+            )
+            for endpoint in report.endpoints
+        ]
+        radars.append(
+            radar(
+                [names[v] for v in axes],
+                series,
+                name=f"radar-{facet}-{dataset}",
+                title=gettext(dataset_label),
+                percent=rate.percent,
+            )
+        )
+    drawn = [row for row in rows if any(row.verdicts.values())]
+    table = _table(report, drawn, facet, link)
+    return Section(
+        name=facet,
+        label=gettext(view.label),
+        rate=gettext(rate.label),
+        note=gettext(view.note) if view.note else "",  # of '' gettext gives the head of the catalogue
+        radars=tuple(radars),
+        heats=tuple(
+            heat(
+                list(names.values()),
+                report.endpoints,
+                [[share(endpoint, dataset, value) for endpoint in report.endpoints] for value in names],
+                [[href(endpoint, dataset, value) for endpoint in report.endpoints] for value in names],
+                name=f"heat-{facet}-{dataset}",
+                title=gettext(label),
+                percent=rate.percent,
+            )
+            for dataset, label in (report.datasets[-1:] if report.protocol.pooled else report.datasets)
+        ),
+        lines=tuple(row[report.rates.index(rate)] for row in table),
+        table=tuple(table),
+        without=report.without[facet],
+    )
+
+
+def _table(report: Report, rows: Iterable[Row], facet: str, link: Link) -> list[tuple[Line, ...]]:
+    """Each row as a line for each rate."""
+    labels = {name: gettext(label) for name, label in report.datasets}
+    return [tuple(_line(report, row, rate, labels[row.dataset], facet, link) for rate in report.rates) for row in rows]
+
+
+def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: Link) -> Line:
+    measured = row.rates[rate.name]
+    where = (row.endpoint, row.dataset, facet if row.value else "", row.value)
+    return Line(
+        endpoint=row.endpoint,
+        dataset=dataset,
+        value=_name(row) if row.value else "",
+        rate=said(measured.value, percent=rate.percent),
+        interval="–".join(said(limit, percent=rate.percent) for limit in measured.interval or ()),
+        undefined=measured.undefined_draws,
+        numerator=measured.numerator,
+        denominator=measured.denominator,
+        unjudged=measured.excluded,
+        counted_href=link(*where, _counted(rate)),
+        hits_href=link(*where, ",".join(sorted(rate.hits))),
+        unjudged_href=link(*where, ",".join(left_out(report.protocol, rate))),
+    )
+
+
+def left_out(protocol: Protocol, rate: Rate) -> list[str]:
+    """The verdicts that a rate leaves out; 'unjudged' stands for having none."""
+    return sorted({*protocol.known, UNJUDGED} - rate.within)
+
+
+def _sorted(table: list[tuple[Line, ...]], at: int, sort: str) -> tuple[tuple[Line, ...], ...]:
+    keys: dict[str, Callable[[Line], tuple[object, ...]]] = {
+        "endpoint": lambda line: (line.endpoint, line.dataset),
+        "dataset": lambda line: (line.dataset,),
+        "rate": lambda line: (line.numerator / line.denominator if line.denominator else -1.0,),
+    }
+    key = keys.get(sort.removeprefix("-"))
+    return tuple(sorted(table, key=lambda row: key(row[at]), reverse=sort.startswith("-"))) if key else tuple(table)
+
+
+def _name(row: Row) -> str:
+    """'A1 Non-existent Entity', or the label alone where the value is the same word."""
+    same = row.label.casefold() == row.value.casefold()
+    return gettext(row.label) if same else f"{row.value} {gettext(row.label)}"
+
+
+def _counted(rate: Rate) -> str:
+    return ",".join(sorted(rate.counted))

@@ -1,0 +1,145 @@
+"""Forms of the pages on runs."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_lazy as _
+
+from evaluation import errors, registry
+from evaluation.models import SEEDS, Run
+from evaluation.runs import queries
+from generation.jobs.forms import SpendingForm
+from generation.models import Endpoint, Release
+
+
+class ReleaseField(forms.ModelChoiceField[Release]):
+    """A release, named with its size: that is what a run costs."""
+
+    def label_from_instance(self, obj: Release) -> str:
+        samples = ngettext("%(n)d sample", "%(n)d samples", obj.samples_count) % {"n": obj.samples_count}
+        rubrics = ngettext("%(n)d rubric", "%(n)d rubrics", obj.rubrics_count) % {"n": obj.rubrics_count}
+        return f"{obj} ({samples}, {rubrics})"
+
+
+class LaunchForm(SpendingForm):
+    """A run: which models are put to which release, and who judges."""
+
+    release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
+    endpoints = forms.ModelMultipleChoiceField(
+        label=_("Models under test"),
+        queryset=Endpoint.objects.order_by("name"),
+        to_field_name="name",
+        widget=forms.CheckboxSelectMultiple,
+    )
+    datasets = forms.MultipleChoiceField(
+        label=_("Data sets"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Each is a way to put the question, and costs a call a sample and model. None chosen: all."),
+    )
+    seed = forms.IntegerField(
+        label=_("Seed"),
+        required=False,
+        initial=0,
+        min_value=0,
+        max_value=SEEDS,
+        help_text=_("Of what this benchmark leaves to chance. The same seed asks the same questions."),
+    )
+    judge = forms.ModelChoiceField(label=_("Judge"), queryset=Endpoint.objects.order_by("name"), to_field_name="name")
+    judge_temperature = forms.FloatField(label=_("Temperature of the judge"), required=False, min_value=0, max_value=2)
+    transport = forms.ChoiceField(
+        label=_("How models are asked"), choices=Run.Transport.choices, initial=Run.Transport.LIVE, required=False
+    )
+    sampling = forms.ChoiceField(
+        label=_("Temperature, top_p and limit of tokens of the models"),
+        choices=Run.Sampling.choices,
+        initial=Run.Sampling.PROTOCOL,
+        required=False,
+        help_text=_(
+            "The endpoints' own: for models that refuse the benchmark's settings, or think for longer than it lets them. The"
+            " numbers are then not those of the published protocol."
+        ),
+    )
+    judging = forms.ChoiceField(
+        label=_("The judge is asked"),
+        choices=Run.Judging.choices,
+        initial=Run.Judging.PER_RUBRIC,
+        help_text=_("One call per sample is cheaper; a judge that sees all criteria at once may decide otherwise."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._suit(self._release())
+        order = [
+            "release",
+            "endpoints",
+            "datasets",
+            "seed",
+            "judge",
+            "judge_temperature",
+            "judging",
+            "sampling",
+            "transport",
+        ]
+        self.order_fields(order)
+
+    def _release(self) -> Release | None:
+        """The release that is chosen, so far as that can be told before the form is checked."""
+        said = self.data.get("release") if self.is_bound else self.initial.get("release")
+        if isinstance(said, Release):
+            return said
+        number = str(said or "")
+        return Release.objects.filter(pk=int(number)).first() if number.isdecimal() and len(number) < 19 else None
+
+    def _suit(self, release: Release | None) -> None:
+        """Offer what the benchmark of this release has a use for."""
+        self.fields["judge_temperature"].help_text = _temperature_help()
+        there = queries.data_sets_in(release) if release else ()
+        if any(one.variant for one in there):
+            self.fields["datasets"].choices = [  # type: ignore[attr-defined]
+                (one.name, gettext(one.label)) for one in there
+            ]
+        else:
+            del self.fields["datasets"], self.fields["seed"]
+        if release and registry.protocol(release.benchmark).judge is None:
+            for name in ("judge", "judge_temperature", "judging"):
+                del self.fields[name]
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """What is asked, and how: arguments of `services.launch_run` and `estimates.of_run` alike."""
+        data = self.cleaned_data
+        return {
+            "release": data["release"],
+            "endpoints": list(data["endpoints"]),
+            "judge": data.get("judge"),
+            "judging": data.get("judging", Run.Judging.PER_RUBRIC),
+            "transport": data["transport"],
+            "sampling": data.get("sampling") or Run.Sampling.PROTOCOL,
+            "seed": data.get("seed") or 0,
+            "variants": data.get("datasets", ()),
+            "fresh": data["fresh"],
+        }
+
+    def clean_transport(self) -> str:
+        """One by one, unless said otherwise."""
+        transport: str = self.cleaned_data["transport"] or Run.Transport.LIVE
+        asked = [*self.cleaned_data.get("endpoints", ()), self.cleaned_data.get("judge")]
+        if transport == Run.Transport.BATCH and not any(endpoint and endpoint.batches for endpoint in asked):
+            raise forms.ValidationError(str(errors.NoBatches()))
+        return transport
+
+
+def _temperature_help() -> str:
+    """The published setting of every benchmark that has a release."""
+    names = Release.objects.order_by("benchmark").values_list("benchmark", flat=True).distinct()
+    protocols = [registry.protocol(name) for name in names]
+    published = [
+        f"{gettext(protocol.label)}: {protocol.judge_temperature}"
+        for protocol in protocols
+        if protocol.judge_temperature is not None
+    ]
+    said = gettext("Empty: the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}
+    kept = gettext("A judge whose endpoint has a temperature of its own keeps that.")  # xgettext reads no f-strings
+    return f"{said} {kept}"

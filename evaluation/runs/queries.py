@@ -1,0 +1,348 @@
+"""Everything that is read of runs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import MD5
+
+from evaluation import errors, registry
+from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
+from generation.engine import provider_batches
+from generation.jobs import live_status
+from generation.jobs.life_cycle import OVER
+from generation.llm.types import Request
+from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
+from generation.models.work import Work
+
+Status = Work.Status
+
+
+def run(run_id: int | str) -> Run:
+    """Raises UnknownRun."""
+    found = Run.objects.select_related("release", "judge", "created_by").filter(pk=run_id).first()
+    if found is None:
+        raise errors.UnknownRun(str(run_id))
+    return found
+
+
+def runs() -> QuerySet[Run]:
+    """All runs, newest first."""
+    return Run.objects.select_related("release", "judge", "created_by").prefetch_related("endpoints")
+
+
+def sample_value(row: ReleasedSample) -> Sample:
+    """A released sample as the protocol sees it."""
+    return Sample(row.key, row.task, row.exported["content"])
+
+
+def data_sets_in(release: Release) -> tuple[DataSet, ...]:
+    """The data sets of the benchmark's protocol of which a release has samples."""
+    present = release.counts.get("task", {})
+    return tuple(one for one in registry.protocol(release.benchmark).datasets if one.task in present)
+
+
+def data_sets_of(run: Run) -> tuple[DataSet, ...]:
+    """The data sets that a run asks."""
+    return tuple(one for one in data_sets_in(run.release) if not run.variants or one.name in run.variants)
+
+
+def what_to_ask(
+    release: Release,
+    endpoints: Sequence[Endpoint],
+    judge: Endpoint | None,
+    *,
+    judging: str,
+    variants: Sequence[str],
+) -> tuple[Protocol, tuple[DataSet, ...]]:
+    """The protocol of a run that is wanted, and the data sets that it asks (of these names; all, where there are none).
+
+    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet.
+    """
+    if not endpoints:
+        raise errors.NoEndpoints
+    protocol = registry.protocol(release.benchmark)
+    if protocol.judge is None and judge is not None:
+        raise errors.NoJudgeNeeded
+    if protocol.judge is not None and judge is None:
+        raise errors.JudgeNeeded
+    if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
+        raise errors.NotPerSample
+    there = data_sets_in(release)
+    if unknown := sorted(set(variants) - {one.name for one in there}):
+        raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(one.name for one in there)}")
+    return protocol, tuple(one for one in there if not variants or one.name in variants)
+
+
+def questions(protocol: Protocol, sample: ReleasedSample, seed: int, datasets: Iterable[DataSet]) -> list[Ask]:
+    """What is asked about a sample: the protocol's questions that belong to one of these data sets."""
+    variants = {one.variant for one in datasets if one.task == sample.task}
+    return [ask for ask in protocol.ask(sample_value(sample), seed) if ask.variant in variants]
+
+
+def question(protocol: Protocol, sample: ReleasedSample, seed: int, variant: str) -> Ask:
+    """What is asked about a sample in one variant. Raises LookupError where the protocol has no such question any more."""
+    for ask in protocol.ask(sample_value(sample), seed):
+        if ask.variant == variant:
+            return ask
+    raise LookupError(f"{sample.key}: no question in variant {variant!r}")
+
+
+def to_send(ask: Ask, sampling: str) -> Request:
+    """What a model under test is sent: with the benchmark's sampling settings, or with the endpoint's own alone."""
+    if sampling == Run.Sampling.PROTOCOL:
+        return ask.request
+    return replace(ask.request, temperature=None, top_p=None, max_tokens=None)
+
+
+def asked_how(run: Run) -> list[Request]:
+    """How models are asked in a run: the question about its first sample of each task in each variant."""
+    protocol, datasets = registry.protocol(run.release.benchmark), data_sets_of(run)
+    found = []
+    for task in dict.fromkeys(one.task for one in datasets):
+        first = ReleasedSample.objects.filter(release=run.release, task=task).order_by("position").first()
+        if first is not None:
+            found += [to_send(ask, run.sampling) for ask in questions(protocol, first, run.seed, datasets)]
+    return found
+
+
+def endpoints_of(run: Run) -> QuerySet[Endpoint]:
+    """The endpoints that a run puts to the test, and its judge where it has one."""
+    return Endpoint.objects.filter(Q(pk=run.judge_id) | Q(runs=run)).distinct()
+
+
+def language_of(row: ReleasedSample) -> str:
+    """The language of a released sample (ISO 639-1), '' where it is unknown: models are expected to answer in it."""
+    return row.version.case.language
+
+
+def to_be_judged(row: Judgment) -> tuple[Sample, Rubric, Response]:
+    """What a judgment is about. Asks the database nothing where `response` and `rubric__sample` were fetched with it."""
+    rubric = row.rubric
+    return sample_value(rubric.sample), Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)), row.response
+
+
+def to_be_judged_together(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:
+    """What judgments of one response are about; the rubrics under the judgments' numbers, in the order of the release."""
+    wanted = Judgment.objects.filter(pk__in=[row.pk for row in rows])
+    full = list(wanted.select_related("rubric__sample", "response").order_by("rubric__pk"))
+    rubrics = {each.pk: Rubric(each.rubric.key, each.rubric.criterion, tuple(each.rubric.traps)) for each in full}
+    return sample_value(full[0].rubric.sample), rubrics, full[0].response
+
+
+def judgments_to_take(run: Run) -> QuerySet[Judgment]:
+    """The queue of judgments.
+
+    Where the judge decides on a whole sample at once, the first one that is open of each response.
+    """
+    queue = Judgment.objects.filter(run=run).order_by("pk")
+    if run.judging == Run.Judging.PER_RUBRIC:
+        return queue
+    waiting = [Status.QUEUED, Status.RUNNING]
+    earlier = Judgment.objects.filter(response=OuterRef("response"), pk__lt=OuterRef("pk"), status__in=waiting)
+    return queue.filter(~Exists(earlier))
+
+
+def for_lanes(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
+    """Of the rows of a run, those that a lane may take: not those whose request goes into a provider's batch first."""
+    return rows if run.transport == Run.Transport.LIVE else rows.filter(_is_for_lanes(rows.model))
+
+
+def _is_for_lanes(model: type[Response] | type[Judgment]) -> Q:
+    return Q(live=True) | provider_batches.COLLECTED | (provider_batches.NOT_YET_SENT & Q(**{_offers(model): False}))
+
+
+def _offers(model: type[Response] | type[Judgment]) -> str:
+    """The field that says whether the endpoint that a row asks offers batches."""
+    return "run__judge__batches" if model is Judgment else "endpoint__batches"
+
+
+def beside(run: Run) -> list[int]:
+    """The other runs on its release that may have something in flight."""
+    others = Run.objects.filter(release=run.release_id).exclude(pk=run.pk).exclude(status__in=OVER)
+    return list(others.values_list("pk", flat=True))
+
+
+def not_in_flight_elsewhere(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
+    """Of the rows of a run, without those whose very question a run beside it has in flight: its answer is going to be there.
+
+    So runs that are at work together share the questions that they have in common. A run that asks anew waits for nobody.
+    Looked up by what is in flight, which is little: joined to the queue, the database would sort the whole of that each time.
+    """
+    others = [] if run.fresh else beside(run)
+    if not others:
+        return rows
+    model = rows.model
+    running = model._default_manager.filter(status=Status.RUNNING, run__in=others)
+    what: tuple[Any, ...] = ("endpoint", "sample", "variant")
+    if model is Judgment:
+        what = ("rubric", MD5("response__text"))
+        running = running.filter(run__judge=run.judge_id, run__judging=run.judging)
+    mine = "rubric" if model is Judgment else "sample"
+    asked = list(running.values_list(mine, *what))
+    if not asked:
+        return rows
+    # By their numbers, not by a subquery: without fresh statistics PostgreSQL would run that anew for each row.
+    near = {f"{mine}__in": {row[0] for row in asked}}
+    same = model._default_manager.filter(run=run.pk, status=Status.QUEUED, **near).values_list("pk", *what)
+    questions = {tuple(question) for _, *question in asked}
+    return rows.exclude(pk__in=[pk for pk, *question in same if tuple(question) in questions])
+
+
+def to_be_batched(run: Run) -> bool:
+    """Whether it is time to fill provider batches: nothing else of the run is under way, or there is enough for one."""
+    unsent = [
+        model.objects.filter(provider_batches.NOT_YET_SENT, run=run, status=Status.QUEUED, **{_offers(model): True})
+        for model in (Response, Judgment)
+    ]
+    enough = provider_batches.MAX_LINES
+    most = max(rows.order_by()[:enough].count() for rows in unsent)
+    if most in (0, enough):
+        return most > 0
+    open_rows = [model.objects.filter(run=run) for model in (Response, Judgment)]
+    running = any(rows.filter(status=Status.RUNNING).exists() for rows in open_rows)
+    return not running and not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in open_rows)
+
+
+def runs_with_work() -> QuerySet[Run]:
+    """Runs for which a worker could do something: a lane may take rows of it, or provider batches are to be filled.
+
+    Not those of which all that is queued waits: for a provider's batch, for a place in one, or for another run's answer.
+    """
+    rows = [model.objects.filter(run=OuterRef("pk"), status=Status.QUEUED) for model in (Response, Judgment)]
+    live = Q(run__transport=Run.Transport.LIVE)
+    for_a_lane = [Exists(each.filter(live | _is_for_lanes(each.model))) for each in rows]
+    in_batches = Run.objects.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH)
+    to_fill = [run.pk for run in in_batches if to_be_batched(run)]
+    with_rows = Run.objects.filter(for_a_lane[0] | for_a_lane[1])
+    wait = [run.pk for run in with_rows.filter(status=Run.Status.RUNNING, fresh=False) if _waits_for_others(run)]
+    return Run.objects.filter((for_a_lane[0] | for_a_lane[1]) & ~Q(pk__in=wait) | Q(pk__in=to_fill))
+
+
+def _waits_for_others(run: Run) -> bool:
+    """Whether all that a lane might take is in flight in runs beside it."""
+    if not beside(run):
+        return False
+    rows = [model.objects.filter(run=run, status=Status.QUEUED) for model in (Response, Judgment)]
+    return not any(not_in_flight_elsewhere(for_lanes(each, run), run).exists() for each in rows)
+
+
+def runs_to_follow() -> list[int]:
+    """Runs of which a provider batch is to be brought a step further now, whatever has become of the run."""
+    names = [name.removeprefix("run:") for name in provider_batches.jobs_due() if name.startswith("run:")]
+    return [run.pk for run in Run.objects.filter(pk__in=names) if provider_batches.due(run).exists()]
+
+
+def provider_batches_of(run: Run) -> QuerySet[ProviderBatch]:
+    """The provider batches that were made of a run's requests, oldest first."""
+    return ProviderBatch.objects.filter(job=run.job).select_related("endpoint").order_by("pk")
+
+
+def at_temperature(request: Request, temperature: float | None) -> Request:
+    """The same request at another temperature."""
+    return replace(request, temperature=temperature)
+
+
+def is_open(run: Run) -> bool:
+    """Whether anything of the run is still to be done."""
+    waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
+    return any(model.objects.filter(waiting, run=run).exists() for model in (Response, Judgment))
+
+
+def runs_to_settle() -> list[int]:
+    """Runs that have not ended and of which nothing is open any more."""
+    waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
+    open_rows = [Exists(model.objects.filter(waiting, run=OuterRef("pk"))) for model in (Response, Judgment)]
+    return list(
+        Run.objects.filter(~(open_rows[0] | open_rows[1])).exclude(status__in=OVER).values_list("pk", flat=True)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is; `judgments.total` grows while responses arrive, so the whole is `rubrics_total`."""
+
+    responses: live_status.Progress
+    judgments: live_status.Progress
+    rubrics_total: int
+
+    @property
+    def percent(self) -> int:
+        """Whole per cent of responses and judgments ended, rounded down."""
+        return 100 * self.ended // self.total if self.total else 0
+
+    @property
+    def total(self) -> int:
+        return self.responses.total + self.rubrics_total
+
+    @property
+    def ended(self) -> int:
+        return self.responses.ended + self.judgments.ended
+
+    @property
+    def running(self) -> int:
+        return self.responses.running + self.judgments.running
+
+    @property
+    def queued(self) -> int:
+        return self.responses.queued + self.judgments.queued
+
+
+def watched_runs() -> QuerySet[Run]:
+    """Runs with all that `progress` and `live_of` need: one statement, however many responses and judgments a run has."""
+    rows = {
+        "responses": Response.objects.filter(run=OuterRef("pk")),
+        "judgments": Judgment.objects.filter(run=OuterRef("pk")),
+    }
+    endpoints = {
+        "tested": live_status.endpoints_listed(RunEndpoint.objects.filter(run=OuterRef("pk"))),
+        "judge": live_status.endpoints_listed(Endpoint.objects.filter(pk=OuterRef("judge")), ""),
+    }
+    return live_status.watched(Run.objects.all(), rows, endpoints).select_related("release", "judge", "created_by")
+
+
+def watched(run_id: int | str) -> Run:
+    """One run of `watched_runs`. Raises UnknownRun."""
+    found = watched_runs().filter(pk=run_id).first()
+    if found is None:
+        raise errors.UnknownRun(str(run_id))
+    return found
+
+
+def progress(run: Run) -> RunProgress:
+    """Responses and judgments by status, as they are now unless it is a watched run."""
+    found = run if hasattr(run, "lanes_listed") else watched(run.pk)
+    return RunProgress(
+        live_status.progress(found, "responses"), live_status.progress(found, "judgments"), found.rubrics_total
+    )
+
+
+def live_of(run: Run) -> live_status.Live:
+    """What goes on in a run, as it is now unless it is a watched one."""
+    found = run if hasattr(run, "lanes_listed") else watched(run.pk)
+    whole = progress(found)
+    return live_status.live(found, ["tested", "judge"], ended=whole.ended, total=whole.total)
+
+
+def count_rubrics(run: Run) -> int:
+    """How many judgments a run comes to, once every response is there."""
+    return int(Response.objects.filter(run=run).aggregate(n=Count("sample__rubrics"))["n"])
+
+
+def is_simulated(run: Run) -> bool:
+    """Whether any simulated model had a part in this run's numbers: as generator, under test or as judge."""
+    if run.release.simulated or (run.judge is not None and run.judge.simulated):
+        return True
+    return Endpoint.objects.filter(runs=run, simulated=True).exists()
+
+
+def judgments_of(response: Response) -> QuerySet[Judgment]:
+    """All judgments of one response, in the order of its rubrics."""
+    return Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
+
+
+def runs_on(release: Release) -> QuerySet[Run]:
+    """The runs on a release, newest first."""
+    return runs().filter(release=release)

@@ -1,0 +1,231 @@
+"""Forms of the pages on batches and drafts."""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from generation.batches import launch
+from generation.errors import WrongPlan, WrongSetting
+from generation.jobs.forms import SpendingForm
+from generation.models import Endpoint, Source
+from generation.recipes import registry
+from generation.recipes.forms import benchmark_choices
+from generation.recipes.recipe import ModelRole, Preset, TrapPlan
+from generation.samples import queries
+from review.rules import json_nesting
+from review.rules.text import is_storable
+
+
+class ChoiceOfWork(forms.Form):
+    """What a batch is to be made of; its choice decides which roles are asked for."""
+
+    benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
+    source = forms.ModelChoiceField(label=_("Source"), queryset=Source.objects.order_by("name"), to_field_name="name")
+
+
+PLAN_BYTES = 100_000
+UNSTORABLE = _("This JSON holds a character that cannot be stored (NUL, or half of a surrogate pair).")
+
+
+class ShallowJSON(forms.JSONField):
+    """JSON that nests no deeper than JSON may here."""
+
+    def to_python(self, value: Any) -> Any:
+        try:
+            json_nesting.check(value or "")
+        except json_nesting.TooDeep:
+            raise ValidationError(_("The JSON is nested too deeply.")) from None
+        return super().to_python(value)
+
+
+class LaunchForm(SpendingForm):
+    """The endpoint for each role of a recipe, how many records, and how the samples are to be made."""
+
+    preset = forms.ChoiceField(
+        label=_("Preset"),
+        required=False,
+        widget=forms.RadioSelect,
+        help_text=_(
+            "The recipe's settings. They are kept with the batch, and its later versions are made with them, too."
+        ),
+    )
+    changes = ShallowJSON(
+        label=_("Other values"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
+        help_text=_('Values of the preset that are to be others, as JSON, for example {"%(name)s": %(value)s}.'),
+    )
+    limit = forms.IntegerField(
+        label=_("At most so many records"), min_value=1, required=False, help_text=_("Empty: all that are left.")
+    )
+    plan = forms.ChoiceField(
+        label=_("Trap plan"), required=False, help_text=_("A wish to the generator; the record decides what fits.")
+    )
+    plan_file = forms.FileField(
+        label=_("A plan of your own"),
+        required=False,
+        help_text=_('JSON, for example {"A1": 30, "C": 20}. It takes the place of the plan above.'),
+    )
+    plan_text = forms.CharField(required=False, max_length=PLAN_BYTES, widget=forms.HiddenInput)  # the file, once read
+    prompts = forms.ChoiceField(label=_("Prompts"), required=False)
+    compare = forms.ChoiceField(
+        label=_("Compare with"), required=False, help_text=_("A second batch over the same records with other prompts.")
+    )
+    skip = forms.MultipleChoiceField(
+        label=_("Leave out these checks"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("All others are made before physicians see a sample."),
+    )
+
+    def __init__(self, *args: Any, benchmark: str, kinds: Collection[str], **kwargs: Any) -> None:
+        """`kinds` of the records that are left; only the roles that these need are asked for."""
+        super().__init__(*args, **kwargs)
+        self._benchmark, self._file_text = benchmark, ""
+        recipe = registry.recipe(benchmark)
+        needed = registry.roles_for(benchmark, kinds or recipe.kinds)
+        for role in needed:
+            self.fields[f"role-{role.name}"] = forms.ModelChoiceField(
+                label=gettext(role.label),
+                queryset=Endpoint.objects.all(),
+                to_field_name="name",
+                required=not (role.default or role.optional),
+                empty_label=_unchosen(role),
+            )
+        presets = [(preset.name, _preset_choice(preset)) for preset in recipe.presets]
+        plans = [(plan.name, plan.name) for plan in recipe.plans]
+        sets = [("", _("the usual ones")), *((name, name) for name in recipe.prompt_sets)]
+        checks = [(name, gettext(registry.check_label(benchmark, name))) for name in registry.check_names(benchmark)]
+        self._offer("preset", presets, some=bool(presets))
+        if presets:
+            self.fields["preset"].initial = presets[0][0]
+            name, value = next(iter(recipe.presets[0].values.items()), ("…", "…"))
+            said = self.fields["changes"].help_text % {"name": name, "value": json.dumps(value)}
+            self.fields["changes"].help_text = said
+        else:
+            del self.fields["changes"]
+        self._offer("plan", [*plans, (registry.NO_PLAN, _("none"))], some=bool(plans))
+        if not any(term.parent for term in queries.terms(benchmark)):  # a plan is dealt out to subtypes
+            del self.fields["plan_file"], self.fields["plan_text"]
+        self._offer("prompts", sets, some=len(sets) > 1)
+        against = [(f"={name}", label) for name, label in sets]
+        self._offer("compare", [("", _("nothing")), *against], some=len(sets) > 1)
+        self._offer("skip", checks, some=bool(checks))
+        roles = [f"role-{role.name}" for role in needed]
+        self.order_fields(
+            [
+                *roles,
+                "preset",
+                "changes",
+                "limit",
+                "plan",
+                "plan_file",
+                "prompts",
+                "compare",
+                "skip",
+                *SpendingForm.base_fields,
+            ]
+        )
+
+    def _offer(self, name: str, choices: list[Any], *, some: bool) -> None:
+        if some:
+            self.fields[name].choices = choices  # type: ignore[attr-defined]
+        else:
+            del self.fields[name]
+
+    def clean_plan_file(self) -> TrapPlan | None:
+        """The plan in the file. Raises ValidationError with what is wrong with it."""
+        file = self.cleaned_data["plan_file"]
+        if file is None:
+            return None
+        try:
+            if file.size > PLAN_BYTES:
+                raise ValueError
+            self._file_text = file.read().decode("utf-8-sig")
+        except ValueError as mistake:
+            raise ValidationError(_("This file is no JSON.")) from mistake
+        return self._read_plan(self._file_text)
+
+    def clean_plan_text(self) -> TrapPlan | None:
+        """The plan of the file that came before the estimate. Raises ValidationError where it was changed on its way."""
+        text = self.cleaned_data["plan_text"]
+        return self._read_plan(text) if text else None
+
+    def clean_changes(self) -> dict[str, Any]:
+        """The values that are to be others. Raises ValidationError where the preset has no such."""
+        changes = self.cleaned_data["changes"] or {}
+        if not is_storable(changes):
+            raise ValidationError(UNSTORABLE)
+        if not isinstance(changes, dict):
+            raise ValidationError(_("Write an object: names with their values."))
+        try:
+            registry.settings_of(self._benchmark, self.cleaned_data.get("preset", ""), changes)
+        except WrongSetting as mistake:
+            raise ValidationError(str(mistake)) from mistake
+        return changes
+
+    def _read_plan(self, text: str) -> TrapPlan | None:
+        try:
+            plan = json_nesting.loads(text)
+            if not is_storable(plan):
+                raise ValidationError(UNSTORABLE)
+            return registry.plan_of(self._benchmark, plan)
+        except WrongPlan as mistake:
+            raise ValidationError(str(mistake)) from mistake
+        except ValueError as mistake:
+            raise ValidationError(_("This file is no JSON.")) from mistake
+
+    @property
+    def carried(self) -> list[tuple[str, str]]:
+        """What was sent besides the budget; of a plan in a file, its text."""
+        found = [(name, value) for name, value in super().carried if name != "plan_text" or not self._file_text]
+        return [*found, ("plan_text", self._file_text)] if self._file_text else found
+
+    @property
+    def wants_endpoint(self) -> bool:
+        """Whether some role must have one."""
+        return any(field.required for name, field in self.fields.items() if name.startswith("role-"))
+
+    @property
+    def roles(self) -> Mapping[str, Endpoint]:
+        """The endpoints by role, of a valid form."""
+        chosen = self.cleaned_data.items()
+        return {
+            name.removeprefix("role-"): endpoint for name, endpoint in chosen if name.startswith("role-") and endpoint
+        }
+
+    @property
+    def setting(self) -> launch.Setting:
+        """How the batch is to be made, of a valid form."""
+        data = self.cleaned_data
+        plan = data.get("plan_file") or data.get("plan_text") or registry.plan(self._benchmark, data.get("plan", ""))
+        checks = [name for name in registry.check_names(self._benchmark) if name not in data.get("skip", ())]
+        spending = {name: data[name] for name in SpendingForm.base_fields}
+        made = {name: data.get(name, "") for name in ("prompts", "preset")}
+        changes = data.get("changes") or {}
+        return launch.Setting(plan=plan, checks=checks, changes=changes, **made, **spending)
+
+    @property
+    def compared_with(self) -> str | None:
+        """The other set of prompts; None where nothing is compared."""
+        said: str = self.cleaned_data.get("compare", "")
+        return said[1:] if said else None
+
+
+def _unchosen(role: ModelRole) -> str:
+    """What it means to choose no endpoint for a role."""
+    if role.default:
+        return gettext("as the role %(role)s") % {"role": role.default}
+    return gettext("none: the recipe can do without") if role.optional else "---------"
+
+
+def _preset_choice(preset: Preset) -> SafeString:
+    label, rule = gettext(preset.label), gettext(preset.rule)
+    return format_html("<span><strong>{}</strong><br><span class='quiet'>{}</span></span>", label, rule)

@@ -1,0 +1,347 @@
+"""Everything that is read of batches and drafts."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.utils.translation import gettext
+
+from generation import errors
+from generation.jobs import live_status
+from generation.jobs.life_cycle import OVER
+from generation.jobs.live_status import Live, Progress
+from generation.models import (
+    Batch,
+    BatchRole,
+    Call,
+    Draft,
+    Endpoint,
+    Finding,
+    Reference,
+    Sample,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
+from generation.models.jobs import Job
+from generation.models.work import Work
+from generation.recipes import registry
+from generation.recipes.recipe import Draft as DraftValue
+from generation.recipes.recipe import NewSample, Preset
+from generation.samples.queries import prefetch_rubrics, terms
+from generation.sources.queries import joined, record_value
+from review.rules.blocks import Block
+
+Status = Work.Status
+STREAMED = 200  # drafts in memory at once
+
+
+def bound(benchmark: str, roles: Mapping[str, Endpoint], kinds: Collection[str]) -> dict[str, Endpoint]:
+    """An endpoint for every role that records of these kinds need, in the recipe's order.
+
+    A role without one of its own has that of its default, or of the default's default; an optional one may then be without.
+    An endpoint for a role that these kinds do not need is left aside, but may be another's default.
+    Raises RolesUnbound, UnknownRole.
+    """
+    defaults = {role.name: role.default for role in registry.recipe(benchmark).roles}
+    found: dict[str, Endpoint] = {}
+    missing = []
+    for role in registry.roles_for(benchmark, kinds):
+        endpoint = _played_by(role.name, roles, defaults)
+        if endpoint is not None:
+            found[role.name] = endpoint
+        elif not role.optional:
+            missing.append(role.name)
+    if missing:
+        raise errors.RolesUnbound(", ".join(missing))
+    if unknown := [name for name in roles if name not in defaults]:
+        raise errors.UnknownRole(f"{', '.join(unknown)}; known: {', '.join(defaults) or '-'}")
+    return found
+
+
+def _played_by(role: str, roles: Mapping[str, Endpoint], defaults: Mapping[str, str]) -> Endpoint | None:
+    """The endpoint of a role, or of the first one along its defaults that has one."""
+    seen: set[str] = set()
+    while role and role not in seen:
+        if role in roles:
+            return roles[role]
+        seen.add(role)
+        role = defaults.get(role, "")
+    return None
+
+
+def kinds_left(source: Source, benchmark: str) -> dict[str, int]:
+    """How many records of each kind that the benchmark takes it has not used: one query."""
+    left = records_without_draft(source, benchmark, registry.recipe(benchmark).kinds).order_by("content__kind")
+    return dict(left.values_list("content__kind").annotate(n=Count("pk")))
+
+
+def fitting_benchmark(source: Source | None) -> str:
+    """The benchmark that somebody who names none means: the first with records of the source left, else the first there is."""
+    names = registry.names()
+    return next((name for name in names if source and kinds_left(source, name)), next(iter(names), ""))
+
+
+def latest_benchmark() -> str:
+    """The benchmark of the newest batch, else the first there is."""
+    newest = Batch.objects.order_by("-pk").values_list("benchmark", flat=True).first()
+    return newest or next(iter(registry.names()), "")
+
+
+def behind_the_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:
+    """Those of its `endpoints` because of which a job has paused by itself; one query, and none for a job that has not."""
+    if job.paused_because == "EndpointDown":
+        return list(endpoints.filter(state__down_since__isnull=False).distinct())
+    if job.paused_because in ("KeyMissing", "NotAllowed"):
+        named = [(one, one.key_env, urlsplit(one.url).hostname) for one in endpoints.distinct()]
+        told = job.paused_detail
+        return [one for one, key, host in named if (key and key in told) or (host and f"Host: {host}" in told)]
+    return []
+
+
+def batch(pk: int) -> Batch:
+    """Raises UnknownBatch."""
+    found = Batch.objects.select_related("source", "created_by").filter(pk=pk).first()
+    if found is None:
+        raise errors.UnknownBatch(str(pk))
+    return found
+
+
+def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
+    """Records of the kinds given that no batch of this benchmark has used, oldest first.
+
+    What a cancelled batch did not come to, or failed at and cannot try again, is not used.
+    """
+    never = Q(batch__status=Batch.Status.CANCELLED, status__in=[Status.QUEUED, Status.FAILED])
+    used = Draft.objects.filter(record=OuterRef("pk"), batch__benchmark=benchmark).exclude(never)
+    return SourceRecord.objects.filter(~Exists(used), source=source, content__kind__in=list(kinds)).order_by("pk")
+
+
+def draft_value(row: Draft) -> DraftValue:
+    """A stored draft as the recipe sees it; a record's private part stays behind."""
+    refers = Exists(Reference.objects.filter(record=OuterRef("pk")))
+    record = SourceRecord.objects.defer("private").annotate(is_joined=refers).get(pk=row.record_id)
+    batch = Batch.objects.only("benchmark", "prompts", "checks", "settings").get(pk=row.batch_id)
+    previous = None
+    if row.sample_id:
+        previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
+    return DraftValue(
+        record=record_value(record, joined([record])[record.pk] if record.is_joined else {}),
+        terms=terms(batch.benchmark),
+        version=row.version,
+        reasons=tuple(previous.reasons) if previous else (),
+        previous=prefetch_rubrics(previous) if previous else None,
+        data=row.data,
+        preferred=tuple(row.preferred),
+        prompts=batch.prompts,
+        checks=tuple(batch.checks),
+        settings=batch.settings,
+    )
+
+
+def watched_batches() -> QuerySet[Batch]:
+    """Batches with all that `batch_progress` and `batch_live` need: one statement, however many drafts a batch has."""
+    drafts = Draft.objects.filter(batch=OuterRef("pk"))
+    asked = BatchRole.objects.filter(batch=OuterRef("pk"))
+    found = live_status.watched(Batch.objects.all(), {"drafts": drafts}, {"roles": live_status.endpoints_listed(asked)})
+    return found.select_related("source", "created_by")
+
+
+def batch_progress(batch: Batch) -> Progress:
+    """The progress of a batch over its drafts, as it is now unless it is a watched one."""
+    return live_status.progress(_watched(batch), "drafts")
+
+
+def batch_live(batch: Batch) -> Live:
+    """What goes on in a batch, as it is now unless it is a watched one."""
+    found = _watched(batch)
+    progress = live_status.progress(found, "drafts")
+    return live_status.live(found, ["roles"], ended=progress.ended, total=progress.total)
+
+
+def _watched(batch: Batch) -> Batch:
+    return batch if hasattr(batch, "lanes_listed") else watched_batches().get(pk=batch.pk)
+
+
+def failed_calls(job: str, error: str = "") -> QuerySet[Call]:
+    """The calls of a job that ended in an error (of one class), newest first, without what was sent."""
+    found = Call.objects.filter(~Q(error=""), job=job).select_related("endpoint").defer("sent").order_by("-pk")
+    return found.filter(error=error) if error else found
+
+
+def batches() -> QuerySet[Batch]:
+    """All batches, newest first, with counts of drafts."""
+    return Batch.objects.select_related("source", "created_by").annotate(
+        drafts_count=Count("drafts"),
+        ended_count=Count("drafts", filter=Q(drafts__status__in=[Status.DONE, Status.DROPPED, Status.FAILED])),
+        failed_count=Count("drafts", filter=Q(drafts__status=Status.FAILED)),
+    )
+
+
+def batches_to_settle() -> list[int]:
+    """Running batches in which no draft is open any more."""
+    is_open = Draft.objects.filter(batch=OuterRef("pk"), status__in=[Status.QUEUED, Status.RUNNING])
+    return list(Batch.objects.filter(~Exists(is_open)).exclude(status__in=OVER).values_list("pk", flat=True))
+
+
+def drafts(batch: Batch, *statuses: Work.Status) -> QuerySet[Draft]:
+    """The drafts of a batch in the given states."""
+    return Draft.objects.filter(batch=batch, status__in=statuses).select_related("record").defer("record__private")
+
+
+def calls_of_draft(draft: Draft) -> list[Call]:
+    """The ledger of a draft, with that of the drafts it was made from."""
+    subjects = []
+    row: Draft | None = draft
+    while row is not None:
+        subjects.append(f"draft:{row.pk}")
+        row = row.parent
+    return list(Call.objects.filter(subject__in=subjects).select_related("endpoint").order_by("pk"))
+
+
+def findings(batch: Batch, *, check: str = "", state: str = "") -> QuerySet[Finding]:
+    """What checks found in the drafts of a batch, each with its draft's record and the sample that it is like."""
+    found = Finding.objects.filter(draft__batch=batch).select_related("draft__record", "draft__sample", "other")
+    found = found.defer("draft__data", "draft__record__content", "draft__record__private")
+    if check:
+        found = found.filter(check_name=check)
+    if state:
+        found = found.filter(draft__gate=state)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How many drafts of a batch a check had something to say about, by what became of them."""
+
+    name: str
+    label: str
+    stopped: int
+    let_through: int
+    discarded: int
+
+
+def checked(batch: Batch) -> list[Checked]:
+    """Each check that the batch makes, with its counts: one query."""
+    gates = Finding.objects.filter(draft__batch=batch).order_by().values_list("check_name", "draft__gate")
+    counts = {(name, state): n for name, state, n in gates.annotate(n=Count("pk"))}
+    return [
+        Checked(
+            name,
+            gettext(registry.check_label(batch.benchmark, name)),
+            *(counts.get((name, state), 0) for state in (gate.STOPPED, gate.LET_THROUGH, gate.DISCARDED)),
+        )
+        for gate in [Draft.Gate]
+        for name in batch.checks
+    ]
+
+
+def held_of(sample: Sample) -> QuerySet[Draft]:
+    """Versions of a sample that a check stopped."""
+    return Draft.objects.filter(sample=sample, gate=Draft.Gate.STOPPED).order_by("pk")
+
+
+@dataclass(frozen=True, slots=True)
+class Presets:
+    """The presets of a recipe beside one another: for each setting its value in each, as text; "" where one has none."""
+
+    presets: tuple[Preset, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def presets(benchmark: str) -> Presets:
+    """The recipe's presets with all their values."""
+    found = registry.recipe(benchmark).presets
+    names = dict.fromkeys(name for preset in found for name in preset.values)
+    rows = ((name, tuple(_as_text(preset.values.get(name, "")) for preset in found)) for name in names)
+    return Presets(found, tuple(rows))
+
+
+def setting_texts(batch: Batch) -> list[tuple[str, str]]:
+    """The settings that a batch was launched with, as text."""
+    return [(name, _as_text(value)) for name, value in batch.settings.items()]
+
+
+def preset_of(batch: Batch) -> Preset | None:
+    """The preset that a batch was launched with, as the recipe has it today; None where it has none of that name."""
+    return next((p for p in registry.recipe(batch.benchmark).presets if p.name == batch.preset), None)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def analysis(batch: Batch) -> tuple[Block, ...]:
+    """What the data of a batch's drafts show together; they are streamed. Raises NoAnalysis.
+
+    Each sample counts once, by its latest draft: not what a later version has taken the place of, nor what was discarded,
+    withdrawn or held back by a check. A draft that became several is left out: they have its data.
+    """
+    shows = registry.recipe(batch.benchmark).analysis
+    if shows is None:
+        raise errors.NoAnalysis(batch.benchmark)
+    begun = Draft.objects.exclude(data={}).exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])
+    split = Draft.objects.filter(parent=OuterRef("pk"))
+    later = begun.filter(sample=OuterRef("version_made__sample"), version__gt=OuterRef("version"))
+    over = Sample.objects.filter(
+        Q(pk=OuterRef("version_made__sample")) | Q(pk=OuterRef("sample")),
+        status__in=[Sample.Status.DISCARDED, Sample.Status.WITHDRAWN],
+    )
+    rows = begun.filter(~Exists(split), ~Exists(later), ~Exists(over), batch=batch).order_by("pk")
+    drafts: Iterator[Mapping[str, Any]] = rows.values_list("data", flat=True).iterator(chunk_size=STREAMED)
+    return tuple(shows(drafts))
+
+
+def made_by(draft: Draft) -> NewSample:
+    """What the recipe made of a draft that has been through all its steps."""
+    return registry.recipe(draft.batch.benchmark).sample(draft_value(draft))
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """How many samples were to carry a trap (or some trap of a cluster), and how many do. `cluster` is its heading."""
+
+    code: str
+    label: str
+    cluster: str
+    planned: int
+    reached: int
+
+
+def plan_against_reached(batch: Batch) -> list[tuple[str, list[Aim]]]:
+    """Task -> each cluster with its subtypes, planned and reached; [] for a batch without a plan.
+
+    Of each sample its living version counts (in review or approved). One query besides the taxonomy's, streamed.
+    """
+    if not batch.plan:
+        return []
+    in_force = terms(batch.benchmark)
+    parents = {term.code: term.parent for term in in_force}
+    reached: dict[str, Counter[str]] = {}
+    for kind, traps in _living(batch).values_list("sample__record__content__kind", "traps").iterator():
+        counts = reached.setdefault(kind, Counter())
+        counts.update(set(traps) | {parents.get(code, "") for code in traps})
+    found = []
+    for task, targets in batch.plan["targets"].items():
+        aims = []
+        for cluster in (term for term in in_force if not term.parent):
+            heading = f"{cluster.code} {gettext(cluster.label)}"
+            of_cluster = batch.plan["clusters"][task].get(cluster.code, 0)
+            there = reached.get(task, Counter())
+            aims.append(Aim(cluster.code, gettext("all of it"), heading, of_cluster, there[cluster.code]))
+            aims += [
+                Aim(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), there[t.code])
+                for t in in_force
+                if t.parent == cluster.code
+            ]
+        found.append((task, aims))
+    return found
+
+
+def _living(batch: Batch) -> QuerySet[SampleVersion]:
+    alive = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
+    return SampleVersion.objects.filter(sample__batch=batch, status__in=alive)

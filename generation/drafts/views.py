@@ -1,0 +1,72 @@
+"""Pages of drafts and of what the checks found."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST, require_safe
+
+from generation.batches import queries as batches_queries
+from generation.batches import services
+from generation.batches.views import get_batch
+from generation.drafts import forms
+from generation.models import BatchRole, Draft, SampleVersion
+from generation.recipes import registry
+from generation.samples import queries as samples_queries
+from review.common.decorators import person, requires
+from review.common.paging import keyset
+from review.rules.permissions import Can
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def findings(request: HttpRequest, pk: int) -> HttpResponse:
+    """What the checks found in the drafts of a batch, filtered by what the address says."""
+    found = get_batch(pk)
+    filters = forms.FindingFilters(request.GET, benchmark=found.benchmark)
+    filters.is_valid()
+    page = keyset(batches_queries.findings(found, **filters.wanted), request, newest_first=True)
+    return render(request, "generation/drafts/findings.html", {"batch": found, "filters": filters, "page": page})
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def draft(request: HttpRequest, pk: int) -> HttpResponse:
+    """One draft: what it came to, what checks found, what was decided about it; for a stopped one, the decision."""
+    rows = Draft.objects.select_related("batch", "record", "sample").defer("record__private", "record__content")
+    found = get_object_or_404(rows, pk=pk)
+    version = SampleVersion.objects.filter(draft=found).select_related("sample").first()
+    made = batches_queries.made_by(found) if found.gate or version else None
+    context = {
+        "draft": found,
+        "made": made,
+        "blocks": registry.case_spec(found.batch.benchmark, made, "", found.version).blocks if made else (),
+        "lineage": samples_queries.lineage(found.batch.benchmark, found),
+        "findings": found.findings.select_related("other").order_by("pk"),
+        "events": found.gate_events.select_related("actor").order_by("pk"),
+        "version": version,
+        "form": forms.DecisionForm(),
+        "simulated": BatchRole.objects.filter(batch=found.batch_id, endpoint__simulated=True).exists(),
+        "stopped": found.gate == Draft.Gate.STOPPED,
+    }
+    return render(request, "generation/drafts/draft.html", context)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
+    """Put before physicians what a check had stopped."""
+    found = get_object_or_404(Draft, pk=pk)
+    version = services.let_through(found.pk, actor=person(request), reason=request.POST.get("reason", ""))
+    messages.success(request, _("It goes before physicians as %(sample)s.") % {"sample": version.sample.key})
+    return redirect("generation:draft", pk)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def draft_discard(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give up what a check had stopped."""
+    found = get_object_or_404(Draft, pk=pk)
+    services.discard_stopped(found.pk, actor=person(request), reason=request.POST.get("reason", ""))
+    messages.success(request, _("It was discarded."))
+    return redirect("generation:draft", pk)

@@ -1,0 +1,128 @@
+"""The API of endpoints."""
+
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView, RetrieveAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from generation.endpoints import queries, services
+from generation.jobs.live_status import endpoint_now
+from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
+from generation.models import VARIABLE, Endpoint
+from review.common.api import OldestFirst, asked, sent
+from review.common.decorators import person
+from review.rules.permissions import Can
+
+
+class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
+    """A model at an OpenAI-compatible address. `key_env` is the NAME of a variable of the server; the key is never seen."""
+
+    key_env = serializers.RegexField(VARIABLE, max_length=100, allow_blank=True, default="")
+
+    class Meta:
+        model = Endpoint
+        fields = [
+            "name",
+            "url",
+            "model",
+            "key_env",
+            "temperature",
+            "max_tokens",
+            "price_in",
+            "price_out",
+            "concurrency",
+            "rpm",
+            "tpm",
+            "timeout",
+            "batches",
+            "batch_discount",
+            "simulated",
+            "created_at",
+        ]
+        read_only_fields = ["simulated", "created_at"]
+
+
+class EndpointChangeSerializer(EndpointSerializer):
+    """What may be changed of an endpoint: all but its name, and once it has answered not its address and model either."""
+
+    class Meta(EndpointSerializer.Meta):
+        read_only_fields = ["name", "simulated", "created_at"]
+
+
+class Endpoints(ListAPIView[Endpoint]):
+    """All endpoints, in the order they were made."""
+
+    can = Can.CONNECT
+    serializer_class = EndpointSerializer
+    pagination_class = OldestFirst
+    queryset = Endpoint.objects.all()
+
+    @extend_schema(request=EndpointSerializer, responses={201: EndpointSerializer})
+    def post(self, request: Request) -> Response:
+        """Make an endpoint."""
+        endpoint = services.add_endpoint(actor=person(request), **sent(EndpointSerializer, request))
+        return Response(EndpointSerializer(endpoint).data, status=201)
+
+
+class EndpointDetail(RetrieveAPIView[Endpoint]):
+    """One endpoint."""
+
+    can = Can.CONNECT
+    serializer_class = EndpointSerializer
+    queryset = Endpoint.objects.all()
+    lookup_field = "name"
+
+    @extend_schema(request=EndpointChangeSerializer(partial=True), responses=EndpointSerializer)
+    def patch(self, request: Request, name: str) -> Response:
+        """Change an endpoint: all but its name, and once it has answered not its address and model either."""
+        endpoint = self.get_object()
+        change = EndpointChangeSerializer(endpoint, data=request.data, partial=True)
+        change.is_valid(raise_exception=True)
+        with transaction.atomic():  # all of it or nothing: the service leaves out what it must not change
+            changed = services.change_endpoint(endpoint, **change.validated_data)
+            for field in ("url", "model"):
+                if change.validated_data.get(field, getattr(changed, field)) != getattr(changed, field):
+                    raise serializers.ValidationError(
+                        {field: _("An endpoint that was called keeps it: results name it.")}
+                    )
+        return Response(EndpointSerializer(changed).data)
+
+
+class DaySerializer(TotalsSerializer):
+    """What the calls of an endpoint that began on a day (UTC) came to."""
+
+    day = serializers.DateField()
+
+
+class UsageSerializer(serializers.Serializer[Any]):
+    """An endpoint at this moment, what was asked of it in all, and by day."""
+
+    now = EndpointNowSerializer()
+    total = TotalsSerializer()
+    days = DaySerializer(many=True)
+
+
+class UsageQuery(serializers.Serializer[Any]):
+    """How far back."""
+
+    days = serializers.IntegerField(default=30, min_value=1, max_value=366, help_text="So many, up to today (UTC).")
+
+
+class EndpointUsage(GenericAPIView[Endpoint]):
+    """An endpoint at this moment, what was asked of it in all, and by day."""
+
+    can = Can.CONNECT
+    queryset = Endpoint.objects.all()
+    lookup_field = "name"
+
+    @extend_schema(parameters=[UsageQuery], responses=UsageSerializer)
+    def get(self, request: Request, name: str) -> Response:
+        endpoint = self.get_object()
+        whole, days = queries.usage(endpoint, days=asked(UsageQuery, request)["days"])
+        found: Any = {"now": endpoint_now(endpoint), "total": whole, "days": days}
+        return Response(UsageSerializer(found).data)

@@ -1,0 +1,96 @@
+"""The form of an endpoint."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+
+from generation.llm.errors import KeyMissing, NotAllowed
+from generation.models import VARIABLE, Endpoint
+
+
+class EndpointForm(forms.ModelForm[Endpoint]):
+    """A model's address and settings."""
+
+    url = forms.CharField(label=_("Base URL"), max_length=500, help_text=_("Up to and including /v1."))
+    key_env = forms.RegexField(
+        label=_("Variable that holds the key"),
+        regex=VARIABLE,
+        required=False,
+        max_length=100,
+        help_text=_(
+            "The NAME of an environment variable of the server, never the key itself: MHB_KEY_... or one that the operator has "
+            "listed. Empty: no key is sent."
+        ),
+        error_messages={
+            "invalid": _("This is no name of a variable: capitals, digits and underscores. Not the key itself.")
+        },
+    )
+
+    class Meta:
+        model = Endpoint
+        fields = [
+            "name",
+            "url",
+            "model",
+            "key_env",
+            "temperature",
+            "max_tokens",
+            "price_in",
+            "price_out",
+            "concurrency",
+            "rpm",
+            "tpm",
+            "timeout",
+            "batches",
+        ]
+        labels = {
+            "name": _("Name"),
+            "model": _("Model"),
+            "temperature": _("Temperature"),
+            "max_tokens": _("Max. tokens"),
+            "price_in": _("Price in"),
+            "price_out": _("Price out"),
+            "concurrency": _("Concurrency"),
+            "rpm": _("Requests a minute"),
+            "tpm": _("Tokens a minute"),
+            "timeout": _("Time-out (s)"),
+            "batches": _("Offers batches"),
+        }
+        help_texts = {
+            "name": _("Letters, digits and hyphens; results name it."),
+            "model": _("As the endpoint itself calls it."),
+            "temperature": _("Empty: the model's own default."),
+            "max_tokens": _("Empty: the model's own limit."),
+            "price_in": _("Per million prompt tokens."),
+            "price_out": _("Per million completion tokens."),
+            "concurrency": _("Requests at the same time."),
+            "batches": _("It speaks the batch protocol (files and batches): cheaper, and answered within a day."),
+            "rpm": _("Empty: no limit."),
+            "tpm": _("Prompt and completion together. Empty: no limit."),
+        }
+
+    def __init__(self, *args: Any, called: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["name"].disabled = self.instance.pk is not None
+        for name in ("url", "model"):
+            self.fields[name].disabled = called
+
+    @property
+    def key_state(self) -> str:
+        """As the function of this name."""
+        return key_state(self.instance)
+
+
+def key_state(endpoint: Endpoint) -> str:
+    """'set', 'missing' or 'refused' (by the operator) for the endpoint's variable on this server; '' for none."""
+    if not endpoint.key_env:
+        return ""
+    try:
+        settings.MHB_ENDPOINT_ACCESS.key(endpoint.key_env, endpoint.url)
+    except KeyMissing:
+        return "missing"
+    except NotAllowed:
+        return "refused"
+    return "set"

@@ -1,0 +1,50 @@
+"""Pages of endpoints."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+
+from generation.endpoints import forms, queries, services, usage_chart
+from generation.jobs.live_status import endpoint_now
+from review.common.decorators import person, requires
+from review.rules.permissions import Can
+
+DAYS_SHOWN = 30
+
+
+@requires(Can.CONNECT)
+def endpoints(request: HttpRequest) -> HttpResponse:
+    """All endpoints, and the form that makes one."""
+    form = forms.EndpointForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        made = services.add_endpoint(actor=person(request), **form.cleaned_data)
+        messages.success(request, _("Endpoint %(name)s is ready to be used.") % {"name": made})
+        return redirect("generation:endpoints")
+    rows = [(endpoint, forms.key_state(endpoint)) for endpoint in queries.endpoints()]
+    context = {"rows": rows, "form": form}
+    return render(request, "generation/endpoints/endpoints.html", context, status=422 if form.errors else 200)
+
+
+@requires(Can.CONNECT)
+def endpoint(request: HttpRequest, name: str) -> HttpResponse:
+    """Change one endpoint. What has answered already keeps its address and model."""
+    found = queries.endpoint(name)
+    called = queries.has_answered(found)
+    form = forms.EndpointForm(request.POST if request.method == "POST" else None, instance=found, called=called)
+    if form.is_valid():
+        services.change_endpoint(found, **form.cleaned_data)
+        messages.success(request, _("Endpoint %(name)s was changed.") % {"name": found})
+        return redirect("generation:endpoints")
+    whole, days = queries.usage(found, days=DAYS_SHOWN)
+    context = {
+        "endpoint": found,
+        "called": called,
+        "form": form,
+        "key": forms.key_state(found),
+        "now": endpoint_now(found),
+        "whole": whole,
+        "chart": usage_chart.days(days),
+        "days": [day for day in reversed(days) if day.calls or day.hits],
+    }
+    return render(request, "generation/endpoints/endpoint.html", context, status=422 if form.errors else 200)

@@ -1,0 +1,51 @@
+"""The models that a recipe's step may ask, by role."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel
+
+from generation.llm.types import Reply, Request
+from generation.models import Endpoint
+from generation.models.work import Work
+
+if TYPE_CHECKING:
+    from generation.engine.worker_lane import AtWork
+
+Shape = TypeVar("Shape", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundModels:
+    """`generation.recipes.recipe.Models` for one row of work: roles bound to endpoints, every attempt in the ledger."""
+
+    lane: AtWork
+    endpoints: Mapping[str, Endpoint]
+    row: Work
+    lines: list[int] = field(default_factory=list)  # of the ledger
+
+    async def ask(self, role: str, request: Request) -> Reply:
+        endpoint = self.endpoints[role]
+        book = self.lane.ledger(endpoint, self.row, self.lines)
+        return await self.lane.gateway.ask(endpoint.settings, request, ledger=book)
+
+    async def ask_structured(
+        self, role: str, request: Request, shape: type[Shape], *, check: Callable[[Shape], None] | None = None
+    ) -> Shape:
+        endpoint = self.endpoints[role]
+        book = self.lane.ledger(endpoint, self.row, self.lines)
+        _reply, value = await self.lane.gateway.ask_structured(
+            endpoint.settings, request, shape, check=check, ledger=book
+        )
+        return value
+
+    def has(self, role: str) -> bool:
+        return role in self.endpoints
+
+    async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        endpoint = self.endpoints[role]
+        book = self.lane.ledger(endpoint, self.row, self.lines)
+        return await self.lane.gateway.embed(endpoint.settings, texts, ledger=book)

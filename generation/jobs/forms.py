@@ -1,0 +1,75 @@
+"""Forms of budgets and spending, for every kind of job."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from django import forms
+from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
+
+from generation.jobs.estimate import Estimate
+from generation.jobs.life_cycle import MOST_CALLS
+from generation.models.jobs import Job
+
+LAUNCH_KEY = "launch_key"  # a hidden field of the estimate's page, another each time: pressed twice it launches once
+
+
+class BudgetForm(forms.Form):
+    """What the calls of a job may cost, and how many there may be."""
+
+    budget_money = forms.DecimalField(
+        label=_("Budget: money"),
+        required=False,
+        min_value=0,
+        max_digits=14,
+        decimal_places=4,
+        help_text=_("In the currency of the prices. No call is started once so much is spent. Empty: no limit."),
+    )
+    budget_calls = forms.IntegerField(
+        label=_("Budget: calls"),
+        required=False,
+        min_value=0,
+        max_value=MOST_CALLS,
+        help_text=_("Retries and repairs count. Empty: no limit."),
+    )
+
+    @property
+    def said(self) -> str:
+        """What is wrong with it, in one line."""
+        return " ".join(f"{self[name].label}: {' '.join(map(str, wrong))}" for name, wrong in self.errors.items())
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """The budget of a job, to be changed."""
+        return cls(initial={"budget_money": job.budget_money, "budget_calls": job.budget_calls})
+
+    @classmethod
+    def proposed(cls, estimate: Estimate, typed: Mapping[str, Any]) -> Self:
+        """The budget that goes with an estimate: what was typed, else what is proposed."""
+        given = {name: typed.get(name) for name in ("budget_money", "budget_calls")}
+        if given == {"budget_money": None, "budget_calls": None}:
+            given = {"budget_money": estimate.budget_money, "budget_calls": estimate.budget_calls}
+        return cls(initial=given)
+
+
+class SpendingForm(BudgetForm):
+    """The part of a launch form that is about money. A launch is confirmed on a page that shows what it will come to."""
+
+    fresh = forms.BooleanField(
+        label=_("Ask anew what has been paid for already"),
+        required=False,
+        help_text=_("Otherwise a question that the same model has answered is not asked again."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in ("budget_money", "budget_calls"):
+            self.fields[name].help_text = _("Where both are empty, the estimate on the next page proposes a budget.")
+
+    @property
+    def carried(self) -> list[tuple[str, str]]:
+        """What was sent besides the budget, for the page of the estimate to send again."""
+        if not isinstance(self.data, QueryDict):
+            return []
+        wanted = [name for name in self.fields if name not in BudgetForm.base_fields]
+        return [(name, value) for name in wanted for value in self.data.getlist(name)]

@@ -1,0 +1,210 @@
+"""The life of a job: pause, resume, budget, rest, settle, cancel. Each may be called twice."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.db import IntegrityError, models, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+from django.utils.translation import gettext
+
+from generation import errors
+from generation.llm.errors import BudgetSpent
+from generation.models.jobs import Job
+
+BUDGET_SPENT = "BudgetSpent"
+MOST_CALLS = 2**31 - 1  # that the column of a budget can hold
+
+
+def advice(job: Job) -> str:
+    """What is to be done about a paused job, in a sentence; "" where it is not paused."""
+    if job.status != Job.Status.PAUSED:
+        return ""
+    if job.budget_spent:
+        return gettext("Raise the budget: then it can go on.")
+    if job.paused_because == "KeyMissing":
+        return gettext("Set the variable where the site and its workers are started, start them anew, and resume.")
+    if job.paused_because == "NotAllowed":
+        return gettext(
+            "Change the endpoint, or ask the operator to allow its key or address (MHB_ENDPOINT_...); then resume."
+        )
+    if job.paused_because == "EndpointDown":
+        return gettext(
+            "See to the endpoint (its account, key, address and model's name); once it answers again, resume."
+        )
+    if job.paused_because in ("BatchLost", "GivenUp"):
+        return gettext(
+            "See at the endpoint whether it has answered this batch, and charged for it. Resume, and it is asked again."
+        )
+    return gettext("Resume it, and it goes on where it stopped.")
+
+
+J = TypeVar("J", bound=Job)
+OVER = (Job.Status.FINISHED, Job.Status.CANCELLED)
+
+
+def _locked(kind: type[J], pk: int) -> J:
+    return kind._default_manager.select_for_update(of=("self",), no_key=True).get(pk=pk)
+
+
+def _keep(job: J, **fields: Any) -> J:
+    for name, value in fields.items():
+        setattr(job, name, value)
+    job.save(update_fields=list(fields))
+    return job
+
+
+@transaction.atomic
+def pause(kind: type[J], pk: int, *, because: str = "", detail: str = "") -> J:
+    """Start no further call of a job; what is in flight comes to its end and is kept. Raises JobOver.
+
+    `because`: the name of the error class where no person did it. Who pauses what is paused already changes nothing, nor is a
+    job paused for its budget that rests because what is in flight may yet leave room (`ledger.reserve`).
+    """
+    job = _locked(kind, pk)
+    if job.status == Job.Status.PAUSED or (because == BUDGET_SPENT and _rests(job) and not job.budget_spent):
+        return job
+    if job.status in OVER:
+        raise errors.JobOver
+    return _keep(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
+
+
+def once(
+    kind: type[J],
+    key: str,
+    make: Callable[[], J],
+    *,
+    actor: models.Model | None,
+    asked: Mapping[str, Any],
+    what: str = "",
+) -> J:
+    """Make a job in one transaction; or return the one that this person launched under this key before.
+
+    `asked`: what is to be launched. `what` tells launches of several sorts apart that make one kind of job. An empty key is
+    none. Raises KeyReused where something else was launched under this key.
+    """
+    if not key:
+        with transaction.atomic():
+            return make()
+    name = _digest([what, actor and actor.pk, key])
+    digest = _digest(asked)
+    known = kind._default_manager.filter(launch_key=name)
+    found: J | None
+    try:
+        with transaction.atomic():
+            found = known.first() or _keep(make(), launch_key=name, launch_digest=digest)
+    except (IntegrityError, errors.NothingToDo):  # at the same moment: the other one took the records
+        if (found := known.first()) is None:
+            raise
+    if found.launch_digest not in ("", digest):
+        raise errors.KeyReused
+    return found
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not have: a row by its number, an amount however it is written (5, 5.00), a value by its fields."""
+    if isinstance(value, models.Model):
+        return value.pk
+    if isinstance(value, Decimal):
+        return f"{value.normalize():f}"
+    return asdict(value)
+
+
+def _rests(job: Job) -> bool:
+    return job.rests_until is not None and job.rests_until > timezone.now()
+
+
+@transaction.atomic
+def pause_if_spent(kind: type[J], pk: int) -> None:
+    """Pause a job that rested for room in its budget and has none: what was in flight is in the ledger by now."""
+    job = _locked(kind, pk)
+    if job.status == Job.Status.RUNNING and job.rests_until is not None and job.budget_spent:
+        spent = BudgetSpent()
+        _keep(job, status=Job.Status.PAUSED, paused_because=spent.kind, paused_detail=str(spent))
+
+
+@transaction.atomic
+def resume(kind: type[J], pk: int) -> J:
+    """Go on with a paused job. Raises JobOver; BudgetTooSmall where the budget allows no further call."""
+    job = _locked(kind, pk)
+    if job.status == Job.Status.RUNNING:
+        return _keep(job, rests_until=None)
+    if job.status in OVER:
+        raise errors.JobOver
+    if job.budget_spent:
+        raise errors.BudgetTooSmall
+    return _keep(job, status=Job.Status.RUNNING, paused_because="", paused_detail="", rests_until=None)
+
+
+@transaction.atomic
+def set_budget(kind: type[J], pk: int, *, money: Decimal | None, calls: int | None) -> J:
+    """Give a job another budget (None: no limit), from the next call on. Raises JobOver for a cancelled job.
+
+    A job that had paused for want of it goes on where the new one allows.
+    """
+    job = _locked(kind, pk)
+    if job.status == Job.Status.CANCELLED:
+        raise errors.JobOver
+    if (money is not None and money < 0) or (calls is not None and calls < 0):
+        raise errors.BudgetTooSmall
+    _keep(job, budget_money=money, budget_calls=calls, rests_until=None)
+    if job.status == Job.Status.PAUSED and job.paused_because == BUDGET_SPENT and not job.budget_spent:
+        _keep(job, status=Job.Status.RUNNING, paused_because="", paused_detail="")
+    return job
+
+
+def rest(kind: type[J], pk: int, until: Any) -> None:
+    """Start no lane of a job before `until`: an endpoint asked to be left alone for long."""
+    kind._default_manager.filter(pk=pk).update(rests_until=until)
+
+
+MARK = timedelta(minutes=1)  # between the moments by which the rate is told
+IDLE = timedelta(minutes=3)  # without a mark: nobody worked, and the rate of what comes is no rate over the gap
+
+
+def mark(kind: type[J], pk: int, now: datetime) -> None:
+    """Remember what the totals are now, where that was last done a `MARK` ago; after `IDLE` the rate begins anew."""
+    jobs = kind._default_manager.filter(pk=pk)
+    then: dict[str, Any] = {"then_at": now, "then_calls": F("calls"), "then_hits": F("hits")}
+    begun = Q(then_at__gt=now - IDLE)
+    earlier = {"since_at": F("then_at"), "since_calls": F("then_calls"), "since_hits": F("then_hits")}
+    if not jobs.filter(begun).exists():
+        jobs.update(**then, since_at=now, since_calls=F("calls"), since_hits=F("hits"))
+    else:
+        jobs.filter(begun, then_at__lte=now - MARK).update(**then, **earlier)
+
+
+def settle(job: Job, *, is_open: bool) -> None:
+    """Mark a job, locked by the caller, finished when nothing of it is open any more, and running again when something is.
+
+    A paused job with open rows stays paused.
+    """
+    if job.status == Job.Status.CANCELLED or (is_open and job.status == Job.Status.PAUSED):
+        return
+    if is_open:
+        _keep(job, status=Job.Status.RUNNING, finished_at=None)
+    else:
+        over: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None}
+        _keep(job, status=Job.Status.FINISHED, finished_at=job.finished_at or timezone.now(), **over)
+
+
+def cancel(job: Job) -> bool:
+    """Cancel a job, locked by the caller; False where it was cancelled already."""
+    if job.status == Job.Status.CANCELLED:
+        return False
+    over: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None}
+    _keep(job, status=Job.Status.CANCELLED, finished_at=timezone.now(), **over)
+    return True
+
+
+if TYPE_CHECKING:
+    pass

@@ -1,0 +1,290 @@
+"""What a page that is looked at again and again shows of a job: read in one statement, whatever the size of the job.
+
+Totals, errors and the moments by which the rate is told are kept with the job; rows of work are counted by their index.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, TypeVar, cast
+
+from django.db.models import Exists, F, Func, IntegerField, JSONField, OuterRef, QuerySet, Subquery, TextField, Value
+from django.db.models.functions import Cast, Concat, JSONObject
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from generation.models import Endpoint, JobError, Lane, WorkerBeat
+from generation.models.jobs import Job
+from generation.models.work import Work
+
+J = TypeVar("J", bound=Job)
+AT_LEAST = timedelta(seconds=5)  # what a rate is told of
+ALIVE = timedelta(seconds=20)  # a worker says every five that it lives
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a piece of work is. `total` counts every row of it; `calls` and `cost` are those of the whole job."""
+
+    queued: int
+    running: int
+    done: int
+    dropped: int
+    failed: int
+    cost: Decimal
+    calls: int
+
+    @property
+    def total(self) -> int:
+        return self.queued + self.running + self.done + self.dropped + self.failed
+
+    @property
+    def open(self) -> int:
+        return self.queued + self.running
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.dropped + self.failed
+
+    @property
+    def percent(self) -> int:
+        """Whole per cent, rounded down: 100 only when everything has ended."""
+        return 100 * self.ended // self.total if self.total else 0
+
+
+@dataclass(frozen=True, slots=True)
+class AtEndpoint:
+    """A lane's part in an endpoint: what it may have at once, and what it has in flight.
+
+    While the endpoint is left alone a lane may have nothing of it, whatever it will have afterwards.
+    """
+
+    worker: str
+    job: str
+    share: int
+    flying: int
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointNow:
+    """An endpoint as its lanes know it. `lanes`: those of the job that is looked at, `others`: held by other jobs.
+
+    `limit`: as many calls at once as it was found to bear.
+    """
+
+    name: str
+    concurrency: int
+    limit: int
+    lanes: tuple[AtEndpoint, ...]
+    others: int
+    blocked_until: datetime | None
+    because: str
+    detail: str
+    openings: int
+    down_since: datetime | None
+
+    @property
+    def share(self) -> int:
+        return sum(lane.share for lane in self.lanes)
+
+    @property
+    def flying(self) -> int:
+        return sum(lane.flying for lane in self.lanes)
+
+    @property
+    def state(self) -> str:
+        """``down``, ``open`` (the circuit breaker's pause), ``waiting`` (it asked to be left alone), ``working``, ``idle``."""
+        if self.down_since:
+            return "down"
+        if self.blocked_until:
+            return "open" if self.openings else "waiting"
+        return "working" if self.lanes else "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A job at this moment. None is unknown: nothing was measured yet, or nothing more will come.
+
+    `rate`: calls a minute over the last minutes. `left`: until the end, were what is open like what has ended. `projected`:
+    the cost by then, were nothing more of it found paid for. `errors`: how often which class, the most frequent first.
+    """
+
+    rate: float | None
+    left: timedelta | None
+    projected: Decimal | None
+    errors: tuple[tuple[str, int], ...]
+    endpoints: tuple[EndpointNow, ...]
+    worker_lives: bool
+
+    @property
+    def seconds_left(self) -> float | None:
+        return None if self.left is None else self.left.total_seconds()
+
+    @property
+    def error_counts(self) -> dict[str, int]:
+        return dict(self.errors)
+
+
+class _Count(Func):
+    """COUNT over a subquery's rows; no aggregate of Django's, which would group them."""
+
+    function = "COUNT"
+    output_field = IntegerField()
+
+
+class _List(Func):
+    """The rows of a subquery as one JSON array."""
+
+    function = "JSONB_AGG"
+    output_field = JSONField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> Any:
+        return self.as_sql(compiler, connection, function="JSON_GROUP_ARRAY", **extra)
+
+
+def listed(rows: QuerySet[Any], *names: str, **paths: str) -> Subquery:
+    """Columns of the rows of a subquery (which may refer to the outer query), as a JSON array of objects or null."""
+    wanted = {**{name: F(name) for name in names}, **{name: F(path) for name, path in paths.items()}}
+    found = rows.order_by().annotate(listed_=_List(JSONObject(**wanted)))
+    return Subquery(found.values("listed_"), output_field=JSONField())
+
+
+def counted(rows: QuerySet[Any]) -> Subquery:
+    """How many rows a subquery has."""
+    found = rows.order_by().annotate(counted_=_Count(F("pk")))
+    return Subquery(found.values("counted_"), output_field=IntegerField())
+
+
+def endpoints_listed(rows: QuerySet[Any], path: str = "endpoint__") -> Subquery:
+    """The endpoints that `rows` lead to by `path`, with their state, to be read by `endpoints_now`."""
+    own = {name: path + name for name in ("id", "name", "concurrency")}
+    names = ("blocked_until", "because", "detail", "openings", "down_since", "bears")
+    return listed(rows, **own, **{name: f"{path}state__{name}" for name in names})
+
+
+def lanes_listed(now: datetime) -> Subquery:
+    """All lanes that live: a few for each job that is worked on."""
+    return listed(Lane.objects.filter(until__gt=now), "id", "job", "worker", "holds", "started_at")
+
+
+def workers_live() -> Exists:
+    """Whether some worker has given a sign of life lately."""
+    return Exists(WorkerBeat.objects.filter(seen_at__gte=timezone.now() - ALIVE))
+
+
+def watched(jobs: QuerySet[J], rows: Mapping[str, QuerySet[Any]], endpoints: Mapping[str, Subquery]) -> QuerySet[J]:
+    """Jobs with all that `progress` and `live` need: one statement, of which the index answers each part.
+
+    `rows`: name -> the job's rows of work (by OuterRef). `endpoints`: name -> some of those that it asks.
+    """
+    name = Concat(Value(f"{jobs.model._meta.model_name}:"), Cast("pk", TextField()), output_field=TextField())
+    counts = {
+        f"{of}_{status}": counted(each.filter(status=status)) for of, each in rows.items() for status in Work.Status
+    }
+    from_errors = listed(JobError.objects.filter(job=OuterRef("job_name_")), "error", "calls")
+    found: Any = jobs.annotate(job_name_=name)
+    found = found.annotate(
+        **counts,
+        **{f"at_{of}": each for of, each in endpoints.items()},
+        errors_listed=from_errors,
+        lanes_listed=lanes_listed(timezone.now()),
+        worker_lives=workers_live(),
+    )
+    return cast("QuerySet[J]", found)
+
+
+def progress(job: Job, of: str) -> Progress:
+    """The counts of a watched job's rows."""
+    counts = {status.value: getattr(job, f"{of}_{status}") for status in Work.Status}
+    return Progress(**counts, cost=job.cost, calls=job.calls)
+
+
+def live(job: Job, at: Sequence[str], *, ended: int, total: int) -> Live:
+    """A watched job at this moment. `at`: the names of its endpoints' lists; `ended` of `total` rows have ended."""
+    watched_job: Any = job
+    now = timezone.now()
+    on = job.status == Job.Status.RUNNING
+    lines = job.calls + job.hits
+    open_lines = (total - ended) * lines / ended if ended else None
+    rate = left = projected = None
+    if on and job.since_at is not None and now - job.since_at >= AT_LEAST:
+        minutes = (now - job.since_at).total_seconds() / 60
+        rate = (job.calls - job.since_calls) / minutes
+        speed = rate + (job.hits - job.since_hits) / minutes
+        if open_lines is not None and speed:
+            left = timedelta(minutes=open_lines / speed)
+    if job.status in (Job.Status.RUNNING, Job.Status.PAUSED) and open_lines is not None and job.calls:
+        projected = job.cost + job.cost / job.calls * Decimal(open_lines)
+    errors = [(each["error"], each["calls"]) for each in watched_job.errors_listed or ()]
+    found = [each for name in at for each in getattr(job, f"at_{name}") or ()]
+    return Live(
+        rate=rate,
+        left=left,
+        projected=projected,
+        errors=tuple(sorted(errors, key=lambda each: (-each[1], each[0]))),
+        endpoints=endpoints_now(found, watched_job.lanes_listed, job.job, now=now),
+        worker_lives=watched_job.worker_lives,
+    )
+
+
+def endpoints_now(
+    endpoints: Iterable[Mapping[str, Any]],
+    lanes: Iterable[Mapping[str, Any]] | None,
+    job: str | None = None,
+    *,
+    now: datetime,
+) -> tuple[EndpointNow, ...]:
+    """Endpoints as listed, each once, with the lanes that work on them for `job` (None: for whichever)."""
+    living = sorted(lanes or (), key=lambda lane: int(lane["id"]))
+    found = []
+    for each in {each["id"]: each for each in endpoints}.values():
+        until = _moment(each["blocked_until"])
+        blocked = until is not None and until > now
+        down = _moment(each["down_since"])
+        there = [(lane, *_held(lane, each["id"], idle=bool(blocked or down))) for lane in living]
+        mine = tuple(
+            AtEndpoint(lane["worker"], lane["job"], share, flying, _moment(lane["started_at"]) or now)
+            for lane, wish, share, flying in there
+            if (wish or share or flying) and job in (None, lane["job"])
+        )
+        bears = 1.0 if each["bears"] is None else float(each["bears"])
+        found.append(
+            EndpointNow(
+                name=each["name"],
+                concurrency=each["concurrency"],
+                limit=max(1, round(each["concurrency"] * bears)),
+                lanes=mine,
+                others=sum(share for lane, _wish, share, _flying in there if job not in (None, lane["job"])),
+                blocked_until=until if blocked else None,
+                because=(each["because"] or "") if blocked or down else "",
+                detail=(each["detail"] or "") if blocked or down else "",
+                openings=each["openings"] or 0,
+                down_since=down,
+            )
+        )
+    return tuple(sorted(found, key=lambda endpoint: endpoint.name))
+
+
+def endpoint_now(endpoint: Endpoint) -> EndpointNow:
+    """One endpoint with all lanes that ask it."""
+    rows = Endpoint.objects.filter(pk=endpoint.pk)
+    found: Any = rows.annotate(
+        at_=endpoints_listed(Endpoint.objects.filter(pk=OuterRef("pk")), ""), lanes_listed=lanes_listed(timezone.now())
+    ).get()
+    return endpoints_now(found.at_, found.lanes_listed, now=timezone.now())[0]
+
+
+def _held(lane: Mapping[str, Any], endpoint: int, *, idle: bool) -> tuple[int, int, int]:
+    """What a lane wishes for, holds and has in flight of an endpoint; of one that is not asked now, no more than flies."""
+    holds = json.loads(lane["holds"]) if isinstance(lane["holds"], str) else lane["holds"]
+    wish, share, flying = (*holds.get(str(endpoint), ()), 0, 0, 0)[:3]
+    return wish, flying if idle else share, flying
+
+
+def _moment(said: str | None) -> datetime | None:
+    """A moment as it stands in JSON; SQLite leaves out that it is UTC."""
+    found = parse_datetime(said) if said else None
+    return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found

@@ -1,0 +1,137 @@
+"""What the management commands share: one JSON object or readable lines, honest exit codes, and waiting for work."""
+
+import json
+import sys
+import time
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from dataclasses import asdict
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+
+from generation.endpoints import queries
+from generation.errors import GenerationError
+from generation.jobs.estimate import Estimate
+from generation.jobs.life_cycle import MOST_CALLS
+from generation.models.jobs import Job
+from review.errors import ReviewError
+
+POLL = 0.3  # seconds
+
+
+class Step(BaseCommand):
+    """A command that does one step and returns what came of it.
+
+    Subclasses define `add_options` and `step`. With ``--json`` the returned object is printed as one line of JSON and nothing
+    else goes to standard output; an error of ours is one sentence on standard error and exit code 1.
+    """
+
+    expected: tuple[type[Exception], ...] = (GenerationError, ReviewError)
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        self.add_options(parser)
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """The command's own arguments."""
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        """Do it; a key 'failed' that is not zero makes the exit code 1."""
+        raise NotImplementedError
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            result = self.step(**options)
+        except self.expected as error:
+            raise CommandError(str(error)) from error
+        except ValidationError as error:
+            raise CommandError(_sentences(error)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps(result, ensure_ascii=False, default=str))
+        else:
+            for key, value in result.items():
+                self.stdout.write(f"{key}: {_readable(value)}")
+        if result.get("failed"):
+            sys.exit(1)
+
+
+def _sentences(error: ValidationError) -> str:
+    """What is wrong, field by field where the error names them."""
+    if not hasattr(error, "error_dict"):
+        return " ".join(error.messages)
+    return "; ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(f"\n  {_readable(entry)}" for entry in value) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_readable(entry)}" for key, entry in value.items())
+    return str(value)
+
+
+def amount(text: str) -> Decimal:
+    """A number as an option of a command gives it. Raises ArgumentTypeError."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ArgumentTypeError(f"{text!r} is no number") from None
+    if not (value.is_finite() and 0 <= value < 10**10):
+        raise ArgumentTypeError(f"{text!r} is no amount")
+    return value
+
+
+def count(text: str) -> int:
+    """A number of calls likewise. Raises ArgumentTypeError."""
+    if not (text.isdecimal() and len(text) < 19 and int(text) <= MOST_CALLS):
+        raise ArgumentTypeError(f"{text!r} is no number of calls")
+    return int(text)
+
+
+def add_budget(parser: ArgumentParser) -> None:
+    """The options of a command that launches a job."""
+    parser.add_argument("--budget", type=amount, metavar="MONEY", help="start no call once so much is spent")
+    parser.add_argument("--budget-calls", type=count, metavar="N", help="make no more than N calls")
+    parser.add_argument("--yes", action="store_true", help="launch it without a budget")
+    parser.add_argument("--fresh", action="store_true", help="ask anew what has been paid for already")
+
+
+def unconfirmed(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict[str, Any] | None:
+    """The estimate as the result of a launch that was neither given a budget nor told --yes; None where it may go on."""
+    if options["yes"] or options["budget"] is not None or options["budget_calls"] is not None:
+        return None
+    step.stderr.write("Nothing was launched. Give --budget or --budget-calls, or --yes for no limit.")
+    return {
+        "calls": estimate.calls,
+        "tokens_in": estimate.tokens_in,
+        "tokens_out": estimate.tokens_out,
+        "cost": estimate.cost,
+        "budget": estimate.budget_money,
+        "budget_calls": estimate.budget_calls,
+        "lines": [asdict(line) for line in estimate.lines],
+        "assumed": "{} tokens in and {} out a call where nothing was measured".format(*estimate.tokens_assumed),
+        "failed": 1,
+    }
+
+
+def paused(job: Job) -> int:
+    """1 where a job did not go on by itself, for the exit code."""
+    return int(job.status == Job.Status.PAUSED)
+
+
+def wait(step: Step, *, is_over: Callable[[], bool], work: Callable[[], object], percent: Callable[[], int]) -> None:
+    """Follow work to its end. Where no worker is alive, `work` does it in this process."""
+    shown = -1
+    while not is_over():
+        if (now := percent()) != shown:
+            shown = now
+            step.stderr.write(f"{shown} %")
+        if queries.worker_lives():
+            time.sleep(POLL)
+        else:
+            work()
+            if not is_over():
+                time.sleep(POLL)  # rows held by a process that died come back when their lease runs out

@@ -1,0 +1,56 @@
+"""What generation keeps: sources, endpoints and the ledger, batches, samples, releases. Services write, queries read."""
+
+from generation.models.batches import Batch, BatchRole, Comparison
+from generation.models.endpoints import VARIABLE, Endpoint, EndpointDay, EndpointState
+from generation.models.engine import Call, JobError, Lane, ProviderBatch, ProviderLine, SentImage, WorkerBeat
+from generation.models.releases import Facet, Release, ReleasedRubric, ReleasedSample
+from generation.models.samples import (
+    Band,
+    Draft,
+    Finding,
+    Fingerprint,
+    GateEvent,
+    Rubric,
+    Sample,
+    SampleVersion,
+    TaxonomyTerm,
+    TextIndex,
+)
+from generation.models.sources import Import, ImportRefusal, ImportStatus, Reference, Source, SourceRecord
+
+__all__ = [
+    "VARIABLE",
+    "Band",
+    "Batch",
+    "BatchRole",
+    "Call",
+    "Comparison",
+    "Draft",
+    "Endpoint",
+    "EndpointDay",
+    "EndpointState",
+    "Facet",
+    "Finding",
+    "Fingerprint",
+    "GateEvent",
+    "Import",
+    "ImportRefusal",
+    "ImportStatus",
+    "JobError",
+    "Lane",
+    "ProviderBatch",
+    "ProviderLine",
+    "Reference",
+    "Release",
+    "ReleasedRubric",
+    "ReleasedSample",
+    "Rubric",
+    "Sample",
+    "SampleVersion",
+    "SentImage",
+    "Source",
+    "SourceRecord",
+    "TaxonomyTerm",
+    "TextIndex",
+    "WorkerBeat",
+]

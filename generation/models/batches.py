@@ -1,0 +1,66 @@
+"""Batches and comparisons of batches."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from generation.models.endpoints import Endpoint
+from generation.models.jobs import Job, job_constraints
+from generation.models.sources import Source
+from review.models import User
+
+
+class Comparison(models.Model):
+    """Two batches over the same records, which differ in their set of prompts: which set makes what physicians approve?"""
+
+    benchmark = models.CharField(max_length=64)
+    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="comparisons")
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = [F("id").desc()]
+
+
+class Batch(Job):
+    """One launch of a recipe over records, with endpoints bound to its roles.
+
+    `plan`: {} or {"name", "targets": task -> subtype -> samples, "clusters": task -> cluster -> samples}, scaled to the
+    batch. `checks`: the names of those that are made. `prompts`: the set of prompt files, "" for the usual one. `preset`: the
+    name of the recipe's preset, "" where it has none; `settings`: its values as they were at the launch, but for those of them
+    that the launch changed, whose names are in `changed`.
+    """
+
+    benchmark = models.CharField(max_length=64)
+    source = models.ForeignKey(Source, on_delete=models.PROTECT, related_name="batches")
+    plan = models.JSONField(default=dict, blank=True)
+    checks = models.JSONField(default=list, blank=True)
+    prompts = models.CharField(max_length=64, blank=True)
+    preset = models.CharField(max_length=64, blank=True)
+    settings = models.JSONField(default=dict, blank=True)
+    changed = models.JSONField(default=list, blank=True)
+    comparison = models.ForeignKey(Comparison, on_delete=models.PROTECT, null=True, blank=True, related_name="batches")
+    arm = models.CharField(max_length=1, blank=True)
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            *job_constraints("batch"),
+            models.UniqueConstraint(fields=["comparison", "arm"], name="batch_arm_once"),
+            models.CheckConstraint(
+                condition=Q(comparison__isnull=True, arm="") | Q(comparison__isnull=False, arm__in=["A", "B"]),
+                name="batch_arm_of_a_comparison",
+            ),
+        ]
+        ordering = [F("id").desc()]
+
+
+class BatchRole(models.Model):
+    """Which endpoint plays a role of the recipe in a batch."""
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="roles")
+    role = models.CharField(max_length=40)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["batch", "role"], name="batch_role_bound_once")]

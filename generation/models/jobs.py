@@ -1,0 +1,89 @@
+"""What a batch and a run have in common: a status, a budget and totals."""
+
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+
+class Job(models.Model):
+    """A batch or a run: many rows of work, whose calls are counted and paid for together.
+
+    `paused_because`: the name of the error class that paused it, with its detail in `paused_detail`; empty where a
+    person did. `rests_until`: no lane is started before (an endpoint asked to be left alone). The totals are those of
+    the job's lines in the ledger, kept in the transaction that writes a line: `calls` are HTTP attempts, `failed` those
+    of them that ended in an error, `hits` replies that had been paid for before.
+
+    `launch_key`: by which a launch that is sent twice is known (`once`); null where none was given. `launch_digest`: of what
+    was launched under it; empty in rows from before there were digests.
+
+    `since_at` and `then_at` are two moments, a minute or more apart, with what the totals had been: calls and hits since the
+    earlier one give the rate (`mark`).
+    """
+
+    class Status(models.TextChoices):
+        RUNNING = "running", _("running")
+        PAUSED = "paused", _("paused")
+        FINISHED = "finished", _("finished")
+        CANCELLED = "cancelled", _("cancelled")
+
+    status = models.CharField(max_length=10, choices=Status, default=Status.RUNNING)
+    paused_because = models.CharField(max_length=64, blank=True, default="")
+    paused_detail = models.TextField(blank=True, default="")
+    rests_until = models.DateTimeField(null=True, blank=True)
+    budget_money = models.DecimalField(max_digits=14, decimal_places=4, null=True, blank=True)
+    budget_calls = models.PositiveIntegerField(null=True, blank=True)
+    fresh = models.BooleanField(default=False)  # ask anew what has been paid for already
+    calls = models.PositiveIntegerField(default=0)
+    hits = models.PositiveIntegerField(default=0)
+    failed = models.PositiveIntegerField(default=0)
+    tokens_in = models.PositiveBigIntegerField(default=0)
+    tokens_out = models.PositiveBigIntegerField(default=0)
+    tokens_cached = models.PositiveBigIntegerField(default=0)
+    tokens_reasoning = models.PositiveBigIntegerField(default=0)
+    cost = models.DecimalField(max_digits=18, decimal_places=8, default=0)
+    since_at = models.DateTimeField(null=True, blank=True)
+    since_calls = models.PositiveIntegerField(default=0)
+    since_hits = models.PositiveIntegerField(default=0)
+    then_at = models.DateTimeField(null=True, blank=True)
+    then_calls = models.PositiveIntegerField(default=0)
+    then_hits = models.PositiveIntegerField(default=0)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    launch_key = models.CharField(max_length=64, null=True, blank=True, unique=True)
+    launch_digest = models.CharField(max_length=64, blank=True, default="")
+
+    class Meta:
+        abstract = True
+
+    @property
+    def job(self) -> str:
+        """The job's name in the ledger: ``batch:7``, ``run:3``."""
+        return f"{self._meta.model_name}:{self.pk}"
+
+    @property
+    def money_spent(self) -> bool:
+        return self.budget_money is not None and self.cost >= self.budget_money
+
+    @property
+    def rests(self) -> bool:
+        """Whether it waits for an endpoint that asked to be left alone, and no lane is started meanwhile."""
+        return self.status == self.Status.RUNNING and self.rests_until is not None and self.rests_until > timezone.now()
+
+    @property
+    def budget_spent(self) -> bool:
+        """Whether no further call may be started."""
+        return self.money_spent or (self.budget_calls is not None and self.calls >= self.budget_calls)
+
+
+def job_constraints(prefix: str) -> list[models.BaseConstraint]:
+    """The invariants of a job's table."""
+    return [
+        models.CheckConstraint(condition=Q(status__in=Job.Status.values), name=f"{prefix}_status_known"),
+        models.CheckConstraint(
+            condition=(Q(budget_money__isnull=True) | Q(budget_money__gte=0))
+            & (Q(budget_calls__isnull=True) | Q(budget_calls__gte=0)),
+            name=f"{prefix}_budget_not_negative",
+        ),
+        models.CheckConstraint(condition=Q(status="paused") | Q(paused_because=""), name=f"{prefix}_paused_because"),
+        models.CheckConstraint(condition=Q(failed__lte=F("calls")), name=f"{prefix}_failed_are_calls"),
+    ]

@@ -1,0 +1,97 @@
+"""Frozen releases."""
+
+from django.db import models
+from django.db.models import F
+
+from generation.models.samples import SampleVersion
+from review.models import User
+from review.rules.state_machine import Ground
+
+
+class Release(models.Model):
+    """A frozen, versioned, checksummed set of approved samples: never changed, by database trigger."""
+
+    name = models.SlugField(max_length=100)
+    version = models.PositiveIntegerField()
+    benchmark = models.CharField(max_length=64)
+    samples_count = models.PositiveIntegerField()
+    rubrics_count = models.PositiveIntegerField()
+    counts = models.JSONField()  # facet -> value -> {"samples": n, "rubrics": n}
+    generators = models.JSONField()  # "model (endpoint)"
+    made = models.JSONField(default=dict)  # how samples were made: name -> value -> samples
+    grounds = models.JSONField(
+        default=dict
+    )  # why samples were approved: ground -> samples; {}: frozen before it was counted
+    # Who reviewed: {"physicians": accounts, "simulated": of them, "simulated_samples": reviewed by them}; {}: not counted
+    reviewers = models.JSONField(default=dict)
+    sources = models.JSONField()  # name, label, licence, citation, restrictions, samples
+    simulated = models.BooleanField()
+    sha256 = models.CharField(max_length=64)  # of the JSON Lines export
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+    trail_end = models.PositiveBigIntegerField(default=0)  # the last event in review's chain by then
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["name", "version"], name="release_versioned_once")]
+        ordering = [F("id").desc()]
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.version}"
+
+    @property
+    def unreviewed(self) -> int:
+        """How many of its samples no physician has reviewed."""
+        return int(self.grounds.get(Ground.UNREVIEWED, 0))
+
+    @property
+    def simulated_samples(self) -> int:
+        """How many of its samples were reviewed by simulated reviewers, whoever reviewed them besides."""
+        return int(self.reviewers.get("simulated_samples", 0))
+
+    @property
+    def reviewed(self) -> int:
+        """How many of its samples physicians have reviewed."""
+        return self.samples_count - self.unreviewed
+
+
+class ReleasedSample(models.Model):
+    """A sample as released. `exported` is the JSON object of the export, without its rubrics."""
+
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="samples")
+    position = models.PositiveIntegerField()
+    version = models.ForeignKey(SampleVersion, on_delete=models.PROTECT, related_name="released")
+    key = models.CharField(max_length=100)
+    task = models.CharField(max_length=40)
+    exported = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["release", "position"], name="released_sample_positioned_once"),
+            models.UniqueConstraint(fields=["release", "key"], name="released_sample_once"),
+        ]
+
+
+class ReleasedRubric(models.Model):
+    """A rubric as released, in the wording physicians approved, with the severity they gave it; as generated where nobody
+    reviewed it."""
+
+    sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="rubrics")
+    key = models.CharField(max_length=16)
+    criterion = models.TextField()
+    traps = models.JSONField(default=list)
+    severity = models.CharField(max_length=40, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["sample", "key"], name="released_rubric_keyed_once")]
+
+
+class Facet(models.Model):
+    """A value under which a released rubric is counted (``subtype`` = ``A1``); a rubric can have several of one name."""
+
+    rubric = models.ForeignKey(ReleasedRubric, on_delete=models.PROTECT, related_name="facets")
+    name = models.CharField(max_length=40)
+    value = models.CharField(max_length=100)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["rubric", "name", "value"], name="facet_once_per_rubric")]
+        indexes = [models.Index(fields=["name", "value"])]

@@ -1,0 +1,40 @@
+"""Work is a row with a status and a lease."""
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+
+class Work(models.Model):
+    """A row of work. `tries` counts how often it was taken since it last got on: above 1, a process died with it, or a lane
+    ended while it was trying again.
+    """
+
+    class Status(models.TextChoices):
+        QUEUED = "queued", _("queued")
+        RUNNING = "running", _("running")
+        DONE = "done", _("done")
+        DROPPED = "dropped", _("dropped")
+        FAILED = "failed", _("failed")
+
+    status = models.CharField(max_length=8, choices=Status, default=Status.QUEUED)
+    token = models.UUIDField(null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    tries = models.PositiveSmallIntegerField(default=0)
+    error = models.CharField(max_length=64, blank=True)  # the name of the error class
+    detail = models.TextField(blank=True)
+
+    class Meta:
+        abstract = True
+
+
+def work_constraints(prefix: str, statuses: type[models.TextChoices] = Work.Status) -> list[models.BaseConstraint]:
+    """The invariants of a work table: known status, and a lease exactly while it runs."""
+    return [
+        models.CheckConstraint(condition=Q(status__in=statuses.values), name=f"{prefix}_status_known"),
+        models.CheckConstraint(
+            condition=Q(status="running", token__isnull=False, lease_until__isnull=False)
+            | (~Q(status="running") & Q(token__isnull=True, lease_until__isnull=True)),
+            name=f"{prefix}_leased_iff_running",
+        ),
+    ]

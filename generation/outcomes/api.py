@@ -1,0 +1,193 @@
+"""The API of attempts and comparisons."""
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from generation import tasks
+from generation.batches import launch
+from generation.batches.api import BatchAskSerializer, estimate_response, read_launch
+from generation.jobs.serializers import LAUNCH_KEY, ConfirmSerializer, LaunchEstimateSerializer, launch_key
+from generation.models import Comparison, SourceRecord
+from generation.outcomes import attempts, comparisons
+from generation.recipes.serializers import known_benchmark
+from review.common.api import NewestFirst, OldestFirst, asked, sent
+from review.common.decorators import person
+from review.rules.permissions import Can
+
+
+class CompareAskSerializer(BatchAskSerializer):
+    """What a comparison is to be: the same records with the sets of prompts `prompts` and `compare`."""
+
+    compare = serializers.CharField(max_length=64, allow_blank=True)
+
+
+class CompareSerializer(ConfirmSerializer, CompareAskSerializer):
+    """A comparison to be launched, with a budget that each of its batches has, or `confirmed`."""
+
+
+class AttemptsSerializer(serializers.Serializer[Any]):
+    """Versions of one kind that physicians have decided on; null where it is not counted by this."""
+
+    trap = serializers.CharField(allow_null=True)
+    prompt = serializers.CharField(allow_null=True)
+    generator = serializers.CharField(allow_null=True)
+    decided = serializers.IntegerField()
+    approved = serializers.IntegerField()
+    first = serializers.IntegerField(help_text="First versions among them.")
+    first_approved = serializers.IntegerField()
+    mean = serializers.FloatField(allow_null=True, help_text="Attempts to approval, over approved samples.")
+
+
+class AttemptsQuery(serializers.Serializer[Any]):
+    """Whose attempts, and by what they are counted."""
+
+    benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
+    by = serializers.MultipleChoiceField(choices=attempts.BY, required=False)
+
+
+class ComparisonSerializer(serializers.ModelSerializer[Comparison]):
+    """Two batches over the same records, which differ in their set of prompts."""
+
+    source = serializers.CharField(source="source.name")  # type: ignore[assignment]
+    records_count = serializers.IntegerField()
+
+    class Meta:
+        model = Comparison
+        fields = ["id", "benchmark", "source", "records_count", "created_at"]
+
+
+class ArmSerializer(serializers.Serializer[Any]):
+    """What one batch of a comparison came to."""
+
+    arm = serializers.CharField(source="batch.arm")
+    batch = serializers.IntegerField(source="batch.pk")
+    prompts = serializers.CharField(source="batch.prompts", allow_blank=True)
+    samples = serializers.IntegerField()
+    approved = serializers.IntegerField()
+    at_once = serializers.IntegerField()
+    stopped = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    calls = serializers.IntegerField()
+    cost = serializers.DecimalField(max_digits=24, decimal_places=8)
+
+
+class ComparedSerializer(ComparisonSerializer):
+    """A comparison with what both batches came to; `only_a`: records approved with A and, decided, not with B."""
+
+    arms = ArmSerializer(many=True)
+    only_a = serializers.IntegerField()
+    only_b = serializers.IntegerField()
+    chance = serializers.FloatField(allow_null=True, help_text="Of a split as uneven, if both were equally good.")
+
+    class Meta(ComparisonSerializer.Meta):
+        fields = [*ComparisonSerializer.Meta.fields, "arms", "only_a", "only_b", "chance"]
+
+
+class SideSerializer(serializers.Serializer[Any]):
+    """What became of a record in one batch: the sample's status, or where there is none the draft's."""
+
+    status = serializers.CharField(allow_blank=True)
+    sample = serializers.IntegerField(source="version.sample_id", allow_null=True, default=None)
+    version = serializers.IntegerField(source="version.number", allow_null=True, default=None)
+    traps = serializers.ListField(child=serializers.CharField(), source="version.traps", default=list)
+
+
+class PairSerializer(serializers.Serializer[Any]):
+    """A record with both outcomes."""
+
+    record = serializers.CharField(source="record.external_id")
+    a = SideSerializer()
+    b = SideSerializer()
+    differs = serializers.BooleanField()
+
+
+class AttemptsView(APIView):
+    """Attempts to approval by trap, prompt and generator, or by some of them."""
+
+    can = Can.PRODUCE
+
+    @extend_schema(parameters=[AttemptsQuery], responses=AttemptsSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        query = asked(AttemptsQuery, request)
+        by = [name for name in attempts.BY if name in (query.get("by") or attempts.BY)]
+        nothing = dict.fromkeys(attempts.BY)
+        rows = [
+            {**nothing, **asdict(row), "mean": row.mean, **dict(zip(by, row.key, strict=True))}
+            for row in attempts.attempts(query["benchmark"], by)
+        ]
+        return Response(AttemptsSerializer(rows, many=True).data)
+
+
+class Comparisons(ListAPIView[Comparison]):
+    """Comparisons of two sets of prompts, newest first."""
+
+    can = Can.PRODUCE
+    serializer_class = ComparisonSerializer
+    pagination_class = NewestFirst
+    queryset = comparisons.comparisons()
+
+    @extend_schema(parameters=[LAUNCH_KEY], request=CompareSerializer, responses={202: ComparedSerializer})
+    def post(self, request: Request) -> Response:
+        """Launch two batches over the same records; workers take them."""
+        body = sent(CompareSerializer, request)
+        prompts = (body["prompts"], body.pop("compare"))
+        asked = read_launch(body, person(request))
+        made = launch.launch_comparison(prompts=prompts, **asked, key=launch_key(request))
+        for pk in made.batches.order_by("arm").values_list("pk", flat=True):
+            transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+        return Response(_compared(made.pk), status=202)
+
+
+class EstimateComparison(APIView):
+    """What a comparison would come to, both batches together, before anything is asked."""
+
+    can = Can.PRODUCE
+
+    @extend_schema(request=CompareAskSerializer, responses=LaunchEstimateSerializer)
+    def post(self, request: Request) -> Response:
+        return estimate_response(sent(CompareAskSerializer, request))
+
+
+class ComparisonDetail(GenericAPIView[Comparison]):
+    """One comparison with what both batches came to."""
+
+    can = Can.PRODUCE
+    queryset = Comparison.objects.all()
+
+    @extend_schema(responses=ComparedSerializer)
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(_compared(self.get_object().pk))
+
+
+def _compared(pk: int) -> Any:
+    found = comparisons.comparisons().get(pk=pk)
+    both = comparisons.compared(found)
+    about = {name: getattr(found, name) for name in ComparisonSerializer.Meta.fields}
+    figures = {name: getattr(both, name) for name in ("arms", "only_a", "only_b", "chance")}
+    whole: Any = {**about, **figures}
+    return ComparedSerializer(whole).data
+
+
+class Pairs(GenericAPIView[SourceRecord]):
+    """The records of a comparison, each with both outcomes."""
+
+    can = Can.PRODUCE
+    serializer_class = PairSerializer
+    pagination_class = OldestFirst
+    queryset = SourceRecord.objects.none()
+
+    @extend_schema(responses=PairSerializer(many=True))
+    def get(self, request: Request, pk: int) -> Response:
+        found = get_object_or_404(Comparison, pk=pk)
+        records = self.paginate_queryset(comparisons.records_of(found)) or []
+        return self.get_paginated_response(PairSerializer(comparisons.pairs(found, records), many=True).data)

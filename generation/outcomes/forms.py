@@ -1,0 +1,17 @@
+"""Filters of attempts."""
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from generation.recipes.forms import benchmark_choices
+
+
+class AttemptFilters(forms.Form):
+    """By what the attempts are counted."""
+
+    benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
+    by = forms.MultipleChoiceField(
+        label=_("By"),
+        choices=[("trap", _("trap")), ("prompt", _("prompt")), ("generator", _("generator"))],
+        widget=forms.CheckboxSelectMultiple,
+    )

@@ -1,0 +1,100 @@
+"""Pages of attempts and comparisons."""
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from generation.batches import queries
+from generation.batches.views import SAMPLES_SHOWN
+from generation.models import BatchRole, SampleVersion
+from generation.outcomes import attempts as outcomes_attempts
+from generation.outcomes import comparisons as outcomes_comparisons
+from generation.outcomes import forms
+from review.common.decorators import requires
+from review.common.paging import keyset
+from review.rules.blocks import Dialogue, Text, Turn
+from review.rules.diffing import align
+from review.rules.permissions import Can
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def attempts(request: HttpRequest) -> HttpResponse:
+    """Attempts to approval by trap, prompt and generator."""
+    asked = request.GET.copy()
+    if not asked.get("benchmark"):
+        asked["benchmark"] = queries.latest_benchmark()
+    if not asked.getlist("by"):
+        asked.setlist("by", ["prompt", "generator"])
+    filters = forms.AttemptFilters(asked)
+    if not filters.is_valid():
+        raise Http404
+    by = [name for name in outcomes_attempts.BY if name in filters.cleaned_data["by"]]
+    benchmark = filters.cleaned_data["benchmark"]
+    context = {
+        "filters": filters,
+        "by": by,
+        "rows": outcomes_attempts.attempts(benchmark, by),
+        "simulated": SampleVersion.objects.filter(sample__benchmark=benchmark, simulated=True).exists(),
+    }
+    return render(request, "generation/outcomes/attempts.html", context)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def comparisons(request: HttpRequest) -> HttpResponse:
+    """All comparisons of two sets of prompts."""
+    page = keyset(outcomes_comparisons.comparisons(), request, size=25, newest_first=True)
+    return render(request, "generation/outcomes/comparisons.html", {"page": page})
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def comparison(request: HttpRequest, pk: int) -> HttpResponse:
+    """One comparison: both batches, their paired counts, and each record with both outcomes."""
+    found = get_object_or_404(outcomes_comparisons.comparisons(), pk=pk)
+    page = keyset(outcomes_comparisons.records_of(found), request, size=SAMPLES_SHOWN)
+    context = {
+        "comparison": found,
+        "compared": outcomes_comparisons.compared(found),
+        "simulated": BatchRole.objects.filter(batch__comparison=found, endpoint__simulated=True).exists(),
+        "page": page,
+        "pairs": outcomes_comparisons.pairs(found, page.rows),
+    }
+    return render(request, "generation/outcomes/comparison.html", context)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResponse:
+    """What both sets of prompts made of one record: side by side, the differences marked."""
+    found = get_object_or_404(outcomes_comparisons.comparisons(), pk=pk)
+    record = get_object_or_404(outcomes_comparisons.records_of(found).select_related("source"), pk=record_id)
+    [pair] = outcomes_comparisons.pairs(found, [record])
+    versions = [
+        SampleVersion.objects.select_related("case").prefetch_related("rubrics").get(pk=side.version.pk)
+        if side.version
+        else None
+        for side in pair.sides
+    ]
+    shown = [_turns(version) if version else () for version in versions]
+    context = {
+        "comparison": found,
+        "record": record,
+        "simulated": any(version.simulated for version in versions if version),
+        "sides": list(zip(pair.sides, versions, strict=True)),
+        "aligned": align(shown[0], shown[1]) if all(shown) else (),
+    }
+    return render(request, "generation/outcomes/comparison_record.html", context)
+
+
+def _turns(version: SampleVersion) -> tuple[Turn, ...]:
+    """A version's text as a model under test sees it, turn by turn."""
+    spec = version.case.frozen
+    turns: list[Turn] = []
+    for block in spec.first_look or spec.blocks:
+        if isinstance(block, Dialogue):
+            turns += block.turns
+        elif isinstance(block, Text):
+            turns.append(Turn(block.title, block.text))
+    return tuple(turns)

@@ -1,0 +1,287 @@
+"""What a benchmark's folder says about making samples: plain values and async functions, run by the generation engine."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from generation.llm.types import Message, Reply, Request, Role
+from review.rules.blocks import Block
+
+T = TypeVar("T", bound=BaseModel)
+
+
+class Dropped(Exception):
+    """A step gives a draft up, with the reason to be shown. Not a fault: nothing is retried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One source record as a recipe sees it. `content["kind"]` says what it is (``dialogue``, ``report``).
+
+    `joined`: format -> contents of the records of other sources that it refers to (a question's article, a heading's place in
+    a vocabulary), those that they refer to included.
+    """
+
+    external_id: str
+    title: str
+    language: str
+    content: Mapping[str, Any]
+    joined: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One entry of a benchmark's taxonomy: a trap subtype (`parent` is its cluster) or a cluster (no parent)."""
+
+    code: str
+    label: str
+    parent: str = ""
+    definition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A sample in the making.
+
+    `data` is what the steps have made of it so far (JSON-able: it is stored after each step). For a regeneration,
+    `version` is above 1, `previous` the content of the rejected version and `reasons` what the physicians held against it.
+    `terms` is the taxonomy in force: the benchmark's own and what admins added. `preferred`: the terms that the batch's plan
+    would like here, a wish and no order. `prompts` names the set of prompt files; `checks` the checks that the batch makes.
+    `settings` are the values of the preset that the batch was launched with.
+    """
+
+    record: Record
+    terms: tuple[Term, ...] = ()
+    version: int = 1
+    reasons: tuple[str, ...] = ()
+    previous: Mapping[str, Any] | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+    preferred: tuple[str, ...] = ()
+    prompts: str = ""
+    checks: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Models(Protocol):
+    """A step's door to the models bound to the recipe's roles. Every call is in the ledger before it returns."""
+
+    def has(self, role: str) -> bool:
+        """Whether an endpoint is bound to the role; only an optional one may be without."""
+
+    async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """One vector a text, in their order. Raises `generation.llm.errors.LLMError`."""
+
+    async def ask(self, role: str, request: Request) -> Reply:
+        """Raises `generation.llm.errors.LLMError`."""
+
+    async def ask_structured(
+        self, role: str, request: Request, shape: type[T], *, check: Callable[[T], None] | None = None
+    ) -> T:
+        """A reply of the given shape; a wrong one is shown its error and asked again. Raises BrokenReply at last."""
+
+
+def _always(draft: Draft) -> bool:  # noqa: ARG001
+    return True
+
+
+def _nothing(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a recipe: one draft to none, one or many. Drafts that it does not apply to pass it by.
+
+    `asks`: (role, label of the prompt) for each question that it puts to a model, before there is any `data`: what a launch is
+    estimated by. `applies` is asked then too.
+    """
+
+    name: str
+    run: Callable[[Draft, Models], Awaitable[Sequence[Draft]]]
+    applies: Callable[[Draft], bool] = _always
+    asks: Callable[[Draft], Sequence[tuple[str, str]]] = _nothing
+
+
+def each(
+    run: Callable[[Draft, Models], Awaitable[Sequence[Draft]]],
+    *,
+    applies: Callable[[Draft], bool] = _always,
+    asks: Callable[[Draft], Sequence[tuple[str, str]]] = _nothing,
+) -> Step:
+    """Make a step of an async function of one draft, under the function's own name."""
+    return Step(run.__name__, run, applies, asks)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRubric:
+    """One criterion of a new sample; `traps` are the keys of the traps it is tied to."""
+
+    key: str
+    criterion: str
+    traps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewSample:
+    """What a recipe makes. `content` is the benchmark's own; `facets` of a sample are derived at the release.
+
+    specialty: of which whoever reviews it has to be, where its record says so (empty: any). A benchmark's `case` passes it on.
+    `prompt` is the label of the prompt that made it (``mhb/inject_dialogue@2``). `made`: what the data card says of how samples
+    were made, by name ("entailment": "roberta-large-mnli"); it counts them by value.
+    """
+
+    task: str
+    title: str
+    language: str
+    content: Mapping[str, Any]
+    rubrics: tuple[NewRubric, ...] = ()
+    specialty: str = ""
+    prompt: str = ""
+    made: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRole:
+    """A role that an endpoint is bound to at launch; `default` names the role whose endpoint plays it otherwise.
+
+    `optional`: the recipe can do without. `kinds`: the record kinds for which it is needed; empty: all.
+    """
+
+    name: str
+    label: str
+    default: str = ""
+    optional: bool = False
+    kinds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A named set of the recipe's settings ('paper', 'released code'): `rule` says in a sentence what it stands for.
+
+    `prompts`: the set of prompts that goes with it, where a launch names none.
+    """
+
+    name: str
+    label: str
+    rule: str
+    values: Mapping[str, Any]
+    prompts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrapPlan:
+    """How many of `samples` samples should carry each trap: task -> code of a subtype or cluster -> number.
+
+    The task "" stands for all that are not named. Without an entry in `samples` the targets of a task add up to it.
+    """
+
+    name: str
+    targets: Mapping[str, Mapping[str, float]]
+    samples: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check has to say about a finished draft. `stops`: it is not put before physicians unless an admin says so."""
+
+    check: str
+    detail: str
+    stops: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check of a finished draft before physicians see it; `run` answers with the finding, None where all is well."""
+
+    name: str
+    label: str
+    run: Callable[[Draft], Finding | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a benchmark makes its samples.
+
+    `kinds`: the record kinds it takes. `max_versions`: after that many rejected versions a sample is discarded and listed.
+    The first of `roles` is the one that writes the sample. `checks` are made of each finished draft; `compared` is the text of
+    a sample that may not occur twice (None: samples may repeat). `plans` by name, the first is the usual one; a plan's tasks
+    are kinds of records. `prompt_sets`: the sets of prompt files besides the usual one, "". `presets` by name, the first is the
+    usual one; `choices`: the words that a launch may give to a setting, besides those in presets. `lineage`: what a draft's
+    data shows of how it was made, for the pages of sample and draft; `analysis`: what the data of a batch's drafts shows
+    together, streamed.
+    """
+
+    label: str
+    kinds: frozenset[str]
+    roles: tuple[ModelRole, ...]
+    steps: tuple[Step, ...]
+    sample: Callable[[Draft], NewSample]
+    max_versions: int = 3
+    checks: tuple[Check, ...] = ()
+    compared: Callable[[NewSample], str] | None = None
+    plans: tuple[TrapPlan, ...] = ()
+    prompt_sets: tuple[str, ...] = ()
+    presets: tuple[Preset, ...] = ()
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lineage: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None
+    analysis: Callable[[Iterable[Mapping[str, Any]]], Sequence[Block]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt file: `name@version` in the ledger, its turns with ``$placeholders``."""
+
+    name: str
+    version: str
+    turns: tuple[tuple[Role, str], ...]
+
+    def messages(self, **values: str) -> tuple[Message, ...]:
+        """The turns with every placeholder filled. Raises KeyError for a missing value."""
+        return tuple(Message(role, Template(text).substitute(values)) for role, text in self.turns)
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+def read_prompt(path: Path) -> Prompt:
+    """Read ``<benchmark>/prompts/<name>.md``: a line ``version: N``, then parts headed ``=== system`` or ``=== user``.
+
+    A file of another set stands a folder deeper, ``<benchmark>/prompts/<set>/<name>.md``, and is called by its set as well.
+
+    Raises:
+        ValueError: the file has no version or an unknown part.
+    """
+    head, _, body = path.read_text(encoding="utf-8").partition("\n")
+    if not head.startswith("version:"):
+        raise ValueError(f"{path.name}: the first line must be 'version: N'")
+    turns: list[tuple[Role, str]] = []
+    for part in f"\n{body}".split("\n=== ")[1:]:
+        role, _, text = part.partition("\n")
+        if role.strip() not in ("system", "user"):
+            raise ValueError(f"{path.name}: unknown part {role.strip()!r}")
+        turns.append(("system" if role.strip() == "system" else "user", text.strip()))
+    if not turns:
+        raise ValueError(f"{path.name}: no part '=== system' or '=== user'")
+    folder = path.parent
+    of_set = "" if folder.name == "prompts" else f"{folder.name}/"
+    benchmark = (folder.parent if of_set else folder).parent.name
+    return Prompt(f"{benchmark}/{of_set}{path.stem}", head.removeprefix("version:").strip(), tuple(turns))
+
+
+def read_prompts(folder: Path, *names: str) -> dict[str, dict[str, Prompt]]:
+    """Set -> name -> prompt: the files of `folder`, which are the set "", and of each folder within it.
+
+    A file that a set does not have is the usual one's. Raises ValueError as `read_prompt` does.
+    """
+    usual = {name: read_prompt(folder / f"{name}.md") for name in names}
+    found = {"": usual}
+    for other in sorted(path for path in folder.iterdir() if path.is_dir()):
+        own = {name: read_prompt(other / f"{name}.md") for name in names if (other / f"{name}.md").exists()}
+        if own:
+            found[other.name] = {**usual, **own}
+    return found

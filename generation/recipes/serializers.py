@@ -1,0 +1,13 @@
+"""Checks on benchmark names in requests."""
+
+from django.utils.translation import gettext as _
+from rest_framework import serializers
+
+from generation.recipes import registry
+
+
+def known_benchmark(name: str) -> None:
+    if name not in registry.names():
+        raise serializers.ValidationError(
+            _("There is no benchmark of this name; known: %(names)s") % {"names": ", ".join(registry.names())}
+        )

@@ -1,0 +1,206 @@
+"""The API of releases."""
+
+from typing import Any
+
+from django.db.models import Prefetch, QuerySet
+from django.http import FileResponse, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from generation.models import Release, ReleasedRubric, ReleasedSample
+from generation.recipes.serializers import known_benchmark
+from generation.releases import archive, data_card, export, exporters, queries, services
+from generation.samples import services as samples_services
+from review.common.api import NewestFirst, OldestFirst, asked, sent
+from review.common.decorators import person
+from review.rules.permissions import Can
+
+
+class CountSerializer(serializers.Serializer[Any]):
+    """How much of a release falls under one value of a facet."""
+
+    samples = serializers.IntegerField()
+    rubrics = serializers.IntegerField()
+
+
+class ReleasedSourceSerializer(serializers.Serializer[Any]):
+    """A source that a release drew on."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    licence = serializers.CharField()
+    citation = serializers.CharField()
+    restrictions = serializers.CharField()
+    samples = serializers.IntegerField()
+    joined = serializers.BooleanField(
+        default=False, help_text="Its records are no samples: they were joined with those that became some."
+    )
+
+
+class ReleaseSerializer(serializers.ModelSerializer[Release]):
+    """A frozen, versioned, checksummed set of approved samples. `sha256` is that of its JSON Lines export."""
+
+    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Release
+        fields = [
+            "name",
+            "version",
+            "benchmark",
+            "samples_count",
+            "rubrics_count",
+            "simulated",
+            "sha256",
+            "created_by",
+            "created_at",
+        ]
+
+
+class WholeReleaseSerializer(ReleaseSerializer):
+    """A release with what it is made of. `counts`: facet, value, samples and rubrics.
+
+    `made`: how samples were made, by name and value. `grounds`: why they were approved; `unreviewed` of them no physician saw.
+    """
+
+    counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
+    sources = ReleasedSourceSerializer(many=True)
+    generators = serializers.ListField(child=serializers.CharField())
+    made = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
+    grounds = serializers.DictField(child=serializers.IntegerField())
+    reviewers = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="`physicians`: accounts that reviewed; `simulated` of them are scripted stand-ins, who had a part in"
+        " `simulated_samples`. Empty: frozen before it was counted.",
+    )
+    unreviewed = serializers.IntegerField()
+
+    class Meta(ReleaseSerializer.Meta):
+        fields = [
+            *ReleaseSerializer.Meta.fields,
+            *("counts", "sources", "generators", "made", "grounds", "unreviewed", "reviewers"),
+        ]
+
+
+class FreezeSerializer(serializers.Serializer[Any]):
+    """A release to be frozen; a name that exists gets its next version."""
+
+    name = serializers.SlugField(max_length=100)
+    benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
+
+
+class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
+    """A rubric in the wording that physicians approved, with the harm they expect; as generated where nobody reviewed it."""
+
+    traps = serializers.ListField(child=serializers.CharField())
+
+    class Meta:
+        model = ReleasedRubric
+        fields = ["key", "criterion", "traps", "severity"]
+
+
+class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
+    """A sample as released: `exported` is its object in the export, `rubrics` stand beside it."""
+
+    exported = serializers.DictField()
+    rubrics = ReleasedRubricSerializer(many=True)
+
+    class Meta:
+        model = ReleasedSample
+        fields = ["position", "key", "task", "exported", "rubrics"]
+
+
+class ExportQuery(serializers.Serializer[Any]):
+    """In which format. JSON Lines is the file itself; the others are a zip with data card and checksums."""
+
+    format = serializers.ChoiceField(choices=exporters.available(), default="jsonl")
+
+
+def _release(name: str, version: int) -> Release:
+    return get_object_or_404(queries.releases(), name=name, version=version)
+
+
+class Releases(ListAPIView[Release]):
+    """Releases, newest first."""
+
+    can = {"GET": Can.READ_RESULTS, "POST": Can.PRODUCE}
+    serializer_class = ReleaseSerializer
+    pagination_class = NewestFirst
+    queryset = queries.releases()
+
+    @extend_schema(request=FreezeSerializer, responses={201: WholeReleaseSerializer})
+    def post(self, request: Request) -> Response:
+        """Freeze what is approved as the next version of a name. Nothing approved, or nothing new: 409."""
+        body = sent(FreezeSerializer, request)
+        samples_services.handle_outcomes()  # what physicians decided a moment ago belongs to it
+        release = services.freeze_release(body["name"], benchmark=body["benchmark"], actor=person(request))
+        return Response(WholeReleaseSerializer(release).data, status=201)
+
+
+class ReleaseDetail(APIView):
+    """One release with what it is made of."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses=WholeReleaseSerializer)
+    def get(self, request: Request, name: str, version: int) -> Response:
+        return Response(WholeReleaseSerializer(_release(name, version)).data)
+
+
+class ReleasedSamples(ListAPIView[ReleasedSample]):
+    """The samples of a release, in its order."""
+
+    can = Can.READ_RESULTS
+    serializer_class = ReleasedSampleSerializer
+    pagination_class = OldestFirst
+    queryset = ReleasedSample.objects.none()
+
+    def get_queryset(self) -> QuerySet[ReleasedSample]:
+        release = _release(self.kwargs["name"], self.kwargs["version"])
+        rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
+        return queries.released_samples(release).prefetch_related(rubrics)
+
+
+class Export(APIView):
+    """The whole release as a file: the same release and format give the same bytes."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(
+        parameters=[ExportQuery],
+        responses={(200, "application/jsonl"): OpenApiTypes.STR, (200, "application/zip"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request, name: str, version: int) -> HttpResponseBase:
+        format_name = asked(ExportQuery, request)["format"]
+        release = _release(name, version)
+        if format_name == "jsonl":
+            return FileResponse(
+                export.open_samples(release),
+                as_attachment=True,
+                filename=f"{name}-v{version}.jsonl",
+                content_type="application/jsonl",
+            )
+        return FileResponse(
+            archive.zipped_release(release, format_name),
+            as_attachment=True,
+            filename=f"{name}-v{version}-{format_name}.zip",
+            content_type="application/zip",
+        )
+
+
+class DataCard(APIView):
+    """The release in words, as Markdown."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
+    def get(self, request: Request, name: str, version: int) -> HttpResponse:
+        card = data_card.data_card(_release(name, version))
+        return HttpResponse(card, content_type="text/markdown; charset=utf-8")

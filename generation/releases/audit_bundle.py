@@ -1,0 +1,45 @@
+"""The trail of a release: what happened to each of its samples, up to the moment it was frozen, and a program to check it."""
+
+import shutil
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from generation.models import Release, ReleasedSample
+from generation.releases import verify_trail
+from generation.releases.exporters.base import canonical, replacing
+from review.audit import verification
+
+CHUNK = 200
+FORMAT = 1
+
+
+def write(release: Release, folder: Path) -> list[Path]:
+    """Write `audit.jsonl` and `verify_trail.py` into the existing `folder`; returns the two. docs/audit.md has the format.
+
+    The same release gives the same bytes: events are written once, and later ones than the release are left out.
+    """
+    path, checker = folder / "audit.jsonl", folder / "verify_trail.py"
+    with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{canonical(line)}\n" for line in _lines(release))
+    shutil.copyfile(verify_trail.__file__, checker)
+    return [path, checker]
+
+
+def _lines(release: Release) -> Iterator[dict[str, Any]]:
+    """What the file is of; then for each sample, in the order of the release, which it is and its events."""
+    yield {
+        "trail": FORMAT,
+        "release": release.name,
+        "release_version": release.version,
+        "samples": release.samples_count,
+        "end": {"sequence": release.trail_end, "hash": verification.hash_at(release.trail_end)},
+    }
+    rows = ReleasedSample.objects.filter(release=release).order_by("position").values_list("key", "version__number")
+    samples = rows.iterator(chunk_size=CHUNK)
+    while chunk := list(islice(samples, CHUNK)):
+        trails = verification.published([key for key, _version in chunk], upto=release.trail_end)
+        for key, version in chunk:
+            yield {"sample": key, "version": version, "events": len(trails[key])}
+            yield from trails[key]

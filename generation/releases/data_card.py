@@ -1,0 +1,40 @@
+"""The data card of a release."""
+
+from django.template.loader import render_to_string
+
+from generation.models import Release
+from review.rules.state_machine import Ground
+
+
+def data_card(release: Release) -> str:
+    """The release in words: composition, sources with their licences and restrictions, how it was reviewed, checksum."""
+    context = {"release": release, "reviewed_how": _reviewed_how(release), "physicians": _physicians(release)}
+    return render_to_string("generation/releases/data_card.md", context)
+
+
+def _physicians(release: Release) -> str:
+    """Who reviewed, in the words of the data card."""
+    if not release.simulated_samples:
+        return "physicians"
+    everybody = release.reviewers["simulated"] == release.reviewers["physicians"]
+    return "simulated physicians" if everybody else "physicians, some of them simulated"
+
+
+def _reviewed_how(release: Release) -> list[str]:
+    """By how many physicians the reviewed samples were decided, by the grounds on which they were approved.
+
+    Before grounds were kept with a release there was no other policy than two independent reviewers.
+    """
+    if not release.grounds:
+        return [
+            "Every sample passed a primary reviewer and an independent secondary reviewer; where they dissented, two further"
+            " physicians decided."
+        ]
+    told = {
+        Ground.PRIMARY_ALONE: "reviewed by one physician, whose word decided; nobody verified it independently.",
+        Ground.CONSENSUS: "approved by a primary reviewer and an independent secondary reviewer.",
+        Ground.ADJUDICATED: "decided by two further physicians, after the primary and the independent secondary reviewer"
+        " had dissented.",
+    }
+    counts = [(release.grounds.get(ground, 0), words) for ground, words in told.items()]
+    return [f"{n} {'sample was' if n == 1 else 'samples were'} {words}" for n, words in counts if n]

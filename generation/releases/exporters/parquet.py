@@ -1,0 +1,61 @@
+"""Parquet: `samples.parquet` and `rubrics.parquet`, joined by `sample_id`. Nested values are JSON text,
+traps are a list.
+
+The same samples give the same bytes under the same version of pyarrow, which writes its version into the file.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from generation.releases.exporters.base import NESTED, PLAIN, canonical, checked, replacing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+name = "parquet"
+label = "Parquet"
+
+_ROW_GROUP = 1000  # rows; fixed, because it shapes the bytes, and with it the memory that is used
+
+
+def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
+    """Write `samples.parquet` and `rubrics.parquet`; see `Exporter.write`."""
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    paths = [folder / "samples.parquet", folder / "rubrics.parquet"]
+    sample_schema, rubric_schema = _schemas()
+    with (
+        replacing(*paths) as [samples_path, rubrics_path],
+        ParquetWriter(samples_path, sample_schema, compression="zstd") as samples_file,
+        ParquetWriter(rubrics_path, rubric_schema, compression="zstd") as rubrics_file,
+    ):
+        sample_rows: list[dict[str, Any]] = []
+        rubric_rows: list[dict[str, Any]] = []
+        for sample in checked(samples):
+            plain = {column: sample[column] for column in PLAIN}
+            sample_rows.append(plain | {column: canonical(sample.get(column, {})) for column in NESTED})
+            rubric_rows += ({"sample_id": sample["sample_id"], **rubric} for rubric in sample["rubrics"])
+            if len(sample_rows) == _ROW_GROUP:
+                samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
+                sample_rows.clear()
+            while len(rubric_rows) >= _ROW_GROUP:
+                rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows[:_ROW_GROUP], rubric_schema))
+                del rubric_rows[:_ROW_GROUP]
+        if sample_rows:
+            samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
+        if rubric_rows:
+            rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows, rubric_schema))
+    return paths
+
+
+def _schemas() -> "tuple[pa.Schema, pa.Schema]":
+    import pyarrow as pa
+
+    types = {"version": pa.int64(), "simulated": pa.bool_()}
+    columns = [pa.field(column, types.get(column, pa.string()), nullable=False) for column in (*PLAIN, *NESTED)]
+    traps = pa.list_(pa.field("element", pa.string(), nullable=False))
+    rubric_columns = ("sample_id", "key", "criterion", "traps", "severity")
+    rubrics = [pa.field(name, traps if name == "traps" else pa.string(), nullable=False) for name in rubric_columns]
+    return pa.schema(columns), pa.schema(rubrics)

@@ -1,0 +1,101 @@
+"""Pages of releases."""
+
+from django.contrib import messages
+from django.http import FileResponse, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_safe
+
+from generation.batches import queries as batches_queries
+from generation.errors import GenerationError
+from generation.models import Release, ReleasedRubric, SampleVersion
+from generation.recipes import forms as recipes_forms
+from generation.releases import archive, exporters, forms, queries, services
+from generation.samples import services as samples_services
+from review.common.decorators import person, requires
+from review.common.paging import keyset
+from review.rules.permissions import Can, require
+
+
+@requires(Can.READ_RESULTS)
+def releases(request: HttpRequest) -> HttpResponse:
+    """All releases, and for producers the form that freezes the next."""
+    usual = {"benchmark": batches_queries.latest_benchmark()}
+    form = forms.FreezeForm(request.POST if request.method == "POST" else None, initial=usual)
+    if request.method == "POST":
+        require(request.user, Can.PRODUCE)
+    if form.is_valid():
+        samples_services.handle_outcomes()  # what physicians decided a moment ago belongs to it
+        data = form.cleaned_data
+        try:
+            made = services.freeze_release(data["name"], benchmark=data["benchmark"], actor=person(request))
+        except GenerationError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, _("%(release)s is frozen.") % {"release": made})
+            return redirect("generation:release", made.name, made.version)
+    approved = queries.approved_counts()
+    context = {
+        "page": keyset(queries.releases(), request, size=25, newest_first=True),
+        "form": form,
+        "approved": [(label, *approved.get(name, (0, 0))) for name, label in recipes_forms.benchmark_choices()],
+    }
+    return render(request, "generation/releases/releases.html", context, status=422 if form.errors else 200)
+
+
+def _release(name: str, version: int) -> Release:
+    return get_object_or_404(queries.releases(), name=name, version=version)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    """One release: what it is made of, from what and by whom, its checksum, its exports, the runs on it."""
+    found = _release(name, version)
+    context = {
+        "release": found,
+        "simulated": found.simulated,
+        "simulated_reviewers": found.simulated_samples,
+        "planted": queries.planted(found.benchmark, found.counts),
+        "formats": [(format_name, exporters.load(format_name).label) for format_name in exporters.available()],
+    }
+    return render(request, "generation/releases/release.html", context)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
+    """The samples of a release: a list, and the one that is read."""
+    found = _release(name, version)
+    rows = queries.released_samples(found)
+    page = keyset(rows.defer("exported"), request, size=25)
+    wanted = request.GET.get("selected", "")
+    chosen = rows.filter(pk=int(wanted)).first() if wanted.isdecimal() and len(wanted) < 19 else None
+    if chosen is None and page.rows:
+        chosen = rows.get(pk=page.rows[0].pk)
+    place = next((i for i, row in enumerate(page.rows) if chosen and row.pk == chosen.pk), None)
+    context: dict[str, object] = {
+        "release": found,
+        "page": page,
+        "chosen": chosen,
+        "place": place,
+        "simulated": found.simulated,
+        "simulated_reviewers": found.simulated_samples,
+    }
+    if chosen is not None:
+        made = SampleVersion.objects.select_related("case").get(pk=chosen.version_id)
+        rubrics = ReleasedRubric.objects.filter(sample=chosen).order_by("pk")
+        context |= {"made": made, "blocks": made.case.frozen.blocks, "rubrics": rubrics}
+    return render(request, "generation/releases/release_samples.html", context)
+
+
+@require_GET
+@requires(Can.READ_RESULTS)
+def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:  # noqa: ARG001
+    """The whole release in one format, as a zip whose bytes depend on nothing else."""
+    found = _release(name, version)
+    file = archive.zipped_release(found, format_name)
+    return FileResponse(
+        file, as_attachment=True, filename=f"{name}-v{version}-{format_name}.zip", content_type="application/zip"
+    )

@@ -1,0 +1,146 @@
+"""The API of samples."""
+
+from typing import Any
+
+from django.db.models import Prefetch, QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView, RetrieveAPIView
+
+from generation.endpoints import queries as endpoints_queries
+from generation.jobs.serializers import CallSerializer
+from generation.models import Call, Draft, Rubric, Sample, SampleVersion
+from generation.samples import queries
+from review.common.api import MAX_ID, NewestFirst, OldestFirst, asked
+from review.rules.permissions import Can
+
+
+class Calls(ListAPIView[Call]):
+    """What models were asked for a draft and what they said, call by call."""
+
+    can = Can.PRODUCE
+    serializer_class = CallSerializer
+    pagination_class = OldestFirst
+    queryset = Call.objects.none()
+
+    def get_queryset(self) -> QuerySet[Call]:
+        draft = get_object_or_404(Draft, pk=self.kwargs["pk"])
+        return endpoints_queries.calls_of(f"draft:{draft.pk}")
+
+
+class SampleSerializer(serializers.ModelSerializer[Sample]):
+    """One test case, whatever its version. `key` is its name in releases; `unreviewed`: approved without any physician's word,
+    because it is outside the share that is reviewed."""
+
+    key = serializers.CharField()
+    record = serializers.CharField(source="record.external_id")
+    title = serializers.CharField(source="record.title")
+    versions_count = serializers.IntegerField()
+    unreviewed = serializers.BooleanField()
+
+    class Meta:
+        model = Sample
+        fields = [
+            "id",
+            "key",
+            "benchmark",
+            "task",
+            "status",
+            "unreviewed",
+            "batch",
+            "record",
+            "title",
+            "created_at",
+            "versions_count",
+        ]
+
+
+class RubricSerializer(serializers.ModelSerializer[Rubric]):
+    """One criterion, as generated, and as physicians approved it (empty until then), with the harm they expect.
+
+    `removed`: they took it away. `added`: it is theirs.
+    """
+
+    traps = serializers.ListField(child=serializers.CharField())
+
+    class Meta:
+        model = Rubric
+        fields = ["key", "criterion", "approved", "traps", "severity", "removed", "added"]
+
+
+class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
+    """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of those who approved it.
+
+    `made`: how it was made, as the recipe says, by name.
+    """
+
+    made = serializers.DictField(child=serializers.CharField())
+    content = serializers.DictField()
+    citations = serializers.ListField(child=serializers.DictField())
+    reasons = serializers.ListField(child=serializers.CharField())
+    rubrics = RubricSerializer(many=True)
+
+    class Meta:
+        model = SampleVersion
+        fields = [
+            "number",
+            "status",
+            "case",
+            "title",
+            "content",
+            "rubrics",
+            "reasons",
+            "citations",
+            "prompt",
+            "generator",
+            "made",
+            "simulated",
+            "created_at",
+        ]
+
+
+class WholeSampleSerializer(SampleSerializer):
+    """A sample with all its versions."""
+
+    versions = VersionSerializer(many=True)
+
+    class Meta(SampleSerializer.Meta):
+        fields = [*SampleSerializer.Meta.fields, "versions"]
+
+
+class SampleQuery(serializers.Serializer[Any]):
+    """Which samples."""
+
+    benchmark = serializers.CharField(required=False, max_length=64)
+    task = serializers.CharField(required=False, max_length=40)
+    status = serializers.ChoiceField(choices=Sample.Status.choices, required=False)
+    text = serializers.CharField(required=False, max_length=200, help_text="In the title, the record's id or the key.")
+    batch = serializers.IntegerField(required=False, min_value=1, max_value=MAX_ID)
+
+
+@extend_schema_view(get=extend_schema(parameters=[SampleQuery]))
+class Samples(ListAPIView[Sample]):
+    """Samples, newest first."""
+
+    can = Can.PRODUCE
+    serializer_class = SampleSerializer
+    pagination_class = NewestFirst
+
+    def get_queryset(self) -> QuerySet[Sample]:
+        wanted = asked(SampleQuery, self.request)
+        batch = wanted.pop("batch", None)
+        found = queries.samples(**wanted).defer("record__content", "record__private")
+        return found.filter(batch=batch) if batch else found
+
+
+class SampleDetail(RetrieveAPIView[Sample]):
+    """One sample with its versions and their rubrics."""
+
+    can = Can.PRODUCE
+    serializer_class = WholeSampleSerializer
+
+    def get_queryset(self) -> QuerySet[Sample]:
+        rubrics = Prefetch("rubrics", Rubric.objects.order_by("pk"))
+        versions = Prefetch("versions", SampleVersion.objects.order_by("number").prefetch_related(rubrics))
+        return queries.samples().defer("record__content", "record__private").prefetch_related(versions)

@@ -1,0 +1,25 @@
+"""Filters of the sample list."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from generation.models import Sample
+from generation.recipes.forms import benchmark_choices
+from generation.samples import queries
+
+
+class SampleFilters(forms.Form):
+    """Which samples to list; what is not understood is left out."""
+
+    benchmark = forms.ChoiceField(label=_("Benchmark"), required=False)
+    task = forms.ChoiceField(label=_("Task"), required=False)
+    status = forms.ChoiceField(label=_("Status"), required=False, choices=[("", _("all")), *Sample.Status.choices])
+    text = forms.CharField(label=_("Text"), required=False, widget=forms.SearchInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        tasks = [(task, task) for task in queries.sample_tasks()]
+        self.fields["benchmark"].choices = [("", _("all")), *benchmark_choices()]  # type: ignore[attr-defined]
+        self.fields["task"].choices = [("", _("all")), *tasks]  # type: ignore[attr-defined]

@@ -1,0 +1,149 @@
+"""Makes sample versions, and acts on the outcomes of their reviews."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from django.db import InterfaceError, OperationalError, transaction
+from django.utils import timezone
+
+from generation.endpoints import queries as endpoints_queries
+from generation.jobs import life_cycle
+from generation.models import Batch, BatchRole, Draft, Rubric, Sample, SampleVersion, TaxonomyTerm
+from generation.recipes import registry
+from generation.recipes.recipe import NewSample
+from review.assignments import services
+from review.audit.trail import record_person, recorded
+from review.cases import queries as cases_queries
+from review.models import PersonEvent, User
+from review.rules.consolidation import SettledRubric
+from review.rules.permissions import Can, require
+from review.rules.state_machine import Ground, State
+
+log = logging.getLogger(__name__)
+
+
+def save_term(term: TaxonomyTerm, *, actor: User) -> None:
+    """Add a taxonomy term to those that a benchmark ships, or change one, with its event. Raises NotAllowed."""
+    require(actor, Can.PRODUCE)
+    with recorded():
+        term.save()
+        values = {name: getattr(term, name) for name in ("benchmark", "code", "parent", "label", "definition")}
+        record_person(actor, PersonEvent.Kind.TERM, actor, **values)
+
+
+def make_version(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
+    now = timezone.now()
+    simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
+    sample = row.sample or Sample.objects.create(
+        benchmark=batch.benchmark, task=made.task, batch=batch, record_id=row.record_id, created_at=now
+    )
+    spec = registry.case_spec(batch.benchmark, made, sample.key, row.version)
+    previous = SampleVersion.objects.filter(sample=sample).order_by("-number").first()
+    case = services.open_case(
+        spec.with_history(asked_for=tuple(previous.reasons) if previous else (), simulated=simulated)
+    )
+    version = SampleVersion.objects.create(
+        sample=sample,
+        number=row.version,
+        draft=row,
+        case=case,
+        title=made.title[:300],
+        content=dict(made.content),
+        simulated=simulated,
+        prompt=made.prompt[:100],
+        generator=_generator(batch),
+        traps=list(dict.fromkeys(trap for rubric in made.rubrics for trap in rubric.traps)),
+        made=dict(made.made),
+        created_at=now,
+    )
+    Rubric.objects.bulk_create(
+        Rubric(version=version, key=rubric.key, criterion=rubric.criterion, traps=list(rubric.traps))
+        for rubric in made.rubrics
+    )
+    Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
+    return version
+
+
+def _generator(batch: Batch) -> str:
+    """The name of the endpoint that writes the samples; empty where none was asked for these records."""
+    roles = registry.recipe(batch.benchmark).roles
+    bound = BatchRole.objects.filter(batch=batch, role=roles[0].name) if roles else BatchRole.objects.none()
+    return bound.values_list("endpoint__name", flat=True).first() or ""
+
+
+def handle_outcomes() -> int:
+    """Carry what physicians decided over to the samples; returns how many versions were handled.
+
+    Approved: the rubrics get the wording and the severity settled on; those of a case that nobody was to review stay as they
+    are. Rejected: the next version is queued with the reasons;
+    where no version can mend them, past the recipe's limit, or where the batch was cancelled, the sample is discarded. The
+    version's own status says whether it was handled, so that this can be killed and repeated at any point. One that cannot be
+    handled (a fault of ours, a benchmark that is gone) is logged and left as it is, and keeps no other from being handled.
+    """
+    waiting = SampleVersion.objects.filter(status=SampleVersion.Status.IN_REVIEW, case__closed_at__isnull=False)
+    handled = 0
+    for pk in list(waiting.order_by("pk").values_list("pk", flat=True)):
+        try:
+            with transaction.atomic():
+                version = (
+                    waiting.select_for_update(of=("self",), skip_locked=True)
+                    .select_related("sample", "case")
+                    .filter(pk=pk)
+                    .first()
+                )
+                if version is not None:
+                    _handle(version)
+                    handled += 1
+        except (OperationalError, InterfaceError):  # the database is away
+            raise
+        except Exception:
+            log.exception("what physicians decided on version %s cannot be carried over", pk)
+    return handled
+
+
+def _handle(version: SampleVersion) -> None:
+    sample, case = version.sample, version.case
+    outcome = cases_queries.settled(case)
+    if outcome.state is State.APPROVED:
+        version.status, sample.status = SampleVersion.Status.APPROVED, Sample.Status.APPROVED
+        version.citations = [asdict(citation) for citation in outcome.citations]
+        if outcome.ground != Ground.UNREVIEWED:
+            _settle_rubrics(version, outcome.rubrics)
+    elif outcome.state is State.WITHDRAWN:
+        version.status, sample.status = SampleVersion.Status.WITHDRAWN, Sample.Status.WITHDRAWN
+    else:
+        version.status, version.reasons = SampleVersion.Status.REJECTED, list(outcome.reasons)
+        again = outcome.reducible and _queue_next(version)
+        sample.status = Sample.Status.REGENERATING if again else Sample.Status.DISCARDED
+    version.save(update_fields=["status", "reasons", "citations"])
+    sample.save(update_fields=["status"])
+
+
+def _settle_rubrics(version: SampleVersion, settled: Sequence[SettledRubric]) -> None:
+    known = {rubric.key: rubric for rubric in version.rubrics.all()}
+    for each in settled:
+        rubric = known.get(each.key) or Rubric(
+            version=version, key=each.key, criterion=each.criterion, traps=list(each.tags), added=True
+        )
+        rubric.approved, rubric.severity, rubric.removed = each.criterion, each.severity, each.removed
+        rubric.save()
+
+
+def _queue_next(version: SampleVersion) -> bool:
+    """Queue the next version of a rejected one; False where there may be none."""
+    sample = version.sample
+    if version.number >= registry.recipe(sample.benchmark).max_versions:
+        return False
+    batch = Batch.objects.select_for_update(no_key=True).get(pk=sample.batch_id)
+    if batch.status == Batch.Status.CANCELLED:
+        return False
+    life_cycle.settle(batch, is_open=True)
+    Draft.objects.create(
+        batch_id=sample.batch_id,
+        record_id=sample.record_id,
+        sample=sample,
+        version=version.number + 1,
+        preferred=version.draft.preferred,
+    )
+    return True

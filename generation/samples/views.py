@@ -1,0 +1,77 @@
+"""Pages of samples and of the calls behind them."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from generation.batches import queries as batches_queries
+from generation.models import Draft, Sample, SampleVersion
+from generation.samples import forms, queries
+from review.common.decorators import requires
+from review.common.paging import keyset
+from review.rules.diffing import words
+from review.rules.permissions import Can
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def samples(request: HttpRequest) -> HttpResponse:
+    """Every sample, filtered by what the address says."""
+    filters = forms.SampleFilters(request.GET)
+    filters.is_valid()
+    page = keyset(queries.samples(**filters.cleaned_data), request, newest_first=True)
+    return render(request, "generation/samples/samples.html", {"filters": filters, "page": page})
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def sample(request: HttpRequest, pk: int) -> HttpResponse:
+    """One sample: the version asked for (`?version=`, else the newest), or two side by side (`?beside=`)."""
+    rows = Sample.objects.select_related("record__source", "batch").defer("record__private", "record__content")
+    found = get_object_or_404(rows, pk=pk)
+    versions = queries.versions(found)
+    numbers = {str(version.number): version for version in versions}
+    chosen = numbers.get(request.GET.get("version", ""), versions[-1])
+    beside = numbers.get(request.GET.get("beside", ""))
+    shown = [chosen] if beside is None or beside == chosen else sorted((beside, chosen), key=lambda v: v.number)
+    context = {
+        "sample": found,
+        "versions": versions,
+        "chosen": chosen,
+        "beside": beside if len(shown) == 2 else None,
+        "shown": [
+            (version, version.case.frozen.blocks, _wordings(version), queries.lineage(found.benchmark, version.draft))
+            for version in shown
+        ],
+        "simulated": any(version.simulated for version in versions),
+        "held": batches_queries.held_of(found),
+    }
+    return render(request, "generation/samples/sample.html", context)
+
+
+def _wordings(version: SampleVersion) -> list[dict[str, object]]:
+    """Each rubric with what physicians made of it."""
+    return [
+        {
+            "key": rubric.key,
+            "traps": rubric.traps,
+            "severity": rubric.severity,
+            "removed": rubric.removed,
+            "added": rubric.added,
+            "criterion": rubric.criterion,
+            "diff": words(rubric.criterion, rubric.approved)
+            if rubric.approved and rubric.approved != rubric.criterion
+            else (),
+        }
+        for rubric in version.rubrics.all()
+    ]
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def calls(request: HttpRequest, pk: int) -> HttpResponse:
+    """The ledger of a draft: every call exactly as it was sent and answered."""
+    draft = get_object_or_404(Draft.objects.select_related("batch", "record").defer("record__private"), pk=pk)
+    version = SampleVersion.objects.filter(draft=draft).select_related("sample").first()
+    context = {"draft": draft, "version": version, "calls": batches_queries.calls_of_draft(draft)}
+    return render(request, "generation/jobs/calls.html", context)

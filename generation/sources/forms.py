@@ -1,0 +1,24 @@
+"""The import form."""
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from generation.sources import importers
+
+
+def _formats() -> list[tuple[str, str]]:
+    return [(name, importers.load(name).label) for name in importers.available()]
+
+
+class ImportForm(forms.Form):
+    """A file to be read into a source."""
+
+    format = forms.ChoiceField(label=_("Format"), choices=_formats)
+    name = forms.SlugField(
+        label=_("Name of the source"),
+        max_length=100,
+        help_text=_(
+            "Letters, digits and hyphens. An existing name adds the file to that source; nothing is added twice."
+        ),
+    )
+    file = forms.FileField(label=_("File"), help_text=_("As its authors publish it, unpacked."))

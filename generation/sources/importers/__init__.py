@@ -1,0 +1,20 @@
+"""Published data sets in, good rows and refusals out. One module is one format; see `base` for what it must offer."""
+
+from typing import cast
+
+from generation.common import formats
+from generation.sources.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat
+
+__all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "load"]
+
+_HELPERS = frozenset({"base", "columnar", "tables"})
+
+
+def available() -> list[str]:
+    """The names of all formats that can be imported, sorted."""
+    return list(formats.modules(__name__, helpers=_HELPERS))
+
+
+def load(name: str) -> Importer:
+    """The importer called `name`. Raises `generation.common.formats.UnknownFormat`."""
+    return cast(Importer, formats.load(__name__, name, helpers=_HELPERS))

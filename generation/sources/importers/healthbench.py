@@ -1,0 +1,147 @@
+"""HealthBench (OpenAI): one conversation a line, with the rubrics of its own grader.
+
+The full, consensus and hard files have this shape; the meta-eval file does not and is refused by name.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers.base import (
+    LOOK,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    check_storable,
+    checked_id,
+    first_byte,
+    gettext_noop,
+    json_lines,
+    language_of,
+    one_line,
+    text_of,
+)
+
+name = "healthbench"
+label = "HealthBench"
+licence = "MIT"
+citation = (
+    "Arora RK, Wei J, Soskin Hicks R, et al. HealthBench: Evaluating Large Language Models Towards Improved Human"
+    " Health. arXiv:2505.08775 (2025)."
+)
+restrictions = gettext_noop("contamination canary: do not publish the text")
+
+_META_EVAL = (
+    "HealthBench meta-eval: physicians' verdicts on finished replies, one criterion each;"
+    " what can be imported is conversations with rubrics."
+)
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat unless one of the first records has a `prompt_id` and a `prompt`."""
+    if first_byte(path) == b"[":
+        raise WrongFormat("It is a JSON array; HealthBench has one JSON object on each line.")
+    problem = ""
+    for number, value in json_lines(path, LOOK):
+        if isinstance(value, Malformed):
+            problem = problem or f"Line {number}: {value}"
+        elif _is_meta_eval(value):
+            problem = f"It is {_META_EVAL}"
+        elif isinstance(value, dict) and {"prompt_id", "prompt"} <= value.keys():
+            return Layout("jsonl")
+    raise WrongFormat(problem or "Its first lines have no 'prompt_id' and 'prompt'.")
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content: {kind: 'dialogue', turns: [{role, content}], rubrics: [{criterion, points, tags}], tags: [str],
+    ideal_completion: str | None}; Row.private: {canary} where there is one."""
+    if layout.name != "jsonl":
+        raise WrongFormat(f"There is no layout {layout.name!r} of HealthBench.")
+    return (_row(value, f"line {number}") for number, value in json_lines(path))
+
+
+def _is_meta_eval(value: Any) -> bool:
+    return isinstance(value, dict) and "rubrics" not in value and {"completion", "rubric"} <= value.keys()
+
+
+def _row(value: Any, where: str) -> Row | Refusal:
+    try:
+        if isinstance(value, Malformed):
+            raise value
+        if _is_meta_eval(value):
+            raise Malformed(f"This is a row of {_META_EVAL}")
+        if not isinstance(value, dict):
+            raise Malformed("The line is not a JSON object.")
+        turns = _turns(value.get("prompt"))
+        asked = [turn["content"] for turn in turns if turn["role"] == "user"]
+        row = Row(
+            external_id=checked_id(text_of(value, "prompt_id")),
+            title=one_line(asked[0]),
+            language=language_of("\n".join(asked)),
+            content={
+                "kind": "dialogue",
+                "turns": turns,
+                "rubrics": _rubrics(value.get("rubrics")),
+                "tags": _tags(value.get("example_tags"), "'example_tags'"),
+                "ideal_completion": _ideal_completion(value.get("ideal_completions_data")),
+            },
+            private={"canary": value["canary"]} if value.get("canary") else {},
+            where=where,
+        )
+        check_storable([row.external_id, row.content, row.private])
+    except Malformed as error:
+        return Refusal(where, str(error))
+    return row
+
+
+def _turns(prompt: Any) -> list[dict[str, str]]:
+    if not isinstance(prompt, list) or not prompt:
+        raise Malformed("'prompt' is not a list of turns.")
+    turns = []
+    for place, turn in enumerate(prompt, 1):
+        if not isinstance(turn, dict):
+            raise Malformed(f"Turn {place} is not an object.")
+        if turn.get("role") not in ("user", "assistant"):
+            raise Malformed(f"The role of turn {place} is neither 'user' nor 'assistant'.")
+        content = turn.get("content")
+        if not isinstance(content, str) or not content.strip():
+            raise Malformed(f"Turn {place} has no text.")
+        turns.append({"role": turn["role"], "content": content})
+    if turns[-1]["role"] != "user":
+        raise Malformed("The conversation does not end with the user.")
+    return turns
+
+
+def _rubrics(rubrics: Any) -> list[dict[str, Any]]:
+    if not isinstance(rubrics, list):
+        raise Malformed("'rubrics' is not a list.")
+    good = []
+    for place, rubric in enumerate(rubrics, 1):
+        if not isinstance(rubric, dict):
+            raise Malformed(f"Rubric {place} is not an object.")
+        criterion, points = rubric.get("criterion"), rubric.get("points")
+        if not isinstance(criterion, str) or not criterion.strip():
+            raise Malformed(f"Rubric {place} has no criterion.")
+        # Published points are -10 to 10. The bound keeps out NaN, infinity and integers that no column holds.
+        if isinstance(points, bool) or not isinstance(points, int | float) or not -1000 <= points <= 1000:
+            raise Malformed(f"The points of rubric {place} are not a number from -1000 to 1000.")
+        tags = _tags(rubric.get("tags"), f"'tags' of rubric {place}")
+        good.append({"criterion": criterion, "points": points, "tags": tags})
+    return good
+
+
+def _tags(tags: Any, what: str) -> list[str]:
+    if tags is None:
+        return []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise Malformed(f"{what} is not a list of texts.")
+    return tags
+
+
+def _ideal_completion(data: Any) -> str | None:
+    completion = data.get("ideal_completion") if isinstance(data, dict) else data
+    if completion is not None and not isinstance(completion, str):
+        raise Malformed("'ideal_completions_data' holds no text.")
+    return completion

@@ -1,0 +1,229 @@
+"""MedHallu: PubMedQA's questions with a hallucinated answer beside the true one, its category and how hard it is to find.
+
+JSON Lines, Parquet, or CSV, where the knowledge is a list written as text. The file has no ids and no PMIDs: a row's id is the
+digest of its question, by which it is also joined to PubMedQA.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers.base import (
+    LOOK,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    check_storable,
+    digest_of,
+    first_byte,
+    gettext_noop,
+    json_lines,
+    language_of,
+    one_line,
+    text_of,
+    texts_of,
+)
+from generation.sources.importers.tables import csv_header, csv_records, is_parquet, parquet_columns, parquet_records
+
+name = "medhallu"
+label = "MedHallu"
+licence = "MIT"
+citation = (
+    "Pandit S, Xu J, Hong J, Wang Z, Chen T, Xu K, Ding Y. MedHallu: A Comprehensive Benchmark for Detecting Medical"
+    " Hallucinations in Large Language Models. arXiv:2502.14302 (2025)."
+)
+restrictions = gettext_noop("half of the answers are wrong on purpose; abstracts of PubMed stand beside them")
+
+DIFFICULTIES = ("easy", "medium", "hard")
+
+# The words of the published names that tell them apart, whatever their case and signs ('Misinterpretation of #Question#').
+CATEGORIES = {
+    ("misinterpretation", "question"): "MQ",
+    ("incomplete", "information"): "II",
+    ("mechanism", "pathway", "misattribution"): "MP",
+    ("methodological", "evidence", "fabrication"): "MF",
+}
+_FILLING = frozenset({"of", "the", "and"})
+
+_QUESTION, _KNOWLEDGE, _TRUTH, _DIFFICULTY, _HALLUCINATED, _CATEGORY = _COLUMNS = (
+    "Question",
+    "Knowledge",
+    "Ground Truth",
+    "Difficulty Level",
+    "Hallucinated Answer",
+    "Category of Hallucination",
+)
+
+_MAX_LITERAL = 1024 * 1024  # characters of a list written as text; published ones have some thousands
+_TEXT = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""")
+_SPACE = re.compile(r"\s*")
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat that names the missing columns."""
+    if is_parquet(path):
+        _check(parquet_columns(path))
+        return Layout("parquet")
+    match first_byte(path):
+        case b"[":
+            raise WrongFormat("It is a JSON array; MedHallu is JSON Lines, CSV or Parquet.")
+        case b"{":
+            return _sniff_lines(path)
+    _check(csv_header(path))
+    return Layout("csv")
+
+
+def _sniff_lines(path: Path) -> Layout:
+    problem = ""
+    for number, value in json_lines(path, LOOK):
+        if isinstance(value, Malformed):
+            problem = problem or f"Line {number}: {value}"
+        elif not isinstance(value, dict):
+            problem = problem or f"Line {number} is not a JSON object."
+        elif missing := _missing(value):
+            problem = problem or f"Its records lack {missing}."
+        else:
+            return Layout("jsonl")
+    raise WrongFormat(problem)
+
+
+def _missing(columns: Any) -> str:
+    """The columns that are not there, in words; '' if none is missing."""
+    there = {_plain(column) for column in columns}
+    return ", ".join(f"'{column}'" for column in _COLUMNS if _plain(column) not in there)
+
+
+def _check(columns: list[str]) -> None:
+    if missing := _missing(columns):
+        raise WrongFormat(f"It has no column {missing}.")
+
+
+def _plain(column: str) -> str:
+    return " ".join(column.replace("_", " ").casefold().split())
+
+
+_NAMES = {_plain(column): column for column in _COLUMNS}
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content: {kind: 'qa-pair', question, knowledge: [str], answer, hallucinated, difficulty: 'easy' | 'medium' |
+    'hard', category: 'MQ' | 'II' | 'MP' | 'MF', split: ''}; Row.private is empty."""
+    match layout.name:
+        case "jsonl":
+            return (_row(value, f"line {number}") for number, value in json_lines(path))
+        case "csv":
+            return _csv_rows(path)
+        case "parquet":
+            return _parquet_rows(path)
+    raise WrongFormat(f"There is no layout {layout.name!r} of MedHallu.")
+
+
+def _csv_rows(path: Path) -> Iterator[Row | Refusal]:
+    _check(csv_header(path))
+    for where, record in csv_records(path):
+        yield _row(record, where)
+
+
+def _parquet_rows(path: Path) -> Iterator[Row | Refusal]:
+    _check(parquet_columns(path))
+    for where, record in parquet_records(path, lambda column: _plain(column) in _NAMES):
+        yield _row(record, where)
+
+
+def _row(value: Any, where: str) -> Row | Refusal:
+    try:
+        if isinstance(value, Malformed):
+            raise value
+        if not isinstance(value, dict):
+            raise Malformed("The line is not a JSON object.")
+        record: dict[str, Any] = {_NAMES.get(_plain(column)) or column: cell for column, cell in value.items()}
+        question = text_of(record, _QUESTION)
+        content: dict[str, Any] = {
+            "kind": "qa-pair",
+            "question": question,
+            "knowledge": _knowledge(record),
+            "answer": text_of(record, _TRUTH),
+            "hallucinated": text_of(record, _HALLUCINATED),
+            "difficulty": _difficulty(record),
+            "category": _category(record),
+            "split": "",
+        }
+        check_storable(content)
+        return Row(
+            external_id=digest_of(question)[:24],  # 96 bits: no two questions of any data set share them
+            title=one_line(question),
+            language=language_of("\n".join((question, content["answer"], *content["knowledge"]))),
+            content=content,
+            private={},
+            where=where,
+            match=question,
+            refers={"pubmedqa": (question,)},
+            facets={"difficulty": content["difficulty"], "category": content["category"]},
+        )
+    except Malformed as error:
+        return Refusal(where, str(error))
+
+
+def _difficulty(record: dict[str, Any]) -> str:
+    difficulty = text_of(record, _DIFFICULTY).strip().casefold()
+    if difficulty not in DIFFICULTIES:
+        raise Malformed(f"'{_DIFFICULTY}' is none of {', '.join(DIFFICULTIES)}.")
+    return difficulty
+
+
+def _category(record: dict[str, Any]) -> str:
+    words = re.findall("[a-z]+", text_of(record, _CATEGORY)[:200].casefold())
+    code = CATEGORIES.get(tuple(word for word in words if word not in _FILLING))
+    if code is None:
+        raise Malformed(f"'{_CATEGORY}' is none of the four categories.")
+    return code
+
+
+def _knowledge(record: dict[str, Any]) -> list[str]:
+    written = record.get(_KNOWLEDGE)
+    if isinstance(written, str):
+        record = {_KNOWLEDGE: _listed(written)}
+    knowledge = texts_of(record, _KNOWLEDGE)
+    if not any(text.strip() for text in knowledge):
+        raise Malformed(f"'{_KNOWLEDGE}' has no text.")
+    return knowledge
+
+
+def _listed(written: str) -> list[str]:
+    """The texts of a list that was written into a cell: `['a', "b"]`, or `['a' 'b']` as numpy writes it. Raises Malformed.
+
+    Python's parser sees one text at a time, which cannot make it recurse; and it would read numpy's list as a single text.
+    """
+    wrong = Malformed(f"'{_KNOWLEDGE}' is not a list of texts.")
+    written = written.strip()
+    if len(written) > _MAX_LITERAL:
+        raise Malformed(f"'{_KNOWLEDGE}' is longer than {_MAX_LITERAL:,} characters.")
+    if not (written.startswith("[") and written.endswith("]")):
+        raise wrong
+    texts: list[str] = []
+    at, end = _after_space(written, 1), len(written) - 1
+    while at < end:
+        found = _TEXT.match(written, at, end)
+        if found is None:
+            raise wrong
+        texts.append(_text(found.group(), wrong))
+        at = _after_space(written, found.end())
+        if at < end and written[at] == ",":
+            at = _after_space(written, at + 1)
+    return texts
+
+
+def _after_space(written: str, at: int) -> int:
+    found = _SPACE.match(written, at)
+    return found.end() if found else at
+
+
+def _text(literal: str, wrong: Malformed) -> str:
+    try:
+        return str(ast.literal_eval(literal))
+    except (ValueError, SyntaxError, MemoryError):
+        raise wrong from None

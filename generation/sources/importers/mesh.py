@@ -1,0 +1,212 @@
+"""MeSH, the thesaurus of the National Library of Medicine: its descriptors as XML (``desc2025.xml``), streamed.
+
+Of each descriptor its id, its name and its places in the tree are read, nothing else. The parser is expat itself, which holds
+no tree; entities are refused where they are declared, so nothing is expanded and no other file is read.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+from generation.sources.importers.base import (
+    LOOK,
+    MAX_RECORD,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    check_storable,
+    first_byte,
+    gettext_noop,
+    one_line,
+)
+
+name = "mesh"
+label = "Medical Subject Headings (MeSH)"
+licence = "NLM MeSH"  # terms of its own, named in `restrictions`
+citation = "Medical Subject Headings (MeSH). National Library of Medicine (US), Bethesda."
+restrictions = gettext_noop("name the National Library of Medicine as the source, and the year of the edition")
+
+_ROOT, _RECORD = "DescriptorRecordSet", "DescriptorRecord"
+_UI = "DescriptorUI"
+_NAME = "DescriptorName/String"
+_TREE = "TreeNumberList/TreeNumber"
+_WANTED = frozenset({_UI, _NAME, _TREE})  # of the descriptor itself: those it points to lie deeper
+_UI_SHAPE = re.compile(r"D[0-9]{6,12}")
+_TREE_SHAPE = re.compile(r"[A-Z][0-9]{2}(\.[0-9]{3}){0,20}")
+_ENCODINGS = frozenset({"UTF-8", "UTF8", "US-ASCII", "ASCII"})
+_CHUNK = 64 * 1024  # bytes
+_DEPTH = 50  # elements inside one another; published files have nine
+_OTHER = "It is a web page or other XML: MeSH descriptors are a DescriptorRecordSet."
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat unless it is a set of descriptors with one among the first that can be read."""
+    problem = "It is a DescriptorRecordSet without descriptors."
+    for place, entry in enumerate(_entries(path), 1):
+        if isinstance(entry, Row):
+            return Layout("xml")
+        problem = f"{entry.where}: {entry.reason}"
+        if place == LOOK:
+            break
+    raise WrongFormat(problem)
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content: {kind: 'term', name, trees: [str]} (some descriptors have no place in the tree); Row.private is empty."""
+    if layout.name != "xml":
+        raise WrongFormat(f"There is no layout {layout.name!r} of MeSH.")
+    return _entries(path)
+
+
+def _entries(path: Path) -> Iterator[Row | Refusal]:
+    match first_byte(path, xml=True):
+        case b"<":
+            pass
+        case b"[" | b"{":
+            raise WrongFormat("It is a JSON array or object; MeSH is XML.")
+        case _:
+            raise WrongFormat("It is not XML.")
+    reader = _Reader()
+    with path.open("rb") as file:
+        while True:
+            chunk = file.read(_CHUNK)
+            problem = reader.feed(chunk)
+            if problem and not reader.is_ours:
+                raise WrongFormat(problem)
+            yield from reader.take()
+            if problem:
+                yield Refusal(f"record {reader.place + 1}", problem)
+            if problem or not chunk:
+                return
+
+
+class _Reader:
+    """What expat calls back. It keeps the descriptor that is being read and those that are done and not yet taken.
+
+    `is_ours`: the outermost element has been seen and is the one that it should be.
+    """
+
+    def __init__(self) -> None:
+        self.place = 0  # descriptors that came to their end
+        self.is_ours = False
+        self._done: list[Row | Refusal] = []
+        self._path: list[str] = []
+        self._found: dict[str, list[str]] = {}
+        self._text: list[str] | None = None  # of the element that is wanted, while inside it
+        self._lost = False  # expat left an entity out
+        self._language = ""
+        self._size = 0  # bytes fed since a descriptor last ended
+        self._parser = expat.ParserCreate(
+            "utf-8"
+        )  # whatever it declares: expat would ask Python for any codec there is
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.XmlDeclHandler = self._declaration
+        self._parser.EntityDeclHandler = self._entity
+        self._parser.AttlistDeclHandler = self._attributes
+        self._parser.SkippedEntityHandler = self._skipped
+
+    def feed(self, chunk: bytes) -> str:
+        """Read on (b"": to the end); why that cannot be, else ''."""
+        self._size += len(chunk)
+        try:
+            if self._size > MAX_RECORD:
+                raise Malformed(
+                    f"The file cannot be read from here on: the record is longer than {MAX_RECORD:,} bytes."
+                )
+            self._parser.Parse(chunk, not chunk)
+        except Malformed as error:
+            return str(error)
+        except (expat.ExpatError, ValueError, LookupError):  # its own words are not passed on: they may quote the file
+            why = "what follows is not XML" if chunk else "it ends before its last element does"
+            return f"The file cannot be read from here on: {why}." if self.is_ours else _OTHER
+        return ""
+
+    def take(self) -> list[Row | Refusal]:
+        """The descriptors that are done."""
+        done, self._done = self._done, []
+        return done
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        if not self._path:
+            if tag != _ROOT:
+                raise Malformed(_OTHER)
+            self.is_ours = True
+            self._language = "en" if attributes.get("LanguageCode") == "eng" else ""
+        self._path.append(tag)
+        if len(self._path) > _DEPTH:
+            raise Malformed(f"The file cannot be read from here on: its elements are more than {_DEPTH} deep.")
+        self._text = [] if len(self._path) > 2 and self._place_in_record() in _WANTED else None
+
+    def _place_in_record(self) -> str:
+        return "/".join(self._path[2:]) if self._path[1] == _RECORD else ""
+
+    def _characters(self, text: str) -> None:
+        if self._text is not None:
+            self._text.append(text)
+
+    def _end(self, tag: str) -> None:
+        if self._text is not None:
+            self._found.setdefault(self._place_in_record(), []).append("".join(self._text).strip())
+            self._text = None
+        if len(self._path) == 2:
+            self.place += 1
+            self._size = 0
+            self._done.append(_row(tag, self._found, self._lost, self._language, f"record {self.place}"))
+            self._found, self._lost = {}, False
+        self._path.pop()
+
+    def _declaration(self, version: str, encoding: str | None, standalone: int) -> None:
+        if encoding is not None and encoding.upper() not in _ENCODINGS:
+            raise Malformed("It declares another encoding than UTF-8: save it as UTF-8.")
+
+    def _attributes(
+        self, *declared: Any
+    ) -> None:  # a default, given to each element of that name, unfolds like an entity
+        raise Malformed("It declares attributes, which are never filled in.")
+
+    def _entity(self, *declared: Any) -> None:
+        raise Malformed("It declares entities, which are never expanded.")
+
+    def _skipped(self, *skipped: Any) -> None:
+        self._lost = True
+
+
+def _row(tag: str, found: dict[str, list[str]], lost: bool, language: str, where: str) -> Row | Refusal:
+    try:
+        if tag != _RECORD:
+            raise Malformed("It is no DescriptorRecord.")
+        if lost:
+            raise Malformed("It refers to an entity, which is never expanded.")
+        identifier, heading = _one(found, _UI), _one(found, _NAME)
+        if not _UI_SHAPE.fullmatch(identifier):
+            raise Malformed("Its DescriptorUI is not a D with at least six digits.")
+        trees = found.get(_TREE, [])
+        if not all(map(_TREE_SHAPE.fullmatch, trees)):
+            raise Malformed("A TreeNumber of it is none.")
+        content = {"kind": "term", "name": heading, "trees": trees}
+        check_storable(content)
+        return Row(
+            external_id=identifier,
+            title=one_line(heading),
+            language=language,
+            content=content,
+            private={},
+            where=where,
+            match=heading,
+        )
+    except Malformed as error:
+        return Refusal(where, str(error))
+
+
+def _one(found: dict[str, list[str]], place: str) -> str:
+    texts = found.get(place, [])
+    if len(texts) != 1 or not texts[0]:
+        raise Malformed(f"It has no {place}." if not any(texts) else f"It has more than one {place}.")
+    return texts[0]

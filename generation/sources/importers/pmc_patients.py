@@ -1,0 +1,194 @@
+"""PMC-Patients: patient summaries out of case reports, as CSV (V1) or as one JSON array (V2).
+
+Columns are found by name: their order is free, further ones are ignored. The relations (`relevant_articles`,
+`similar_patients`) are not read, because nothing here needs them; so it does not matter that V1 has them as Python
+literals and that published versions differ between a list of ids and a dict of grades.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers.base import (
+    LOOK,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    array_items,
+    check_storable,
+    checked_id,
+    first_byte,
+    gettext_noop,
+    language_of,
+    one_line,
+    text_of,
+)
+from generation.sources.importers.tables import csv_header, csv_records
+
+name = "pmc-patients"
+label = "PMC-Patients"
+licence = "CC BY-NC-SA 4.0"
+citation = (
+    "Zhao Z, Jin Q, Chen F, Peng T, Yu S. A large-scale dataset of patient summaries for retrieval-based clinical"
+    " decision support systems. Scientific Data 10, 909 (2023)."
+)
+restrictions = gettext_noop("non-commercial, share-alike")
+
+_AGE_UNITS = frozenset({"year", "month", "week", "day", "hour"})
+_MAX_LITERAL = 1000  # characters of a Python literal: an age has some twenty, and a parser is easily made to recurse
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat that names the missing columns, or what the file is instead."""
+    match first_byte(path):
+        case b"[":
+            _check_array(path)
+            return Layout("json-v2")
+        case b"{":
+            raise WrongFormat("It is a JSON object (or one on each line); PMC-Patients V2 is one JSON array.")
+    _check_columns(path)
+    return Layout("csv-v1")
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content: {kind: 'report', text: str, title: str, age: [[number, unit]], gender: 'M' | 'F' | '', pmid: str};
+    Row.private is empty."""
+    match layout.name:
+        case "csv-v1":
+            return _csv_rows(path)
+        case "json-v2":
+            return _array_rows(path)
+    raise WrongFormat(f"There is no layout {layout.name!r} of PMC-Patients.")
+
+
+def _check_array(path: Path) -> None:
+    problem = "It is an array without records."
+    with path.open("rb") as file:
+        try:
+            for place, record in enumerate(array_items(file), 1):
+                if not isinstance(record, dict):
+                    problem = "The elements of the array are not objects."
+                elif missing := _missing(record):
+                    problem = f"Its records lack {missing}."
+                else:
+                    return
+                if place == LOOK:
+                    break
+        except Malformed as error:
+            problem = str(error)
+    raise WrongFormat(problem)
+
+
+def _missing(columns: dict[str, Any] | list[str]) -> str:
+    """The required columns that are not there, in words; '' if none is missing."""
+    missing = [] if "patient" in columns else ["'patient'"]
+    if "patient_uid" not in columns and "patient_id" not in columns:
+        missing.append("'patient_uid' (or 'patient_id')")
+    return " and ".join(missing)
+
+
+def _check_columns(path: Path) -> None:
+    if missing := _missing(csv_header(path)):
+        raise WrongFormat(f"It has no column {missing}.")
+
+
+def _csv_rows(path: Path) -> Iterator[Row | Refusal]:
+    _check_columns(path)
+    for where, record in csv_records(path):
+        yield _row(record, where)
+
+
+def _array_rows(path: Path) -> Iterator[Row | Refusal]:
+    place = 0
+    with path.open("rb") as file:
+        try:
+            for place, record in enumerate(array_items(file), 1):
+                yield _row(record, f"record {place}")
+        except Malformed as error:
+            yield Refusal(f"record {place + 1}", str(error))
+
+
+def _row(record: Any, where: str) -> Row | Refusal:
+    try:
+        if isinstance(record, Malformed):
+            raise record
+        if not isinstance(record, dict):
+            raise Malformed("The record is not an object.")
+        text = text_of(record, "patient")
+        external_id = _short(record, "patient_uid") or _short(record, "patient_id")
+        if not external_id:
+            raise Malformed("'patient_uid' and 'patient_id' are missing or blank.")
+        title = _short(record, "title")
+        row = Row(
+            external_id=checked_id(external_id),
+            title=one_line(title or text),
+            language=language_of(text),
+            content={
+                "kind": "report",
+                "text": text,
+                "title": title,
+                "age": _age(record.get("age")),
+                "gender": _gender(record),
+                "pmid": _short(record, "PMID"),
+            },
+            private={},
+            where=where,
+        )
+        check_storable([row.external_id, row.content])
+    except Malformed as error:
+        return Refusal(where, str(error))
+    return row
+
+
+def _short(record: dict[str, Any], key: str) -> str:
+    """A text or whole number under `key` as stripped text; '' where there is none. Raises Malformed."""
+    value = record.get(key)
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise Malformed(f"'{key}' is neither a text nor a whole number.")
+    return str(value).strip()
+
+
+def _gender(record: dict[str, Any]) -> str:
+    gender = _short(record, "gender")
+    if gender not in ("M", "F", ""):
+        raise Malformed("'gender' is neither 'M' nor 'F'.")
+    return gender
+
+
+def _age(value: Any) -> list[list[Any]]:
+    """[[number, unit], ...]; several pairs add up (2 years and 3 months). Raises Malformed."""
+    if isinstance(value, str):
+        value = _literal(value)
+    if value is None:
+        return []
+    if not isinstance(value, list | tuple):
+        raise Malformed("'age' is not a list of [number, unit].")
+    age = []
+    for part in value:
+        if not isinstance(part, list | tuple) or len(part) != 2:
+            raise Malformed("'age' is not a list of [number, unit].")
+        number, unit = part
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < 1_000_000:
+            raise Malformed("'age' holds a number that is no age.")
+        if not isinstance(unit, str) or unit not in _AGE_UNITS:
+            raise Malformed(f"'age' holds a unit that is none of {', '.join(sorted(_AGE_UNITS))}.")
+        age.append([float(number), unit])
+    return age
+
+
+def _literal(text: str) -> Any:
+    """The value of a Python literal, which is how V1 has its lists; None for an empty cell. Raises Malformed."""
+    text = text.strip()
+    if not text:
+        return None
+    if len(text) > _MAX_LITERAL:
+        raise Malformed(f"'age' is longer than {_MAX_LITERAL} characters.")
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise Malformed("'age' is not a Python literal.") from None

@@ -1,0 +1,181 @@
+"""Imports sources."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.db import DataError, transaction
+from django.utils import timezone
+
+from generation import errors
+from generation.common import formats
+from generation.common.chunks import CHUNK, chunked
+from generation.engine.task_queue import check_tries, finish, lease, take
+from generation.llm.errors import GivenUp
+from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
+from generation.models.work import Work
+from generation.sources import importers, queries
+from generation.sources.importers.base import Exhausting, Refusal, Row, WrongFormat, digest_of
+from review.models import User
+
+Status = Work.Status
+
+CHUNK_SIZE = 16 * 2**20  # characters, in memory at once: 500 rows as long as a row may be would be gigabytes
+IMPORT_TRIES = 3  # fewer than of other work: what kills its worker is the file, which no other row flies with
+REFUSALS_KEPT = 1000  # of one import; beyond that only their number is kept
+
+
+def start_import(
+    path: Path, *, format_name: str, name: str, file_name: str = "", uploaded: bool = False, actor: User | None = None
+) -> Import:
+    """Register a file to be read into the source `name`; a worker (or `run_import`) reads it.
+
+    Raises:
+        WrongFile: unknown format, or the file is of another kind or too much to read; nothing was stored.
+        SourceExists: `name` is a source of another format. ValidationError: `name` is no name for a source.
+    """
+    try:
+        importer = importers.load(format_name)
+        layout = importer.sniff(path)
+    except (WrongFormat, Exhausting, formats.UnknownFormat, OSError) as error:
+        raise errors.WrongFile(f"{file_name or path.name}: {error}") from error
+    about = {
+        "format": format_name,
+        "label": importer.label,
+        "licence": importer.licence,
+        "citation": importer.citation,
+        "restrictions": importer.restrictions,
+        "created_at": timezone.now(),
+    }
+    Source(name=name, **about).full_clean(validate_unique=False, validate_constraints=False)
+    with transaction.atomic():
+        source, _created = Source.objects.get_or_create(name=name, defaults=about)
+        if source.format != format_name:
+            raise errors.SourceExists(f"{name} is {source.format}")
+        return Import.objects.create(
+            source=source,
+            file_name=file_name or path.name,
+            path=str(path.resolve()),
+            uploaded=uploaded,
+            layout=layout.name,
+            created_by=actor,
+            created_at=timezone.now(),
+        )
+
+
+def run_import(import_id: int) -> Import:
+    """Read the file of an import, if nobody else does, and return it as it stands afterwards.
+
+    Killed half-way, it is read again from its beginning: what is known already is counted as known and not added.
+    """
+    for run in take(Import.objects.filter(pk=import_id).order_by("pk"), 1):
+        _read(run)
+    return Import.objects.get(pk=import_id)
+
+
+def _read(run: Import) -> None:
+    importer = importers.load(run.source.format)
+    path = Path(run.path)
+    ImportRefusal.objects.filter(run=run).delete()
+    rows = added = refused = 0
+    facets: dict[str, Counter[str]] = {}
+    joined: Counter[str] = Counter()
+    try:
+        check_tries(run, IMPORT_TRIES)
+        for chunk in _import_chunks(importer.rows(path, importer.sniff(path))):
+            good = [entry for entry in chunk if isinstance(entry, Row)]
+            bad = [entry for entry in chunk if isinstance(entry, Refusal)]
+            with transaction.atomic():
+                ours = Import.objects.filter(pk=run.pk, token=run.token, status=Status.RUNNING)
+                if not ours.update(lease_until=timezone.now() + lease()):
+                    return  # it was cancelled, or the lease ran out and somebody else reads the file now
+                added += _add_records(run.source, good)
+                if any(row.match or row.refers for row in good):
+                    joined.update(queries.partners_found(run.source, [row.external_id for row in good]))
+                ImportRefusal.objects.bulk_create(
+                    ImportRefusal(run=run, where=entry.where[:100], reason=entry.reason)
+                    for entry in bad[: max(0, REFUSALS_KEPT - refused)]
+                )
+                rows, refused = rows + len(chunk), refused + len(bad)
+                for row in good:
+                    for facet, value in row.facets.items():
+                        facets.setdefault(facet, Counter())[value] += 1
+                came_to = {"rows": rows, "added": added, "refused": refused, "known": rows - added - refused}
+                ours.update(**came_to, facets=facets, joined=joined)
+    except (WrongFormat, Exhausting, OSError, GivenUp, MemoryError, DataError, UnicodeEncodeError) as error:
+        said = {"error": type(error).__name__, "detail": f"{run.file_name}: {_import_failure(error)}"}
+        ended = finish(run, Status.FAILED, finished_at=timezone.now(), **said)
+    else:
+        ended = finish(run, Status.DONE, finished_at=timezone.now())
+    if ended and run.uploaded:  # a failed import is not taken up again
+        path.unlink(missing_ok=True)
+
+
+def _import_failure(error: Exception) -> str:
+    """What ended an import, without the text of a record."""
+    match error:
+        case MemoryError():
+            return "The worker ran out of memory."
+        case DataError() | UnicodeEncodeError():
+            return "The database cannot store one of its records."
+    return str(error)
+
+
+def _import_chunks(entries: Iterator[Row | Refusal]) -> Iterator[list[Row | Refusal]]:
+    """The entries in what goes into one transaction each."""
+    chunk: list[Row | Refusal] = []
+    size = 0
+    for entry in entries:
+        chunk.append(entry)
+        if isinstance(entry, Row):
+            size += len(json.dumps([entry.content, entry.private]))
+        if len(chunk) >= CHUNK or size >= CHUNK_SIZE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _add_records(source: Source, rows: list[Row]) -> int:
+    unique: dict[str, Row] = {}
+    for row in rows:
+        unique.setdefault(row.external_id, row)  # the first one counts, as it does across chunks and imports
+    stored = SourceRecord.objects.filter(source=source, external_id__in=unique)
+    known = dict(stored.values_list("external_id", "match"))
+    new = [
+        SourceRecord(
+            source=source,
+            external_id=row.external_id,
+            title=row.title[:300],
+            language=row.language,
+            content=row.content,
+            private=row.private,
+        )
+        for row in unique.values()
+        if row.external_id not in known
+    ]
+    SourceRecord.objects.bulk_create(new, ignore_conflicts=True)
+    # Those without a match are new, or from before there was any.
+    _refer(source, [row for row in unique.values() if (row.match or row.refers) and not known.get(row.external_id)])
+    return len(new)
+
+
+def _refer(source: Source, rows: list[Row]) -> None:
+    """Keep by what the stored records of these rows are referred to, and whom they refer to."""
+    if not rows:
+        return
+    by_id = {row.external_id: row for row in rows}
+    records = list(SourceRecord.objects.filter(source=source, external_id__in=by_id).only("external_id", "match"))
+    for record in records:
+        match = by_id[record.external_id].match
+        record.match = digest_of(match) if match else ""
+    SourceRecord.objects.bulk_update(records, ["match"], batch_size=CHUNK)
+    references = (
+        Reference(record=record, format=name, digest=digest)
+        for record in records
+        for name, texts in by_id[record.external_id].refers.items()
+        for digest in dict.fromkeys(map(digest_of, texts))
+    )
+    for chunk in chunked(references):
+        Reference.objects.bulk_create(chunk, ignore_conflicts=True)

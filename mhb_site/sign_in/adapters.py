@@ -1,0 +1,73 @@
+"""Accounts are made by admins: nobody signs up. Whoever wants, or has to sign with it, sets up a second factor."""
+
+import base64
+import secrets
+from functools import cache
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import context
+from allauth.mfa.adapter import DefaultMFAAdapter, get_adapter
+from allauth.mfa.base import forms
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+
+from mhb_site.sign_in.limits import client_address
+from review.answers import signatures
+from review.models import User
+from review.people.accounts import set_own_password
+
+
+class ClosedAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+    """allauth's adapter with the registration closed, and accounts changed by the services that note it."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+    def set_password(self, user: User, password: str) -> None:
+        set_own_password(user, password)
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        return client_address(request) or ""
+
+
+class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
+    """allauth's adapter with what an authenticator app knows encrypted in the database, under a key of the site's secret."""
+
+    def encrypt(self, text: str) -> str:
+        return _fernet(settings.SECRET_KEY).encrypt(text.encode()).decode()
+
+    def decrypt(self, encrypted_text: str) -> str:
+        try:
+            return _fernet(settings.SECRET_KEY).decrypt(encrypted_text.encode()).decode()
+        except InvalidToken:
+            # The site's secret is another one now. No code fits a secret that nobody knows; one to an empty secret would.
+            return base64.b32encode(secrets.token_bytes(20)).decode()
+
+
+@cache
+def _fernet(secret: str) -> Fernet:
+    derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"mhb second factor").derive(secret.encode())
+    return Fernet(base64.urlsafe_b64encode(derived))
+
+
+class _CountedCode:
+    """A wrong or used code counts as a failed sign-in, and who has had too many is locked out (axes)."""
+
+    def clean_code(self) -> str:
+        with signatures.counting(context.request, self.user, ValidationError("")):  # type: ignore[attr-defined]
+            code: str = super().clean_code()  # type: ignore[misc]
+            if not signatures.first_use(self.authenticator, code):  # type: ignore[attr-defined]
+                raise get_adapter().validation_error("incorrect_code")
+            return code
+
+
+class SignInCodeForm(_CountedCode, forms.AuthenticateForm):  # type: ignore[misc]
+    """The code that ends the sign-in."""
+
+
+class ConfirmCodeForm(_CountedCode, forms.ReauthenticateForm):  # type: ignore[misc]
+    """The code that shows once more who it is, before the account is changed."""

@@ -1,0 +1,72 @@
+"""How the API's schema is made: who may, how to sign in, and that every operation can answer a problem."""
+
+from typing import Any
+
+from drf_spectacular.contrib.knox_auth_token import KnoxTokenScheme
+from drf_spectacular.openapi import AutoSchema
+
+from review.common.api import wanted
+from review.rules.permissions import GRANTS
+
+
+class BearerScheme(KnoxTokenScheme):  # type: ignore[no-untyped-call]
+    """How the schema names our tokens; drf-spectacular finds it by being defined."""
+
+    target_class = "review.common.api.BearerToken"
+    name = "token"
+
+
+class Schema(AutoSchema):
+    """The schema of one view: its docstring, and who may."""
+
+    def get_description(self) -> str:  # type: ignore[override]
+        said: str = super().get_description()
+        can = wanted(self.view, self.method)
+        if can is None:
+            return said
+        roles = " or ".join(role.value for role, grants in GRANTS.items() if can in grants)
+        return f"{said}\n\nFor: {roles} (`{can}`)."
+
+
+PROBLEM = {
+    "type": "object",
+    "description": "What went wrong (RFC 9457).",
+    "required": ["type", "title", "status"],
+    "properties": {
+        "type": {"type": "string", "example": "urn:mhb:lease-lost"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "description": "400: what is wrong with which field of the request.",
+            "items": {
+                "type": "object",
+                "required": ["field", "code", "detail"],
+                "properties": {name: {"type": "string"} for name in ("field", "code", "detail")},
+            },
+        },
+        "problems": {
+            "type": "array",
+            "description": "422: what is missing or contradictory in a review.",
+            "items": {
+                "type": "object",
+                "required": ["field", "code"],
+                "properties": {name: {"type": "string"} for name in ("field", "code")},
+            },
+        },
+    },
+}
+
+
+def with_problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Schema hook: every operation answers problem+json when it cannot do what was asked."""
+    result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
+    answer = {
+        "description": "It could not be done.",
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    for methods in result["paths"].values():
+        for operation in methods.values():
+            operation["responses"]["default"] = answer
+    return result

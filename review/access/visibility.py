@@ -1,0 +1,162 @@
+"""Who may see what of a case. Blindness lives here: pages, API and exports ask and get the same refusal."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from django.db.models import Exists, Q, QuerySet
+from django.utils import timezone
+
+from review import errors
+from review.models import Assignment, Case, Event, FirstLook, Review, User
+from review.rules.case_spec import CaseSpec
+from review.rules.permissions import Can, allowed
+from review.rules.state_machine import Opinion, Phase, Role, State, Verdict
+
+Hold = Assignment.Hold
+
+
+def counted() -> QuerySet[Review]:
+    """The reviews that count: all but those taken back."""
+    return Review.objects.filter(retraction__isnull=True)
+
+
+def reviewed_by_simulated() -> bool:
+    """Whether any review that counts is a simulated physician's."""
+    return counted().filter(physician__simulated=True).exists()
+
+
+def opinions(case: Case) -> list[Opinion]:
+    """The reviews of a case as the machine reads them, in order."""
+    rows = counted().filter(case=case).order_by("id").values_list("role", "phase", "verdict", "inadequate")
+    return [Opinion(Role(role), Phase(phase), Verdict(verdict), bad) for role, phase, verdict, bad in rows]
+
+
+def in_hand(physician: User) -> QuerySet[Assignment]:
+    """What the physician holds now: first what was begun longest ago."""
+    return Assignment.objects.filter(physician=physician, hold=Hold.HELD).select_related("case").order_by("id")
+
+
+_TAKES = (Event.Kind.CLAIMED, Event.Kind.TAKEN_OVER)
+LEAVES = (Event.Kind.RELEASED, Event.Kind.DECLINED)
+HOUR, WEEK = timedelta(hours=1), timedelta(days=7)
+_GIVES_BACK = (Event.Kind.RELEASED, Event.Kind.EXPIRED, Event.Kind.DECLINED, Event.Kind.REASSIGNED)
+
+
+def given_back(physician: User, within: timedelta) -> int:
+    """How many cases the physician has looked at and given back or declined lately."""
+    since = timezone.now() - within
+    return Event.objects.filter(actor=physician, kind__in=LEAVES, at__gte=since).count()
+
+
+def once_held(physician: User, assignment: Assignment) -> bool:
+    """Whether the physician held this assignment before (and lost it)."""
+    return Event.objects.filter(
+        case_id=assignment.case_id, actor=physician, kind__in=_TAKES, data__role=assignment.role
+    ).exists()
+
+
+def holder_on_record(assignment: Assignment) -> int | None:
+    """Who holds this assignment according to the trail: the last to take it who has not given it back or let it expire."""
+    last = (
+        Event.objects.filter(
+            case_id=assignment.case_id,
+            kind__in=[*_TAKES, *_GIVES_BACK],
+            data__role=assignment.role,
+        )
+        .order_by("-id")
+        .first()
+    )
+    return last.actor_id if last is not None and last.kind in _TAKES else None
+
+
+def looks_first(case: Case) -> bool:
+    """Whether physicians judge the text of this case before its traps are revealed to them."""
+    return bool(case.spec["policy"].get("reveal_first_look"))  # not `frozen`: this is asked for every row of lists
+
+
+def first_look_of(assignment: Assignment, physician: User) -> FirstLook | None:
+    """The physician's own first look at this case, if it was taken."""
+    # One a person who has held it, so few; and without a query where they were fetched with the assignment.
+    return next((look for look in assignment.first_looks.all() if look.physician_id == physician.pk), None)
+
+
+def is_revealed(user: User, assignment: Assignment) -> bool:
+    """Whether `user` may see what the case hides before a first look."""
+    if allowed(user, Can.OVERSEE) or not looks_first(assignment.case):
+        return True
+    return first_look_of(assignment, user) is not None
+
+
+def case_shown_to(user: User, assignment: Assignment) -> CaseSpec:
+    """The case as `user` may see it now, in this assignment; that it is the user's own, `assignment_of` decides.
+
+    Before the first look where the policy asks for one: the text as a model under test would see it and the questions of the
+    first look; no trap, no rubric, no other question, and nothing of why an earlier version was rejected.
+    """
+    spec = assignment.case.frozen
+    if is_revealed(user, assignment):
+        return spec
+    return replace(spec, blocks=spec.first_look, form=spec.form.first_look, asked_for=())
+
+
+def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> QuerySet[Review]:
+    """The reviews of `case` that `user` may read now. `own`: the user's assignment in it, where it is at hand.
+
+    Who oversees cases reads all that was submitted. A physician reads the own ones; as secondary the primary's, once the
+    own blind answer is committed; as adjudicator the first two physicians' at once and the other adjudicator's when both
+    have voted; when the case is closed, all of a case in which the physician had a role. Before the first look, where the
+    policy asks for one, nobody reads anything: what others say names the traps. Reviews taken back are shown to nobody.
+    """
+    everything = counted().filter(case=case).select_related("physician", "guideline")
+    if allowed(user, Can.OVERSEE):
+        return everything
+    if own is None or own.case_id != case.pk or own.physician_id != user.pk:
+        own = Assignment.objects.filter(case=case, physician=user).prefetch_related("first_looks").first()
+    if own is None:
+        return everything.none()
+    own.case = case
+    if State(case.state).final:
+        # Somebody who held the case without committing before it ended (withdrawn) has no claim to what others wrote.
+        return everything.filter(Exists(counted().filter(case=case, physician=user)))
+    if not is_revealed(user, own):
+        return everything.none()
+    seen = Q(physician=user)
+    role = Role(own.role)
+    if role is Role.SECONDARY and own.phase == Phase.CONFIRM:
+        seen |= Q(role=Role.PRIMARY)
+    if role.stage is State.ADJUDICATION:
+        seen |= Q(role__in=[Role.PRIMARY, Role.SECONDARY])
+        if own.phase == Phase.DISCUSS:
+            seen |= Q(phase=Phase.COMMIT)
+    return everything.filter(seen)
+
+
+def submitted_by(physician: User) -> QuerySet[Review]:
+    """The physician's own reviews that count, newest first."""
+    return counted().filter(physician=physician).select_related("case").order_by("-id")
+
+
+def own_review(physician: User, review_id: int) -> Review:
+    """One of the physician's own reviews. Raises NotYours for any other, whether it exists or not."""
+    found = submitted_by(physician).filter(pk=review_id).first()
+    if found is None:
+        raise errors.NotYours
+    return found
+
+
+def outcome_shown_to(reader: User, review: Review) -> str:
+    """How the case of `review` ended, as far as `reader` may know it; empty: not yet, or never.
+
+    The state of an open case tells what a sealed answer said. A copy (calibration, repeat) ends with the own answer: its
+    state would tell it from the cases that are work.
+    """
+    case = review.case
+    if allowed(reader, Can.OVERSEE):
+        return case.state
+    return case.state if State(case.state).final and case.kind == Case.Kind.WORK else ""
+
+
+def holds(case: Case | None = None) -> QuerySet[Assignment]:
+    """The assignments of `case`; without one, all that physicians hold now, the oldest lease first."""
+    rows = Assignment.objects.select_related("case", "physician", "reserved_for")
+    return rows.filter(case=case).order_by("id") if case else rows.filter(hold=Hold.HELD).order_by("lease_until")

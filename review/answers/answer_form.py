@@ -1,0 +1,350 @@
+"""The answer form as it is shown: its controls, what each holds, and one sentence per problem."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from django.utils.translation import gettext
+
+from review.answers.posted_answers import NO_OFFERS, Offer, Offers, blank_citation, wants_evidence
+from review.labels import CITATION_KINDS, FINDINGS, HARMS, SENTENCES, VERDICTS, said
+from review.rules.diffing import Span, words
+from review.rules.questions import (
+    AddedRubric,
+    Answer,
+    Answers,
+    Citation,
+    Form,
+    Level,
+    Problem,
+    Question,
+    Reason,
+    RubricAnswer,
+    RubricText,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One radio button or box."""
+
+    id: str
+    value: str
+    label: str
+    chosen: bool
+    wording: tuple[Span, ...] = ()  # of an offer: what it changes in the original
+    reducible: bool | None = None  # of a reason: whether a new version can mend it
+    about: str = ""  # what the label means, at length
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One field of the form: a text field, or with `options` a group of them. `focus`: the first that has a problem."""
+
+    name: str
+    id: str
+    value: str
+    options: tuple[Option, ...] = ()
+    error: str = ""
+    focus: bool = False
+
+    @property
+    def target(self) -> str:
+        """The id that an error summary leads to."""
+        return self.options[0].id if self.options else self.id
+
+    @property
+    def answered(self) -> bool:
+        """Whether one of the options is chosen."""
+        return any(option.chosen for option in self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A question or a rubric with its controls. `diff`: the corrected wording against the original.
+
+    given: answered before the traps were revealed, to be read and not changed. evidence: its answer wants sources.
+    """
+
+    number: int
+    title: str
+    help: str
+    tags: tuple[str, ...]
+    choice: Control
+    note: Control
+    wording: Control | None = None
+    severity: Control | None = None
+    diff: tuple[Span, ...] = ()
+    given: bool = False
+    evidence: bool = False
+
+    @property
+    def controls(self) -> tuple[Control, ...]:
+        """All of the row's fields, in the order of the page."""
+        return tuple(each for each in (self.choice, self.wording, self.note, self.severity) if each is not None)
+
+    @property
+    def missing(self) -> bool:
+        return any(control.error for control in self.controls)
+
+
+@dataclass(frozen=True, slots=True)
+class CitationRow:
+    """One source."""
+
+    number: int
+    kind: Control
+    reference: Control
+    section: Control
+    passage: Control
+    read_on: Control
+
+    @property
+    def controls(self) -> tuple[Control, ...]:
+        return (self.kind, self.reference, self.section, self.passage, self.read_on)
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What was changed in the wording of the rubric with this number; nothing: not corrected."""
+
+    number: int
+    diff: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddedRow:
+    """One rubric of the physician's own. `tags` are boxes, `severity` is None where it is not asked."""
+
+    number: int
+    criterion: Control
+    tags: Control
+    severity: Control | None
+
+    @property
+    def controls(self) -> tuple[Control, ...]:
+        return tuple(each for each in (self.criterion, self.tags, self.severity) if each is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A line of the error summary."""
+
+    target: str
+    label: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The whole form as a page shows it. A blank row of each kind lets a script add one without asking.
+
+    `dissent_code` has options only where the primary's rejection is before the physician's eyes.
+    """
+
+    questions: tuple[Row, ...]
+    rubrics: tuple[Row, ...]
+    citations: tuple[CitationRow, ...]
+    added: tuple[AddedRow, ...]
+    verdict: Control
+    reason_code: Control
+    dissent_code: Control
+    reason: Control
+    change_reason: Control
+    blank_citation: CitationRow
+    blank_added: AddedRow
+    evidence_error: str
+    faults: tuple[Fault, ...]
+
+
+BLANK = 0  # the number of the row that a script copies
+
+
+class _Filling:
+    """The controls of one form, with the problem of each beside it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.wrong = {problem.field: _sentence(problem) for problem in reversed(problems)}
+        self.first = problems[0].field if problems else ""
+
+    def control(self, name: str, id_: str, value: str, options: Sequence[tuple[str, str]] = ()) -> Control:
+        buttons = tuple(Option(f"{id_}-{n}", v, label, v == value) for n, (v, label) in enumerate(options, 1))
+        return Control(name, id_, value, buttons, self.wrong.get(name, ""), focus=name == self.first)
+
+    def severity(self, form: Form, name: str, id_: str, value: str) -> Control | None:
+        if not form.severities:
+            return None
+        made = self.control(name, id_, value, [(level.value, said(level.label)) for level in form.severities])
+        return replace(made, options=tuple(map(_explained, made.options, form.severities)))
+
+    def code(self, name: str, id_: str, value: str, reasons: Sequence[Reason]) -> Control:
+        made = self.control(name, id_, value, [(reason.code, said(reason.label)) for reason in reasons])
+        options = zip(made.options, reasons, strict=True)
+        return replace(made, options=tuple(replace(each, reducible=reason.reducible) for each, reason in options))
+
+    def citation(self, number: int, citation: Citation) -> CitationRow:
+        name, id_ = f"citation.{number}", f"citation-{number}"
+        kinds = [(value, str(label)) for value, label in CITATION_KINDS.items()]
+        return CitationRow(
+            number,
+            self.control(f"{name}.kind", f"{id_}-kind", citation.kind, kinds),
+            self.control(f"{name}.reference", f"{id_}-reference", citation.reference),
+            self.control(f"{name}.section", f"{id_}-section", citation.section),
+            self.control(f"{name}.passage", f"{id_}-passage", citation.passage),
+            self.control(f"{name}.read_on", f"{id_}-read-on", citation.read_on),
+        )
+
+    def added(self, form: Form, number: int, rubric: AddedRubric) -> AddedRow:
+        name, id_ = f"added.{number}", f"added-{number}"
+        boxes = self.control(f"{name}.tags", f"{id_}-tags", "", [(tag, tag) for tag in form.tags])
+        boxes = replace(boxes, options=tuple(replace(box, chosen=box.value in rubric.tags) for box in boxes.options))
+        return AddedRow(
+            number,
+            self.control(f"{name}.criterion", f"{id_}-criterion", rubric.criterion),
+            boxes,
+            self.severity(form, f"{name}.severity", f"{id_}-severity", rubric.severity),
+        )
+
+
+def _sentence(problem: Problem) -> str:
+    if problem.field.endswith(".read_on"):
+        return gettext("Give the day on which you read it, today at the latest.")
+    return str(SENTENCES[problem.code])
+
+
+def _explained(option: Option, level: Level) -> Option:
+    return replace(option, about=str(HARMS.get(level.value, "")))
+
+
+def sheet(
+    form: Form,
+    answers: Answers,
+    problems: Sequence[Problem] = (),
+    offers: Offers = NO_OFFERS,
+    given: Collection[str] = (),
+    *,
+    rejected_before: bool = False,
+) -> Sheet:
+    """The form with `answers` filled in and every problem beside its field; the inverse of `answers_from_post`.
+
+    given: keys of the questions that were answered before the traps were revealed. rejected_before: as of `problems`.
+    """
+    filling = _Filling(problems)
+    questions = tuple(
+        _question(filling, number, question, answers.questions.get(question.key, Answer()), question.key in given)
+        for number, question in enumerate(form.questions, 1)
+    )
+    rubrics = tuple(
+        _rubric(filling, form, number, rubric, answers.rubrics.get(rubric.key, RubricAnswer()), offers)
+        for number, rubric in enumerate(form.rubrics, 1)
+    )
+    made = Sheet(
+        questions=questions,
+        rubrics=rubrics,
+        citations=tuple(filling.citation(number, each) for number, each in enumerate(answers.citations, 1)),
+        added=tuple(filling.added(form, number, each) for number, each in enumerate(answers.added, 1)),
+        verdict=filling.control(
+            "verdict", "verdict", answers.verdict, [(v, str(label)) for v, label in VERDICTS.items()]
+        ),
+        reason_code=filling.code("reason_code", "reason-code", answers.reason_code, form.reasons),
+        dissent_code=filling.code(
+            "dissent_code", "dissent-code", answers.dissent_code, form.dissents if rejected_before else ()
+        ),
+        reason=filling.control("reason", "reason", answers.reason),
+        change_reason=filling.control("change_reason", "change-reason", answers.change_reason),
+        blank_citation=filling.citation(BLANK, blank_citation()),
+        blank_added=filling.added(form, BLANK, AddedRubric("")),
+        evidence_error=filling.wrong.get("citations", ""),
+        faults=(),
+    )
+    return replace(made, faults=tuple(_faults(made, filling.wrong)))
+
+
+def _question(filling: _Filling, number: int, question: Question, answer: Answer, given: bool) -> Row:
+    name, id_ = f"question.{question.key}", f"question-{number}"
+    return Row(
+        number=number,
+        title=said(question.label),
+        help=said(question.help),
+        tags=(),
+        choice=filling.control(name, id_, answer.value, [(c.value, said(c.label)) for c in question.choices]),
+        note=filling.control(f"{name}.note", f"{id_}-note", answer.note),
+        given=given,
+        evidence=wants_evidence(question),
+    )
+
+
+def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
+    """How each rubric's wording was corrected, in the order of the form; what `sheet` shows beside its field."""
+    return tuple(
+        Correction(number, _corrected(rubric, answers.rubrics.get(rubric.key, RubricAnswer())))
+        for number, rubric in enumerate(form.rubrics, 1)
+    )
+
+
+def _corrected(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, ...]:
+    changed = finding.value == "corrected" and finding.wording.strip()
+    return words(rubric.criterion, finding.wording) if changed else ()
+
+
+def _rubric(
+    filling: _Filling, form: Form, number: int, rubric: RubricText, finding: RubricAnswer, offers: Offers
+) -> Row:
+    name, id_ = f"rubric.{rubric.key}", f"rubric-{number}"
+    labels = [(v, str(label)) for v, label in FINDINGS.items() if v != "removed" or form.rubrics_editable]
+    choice = filling.control(name, id_, finding.value, labels)
+    wording = finding.wording if finding.value == "corrected" else ""
+    return Row(
+        number=number,
+        title=rubric.criterion,
+        help="",
+        tags=rubric.tags,
+        choice=_with_offers(choice, rubric.criterion, wording, offers.get(rubric.key, ())),
+        note=filling.control(f"{name}.note", f"{id_}-note", finding.note),
+        wording=filling.control(f"{name}.wording", f"{id_}-wording", wording or rubric.criterion),
+        severity=filling.severity(form, f"{name}.severity", f"{id_}-severity", finding.severity),
+        diff=_corrected(rubric, finding),
+    )
+
+
+def _with_offers(choice: Control, original: str, wording: str, offers: Sequence[Offer]) -> Control:
+    """The radio group with a button for each wording on offer; adopted already = that button is the chosen one."""
+    if not offers:
+        return choice
+    adopted = next((offer.value for offer in offers if offer.wording.strip() == wording.strip()), choice.value)
+    options = [replace(option, chosen=option.value == adopted) for option in choice.options] + [
+        Option(f"{choice.id}-{n}", offer.value, offer.label, offer.value == adopted, words(original, offer.wording))
+        for n, offer in enumerate(offers, len(choice.options) + 1)
+    ]
+    return replace(choice, options=tuple(options))
+
+
+def _faults(made: Sheet, wrong: Mapping[str, str]) -> Iterator[Fault]:
+    """Every problem with the field it leads to, in the order of the page; one of no field leads to the form."""
+    shown: set[str] = set()
+    for label, control in _labelled(made):
+        if control.error:
+            shown.add(control.name)
+            yield Fault(control.target, label, control.error)
+    for name, sentence in wrong.items():
+        if name not in shown:
+            yield Fault("add-citation" if name == "citations" else "answers", gettext("Answers"), sentence)
+
+
+def _labelled(made: Sheet) -> Iterator[tuple[str, Control]]:
+    for row in made.questions:
+        yield from ((f"{row.number} {row.title}", control) for control in row.controls)
+        if row.evidence:
+            for source in made.citations:
+                label = gettext("Source %(number)s") % {"number": source.number}
+                yield from ((label, control) for control in source.controls)
+    for row in made.rubrics:
+        label = gettext("Rubric %(number)s") % {"number": row.number}
+        yield from ((label, control) for control in row.controls)
+    for own in made.added:
+        label = gettext("Rubric of your own %(number)s") % {"number": own.number}
+        yield from ((label, control) for control in own.controls)
+    yield gettext("Verdict"), made.verdict
+    yield gettext("Reason"), made.reason_code
+    yield gettext("Reason"), made.dissent_code
+    yield gettext("Reason"), made.reason
+    yield gettext("Reason of the change"), made.change_reason

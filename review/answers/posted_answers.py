@@ -1,0 +1,110 @@
+"""Reads answers out of a posted form."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from django.http import QueryDict
+from django.utils import timezone
+
+from review.rules.questions import AddedRubric, Answer, Answers, Citation, Form, Question, RubricAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Another reviewer's wording of a rubric, to be adopted by one choice. `value` is that choice's."""
+
+    value: str
+    label: str
+    wording: str
+
+
+Offers = Mapping[str, Sequence[Offer]]  # by rubric key
+NO_OFFERS: Offers = {}
+
+
+def answers_from_post(form: Form, data: QueryDict, offers: Offers = NO_OFFERS) -> Answers:
+    """What was typed, complete or not, with the row added or removed that `do` asks for.
+
+    Fields that the case does not ask for are left out.
+    """
+
+    def text(name: str) -> str:
+        # Browsers send CRLF; a wording would differ from its original by that alone. PostgreSQL refuses NUL.
+        return data.get(name, "").replace("\r\n", "\n").replace("\0", "")
+
+    rubrics = {}
+    for rubric in form.rubrics:
+        where = f"rubric.{rubric.key}"
+        value, wording = text(where), text(f"{where}.wording")
+        adopted = next((offer for offer in offers.get(rubric.key, ()) if offer.value == value), None)
+        if adopted is not None:
+            value, wording = "corrected", adopted.wording
+        rubrics[rubric.key] = RubricAnswer(
+            value=value,
+            wording=wording if value == "corrected" else "",
+            note=text(f"{where}.note"),
+            severity=text(f"{where}.severity"),
+        )
+    do = text("do")
+    citations = [
+        Citation(*(text(f"citation.{n}.{part}") for part in ("kind", "reference", "section", "passage", "read_on")))
+        for n in _rows(data, "citation")
+        if do != f"remove-citation.{n}"
+    ]
+    if do == "add-citation":
+        citations.append(blank_citation())
+    added = [
+        AddedRubric(
+            text(f"added.{n}.criterion"),
+            tuple(tag for tag in form.tags if tag in data.getlist(f"added.{n}.tags")),
+            text(f"added.{n}.severity"),
+        )
+        for n in _rows(data, "added")
+        if do != f"remove-rubric.{n}"
+    ]
+    if do == "add-rubric":
+        added.append(AddedRubric("", form.tags if len(form.tags) == 1 else ()))
+    return Answers(
+        questions={
+            question.key: Answer(text(f"question.{question.key}"), text(f"question.{question.key}.note"))
+            for question in form.questions
+        },
+        rubrics=rubrics,
+        verdict=text("verdict"),
+        reason=text("reason"),
+        reason_code=text("reason_code"),
+        dissent_code=text("dissent_code"),
+        change_reason=text("change_reason"),
+        citations=tuple(citations) if asks_evidence(form) else (),
+        added=tuple(added) if form.rubrics_editable else (),
+    )
+
+
+def _rows(data: QueryDict, kind: str) -> list[int]:
+    """The numbers of the rows posted, in order; a row taken away leaves a gap."""
+    found = (re.fullmatch(rf"{kind}\.([1-9][0-9]{{0,3}})\.\w+", name) for name in data)
+    return sorted({int(match[1]) for match in found if match})
+
+
+def tidy(answers: Answers) -> Answers:
+    """Without the rows into which nothing was typed."""
+    return replace(
+        answers,
+        citations=tuple(each for each in answers.citations if each.reference or each.section or each.passage),
+        added=tuple(each for each in answers.added if each.criterion.strip()),
+    )
+
+
+def blank_citation() -> Citation:
+    """A new row: read today, most likely."""
+    return Citation(kind="guideline", read_on=timezone.localdate().isoformat())
+
+
+def asks_evidence(form: Form) -> bool:
+    """Whether any answer of the form wants a source."""
+    return any(wants_evidence(question) for question in form.questions)
+
+
+def wants_evidence(question: Question) -> bool:
+    return any(choice.evidence for choice in question.choices)

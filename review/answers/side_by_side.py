@@ -1,0 +1,256 @@
+"""What several physicians said about one case, side by side; one's own words as plain text; what a new version changed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.utils.translation import gettext
+
+from review.answers.posted_answers import Offer
+from review.labels import CITATION_KINDS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS, said
+from review.models import Review, User
+from review.rules.blocks import Block, Dialogue, Diff, Text, Turn
+from review.rules.case_spec import CaseSpec, answers_from_json
+from review.rules.diffing import Pair, Span, align, words
+from review.rules.questions import Answer, Answers, Citation, Form, RubricAnswer
+from review.rules.state_machine import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One review as a column: whose it is to this reader, and what it says. `own`: the reader's."""
+
+    role: str
+    who: str
+    answers: Answers
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one voice says to one line. `diff`: a corrected wording against the original."""
+
+    who: str
+    value: str
+    note: str
+    diff: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One question, rubric or the verdict, with what each voice says to it."""
+
+    title: str
+    tags: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All lines of a form, parted by whether the voices differ; the verdict first in its part."""
+
+    differing: tuple[Line, ...]
+    agreeing: tuple[Line, ...]
+
+
+def nameless(reader: User, reviews: Iterable[Review]) -> list[Voice]:
+    """The last word of each role, without names; the reader's own is 'You'."""
+    last = {review.role: review for review in reviews}
+    return [
+        Voice(
+            role=role,
+            who=gettext("You") if last[role].physician_id == reader.pk else str(label),
+            answers=answers_from_json(last[role].answers),
+            own=last[role].physician_id == reader.pk,
+        )
+        for role, label in NAMELESS.items()
+        if role in last
+    ]
+
+
+def named(reviews: Iterable[Review]) -> list[Voice]:
+    """Every review with role, phase and name, for whoever oversees cases."""
+    return [
+        Voice(
+            role=review.role,
+            who=f"{ROLES[review.role]} · {PHASES[review.phase]} · {review.signed_as or review.physician}",
+            answers=answers_from_json(review.answers),
+        )
+        for review in reviews
+    ]
+
+
+def compare(form: Form, voices: Sequence[Voice]) -> Comparison:
+    """What each voice says to the verdict, to each question and to each rubric."""
+    verdicts = tuple(
+        Cell(voice.who, str(VERDICTS.get(voice.answers.verdict, voice.answers.verdict)), _reasons(form, voice.answers))
+        for voice in voices
+    )
+    lines = [Line(gettext("Verdict"), (), verdicts, _differ(voice.answers.verdict for voice in voices))]
+    for question in form.questions:
+        labels = {choice.value: said(choice.label) for choice in question.choices}
+        given = [voice.answers.questions.get(question.key, Answer()) for voice in voices]
+        cells = tuple(
+            Cell(voice.who, labels.get(answer.value, answer.value), answer.note)
+            for voice, answer in zip(voices, given, strict=True)
+        )
+        lines.append(Line(said(question.label), (), cells, _differ(answer.value for answer in given)))
+    for rubric in form.rubrics:
+        found = [voice.answers.rubrics.get(rubric.key, RubricAnswer()) for voice in voices]
+        cells = tuple(
+            Cell(
+                voice.who,
+                _finding(form, finding),
+                finding.note,
+                words(rubric.criterion, finding.wording) if finding.value == "corrected" else (),
+            )
+            for voice, finding in zip(voices, found, strict=True)
+        )
+        differs = _differ((f.value, f.wording.strip() if f.value == "corrected" else "") for f in found)
+        lines.append(Line(rubric.criterion, rubric.tags, cells, differs))
+    lines += _extras(form, voices)
+    return Comparison(
+        differing=tuple(line for line in lines if line.differs),
+        agreeing=tuple(line for line in lines if not line.differs),
+    )
+
+
+def _differ(values: Iterable[object]) -> bool:
+    return len(set(values)) > 1
+
+
+def _reasons(form: Form, answers: Answers) -> str:
+    approved = answers.verdict == Verdict.APPROVE
+    offered, code = (form.dissents, answers.dissent_code) if approved else (form.reasons, answers.reason_code)
+    coded = next((said(reason.label) for reason in offered if reason.code == code), "")
+    changed = gettext("Changed, because: %(reason)s") % {"reason": answers.change_reason}
+    return "\n".join(part for part in (coded, answers.reason, changed if answers.change_reason else "") if part)
+
+
+def _finding(form: Form, finding: RubricAnswer) -> str:
+    value = str(FINDINGS.get(finding.value, finding.value))
+    return " · ".join(part for part in (value, _severity(form, finding.severity)) if part)
+
+
+def _severity(form: Form, value: str) -> str:
+    label = next((said(level.label) for level in form.severities if level.value == value), value)
+    return gettext("harm: %(level)s") % {"level": label} if label else ""
+
+
+def _extras(form: Form, voices: Sequence[Voice]) -> list[Line]:
+    """The sources and the rubrics of their own, where anybody gave any."""
+    found = []
+    if any(voice.answers.added for voice in voices):
+        cells = tuple(
+            Cell(voice.who, str(len(voice.answers.added)), "\n".join(_added(form, voice.answers))) for voice in voices
+        )
+        differs = _differ(tuple(each.criterion.strip() for each in voice.answers.added) for voice in voices)
+        found.append(Line(gettext("Rubrics added"), (), cells, differs))
+    if any(voice.answers.citations for voice in voices):
+        cells = tuple(
+            Cell(
+                voice.who, str(len(voice.answers.citations)), "\n".join(cited(each) for each in voice.answers.citations)
+            )
+            for voice in voices
+        )
+        found.append(Line(gettext("Evidence"), (), cells, differs=False))
+    return found
+
+
+def _added(form: Form, answers: Answers) -> list[str]:
+    return [
+        " ".join(part for part in (*each.tags, each.criterion.strip(), _severity(form, each.severity)) if part)
+        for each in answers.added
+    ]
+
+
+def cited(citation: Citation) -> str:
+    """A source in one line."""
+    kind = str(CITATION_KINDS.get(citation.kind, citation.kind))
+    place = ", ".join(part for part in (citation.reference.strip(), citation.section.strip()) if part)
+    passage = gettext("“%(passage)s”") % {"passage": citation.passage.strip()} if citation.passage.strip() else ""
+    return " ".join(part for part in (f"{kind}:", place, passage, f"({citation.read_on})") if part)
+
+
+def plain(form: Form, answers: Answers) -> str:
+    """Everything typed, as text to be copied away."""
+    lines = []
+    for question in form.questions:
+        answer = answers.questions.get(question.key, Answer())
+        labels = {choice.value: said(choice.label) for choice in question.choices}
+        lines.append((said(question.label), labels.get(answer.value, answer.value), answer.note))
+    for number, rubric in enumerate(form.rubrics, 1):
+        finding = answers.rubrics.get(rubric.key, RubricAnswer())
+        title = gettext("Rubric %(number)s") % {"number": number}
+        lines.append((title, _finding(form, finding), "\n".join(filter(None, (finding.wording, finding.note)))))
+    lines += [(gettext("Rubric of your own"), "", text) for text in _added(form, answers)]
+    lines += [(gettext("Source"), "", cited(each)) for each in answers.citations]
+    verdict = str(VERDICTS.get(answers.verdict, answers.verdict))
+    lines.append((gettext("Verdict"), verdict, _reasons(form, answers)))
+    return "\n\n".join(
+        "\n".join(part for part in (f"{title}: {value}".strip(), note) if part)
+        for title, value, note in lines
+        if value or note
+    )
+
+
+def offers(voices: Sequence[Voice]) -> dict[str, list[Offer]]:
+    """The corrected wordings of others, by rubric: each can be adopted by one choice."""
+    found: dict[str, list[Offer]] = {}
+    for voice in voices:
+        for key, finding in voice.answers.rubrics.items():
+            wording = finding.wording.strip()
+            known = found.setdefault(key, [])
+            if voice.own or finding.value != "corrected" or wording in {offer.wording for offer in known}:
+                continue
+            label = gettext("Corrected, as the %(who)s worded it") % {"who": voice.who.lower()}
+            known.append(Offer(f"adopt.{voice.role}", label, wording))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One part of a case that is not as it was in the version before: its turns that changed, in order."""
+
+    title: str
+    pairs: tuple[Pair, ...]
+
+
+def changes(before: CaseSpec, after: CaseSpec) -> list[Change]:
+    """What is new in a version: its texts, conversations and rubrics against those of the version before.
+
+    Of a conversation the altered side counts; parts are matched by their place among those of their kind.
+    """
+    old, new = _parts(before), _parts(after)
+    found: list[Change] = []
+    seen: set[tuple[Span, ...]] = set()  # a bait question stands in the conversation, and once more by itself
+    for name in dict.fromkeys([*new, *old]):
+        title = (new.get(name) or old[name])[0]
+        pairs = align(old[name][1] if name in old else (), new[name][1] if name in new else ())
+        if changed := tuple(pair for pair in pairs if pair.change != "same" and pair.spans not in seen):
+            seen.update(pair.spans for pair in changed)
+            found.append(Change(said(title), changed))
+    return found
+
+
+def _parts(spec: CaseSpec) -> dict[str, tuple[str, Sequence[Turn]]]:
+    parts: dict[str, tuple[str, Sequence[Turn]]] = {}
+    for block in spec.blocks:
+        turns = _turns(block)
+        if turns:
+            place = sum(name.startswith(block.kind) for name in parts)
+            parts[f"{block.kind} {place}"] = (block.title, turns)
+    if spec.form.rubrics:
+        parts["rubrics"] = (gettext("Rubrics"), [Turn(rubric.key, rubric.criterion) for rubric in spec.form.rubrics])
+    return parts
+
+
+def _turns(block: Block) -> Sequence[Turn]:
+    match block:
+        case Diff():
+            return block.after
+        case Dialogue():
+            return block.turns
+        case Text():
+            return (Turn(block.title, block.text),)
+    return ()

@@ -1,0 +1,351 @@
+"""The API of a physician's own work."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from review.access import visibility
+from review.answers import signatures
+from review.assignments import claims, first_look, queries, retraction, services
+from review.common.api import NewestFirst, sent
+from review.common.decorators import person
+from review.common.serializers import AnswersSerializer, ShownSpecSerializer, TokenSerializer
+from review.models import Assignment, Case, Declined, Draft, Review, User
+from review.models.public_ids import AssignmentId
+from review.rules.case_spec import answers_from_json, spec_to_json
+from review.rules.permissions import Can
+
+
+class SubmitSerializer(TokenSerializer):
+    """A whole review. With it you sign it off, in your name."""
+
+    answers = AnswersSerializer()
+    password = serializers.CharField(
+        allow_blank=True,
+        default="",
+        max_length=4096,
+        trim_whitespace=False,
+        help_text="Your password, where the case asks that reviews be signed with it. It is not kept.",
+    )
+    code = serializers.CharField(
+        allow_blank=True,
+        default="",
+        max_length=20,
+        help_text="The code your authenticator app shows, where the case asks that reviews be signed with it.",
+    )
+    revision = serializers.IntegerField(
+        min_value=0,
+        max_value=2**31 - 1,
+        required=False,
+        help_text="The draft's revision last seen: too late, the answers are kept as the draft only if it is still that one.",
+    )
+
+
+class SaveSerializer(TokenSerializer):
+    """A draft. `revision` is the one last seen, 0 where there was none."""
+
+    answers = AnswersSerializer()
+    revision = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
+
+
+class ReviewDraftSerializer(serializers.ModelSerializer[Draft]):
+    """What the physician has typed for the phase that is due."""
+
+    answers = AnswersSerializer()
+
+    class Meta:
+        model = Draft
+        fields = ["revision", "answers", "saved_at"]
+
+
+class ShownReviewSerializer(serializers.Serializer[Any]):
+    """A review that the physician may read now, without names. `own`: the physician's."""
+
+    role = serializers.CharField()
+    phase = serializers.CharField()
+    own = serializers.BooleanField()
+    verdict = serializers.CharField()
+    answers = AnswersSerializer()
+    submitted_at = serializers.DateTimeField()
+
+
+class HoldSerializer(serializers.ModelSerializer[Any]):
+    """Where an assignment stands: what is to be submitted next (`phase`), under which token, until when."""
+
+    id = serializers.CharField(source="public_id", read_only=True)
+
+    class Meta:
+        model = Assignment
+        fields = ["id", "role", "phase", "hold", "token", "lease_until"]
+
+
+class WorkSerializer(HoldSerializer):
+    """Everything that a physician needs to work on one case. `draft` is null where nothing was typed yet. `revealed`: false
+    while the first look is due, and `case` holds only what belongs to it."""
+
+    revealed = serializers.BooleanField()
+    case = ShownSpecSerializer()
+    draft = ReviewDraftSerializer(allow_null=True)
+    reviews = ShownReviewSerializer(many=True)
+
+    class Meta(HoldSerializer.Meta):
+        fields = [*HoldSerializer.Meta.fields, "revealed", "case", "draft", "reviews"]
+
+
+class LeaseSerializer(serializers.Serializer[Any]):
+    """Until when the claim holds without another sign of life."""
+
+    lease_until = serializers.DateTimeField()
+
+
+class SavedSerializer(serializers.ModelSerializer[Draft]):
+    """A stored draft: its revision is what the next save has to name."""
+
+    class Meta:
+        model = Draft
+        fields = ["revision", "saved_at"]
+
+
+class SubmittedSerializer(serializers.Serializer[Any]):
+    """What was stored, and where the assignment stands now: a phase may follow, under its own token."""
+
+    review = serializers.IntegerField(source="id")
+    verdict = serializers.CharField()
+    signed_as = serializers.CharField()
+    meaning = serializers.CharField(help_text="Of the signature: review, verification or adjudication.")
+    submitted_at = serializers.DateTimeField()
+    assignment = HoldSerializer()
+
+
+class CaseNameSerializer(serializers.ModelSerializer[Case]):
+    """Which case; how it stands is not told while it is open."""
+
+    id = serializers.CharField(source="public_id", read_only=True)
+
+    class Meta:
+        model = Case
+        fields = ["id", "benchmark", "title", "version"]
+
+
+class MyReviewSerializer(serializers.ModelSerializer[Review]):
+    """An own review. `outcome` is empty while the case is open."""
+
+    assignment = serializers.SerializerMethodField()
+    case = CaseNameSerializer()
+    outcome = serializers.SerializerMethodField()
+    answers = AnswersSerializer()
+
+    class Meta:
+        model = Review
+        fields = [
+            "id",
+            "assignment",
+            "case",
+            "role",
+            "phase",
+            "verdict",
+            "answers",
+            "submitted_at",
+            "meaning",
+            "outcome",
+        ]
+
+    def get_assignment(self, review: Review) -> str:
+        return AssignmentId().to_url(review.assignment_id)
+
+    def get_outcome(self, review: Review) -> str:
+        return visibility.outcome_shown_to(person(self.context["request"]), review)
+
+
+def _work(me: User, assignment: Assignment) -> dict[str, Any]:
+    """An assignment with its case, the own draft and the reviews that may be read now."""
+    shown = [
+        {
+            "role": review.role,
+            "phase": review.phase,
+            "own": review.physician_id == me.pk,
+            "verdict": review.verdict,
+            "answers": review.answers,
+            "submitted_at": review.submitted_at,
+        }
+        for review in visibility.reviews_shown_to(me, assignment.case)
+    ]
+    hold = {name: getattr(assignment, name) for name in HoldSerializer.Meta.fields}
+    return {
+        **hold,
+        "public_id": assignment.public_id,
+        "revealed": visibility.is_revealed(me, assignment),
+        "case": spec_to_json(visibility.case_shown_to(me, assignment)),
+        "draft": queries.draft_of(assignment, me),
+        "reviews": shown,
+    }
+
+
+class Next(APIView):
+    """Claim the next case, or get back the one in hand."""
+
+    can = Can.REVIEW
+
+    @extend_schema(
+        request=None,
+        responses={200: WorkSerializer, 204: OpenApiResponse(description="No case waits for you now.")},
+    )
+    def post(self, request: Request) -> Response:
+        me = person(request)
+        taken = claims.claim_next(me)
+        return Response(WorkSerializer(_work(me, taken)).data) if taken else Response(status=204)
+
+
+class Work(APIView):
+    """One own assignment: the case, the own draft, and the reviews of others that may be read by now."""
+
+    can = Can.REVIEW
+
+    @extend_schema(responses=WorkSerializer)
+    def get(self, request: Request, assignment_id: int) -> Response:
+        me = person(request)
+        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
+
+
+class Heartbeat(APIView):
+    """Renew the lease."""
+
+    can = Can.REVIEW
+
+    @extend_schema(request=TokenSerializer, responses=LeaseSerializer)
+    def post(self, request: Request, assignment_id: int) -> Response:
+        token = sent(TokenSerializer, request)["token"]
+        return Response(LeaseSerializer(claims.heartbeat(person(request), assignment_id, token)).data)
+
+
+class SaveDraft(APIView):
+    """Keep what was typed and renew the lease. Too late (409) is answered after the draft was kept."""
+
+    can = Can.REVIEW
+
+    @extend_schema(request=SaveSerializer, responses=SavedSerializer)
+    def put(self, request: Request, assignment_id: int) -> Response:
+        body = sent(SaveSerializer, request)
+        answers = answers_from_json(body["answers"])
+        draft = services.save_draft(person(request), assignment_id, body["token"], answers, revision=body["revision"])
+        return Response(SavedSerializer(draft).data)
+
+
+class Submit(APIView):
+    """Submit the review that is due. Twice, too late, or before the first look: 409. Not complete: 422 with `problems`.
+
+    Where the case asks for the password or a second factor's code: 403 without it, and 429 after too many wrong ones.
+    """
+
+    can = Can.REVIEW
+
+    @extend_schema(request=SubmitSerializer, responses={201: SubmittedSerializer})
+    def post(self, request: Request, assignment_id: int) -> Response:
+        body, me = sent(SubmitSerializer, request), person(request)
+        answers = answers_from_json(body["answers"])
+        with signatures.counted(request._request, me, assignment_id, body["token"]):
+            review = services.submit(
+                me,
+                assignment_id,
+                body["token"],
+                answers,
+                password=body["password"],
+                code=body["code"],
+                revision=body.get("revision"),
+            )
+        return Response(SubmittedSerializer(review).data, status=201)
+
+
+class RevealSerializer(TokenSerializer):
+    """The answers of the first look; others are left out."""
+
+    answers = AnswersSerializer()
+
+
+class Reveal(APIView):
+    """Commit the first look and see the traps. Where the case hides nothing: 409. Not complete: 422 with `problems`."""
+
+    can = Can.REVIEW
+
+    @extend_schema(request=RevealSerializer, responses=WorkSerializer)
+    def post(self, request: Request, assignment_id: int) -> Response:
+        me, body = person(request), sent(RevealSerializer, request)
+        first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
+        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
+
+
+class Retract(APIView):
+    """Take an own review back; the case is in your hands again, the answers as its draft. Too late: 409."""
+
+    can = Can.REVIEW
+
+    @extend_schema(request=None, responses=WorkSerializer)
+    def post(self, request: Request, review_id: int) -> Response:
+        me = person(request)
+        assignment = retraction.retract(me, review_id)
+        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment.pk))).data)
+
+
+class GiveBack(APIView):
+    """Give a case back uncommitted; the draft is kept for you."""
+
+    can = Can.REVIEW
+
+    @extend_schema(request=TokenSerializer, responses={204: None})
+    def post(self, request: Request, assignment_id: int) -> Response:
+        claims.release(person(request), assignment_id, sent(TokenSerializer, request)["token"])
+        return Response(status=204)
+
+
+class Mine(ListAPIView[Review]):
+    """My reviews, newest first."""
+
+    can = Can.REVIEW
+    serializer_class = MyReviewSerializer
+    pagination_class = NewestFirst
+
+    def get_queryset(self) -> QuerySet[Review]:
+        return visibility.submitted_by(person(self.request))
+
+
+class DeclineSerializer(TokenSerializer):
+    """Why not."""
+
+    reason = serializers.ChoiceField(choices=Declined.Reason.choices)
+    text = serializers.CharField(allow_blank=True, default="", max_length=2000)
+
+
+class ProblemTextSerializer(serializers.Serializer[Any]):
+    """What is wrong."""
+
+    text = serializers.CharField(max_length=2000)
+
+
+class Decline(APIView):
+    """Decline a case for good: it goes to somebody else and is not offered to you again."""
+
+    can = Can.REVIEW
+
+    @extend_schema(request=DeclineSerializer, responses={204: None})
+    def post(self, request: Request, assignment_id: int) -> Response:
+        body = sent(DeclineSerializer, request)
+        reason = Declined.Reason(body["reason"])
+        claims.decline(person(request), assignment_id, body["token"], reason, body["text"])
+        return Response(status=204)
+
+
+class Report(APIView):
+    """Tell the admins that something is wrong with a case. You keep it."""
+
+    can = Can.REVIEW
+
+    @extend_schema(request=ProblemTextSerializer, responses={204: None})
+    def post(self, request: Request, assignment_id: int) -> Response:
+        claims.report_problem(person(request), assignment_id, sent(ProblemTextSerializer, request)["text"])
+        return Response(status=204)

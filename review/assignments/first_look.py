@@ -1,0 +1,52 @@
+"""The first look: what a physician answers before the traps are shown ("A marked trap no longer looks natural")."""
+
+import uuid
+
+from django.utils import timezone
+
+from review import errors
+from review.access import visibility
+from review.assignments.claims import mine, renew
+from review.audit.trail import record, recorded
+from review.models import Event, FirstLook, User
+from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json
+from review.rules.questions import Answers, first_look_problems, with_first_look
+from review.rules.state_machine import Phase
+
+
+@recorded()
+def reveal(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers) -> FirstLook:
+    """Keep the answers of the first look for good, show the rest of the case from now on, and renew the lease.
+
+    Of `answers` only those to first-look questions count. Pressed a second time it changes nothing and returns the same.
+
+    Raises:
+        Incomplete: an answer of the first look is missing. NothingToReveal: the policy asks for no first look.
+        NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
+    """
+    assignment = renew(mine(physician, assignment_id, token))
+    form = assignment.case.frozen.form
+    if not visibility.looks_first(assignment.case):
+        raise errors.NothingToReveal
+    looked = visibility.first_look_of(assignment, physician)
+    if looked is not None:
+        return looked
+    if missing := first_look_problems(form, answers):
+        raise errors.Incomplete(missing)
+    looked = FirstLook.objects.create(
+        assignment=assignment,
+        physician=physician,
+        answers=answers_to_json(with_first_look(form, Answers(), answers)),
+        at=timezone.now(),
+    )
+    record(assignment.case, Event.Kind.REVEALED, physician, role=assignment.role, phase=Phase(assignment.phase))
+    return looked
+
+
+def as_looked(spec: CaseSpec, looked: FirstLook | None, answers: Answers) -> Answers:
+    """`answers` with those of the first look as they were given then. Raises NotRevealed where it is due and was not taken."""
+    if not spec.policy.reveal_first_look:
+        return answers
+    if looked is None:
+        raise errors.NotRevealed
+    return with_first_look(spec.form, answers, answers_from_json(looked.answers))

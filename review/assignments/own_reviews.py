@@ -1,0 +1,89 @@
+"""Pages beside the workbench: own submitted reviews, declining a case, reporting a problem."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from review.access import visibility
+from review.answers.side_by_side import compare, nameless
+from review.assignments import claims, queries
+from review.assignments.forms import DeclineForm, ProblemForm
+from review.common.decorators import arrived, person, posted_token, requires
+from review.common.paging import page_of
+from review.models import Assignment, Declined
+from review.rules.permissions import Can
+
+
+@requires(Can.REVIEW)
+@require_GET
+def mine(request: HttpRequest) -> HttpResponse:
+    """What the physician has submitted, newest first."""
+    return render(
+        request, "review/assignments/mine.html", {"page": page_of(visibility.submitted_by(person(request)), request)}
+    )
+
+
+@requires(Can.REVIEW)
+@require_GET
+def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
+    """One own review to read again, and beside it what the physician may know of the others."""
+    me = person(request)
+    review = visibility.own_review(me, review_id)
+    spec = review.case.frozen
+    voices = nameless(me, visibility.reviews_shown_to(me, review.case))
+    context = {
+        "review": review,
+        "case": review.case,
+        "spec": spec,
+        "comparison": compare(spec.form, voices),
+        "voices": voices,
+        "simulated": review.case.simulated,
+    }
+    return render(request, "review/assignments/mine_detail.html", context)
+
+
+@requires(Can.REVIEW)
+def decline(request: HttpRequest, assignment_id: int) -> HttpResponse:
+    """Decline the case in hand for good, with a reason; the same page has the form that reports a problem."""
+    me = person(request)
+    assignment = queries.assignment_of(me, assignment_id)
+    form = DeclineForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        reason = Declined.Reason(form.cleaned_data["reason"])
+        claims.decline(me, assignment_id, posted_token(request), reason, form.cleaned_data["text"])
+        messages.success(request, _("Declined. You are not offered this case again."))
+        return arrived(redirect("review:workbench"), request.POST.get("local", ""))
+    return _aside(request, assignment, declining=form)
+
+
+@requires(Can.REVIEW)
+def problem(request: HttpRequest, assignment_id: int) -> HttpResponse:
+    """Tell the admins that something is wrong with a case."""
+    me = person(request)
+    assignment = queries.assignment_of(me, assignment_id)
+    if request.method != "POST":
+        return redirect("review:decline", assignment_id)
+    form = ProblemForm(request.POST)
+    if not form.is_valid():
+        return _aside(request, assignment, reporting=form)
+    claims.report_problem(me, assignment_id, form.cleaned_data["text"])
+    messages.success(request, _("Reported. The admins are told."))
+    return arrived(redirect("review:case", assignment_id), request.POST.get("local", ""))
+
+
+def _aside(
+    request: HttpRequest,
+    assignment: Assignment,
+    *,
+    declining: DeclineForm | None = None,
+    reporting: ProblemForm | None = None,
+) -> HttpResponse:
+    refused = any(form is not None and form.is_bound for form in (declining, reporting))
+    context = {
+        "assignment": assignment,
+        "declining": declining or DeclineForm(),
+        "reporting": reporting or ProblemForm(),
+    }
+    return render(request, "review/assignments/decline.html", context, status=422 if refused else 200)

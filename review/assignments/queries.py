@@ -1,0 +1,66 @@
+"""Everything that is read of assignments and their drafts."""
+
+from dataclasses import dataclass
+
+from review import errors
+from review.common import sql
+from review.models import Assignment, Draft, User
+
+
+def assignment_of(physician: User, assignment_id: int) -> Assignment:
+    """The physician's own assignment. Raises NotYours for any other, whether it exists or not."""
+    own = Assignment.objects.filter(pk=assignment_id, physician=physician)
+    # A page asks many times whether the first look was taken; `first_look_of` finds the answer here.
+    found = own.select_related("case").prefetch_related("first_looks").first()
+    if found is None:
+        raise errors.NotYours
+    found.physician = physician
+    return found
+
+
+def draft_of(assignment: Assignment, physician: User) -> Draft | None:
+    """What the physician has typed for the phase that is due."""
+    return Draft.objects.filter(assignment=assignment, physician=physician, phase=assignment.phase).first()
+
+
+def last_draft(physician: User, assignment_id: int) -> Draft | None:
+    """What the physician typed last in an assignment, whoever holds it now."""
+    return Draft.objects.filter(assignment=assignment_id, physician=physician).order_by("-saved_at", "-id").first()
+
+
+def undoable(physician: User) -> "Undoable | None":
+    """The physician's last review, as long as it seems that nobody has built on it; whether it is so `retract` decides."""
+    found = sql.first(_UNDOABLE, physician.pk)
+    return Undoable(*found) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Undoable:
+    """A review that can be taken back: its primary key and the title of its case."""
+
+    pk: int
+    title: str
+
+
+_LAST = """SELECT m.id FROM review_review m
+    WHERE m.physician_id = %s AND NOT EXISTS (SELECT 1 FROM review_retraction t WHERE t.review_id = m.id)
+    ORDER BY m.id DESC LIMIT 1"""
+_UNDOABLE = f"""\
+SELECT r.id, c.title FROM review_review r
+JOIN review_case c ON c.id = r.case_id JOIN review_assignment a ON a.id = r.assignment_id
+WHERE r.id = ({_LAST}) AND a.phase = r.phase
+    AND (c.closed_at IS NULL OR c.kind <> 'work')
+    AND NOT EXISTS (SELECT 1 FROM review_assignment h WHERE h.case_id = r.case_id AND h.hold = 'held' AND h.id <> a.id)
+    AND NOT EXISTS (
+        SELECT 1 FROM review_review n WHERE n.case_id = r.case_id AND n.id > r.id
+            AND NOT EXISTS (SELECT 1 FROM review_retraction t WHERE t.review_id = n.id)
+    )
+"""  # noqa: S608 -- composed of this module's constants
+
+
+def posted_to(assignment_id: int) -> Assignment:
+    """An assignment with its case, to read a posted form by. Shows nothing: who may act on it the services decide."""
+    found = Assignment.objects.filter(pk=assignment_id).select_related("case").first()
+    if found is None:
+        raise errors.NotYours
+    return found

@@ -1,0 +1,200 @@
+"""Opens cases and takes reviews in. Each function is one transaction; the case row is locked first wherever its
+state moves.
+"""
+
+import uuid
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from review import errors
+from review.access import visibility
+from review.answers import signatures
+from review.assignments import drafts, eligibility
+from review.assignments.claims import lease, mine, renew
+from review.assignments.first_look import as_looked
+from review.audit.trail import record, record_submitted, recorded
+from review.discussion import guidelines, remarks
+from review.models import Assignment, Case, Draft, Event, Review, User
+from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
+from review.rules.questions import Answers, opinion, problems
+from review.rules.state_machine import Phase, Position, Role, Verdict, position
+
+Hold = Assignment.Hold
+
+
+@recorded()
+def open_case(spec: CaseSpec, *, actor: User | None = None) -> Case:
+    """Put one sample version before physicians. Opening the same version of a lineage twice is an IntegrityError.
+
+    Where the policy asks nobody, the case is approved and closed as it opens, and no physician is ever offered it.
+    """
+    now = timezone.now()
+    stored = spec_to_json(spec)
+    case = Case.objects.create(
+        benchmark=spec.benchmark,
+        lineage=spec.lineage,
+        version=spec.version,
+        title=stored["title"][:300],
+        language=spec.language,
+        specialty=spec.specialty,
+        spec=stored,
+        fresh_eyes_required=spec.policy.fresh_eyes_required,
+        simulated=spec.simulated,
+        opened_at=now,
+    )
+    record(case, Event.Kind.OPENED, actor)
+    follow_reviews(case, position(spec.policy, []))
+    return case
+
+
+def save_draft(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers, *, revision: int) -> Draft:
+    """Keep what was typed and renew the lease.
+
+    `revision` is the draft's revision the writer has seen (0: none). The draft is kept even when the lease is lost or the
+    case was closed meanwhile; then LeaseLost or CaseClosed is raised after it was stored. A draft saved from another window
+    meanwhile is not overwritten: StaleDraft.
+    """
+    late: errors.LeaseLost | errors.CaseClosed | None = None
+    with transaction.atomic():
+        try:
+            assignment = renew(mine(physician, assignment_id, token))
+        except (errors.LeaseLost, errors.CaseClosed) as error:
+            assignment, late = Assignment.objects.get(pk=assignment_id), error
+        phase = _due(assignment, physician)
+        draft = drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision)
+        if draft is None:
+            raise _outdated(late) if late is not None else errors.StaleDraft
+    if late is not None:
+        raise late
+    return draft
+
+
+def _due(assignment: Assignment, physician: User) -> Phase:
+    """The phase a physician writes for; who has lost the assignment can only have lost the first one."""
+    return Phase(assignment.phase) if assignment.physician_id == physician.pk else Phase.COMMIT
+
+
+def submit(
+    physician: User,
+    assignment_id: int,
+    token: uuid.UUID,
+    answers: Answers,
+    *,
+    password: str = "",
+    code: str = "",
+    revision: int | None = None,
+) -> Review:
+    """Submit the review that is due and move the case on. What was said at the first look stands, whatever `answers` say.
+
+    `revision` is the draft's revision the writer has seen; None: the writer knows of no other window.
+
+    Raises:
+        Incomplete: with every problem by field; AlreadySubmitted; NotRevealed: the first look is due. Nothing was written.
+        SignatureRefused: the policy asks for the password, and `password` is not it; CodeRefused, NoSecondFactor: the same of
+            a second factor's `code`. Nothing was written.
+        LeaseLost, CaseClosed: too late; the answers were kept as the physician's draft, unless another window has saved one
+            since `revision`, and nothing else was written.
+    """
+    signatures.check(physician, assignment_id, token, password)
+    try:
+        return _submit(physician, assignment_id, token, answers, code)
+    except (errors.LeaseLost, errors.CaseClosed) as late:
+        if not _keep_late(physician, assignment_id, answers, revision):
+            _outdated(late)
+        raise
+
+
+@transaction.atomic
+def _keep_late(physician: User, assignment_id: int, answers: Answers, revision: int | None) -> bool:
+    """Whether the answers are the draft now; not if another window has saved one since `revision`."""
+    assignment = Assignment.objects.select_for_update().get(pk=assignment_id)
+    phase = _due(assignment, physician)
+    return drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision) is not None
+
+
+def _outdated(late: errors.ReviewError) -> errors.ReviewError:
+    late.detail = _("What is kept is the version that another window saved later. Copy what you typed here.")
+    return late
+
+
+@recorded()
+def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers, code: str) -> Review:
+    # Always the case before the assignment. FOR NO KEY UPDATE, because whoever claims an assignment of this case meanwhile
+    # holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
+    case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(assignments=assignment_id).first()
+    if case is None:
+        raise errors.NotYours
+    assignment = mine(physician, assignment_id, token)
+    spec = case.frozen
+    role, phase = Role(assignment.role), Phase(assignment.phase)
+    answers = as_looked(spec, visibility.first_look_of(assignment, physician), answers)
+    committed, rejected_before = None, False
+    if phase is Phase.CONFIRM:
+        blind = {review.role: review for review in visibility.counted().filter(case=case, phase=Phase.COMMIT)}
+        committed = answers_from_json(blind[role].answers)
+        rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
+    if missing := problems(spec.form, answers, committed=committed, rejected_before=rejected_before):
+        raise errors.Incomplete(missing)
+    signatures.check_code(physician, spec.policy, code)
+    said = opinion(spec.form, answers, role, phase)
+    review = Review.objects.create(
+        case=case,
+        assignment=assignment,
+        physician=physician,
+        role=role,
+        phase=phase,
+        answers=answers_to_json(answers),
+        verdict=said.verdict,
+        inadequate=said.inadequate,
+        submitted_at=timezone.now(),
+        signed_as=signatures.name(physician),
+        meaning=signatures.meaning(role),
+        guideline=guidelines.guideline(case.benchmark, role.stage),
+        attempt=Review.objects.filter(case=case, role=role, phase=phase).count() + 1,
+    )
+    record_submitted(review)
+    follow_reviews(case, position(spec.policy, visibility.opinions(case)), actor=physician)
+    assignment.refresh_from_db()  # the phase may be the next one now, with its own token
+    return review
+
+
+def follow_reviews(case: Case, now: Position, *, actor: User | None = None) -> None:
+    """Bring the rows in line with the machine: state, event, and one assignment for each turn that is open."""
+    at = timezone.now()
+    if now.state != case.state or now.state.final:
+        before, case.state, case.ground = case.state, now.state, now.ground or ""
+        case.closed_at = at if now.state.final else None
+        case.save(update_fields=["state", "ground", "closed_at"])
+        kind = Event.Kind.CLOSED if now.state.final else Event.Kind.MOVED
+        record(case, kind, actor, before=before, after=now.state, ground=case.ground)
+    open_turns = {turn.role: turn.phase for turn in now.openings}
+    existing = {assignment.role: assignment for assignment in Assignment.objects.filter(case=case)}
+    for role, assignment in existing.items():
+        phase = open_turns.get(Role(role))
+        if phase is None:
+            committed = visibility.counted().filter(assignment=assignment).exists()
+            if assignment.hold != Hold.DONE and (now.state.final or committed):
+                still = bool(now.openings) and assignment.role.startswith("adjudicator")
+                assignment.hold = Hold.WAITING if still else Hold.DONE
+                assignment.lease_until = None
+                assignment.save(update_fields=["hold", "lease_until"])
+        elif phase != assignment.phase:
+            # The next phase belongs to whoever committed the first; the lease does not hand it to anybody else.
+            # Its own token: the first phase sent twice (a double click) must not answer the second.
+            assignment.phase, assignment.hold, assignment.lease_until = phase, Hold.HELD, at + lease()
+            assignment.new_token()
+            assignment.save(update_fields=["phase", "hold", "lease_until", "token"])
+            if phase is Phase.DISCUSS:
+                remarks.discussion_opened(assignment)
+    new = [role for role in Role if role in open_turns and role not in existing]
+    policy = case.frozen.policy if new else None
+    Assignment.objects.bulk_create(
+        # In the order of Role, so that the first adjudicator's row is the first to be handed out.
+        Assignment(
+            case=case, role=role, phase=open_turns[role], opened_at=at, **eligibility.asked_of(case, role, policy)
+        )
+        for role in new
+        if policy is not None
+    )

@@ -1,0 +1,165 @@
+"""The trail is written here and nowhere else: at the end of each transaction, each event tied to the one before it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from review.audit import hash_chain
+from review.common import sql
+from review.models import Case, ChainHead, Event, PersonEvent, Review, User
+
+_pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of the transaction", default=None)
+
+
+@contextmanager
+def recorded() -> Iterator[None]:
+    """A transaction whose events are written as the last thing before it commits; also a decorator.
+
+    It takes the place of `transaction.atomic` around everything that calls `record`. Inside another one it is a savepoint,
+    and the outermost writes: all writers queue up for the end of the chain, so it has to be the last lock that a transaction
+    takes. Whoever took it earlier and then waited for a row would be in a deadlock with whoever holds that row.
+    """
+    outer = _pending.get()
+    if outer is not None:
+        before = len(outer)
+        try:
+            with transaction.atomic():
+                yield
+        except BaseException:
+            del outer[before:]  # what is rolled back did not happen
+            raise
+        return
+    events: list[Event | PersonEvent] = []
+    with transaction.atomic():
+        token = _pending.set(events)
+        try:
+            yield
+        finally:
+            _pending.reset(token)
+        _write([event for event in events if isinstance(event, Event)])
+        _write_person_events([event for event in events if isinstance(event, PersonEvent)])
+
+
+def record(case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> None:
+    """One line more in the trail of `case`. Raises RuntimeError outside of `recorded`.
+
+    `data` is published with a release, so a person stands in it only under one of the keys `chain.PEOPLE` (as primary key of
+    the account) and what somebody has typed only under one of `chain.SEALED`: there, a pseudonym and a digest take their
+    places. Whole numbers, text, lists and mappings of them; no fractions, which databases write each in their own way.
+    """
+    _add(Event(case=case, kind=kind, actor=actor, at=timezone.now(), data=data))
+
+
+def record_person(person: User, kind: PersonEvent.Kind, actor: User | None, **data: Any) -> None:
+    """One line more in the trail of an account. Raises RuntimeError outside of `recorded`."""
+    _add(PersonEvent(person=person, kind=kind, actor=actor, at=timezone.now(), data=data))
+
+
+def _add(event: Event | PersonEvent) -> None:
+    events = _pending.get()
+    if events is None:
+        raise RuntimeError(
+            "Events are recorded inside `with review.trail.recorded():`, instead of transaction.atomic()."
+        )
+    events.append(event)
+
+
+def record_submitted(review: Review) -> None:
+    """The event of a submission: it holds the digest of the review, and how it was signed off."""
+    record(
+        review.case,
+        Event.Kind.SUBMITTED,
+        review.physician,
+        role=review.role,
+        phase=review.phase,
+        review=review.pk,
+        meaning=review.meaning,
+        guideline=review.guideline.version if review.guideline else None,
+        digest=digest_of(review, _key()),
+    )
+
+
+def digest_of(review: Review, key: str) -> str:
+    """The digest of a stored review; `review.case` is read for its lineage. `key`: of the chain of events."""
+    return hash_chain.review_digest(
+        physician=hash_chain.pseudonym(key, review.case.lineage, review.physician_id),
+        role=review.role,
+        phase=review.phase,
+        attempt=review.attempt,
+        verdict=review.verdict,
+        inadequate=review.inadequate,
+        answers=review.answers,
+        submitted_at=review.submitted_at,
+        signed_as=review.signed_as,
+        meaning=review.meaning,
+        guideline=review.guideline_id,
+    )
+
+
+def _key() -> str:
+    """The key never changes, so that no lock is needed to read it."""
+    return ChainHead.objects.values_list("key", flat=True).get(pk=EVENTS)
+
+
+EVENTS, PERSON_EVENTS = "event", "personevent"
+
+
+def _write(events: Sequence[Event]) -> None:
+    if not events:
+        return
+    head = ChainHead.objects.select_for_update().get(pk=EVENTS)
+    numbers: dict[int, int] = {}
+    for event in events:
+        last = numbers.get(event.case_id) or _last_number(event.case_id)
+        event.number = numbers[event.case_id] = last + 1
+        event.sequence, event.previous = head.sequence + 1, head.hash
+        event.hash = hash_chain.digest(
+            hash_chain.entry(
+                key=head.key,
+                sequence=event.sequence,
+                previous=event.previous,
+                sample=event.case.lineage,
+                version=event.case.version,
+                number=event.number,
+                kind=event.kind,
+                actor=event.actor_id,
+                at=event.at,
+                data=event.data,
+            )
+        )
+        head.sequence, head.hash = event.sequence, event.hash
+    Event.objects.bulk_create(events)
+    head.save(update_fields=["sequence", "hash"])
+
+
+def _last_number(case: int) -> int:
+    """Of the last event in the trail of a case; 0: it has none."""
+    found = sql.first("SELECT MAX(number) FROM review_event WHERE case_id = %s", case)
+    return found[0] or 0 if found else 0
+
+
+def _write_person_events(events: Sequence[PersonEvent]) -> None:
+    if not events:
+        return
+    head = ChainHead.objects.select_for_update().get(pk=PERSON_EVENTS)
+    for event in events:
+        event.sequence, event.previous = head.sequence + 1, head.hash
+        event.hash = hash_chain.digest(
+            hash_chain.person_entry(
+                key=head.key,
+                sequence=event.sequence,
+                previous=event.previous,
+                person=event.person_id,
+                kind=event.kind,
+                actor=event.actor_id,
+                at=event.at,
+                data=event.data,
+            )
+        )
+        head.sequence, head.hash = event.sequence, event.hash
+    PersonEvent.objects.bulk_create(events)
+    head.save(update_fields=["sequence", "hash"])

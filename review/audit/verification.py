@@ -1,0 +1,377 @@
+"""Checking the trail, and handing the trail of samples out.
+
+How it is written: `review.audit.trail`; what it is: docs/audit.md.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict, dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+from typing import Any
+
+from django.db.models import QuerySet, Subquery
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from review.audit import accounts, hash_chain
+from review.audit.trail import EVENTS, PERSON_EVENTS, digest_of
+from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review, User
+from review.rules.permissions import Can, require
+
+CHUNK = 2000  # rows in memory at a time
+BEAT = 10_000  # rows between two signs of life
+KEPT = 200  # faults that are kept by name; a count says how many there are
+SUBMITTED = Event.Kind.SUBMITTED
+SILENCE = timedelta(minutes=2)  # a check that has said nothing for so long has died with its worker
+
+
+class What(StrEnum):
+    """What can be wrong."""
+
+    ALTERED = "altered"
+    MISSING = "missing"
+    MOVED = "moved"
+    EXCHANGED = "exchanged"
+    REPLACED = "replaced"
+    INSERTED = "inserted"
+    CUT_OFF = "cut-off"
+    NO_END = "no-end"
+    OTHER_ANCHOR = "other-anchor"
+    REVIEW_ALTERED = "review-altered"
+    REVIEW_MISSING = "review-missing"
+    REVIEW_UNRECORDED = "review-unrecorded"
+    ACCOUNT_UNRECORDED = "account-unrecorded"
+    ACCOUNT_ROLE = "account-role"
+    ACCOUNT_ACTIVE = "account-active"
+    ACCOUNT_KEEPER = "account-keeper"
+    ACCOUNT_SECOND_FACTOR = "account-second-factor"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong: where in which chain, and where it stands in the tables, as far as it stands there.
+
+    `sequence` and `until`: the places in the chain that it concerns. `detail` is a place in the chain or a primary key that
+    says more, by `what`: where a MOVED row belongs, which review. `name`: of the account, where it is about one.
+    """
+
+    what: What
+    chain: str
+    sequence: int
+    until: int
+    id: int | None = None
+    case: int | None = None
+    detail: int | None = None
+    name: str = ""
+
+    def __str__(self) -> str:
+        if self.name:
+            return f"{self.name} (id {self.detail}): {SAID[self.what]}"
+        where = f"{self.chain} {self.sequence}" + (f"–{self.until}" if self.until != self.sequence else "")
+        row = f" (id {self.id})" if self.id else ""
+        case = " · " + _("case %(id)s") % {"id": self.case} if self.case else ""
+        return f"{where}{row}{case}: {SAID[self.what] % {'detail': self.detail}}"
+
+
+SAID = {
+    What.ALTERED: _("altered: the row is not what was hashed when it was written"),
+    What.MISSING: _("missing: not in the table"),
+    What.MOVED: _("moved: the row was written as number %(detail)s"),
+    What.EXCHANGED: _("exchanged: its id is lower than that of the row before it"),
+    What.REPLACED: _("replaced: the next row does not follow from this one"),
+    What.INSERTED: _("inserted: the row is no part of the chain"),
+    What.CUT_OFF: _("cut off: the chain went on to here"),
+    What.NO_END: _("the record of where the chain ends is missing, or is not that of its last row"),
+    What.OTHER_ANCHOR: _("another hash than the one noted elsewhere: the chain was written anew"),
+    What.REVIEW_ALTERED: _("review %(detail)s was altered after it was submitted"),
+    What.REVIEW_MISSING: _("review %(detail)s is missing, or is of another case, role or physician than the event"),
+    What.REVIEW_UNRECORDED: _("review %(detail)s has no event of its submission"),
+    What.ACCOUNT_UNRECORDED: _("this account has no event: it was not made by this site"),
+    What.ACCOUNT_ROLE: _("this account's role is not the one that its events say"),
+    What.ACCOUNT_ACTIVE: _("this account is open or closed, and its events say the opposite"),
+    What.ACCOUNT_KEEPER: _("this account's access to Django's admin is not what its events say"),
+    What.ACCOUNT_SECOND_FACTOR: _("this account's second factor is not what its events say"),
+}
+
+
+@dataclass(slots=True)
+class Found:
+    """What a check has seen so far."""
+
+    total: int = 0
+    checked: int = 0
+    reviews: int = 0
+    unsealed: int = 0  # reviews from before the chain, whose event holds no digest
+    sequence: int = 0  # where the chain of events ended when the check began, and the hash there
+    hash: str = ""
+    faults: int = 0
+
+
+def check(
+    found: Found, *, anchors: dict[int, str] | None = None, alive: Callable[[], None] = lambda: None
+) -> Iterator[Fault]:
+    """Everything that is wrong with the trail, in the order of the chain, while `found` counts along.
+
+    Both chains are streamed, so that memory does not grow with them; what is written meanwhile is left to the next check.
+
+    Args:
+        anchors: sequence -> hash of events, noted outside of the database (an export has one): a whole chain written anew
+            is consistent in itself, and only this tells.
+        alive: called after every `BEAT` rows.
+    """
+    heads = {head.name: head for head in ChainHead.objects.all()}
+    found.total = sum(head.sequence for head in heads.values())
+    reviews = _Reviews(heads[EVENTS].key if EVENTS in heads else "")
+    if EVENTS in heads:
+        found.sequence, found.hash = heads[EVENTS].sequence, heads[EVENTS].hash
+    for name, model in ((EVENTS, Event), (PERSON_EVENTS, PersonEvent)):
+        yield from _check_chain(
+            name, model, heads.get(name), found, reviews, (anchors or {}) if name == EVENTS else {}, alive
+        )
+    yield from reviews.unrecorded()
+    for user, what in accounts.disagreements():
+        yield Fault(What(f"account-{what}"), PERSON_EVENTS, 0, 0, detail=user.pk, name=user.username)
+    found.reviews, found.unsealed = reviews.checked, reviews.unsealed
+
+
+def _check_chain(
+    name: str,
+    model: type[Chained],
+    head: ChainHead | None,
+    found: Found,
+    reviews: "_Reviews",
+    anchors: dict[int, str],
+    alive: Callable[[], None],
+) -> Iterator[Fault]:
+    if head is None:
+        yield Fault(What.NO_END, name, 0, 0)
+        return
+    sequence, hash_, last_id, last_case = 0, hash_chain.GENESIS, 0, None
+    followed = True  # whether `hash_` is the hash of the row just before, so that what comes must follow from it
+    for row in _rows(model, upto=head.sequence):
+        where = {"id": row["id"], "case": row.get("case_id")}
+        found.checked += 1
+        if found.checked % BEAT == 0:
+            alive()
+        if row["sequence"] <= sequence:
+            yield Fault(What.INSERTED, name, row["sequence"], row["sequence"], **where)
+            continue
+        if row["sequence"] > sequence + 1:
+            yield Fault(What.MISSING, name, sequence + 1, row["sequence"] - 1)
+            followed = False
+        sequence = row["sequence"]
+        if hash_chain.digest(_entry(model, row, head.key)) != row["hash"]:
+            written_as = _written_as(model, row, head.key) if found.faults < KEPT else None
+            yield Fault(
+                What.MOVED if written_as else What.ALTERED, name, sequence, sequence, **where, detail=written_as
+            )
+            followed = False
+        else:
+            if followed and row["previous"] != hash_:
+                yield Fault(What.REPLACED, name, sequence - 1, sequence - 1, id=last_id, case=last_case)
+            elif row["id"] < last_id:
+                yield Fault(What.EXCHANGED, name, sequence, sequence, **where)
+            if anchors.get(sequence, row["hash"]) != row["hash"]:
+                yield Fault(What.OTHER_ANCHOR, name, sequence, sequence, **where)
+            followed, hash_ = True, row["hash"]
+            last_id, last_case = row["id"], row.get("case_id")
+        if row["kind"] == SUBMITTED and model is Event:
+            yield from reviews.take(row)
+    yield from reviews.compare()
+    if sequence < head.sequence:
+        yield Fault(What.CUT_OFF, name, sequence + 1, head.sequence)
+    elif followed and hash_ != head.hash:
+        yield Fault(What.NO_END, name, sequence, sequence)
+    for beyond in sorted(place for place in anchors if place > head.sequence):
+        yield Fault(What.CUT_OFF, name, beyond, beyond)
+    # In one statement, because a writer moves the end and adds rows in one transaction.
+    end = ChainHead.objects.filter(pk=name).values("sequence")
+    for pk, place in model._default_manager.filter(sequence__gt=Subquery(end)).values_list("pk", "sequence")[:KEPT]:
+        yield Fault(What.INSERTED, name, place, place, id=pk)
+
+
+def _rows(model: type[Chained], *, upto: int, samples: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
+    common = ["id", "sequence", "previous", "hash", "kind", "actor_id", "at", "data"]
+    of_case = ["case_id", "number", "case__lineage", "case__version"]
+    columns = [*common, *(of_case if model is Event else ["person_id"])]
+    rows: QuerySet[Any] = model._default_manager.filter(sequence__lte=upto).order_by("sequence", "id")
+    if samples is not None:
+        rows = rows.filter(case__lineage__in=samples)
+    yield from rows.values(*columns).iterator(chunk_size=CHUNK)
+
+
+def _entry(model: type[Chained], row: dict[str, Any], key: str, *, sequence: int | None = None) -> dict[str, Any]:
+    """A row read by `_rows`, as it is hashed; `sequence`: as if it stood there."""
+    common = {name: row[name] for name in ("previous", "kind", "at", "data")}
+    common |= {"key": key, "sequence": row["sequence"] if sequence is None else sequence, "actor": row["actor_id"]}
+    if model is PersonEvent:
+        return hash_chain.person_entry(person=row["person_id"], **common)
+    return hash_chain.entry(sample=row["case__lineage"], version=row["case__version"], number=row["number"], **common)
+
+
+def _written_as(model: type[Chained], row: dict[str, Any], key: str) -> int | None:
+    """The place for which a row that does not fit its own was written, if it was written for any: behind the row that it
+    names as the one before, or, where that was moved as well, where its primary key says."""
+    rows = model._default_manager.order_by()
+    before = rows.filter(hash=row["previous"]).values_list("sequence", flat=True).first() or 0
+    for place in (before + 1, rows.filter(pk__lt=row["id"]).count() + 1):
+        if hash_chain.digest(_entry(model, row, key, sequence=place)) == row["hash"]:
+            return place
+    return None
+
+
+class _Reviews:
+    """Holds the reviews against the events of their submission, `CHUNK` at a time."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._waiting: dict[int, dict[str, Any]] = {}  # review -> the row of its event
+        self._seen = bytearray()  # one bit a review, by its primary key
+        self.checked = self.unsealed = 0
+
+    def take(self, row: dict[str, Any]) -> Iterator[Fault]:
+        """The event of a submission."""
+        review = row["data"].get("review")
+        if not isinstance(review, int) or review < 1 or self._marked(review):
+            yield self._fault(What.REVIEW_MISSING, row, review)
+            return
+        self._mark(review)
+        self._waiting[review] = row
+        if len(self._waiting) >= CHUNK:
+            yield from self.compare()
+
+    def compare(self) -> Iterator[Fault]:
+        """What is wrong with the reviews taken so far."""
+        rows, self._waiting = self._waiting, {}
+        reviews = Review.objects.select_related("case").defer("case__spec").in_bulk(rows)
+        for pk, row in rows.items():
+            review, said = reviews.get(pk), row["data"]
+            whose = (row["case_id"], row["actor_id"], said.get("role"), said.get("phase"))
+            if review is None or whose != (review.case_id, review.physician_id, review.role, review.phase):
+                yield self._fault(What.REVIEW_MISSING, row, pk)
+                continue
+            self.checked += 1
+            if "digest" not in said:
+                self.unsealed += 1
+            elif said["digest"] != digest_of(review, self._key):
+                yield self._fault(What.REVIEW_ALTERED, row, pk)
+
+    def unrecorded(self) -> Iterator[Fault]:
+        """Reviews of which no event tells; one that was submitted after the check began has its event by now."""
+        rows = Review.objects.order_by("pk").values_list("pk", "case_id").iterator(chunk_size=CHUNK)
+        for pk, case in rows:
+            if not self._marked(pk) and not Event.objects.filter(case=case, kind=SUBMITTED, data__review=pk).exists():
+                yield Fault(What.REVIEW_UNRECORDED, EVENTS, 0, 0, case=case, detail=pk)
+
+    def _fault(self, what: What, row: dict[str, Any], review: int | None) -> Fault:
+        place = row["sequence"]
+        return Fault(what, EVENTS, place, place, id=row["id"], case=row["case_id"], detail=review)
+
+    def _mark(self, pk: int) -> None:
+        if pk >> 3 >= len(self._seen):
+            self._seen.extend(bytes((pk >> 3) + 1024 - len(self._seen)))
+        self._seen[pk >> 3] |= 1 << (pk & 7)
+
+    def _marked(self, pk: int) -> bool:
+        return pk >> 3 < len(self._seen) and bool(self._seen[pk >> 3] & 1 << (pk & 7))
+
+
+# ------------------------------------------------------------------------------------------------------- checks on record
+
+
+def ask(actor: User | None) -> Audit:
+    """Put a check on record, for `run` to do."""
+    return Audit.objects.create(asked_by=actor, asked_at=timezone.now())
+
+
+def request_check(actor: User) -> Audit:
+    """What an admin asks for on the page: the check under way, or a new one."""
+    require(actor, Can.OVERSEE)
+    return under_way() or ask(actor)
+
+
+def under_way() -> Audit | None:
+    """The check that somebody works on, or has asked for a moment ago."""
+    last = latest()
+    if last is None or last.ended_at is not None:
+        return None
+    return last if (last.seen_at or last.asked_at) > timezone.now() - SILENCE else None
+
+
+def latest() -> Audit | None:
+    """The check that was asked for last."""
+    return Audit.objects.select_related("asked_by").order_by("-pk").first()
+
+
+def run(audit_id: int, *, anchors: dict[int, str] | None = None, tell: Callable[[Fault], None] | None = None) -> Audit:
+    """Check the trail and keep on record what was found; `tell` hears of every fault at once. Ended already: does nothing."""
+    audit = Audit.objects.get(pk=audit_id)
+    if audit.ended_at is not None:
+        return audit
+    found = Found()
+    faults: list[Fault] = []
+    for fault in check(found, anchors=anchors, alive=lambda: _note(audit, found)):
+        found.faults += 1
+        if len(faults) < KEPT:
+            faults.append(fault)
+        if tell is not None:
+            tell(fault)
+    audit.ended_at, audit.faults = timezone.now(), [asdict(fault) for fault in faults]
+    _note(audit, found, "ended_at", "faults")
+    return audit
+
+
+def faults(audit: Audit) -> list[Fault]:
+    """What is kept of what a check found."""
+    return [Fault(**{**fault, "what": What(fault["what"])}) for fault in audit.faults]
+
+
+def _note(audit: Audit, found: Found, *more: str) -> None:
+    audit.seen_at = timezone.now()
+    counts = ("total", "checked", "reviews", "unsealed", "sequence", "hash")
+    for name in counts:
+        setattr(audit, name, getattr(found, name))
+    audit.faults_count = found.faults
+    audit.save(update_fields=["seen_at", "faults_count", *counts, *more])
+
+
+# --------------------------------------------------------------------------------------------------------- what is shown
+
+
+def events(
+    *, case: int | None = None, actor: str = "", kind: str = "", since: date | None = None, until: date | None = None
+) -> QuerySet[Event]:
+    """The trail of all cases. `since`, `until`: dates in UTC, both included."""
+    rows = Event.objects.select_related("actor", "case").defer("case__spec")
+    if case is not None:
+        rows = rows.filter(case=case)
+    if actor:
+        rows = rows.filter(actor__username=actor)
+    if kind:
+        rows = rows.filter(kind=kind)
+    if since is not None:
+        rows = rows.filter(at__date__gte=since)
+    if until is not None:
+        rows = rows.filter(at__date__lte=until)
+    return rows
+
+
+def end() -> int:
+    """The place of the last event written so far."""
+    return ChainHead.objects.values_list("sequence", flat=True).get(pk=EVENTS)
+
+
+def hash_at(sequence: int) -> str:
+    """The hash of the event at a place in the chain; at 0, what the first one names as the hash before it."""
+    return Event.objects.values_list("hash", flat=True).get(sequence=sequence) if sequence else hash_chain.GENESIS
+
+
+def published(samples: Collection[str], *, upto: int) -> dict[str, list[dict[str, Any]]]:
+    """The trails of samples (by lineage) as they go out with a release: of each the events as they are hashed, with their
+    hashes, in the order of the chain. Later events than number `upto` are left out."""
+    key = ChainHead.objects.values_list("key", flat=True).get(pk=EVENTS)
+    found: dict[str, list[dict[str, Any]]] = {sample: [] for sample in samples}
+    rows = _rows(Event, upto=upto, samples=samples)
+    for row in rows:
+        found[row["case__lineage"]].append({**_entry(Event, row, key), "hash": row["hash"]})
+    return found

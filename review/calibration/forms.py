@@ -1,0 +1,45 @@
+"""The form of a calibration case's expected answers."""
+
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from django.utils.translation import gettext
+
+from review.labels import FINDINGS, VERDICTS, said
+from review.rules.questions import Answer, Answers, Form, RubricAnswer
+from review.rules.state_machine import Verdict
+
+
+class ExpectedForm(forms.Form):
+    """The known answers of a calibration case: the verdict, and a value for each question and rubric; blank is not asked."""
+
+    def __init__(self, data: QueryDict | None = None, *, form: Form, expected: Answers) -> None:
+        super().__init__(data)
+        verdicts = [(value, VERDICTS[value]) for value in Verdict]
+        self._add("verdict", gettext("Verdict"), verdicts, expected.verdict)
+        for question in form.questions:
+            choices = [(choice.value, said(choice.label)) for choice in question.choices]
+            given = expected.questions.get(question.key, Answer())
+            self._add(f"question.{question.key}", said(question.label), choices, given.value)
+        for rubric in form.rubrics:
+            finding = expected.rubrics.get(rubric.key, RubricAnswer())
+            self._add(f"rubric.{rubric.key}", rubric.criterion, list(FINDINGS.items()), finding.value)
+
+    def _add(self, name: str, label: str, choices: list[Any], value: str) -> None:
+        self.fields[name] = forms.ChoiceField(
+            label=label, choices=[("", gettext("not asked")), *choices], required=False, initial=value
+        )
+
+    def answers(self) -> Answers:
+        """What was chosen, as answers."""
+        chosen = self.cleaned_data
+
+        def under(prefix: str) -> dict[str, str]:
+            return {name.removeprefix(prefix): chosen[name] for name in self.fields if name.startswith(prefix)}
+
+        return Answers(
+            questions={key: Answer(value) for key, value in under("question.").items()},
+            rubrics={key: RubricAnswer(value) for key, value in under("rubric.").items()},
+            verdict=chosen["verdict"],
+        )

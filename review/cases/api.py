@@ -1,0 +1,251 @@
+"""The API of cases, for those who oversee them."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from review.access import visibility
+from review.assignments import claims
+from review.cases import queries, services
+from review.common.api import NewestFirst, asked, sent
+from review.common.decorators import person
+from review.common.serializers import AnswersSerializer, SpecSerializer
+from review.models import Assignment, Case, Event, Review, User
+from review.rules.permissions import Can, UserRole
+from review.rules.state_machine import Role, State
+
+
+class CaseSerializer(serializers.ModelSerializer[Any]):
+    """Where a case stands."""
+
+    class Meta:
+        model = Case
+        fields = [
+            "id",
+            "benchmark",
+            "kind",
+            "lineage",
+            "version",
+            "title",
+            "language",
+            "specialty",
+            "simulated",
+            "priority",
+            "state",
+            "ground",
+            "opened_at",
+            "closed_at",
+        ]
+
+
+class HolderSerializer(serializers.ModelSerializer[Assignment]):
+    """Who holds which role; the token stays with the holder."""
+
+    physician = serializers.CharField(source="physician.username", allow_null=True, default=None)
+    reserved_for = serializers.CharField(source="reserved_for.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Assignment
+        fields = ["id", "role", "phase", "hold", "physician", "reserved_for", "lease_until"]
+
+
+class ReviewSerializer(serializers.ModelSerializer[Review]):
+    """What a physician submitted."""
+
+    physician = serializers.CharField(source="physician.username")
+    guideline = serializers.IntegerField(
+        source="guideline.version",
+        allow_null=True,
+        default=None,
+        help_text="Version in force; null: the built-in text.",
+    )
+    answers = AnswersSerializer()
+
+    class Meta:
+        model = Review
+        fields = [
+            *("id", "role", "phase", "physician", "verdict", "inadequate", "answers", "submitted_at"),
+            *("signed_as", "meaning", "guideline"),
+        ]
+
+
+class EventSerializer(serializers.ModelSerializer[Event]):
+    """One entry of the trail. `data` says what changed, by the kind of event; `sequence` and `hash` tie it into the chain."""
+
+    actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
+    data = serializers.DictField()  # type: ignore[assignment]
+
+    class Meta:
+        model = Event
+        fields = ["sequence", "kind", "actor", "at", "data", "hash"]
+
+
+class CaseVersionSerializer(serializers.ModelSerializer[Case]):
+    """One version of the same sample."""
+
+    class Meta:
+        model = Case
+        fields = ["id", "version", "state"]
+
+
+class WholeCaseSerializer(CaseSerializer):
+    """A case with everything that was said and done about it."""
+
+    spec = SpecSerializer()
+    assignments = HolderSerializer(many=True)
+    reviews = ReviewSerializer(many=True)
+    trail = EventSerializer(many=True)
+    versions = CaseVersionSerializer(many=True)
+
+    class Meta(CaseSerializer.Meta):
+        fields = [*CaseSerializer.Meta.fields, "spec", "assignments", "reviews", "trail", "versions"]
+
+
+class CaseQuery(serializers.Serializer[Any]):
+    """Which cases."""
+
+    state = serializers.ChoiceField(choices=[state.value for state in State], required=False)
+    benchmark = serializers.CharField(required=False, max_length=64)
+    text = serializers.CharField(required=False, max_length=200, help_text="In the title or the lineage.")
+    kind = serializers.ChoiceField(choices=Case.Kind.choices, required=False, help_text="Without it: work.")
+
+
+class WithdrawSerializer(serializers.Serializer[Any]):
+    """Why."""
+
+    reason = serializers.CharField(max_length=2000)
+
+
+class PrioritySerializer(serializers.Serializer[Any]):
+    """Cases of higher priority are handed out first."""
+
+    priority = serializers.IntegerField(min_value=-(2**15), max_value=2**15 - 1)
+
+
+def _whole(me: User, case: Case) -> dict[str, Any]:
+    return {
+        **{name: getattr(case, name) for name in CaseSerializer.Meta.fields},
+        "spec": case.spec,
+        "assignments": visibility.holds(case),
+        "reviews": visibility.reviews_shown_to(me, case),
+        "trail": queries.trail(case),
+        "versions": queries.versions(case),
+    }
+
+
+@extend_schema_view(get=extend_schema(parameters=[CaseQuery]))
+class Cases(ListAPIView[Case]):
+    """Cases, newest first."""
+
+    can = Can.OVERSEE
+    serializer_class = CaseSerializer
+    pagination_class = NewestFirst
+
+    def get_queryset(self) -> QuerySet[Case]:
+        return queries.cases(**asked(CaseQuery, self.request)).defer("spec")
+
+
+class CaseDetail(GenericAPIView[Case]):
+    """A case with its reviews and its full history."""
+
+    can = Can.OVERSEE
+    queryset = Case.objects.all()
+
+    @extend_schema(responses=WholeCaseSerializer)
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(WholeCaseSerializer(_whole(person(request), self.get_object())).data)
+
+
+class Withdraw(GenericAPIView[Case]):
+    """Take a case away from the physicians, for good. One that has ended: 409."""
+
+    can = Can.OVERSEE
+    queryset = Case.objects.all()
+
+    @extend_schema(request=WithdrawSerializer, responses=CaseSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        reason = sent(WithdrawSerializer, request)["reason"]
+        case = services.withdraw(self.get_object().pk, actor=person(request), reason=reason)
+        return Response(CaseSerializer(case).data)
+
+
+class Prioritise(GenericAPIView[Case]):
+    """Hand a case out earlier or later than the others."""
+
+    can = Can.OVERSEE
+    queryset = Case.objects.all()
+
+    @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        priority = sent(PrioritySerializer, request)["priority"]
+        case = services.prioritise(self.get_object().pk, actor=person(request), priority=priority)
+        return Response(CaseSerializer(case).data)
+
+
+class ReassignSerializer(serializers.Serializer[Any]):
+    """Which role goes to whom; null: to anybody."""
+
+    role = serializers.ChoiceField(choices=[role.value for role in Role])
+    physician = serializers.SlugRelatedField(
+        slug_field="username", queryset=User.objects.filter(role=UserRole.PHYSICIAN), allow_null=True
+    )
+
+
+class Reassign(GenericAPIView[Case]):
+    """Take a role from its holder and hand it to somebody, or to anybody. After an answer was committed: 409."""
+
+    can = Can.OVERSEE
+    queryset = Case.objects.all()
+
+    @extend_schema(request=ReassignSerializer, responses=HolderSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        body = sent(ReassignSerializer, request)
+        assignment = claims.reassign(
+            self.get_object().pk, Role(body["role"]), to=body["physician"], actor=person(request)
+        )
+        return Response(HolderSerializer(assignment).data)
+
+
+class SpecialtySerializer(serializers.Serializer[Any]):
+    """Of which specialty whoever reviews a case has to be; empty: of any."""
+
+    specialty = serializers.CharField(max_length=100, allow_blank=True)
+
+
+class SetSpecialty(GenericAPIView[Case]):
+    """Hand a case only to physicians of a specialty, and to those with none on record. One that has ended: 409."""
+
+    can = Can.OVERSEE
+    queryset = Case.objects.all()
+
+    @extend_schema(request=SpecialtySerializer, responses=CaseSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        specialty = sent(SpecialtySerializer, request)["specialty"]
+        case = claims.set_specialty(self.get_object().pk, specialty, actor=person(request))
+        return Response(CaseSerializer(case).data)
+
+
+class SetBackSerializer(serializers.Serializer[Any]):
+    """Which role, and why."""
+
+    role = serializers.ChoiceField(choices=[role.value for role in Role])
+    reason = serializers.CharField(max_length=2000)
+
+
+class SetBack(GenericAPIView[Case]):
+    """Open a role anew whose holder has answered and left before the confirmation or the second vote. Else: 409."""
+
+    can = Can.OVERSEE
+    queryset = Case.objects.all()
+
+    @extend_schema(request=SetBackSerializer, responses=HolderSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        body = sent(SetBackSerializer, request)
+        role, actor = Role(body["role"]), person(request)
+        assignment = claims.set_back(self.get_object().pk, role, actor=actor, reason=body["reason"])
+        return Response(HolderSerializer(assignment).data)

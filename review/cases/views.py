@@ -1,0 +1,180 @@
+"""The admin's pages on cases."""
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from review import errors
+from review.access import visibility
+from review.answers.side_by_side import compare, named
+from review.assignments import claims
+from review.calibration import queries as calibration_queries
+from review.cases import queries, services
+from review.cases.forms import PriorityForm, WithdrawForm
+from review.common.decorators import person, requires
+from review.common.paging import page_of
+from review.models import Case, User
+from review.people import queries as people_queries
+from review.rules.permissions import Can
+from review.rules.state_machine import Role, State
+
+
+@requires(Can.OVERSEE)
+@require_GET
+def overview(request: HttpRequest) -> HttpResponse:
+    """Where all cases stand, and who holds what."""
+    chosen = request.GET.get("benchmark", "")
+    funnel = queries.funnel(chosen or None)
+    steps = [
+        {
+            "state": state,
+            "count": funnel.counts[state],
+            "oldest": funnel.oldest.get(state),
+            "href": reverse("review:cases")
+            + "?"
+            + urlencode({"state": state, **({"benchmark": chosen} if chosen else {})}),
+        }
+        for state in State
+    ]
+    context = {
+        "steps": steps,
+        "largest": max([*funnel.counts.values(), 1]),
+        "unreviewed": funnel.unreviewed,
+        "empty": not (any(funnel.counts.values()) or funnel.unreviewed),
+        "holds": visibility.holds()[:50],
+        "benchmark": chosen,
+        "benchmarks": queries.benchmarks(),
+        "now": timezone.now(),
+    }
+    return render(request, "review/cases/overview.html", context)
+
+
+@requires(Can.OVERSEE)
+@require_GET
+def cases(request: HttpRequest) -> HttpResponse:
+    """All cases, filtered by what stands in the address."""
+    asked = {name: request.GET.get(name, "").replace("\0", "") for name in ("state", "benchmark", "text", "kind")}
+    sort = request.GET.get("sort", "")
+    found = queries.cases(**asked)
+    if sort.removeprefix("-") in {"title", "state", "priority", "opened_at"}:
+        found = found.order_by(sort, "-id")
+    context = {
+        "page": page_of(found, request),
+        "asked": asked,
+        "sort": sort,
+        "states": list(State),
+        "kinds": Case.Kind.choices,
+        "benchmarks": queries.benchmarks(),
+    }
+    return render(request, "review/cases/cases.html", context)
+
+
+@requires(Can.OVERSEE)
+@require_GET
+def history(request: HttpRequest, case_id: int) -> HttpResponse:
+    """Everything about one case."""
+    return _history(request, get_object_or_404(Case, pk=case_id))
+
+
+def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | PriorityForm | None = None) -> HttpResponse:
+    spec = case.frozen
+    voices = named(visibility.reviews_shown_to(person(request), case))
+    context = {
+        "case": case,
+        "spec": spec,
+        "comparison": compare(spec.form, voices),
+        "voices": voices,
+        "trail": queries.trail(case),
+        "holds": visibility.holds(case),
+        "versions": queries.versions(case),
+        "final": State(case.state).final,
+        "reviewers": list(people_queries.reviewers()),
+        "settled": calibration_queries.was_settled(case),
+        "withdraw_form": refused if isinstance(refused, WithdrawForm) else WithdrawForm(),
+        "priority_form": refused
+        if isinstance(refused, PriorityForm)
+        else PriorityForm(initial={"priority": case.priority}),
+        "simulated": case.simulated,
+    }
+    return render(request, "review/cases/history.html", context, status=422 if refused else 200)
+
+
+@requires(Can.OVERSEE)
+def withdraw(request: HttpRequest, case_id: int) -> HttpResponse:
+    """Take a case away from the physicians, with a reason."""
+    if request.method != "POST":
+        return redirect("review:history", case_id)
+    case = get_object_or_404(Case, pk=case_id)
+    form = WithdrawForm(request.POST)
+    if not form.is_valid():
+        return _history(request, case, refused=form)
+    services.withdraw(case_id, actor=person(request), reason=form.cleaned_data["reason"])
+    messages.success(request, _("The case is withdrawn."))
+    return redirect("review:history", case_id)
+
+
+@requires(Can.OVERSEE)
+def priority(request: HttpRequest, case_id: int) -> HttpResponse:
+    """Hand a case out earlier or later than the others."""
+    if request.method != "POST":
+        return redirect("review:history", case_id)
+    case = get_object_or_404(Case, pk=case_id)
+    form = PriorityForm(request.POST)
+    if not form.is_valid():
+        return _history(request, case, refused=form)
+    services.prioritise(case_id, actor=person(request), priority=form.cleaned_data["priority"])
+    messages.success(request, _("The priority is changed."))
+    return redirect("review:history", case_id)
+
+
+@requires(Can.OVERSEE)
+def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
+    """Take a role from its holder: for anybody, or for the physician chosen."""
+    get_object_or_404(Case, pk=case_id)
+    if request.method == "POST":
+        chosen = request.POST.get("physician", "")
+        to = User.objects.filter(pk=int(chosen)).first() if chosen.isascii() and chosen.isdigit() else None
+        if request.POST.get("role") not in set(Role) or (chosen and to is None):
+            raise Http404
+        try:
+            claims.reassign(case_id, Role(request.POST["role"]), to=to, actor=person(request))
+        except errors.NotReserved as refused:
+            messages.error(request, refused.detail or refused.message)
+        else:
+            messages.success(
+                request, _("It is reserved for %(name)s.") % {"name": to} if to else _("Anybody may take it now.")
+            )
+    return redirect("review:history", case_id)
+
+
+@requires(Can.OVERSEE)
+def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
+    """Say of which specialty whoever reviews a case has to be."""
+    get_object_or_404(Case, pk=case_id)
+    if request.method == "POST":
+        wanted = request.POST.get("specialty", "").replace("\0", "")[:100]
+        claims.set_specialty(case_id, wanted, actor=person(request))
+        messages.success(request, _("The specialty is changed."))
+    return redirect("review:history", case_id)
+
+
+@requires(Can.OVERSEE)
+def set_back(request: HttpRequest, case_id: int) -> HttpResponse:
+    """Open a role anew whose holder has answered and left before the confirmation or the second vote."""
+    get_object_or_404(Case, pk=case_id)
+    if request.method == "POST":
+        form = WithdrawForm(request.POST)
+        if request.POST.get("role") not in set(Role):
+            raise Http404
+        if form.is_valid():
+            reason = form.cleaned_data["reason"]
+            claims.set_back(case_id, Role(request.POST["role"]), actor=person(request), reason=reason)
+            messages.success(request, _("The role is open again, for another physician."))
+        else:
+            messages.error(request, _("Say why the role is set back."))
+    return redirect("review:history", case_id)

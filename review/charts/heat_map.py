@@ -1,0 +1,62 @@
+"""Heat maps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from review.charts.text_measure import said
+
+HEAT_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One field of a heat map; `step` (0-9) chooses its shade, None has no value and no shade."""
+
+    value: float | None
+    text: str
+    step: int | None
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A table of shares whose fields are shaded by ten equal steps from 0 to 1."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+def heat(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Sequence[Sequence[float | None]],
+    hrefs: Sequence[Sequence[str]] | None = None,
+    *,
+    name: str = "heat",
+    title: str = "",
+    percent: bool = True,
+) -> HeatMap:
+    """`values` and `hrefs` are row by row; `percent`: as of a bar.
+
+    Raises ValueError unless they fit rows x columns and lie in 0..1.
+    """
+    links = hrefs if hrefs is not None else [[""] * len(columns) for _ in rows]
+    shaded = []
+    for label, line, line_links in zip(rows, values, links, strict=True):
+        if any(v is not None and not 0 <= v <= 1 for v in line):
+            raise ValueError(f"{label}: a value is outside 0..1")
+        if len(line) != len(columns):
+            raise ValueError(f"{label}: {len(line)} values for {len(columns)} columns")
+        cells = tuple(
+            Cell(v, said(v, percent=percent), heat_step(v) if v is not None else None, href)
+            for v, href in zip(line, line_links, strict=True)
+        )
+        shaded.append((label, cells))
+    return HeatMap(name, title, tuple(columns), tuple(shaded))
+
+
+def heat_step(share: float) -> int:
+    """The step (0-9) of a share from 0 to 1; 1 itself belongs to the last."""
+    return min(int(share * HEAT_STEPS), HEAT_STEPS - 1)

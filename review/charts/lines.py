@@ -1,0 +1,74 @@
+"""Lines over weeks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from math import ceil
+from typing import TYPE_CHECKING
+
+from review.charts.scales import LEFT, PLOT, RIGHT, TOP, WIDTH, Tick, scale_of
+
+if TYPE_CHECKING:
+    from review.quality.reliability import Week
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure over the weeks: `paths` between its gaps, a dot for each week that has it."""
+
+    paths: tuple[str, ...]
+    dots: tuple[tuple[float, float], ...]
+    ticks: tuple[Tick, ...]
+    top: float
+    bottom: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Agreement above, minutes a case below, on one axis of weeks."""
+
+    agreed: Line
+    minutes: Line
+    labels: tuple[tuple[float, date], ...]
+    height: float
+    left: float = LEFT
+    width: float = WIDTH
+    right: float = WIDTH - RIGHT
+
+
+def drift(weeks: Sequence[Week], *, panel: float = 90.0) -> Drift:
+    """The weeks in which something was answered, at their true distance."""
+    first = weeks[0].monday if weeks else date.min
+    span = max((weeks[-1].monday - first).days, 7) if weeks else 7
+    xs = [round(LEFT + 8 + (PLOT - 16) * (week.monday - first).days / span, 2) for week in weeks]
+    minutes = [week.minutes for week in weeks]
+    top = scale_of(max((value for value in minutes if value is not None), default=0))
+    second = TOP + panel + 44
+    every = ceil(len(weeks) / 6)
+    return Drift(
+        agreed=_line(xs, [week.agreed.value for week in weeks], [0, 0.5, 1], TOP + 10, panel, "{:.0%}"),
+        minutes=_line(xs, minutes, top, second, panel, "{:g}"),
+        labels=tuple((x, week.monday) for i, (x, week) in enumerate(zip(xs, weeks, strict=True)) if i % every == 0),
+        height=second + panel + 26,
+    )
+
+
+def _line(
+    xs: Sequence[float], values: Sequence[float | None], scale: Sequence[float], top: float, tall: float, form: str
+) -> Line:
+    def y(value: float) -> float:
+        return round(top + tall * (1 - value / scale[-1]), 2)
+
+    places = [(x, y(value)) if value is not None else None for x, value in zip(xs, values, strict=True)]
+    paths, run = [], []
+    for place in [*places, None]:
+        if place is not None:
+            run.append(f"{place[0]:g} {place[1]:g}")
+        elif run:
+            if len(run) > 1:
+                paths.append("M" + "L".join(run))
+            run = []
+    dots = tuple(place for place in places if place is not None)
+    return Line(tuple(paths), dots, tuple(Tick(y(v), form.format(v)) for v in scale), top, top + tall)

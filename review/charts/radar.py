@@ -1,0 +1,175 @@
+"""Radar charts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import cos, pi, sin
+
+from review.charts.text_measure import FONT, SERIES, Entry, interval_mark, legend_entries, said, two_lines
+
+RADAR = 600.0
+RADIUS = 165.0
+RINGS = (0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One shape of a radar: a share for each axis, None where nothing was counted; `hrefs` lead behind each."""
+
+    label: str
+    values: Sequence[float | None]
+    hrefs: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A spoke: its end, and its label in at most two lines with the anchor that keeps it outside the rings."""
+
+    label: str
+    x: float
+    y: float
+    text_x: float
+    text_y: float
+    anchor: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value of a series on its axis."""
+
+    axis: str
+    value: float
+    text: str
+    x: float
+    y: float
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class RadarShape:
+    """A series as drawn: a closed outline, or open `paths` between its gaps; a lone point has a marker and no path."""
+
+    label: str
+    index: int
+    dash: str
+    marker: str
+    closed: bool
+    paths: tuple[str, ...]
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A circle of the scale: its radius, its share, and where that is written."""
+
+    radius: float
+    text: str
+    text_y: float
+
+
+@dataclass(frozen=True, slots=True)
+class RadarChart:
+    """Series over the same axes on rings from 0 to 1 (the manner of Figure 4). `rows` is the same as a table."""
+
+    name: str
+    title: str
+    width: float
+    height: float
+    cx: float
+    cy: float
+    rings: tuple[Ring, ...]
+    axes: tuple[Axis, ...]
+    shapes: tuple[RadarShape, ...]
+    legend: tuple[Entry, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def tick_x(self) -> float:
+        return self.cx + 4
+
+
+def radar(
+    axes: Sequence[str], series: Sequence[Series], *, name: str = "radar", title: str = "", percent: bool = True
+) -> RadarChart:
+    """The first axis points up, the others follow clockwise at equal angles. `percent`: as of a bar.
+
+    Raises ValueError for more than eight series, a series that does not fit the axes, or a value outside 0..1.
+    """
+    if len(series) > SERIES:
+        raise ValueError(f"{len(series)} series cannot be told apart; {SERIES} can")
+    for one in series:
+        if len(one.values) != len(axes):
+            raise ValueError(f"{one.label}: {len(one.values)} values for {len(axes)} axes")
+        if any(v is not None and not 0 <= v <= 1 for v in one.values):
+            raise ValueError(f"{one.label}: a value is outside 0..1")
+    cx, cy = RADAR / 2, RADIUS + 52
+
+    def at(axis: int, share: float) -> tuple[float, float]:
+        angle = 2 * pi * axis / len(axes) - pi / 2
+        return round(cx + RADIUS * share * cos(angle), 2), round(cy + RADIUS * share * sin(angle), 2)
+
+    legend = legend_entries([one.label for one in series])
+    return RadarChart(
+        name=name,
+        title=title,
+        width=RADAR,
+        height=2 * RADIUS + 104,
+        cx=cx,
+        cy=cy,
+        rings=tuple(
+            Ring(round(RADIUS * r, 2), interval_mark(r, percent=percent), round(cy - RADIUS * r + 12, 2)) for r in RINGS
+        ),
+        axes=tuple(_axis(label, at(i, 1.0), at(i, 1.08), cx, cy) for i, label in enumerate(axes)),
+        shapes=tuple(_shape(axes, one, entry, at, percent) for one, entry in zip(series, legend, strict=True)),
+        legend=legend,
+        rows=tuple((a, tuple(said(one.values[i], percent=percent) for one in series)) for i, a in enumerate(axes)),
+    )
+
+
+def _axis(label: str, end: tuple[float, float], text: tuple[float, float], cx: float, cy: float) -> Axis:
+    lines = two_lines(label)
+    anchor = "middle" if abs(text[0] - cx) < 1 else "start" if text[0] > cx else "end"
+    # Above the centre the last line sits at the spoke's end, below it the first does, beside it the middle.
+    lift = (len(lines) - 1) * FONT * 1.2
+    share = 0.5 - max(-0.5, min(0.5, (text[1] - cy) / (2 * RADIUS)))
+    return Axis(label, end[0], end[1], text[0], round(text[1] + FONT * 0.35 - lift * share, 2), anchor, lines)
+
+
+def _shape(
+    axes: Sequence[str],
+    series: Series,
+    entry: Entry,
+    at: Callable[[int, float], tuple[float, float]],
+    percent: bool,
+) -> RadarShape:
+    n = len(axes)
+    points = [None if v is None else (*at(i, v), v) for i, v in enumerate(series.values)]
+    missing = [i for i, point in enumerate(points) if point is None]
+    runs: list[list[int]] = []
+    if missing:
+        # Begin behind a gap, so that a run across the top of the circle stays whole.
+        for i in ((missing[0] + step) % n for step in range(n)):
+            if points[i] is None:
+                runs.append([])
+            else:
+                runs[-1].append(i)
+    else:
+        runs.append(list(range(n)))
+    paths = []
+    for run in runs:
+        if len(run) > 1:
+            joined = "L".join(f"{p[0]:g} {p[1]:g}" for p in (points[i] for i in run) if p is not None)
+            paths.append(f"M{joined}{'' if missing else 'Z'}")
+    return RadarShape(
+        label=series.label,
+        index=entry.index,
+        dash=entry.dash,
+        marker=entry.marker,
+        closed=not missing,
+        paths=tuple(paths),
+        points=tuple(
+            Point(axes[i], p[2], said(p[2], percent=percent), p[0], p[1], series.hrefs[i] if series.hrefs else "")
+            for i, p in enumerate(points)
+            if p is not None
+        ),
+    )

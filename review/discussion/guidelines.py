@@ -1,0 +1,48 @@
+"""Guidelines, in versions."""
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from review import errors
+from review.audit.trail import EVENTS
+from review.models import ChainHead, Guideline, User
+from review.rules.permissions import Can, require
+from review.rules.state_machine import State
+
+STAGES = (State.PRIMARY, State.SECONDARY, State.ADJUDICATION)
+
+
+def guideline(benchmark: str, stage: State) -> Guideline | None:
+    """The guideline in force; None where admins have written none and the built-in text stands."""
+    return Guideline.objects.filter(benchmark=benchmark, stage=stage).order_by("-version").first()
+
+
+def guideline_versions(benchmark: str, stage: State) -> QuerySet[Guideline]:
+    """All that was ever in force, newest first."""
+    return Guideline.objects.filter(benchmark=benchmark, stage=stage).select_related("author").order_by("-version")
+
+
+@transaction.atomic
+def write_guideline(actor: User, *, benchmark: str, stage: State, text: str, base: int | None = None) -> Guideline:
+    """Put a new version in force; a text equal to the one in force changes nothing.
+
+    `base` is the version that the writer has seen (0: none; None: whichever is in force).
+
+    Raises:
+        NotAllowed, EmptyText. StaleGuideline: another version than `base` is in force; nothing was written.
+    """
+    require(actor, Can.OVERSEE)
+    if not text.strip():
+        raise errors.EmptyText
+    # One lock for all guidelines: before the first version there is no row that two writers could both lock.
+    ChainHead.objects.select_for_update().get(pk=EVENTS)
+    current = guideline(benchmark, stage)
+    if current is not None and current.text == text:
+        return current
+    latest = current.version if current is not None else 0
+    if base is not None and base != latest:
+        raise errors.StaleGuideline
+    return Guideline.objects.create(
+        benchmark=benchmark, stage=stage, version=latest + 1, text=text, author=actor, at=timezone.now()
+    )

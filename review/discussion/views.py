@@ -1,0 +1,126 @@
+"""The pages of what people say around a case: guidelines, discussion, notices."""
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from review import errors
+from review.cases import queries
+from review.common.decorators import person, requires
+from review.discussion import guidelines as discussion_guidelines
+from review.discussion import notices, remarks
+from review.rules.permissions import Can, allowed
+from review.rules.state_machine import State
+
+
+class GuidelineForm(forms.Form):
+    """The text of a guideline."""
+
+    base = forms.IntegerField(min_value=0, required=False, widget=forms.HiddenInput)  # the version it was made from
+    text = forms.CharField(
+        label=gettext_lazy("Text"),
+        widget=forms.Textarea(attrs={"rows": 24}),
+        help_text=gettext_lazy("Markdown. Saving makes a new version; reviews keep the name of the one they followed."),
+    )
+
+
+class RemarkForm(forms.Form):
+    """A line of the discussion, perhaps about a passage."""
+
+    text = forms.CharField(max_length=remarks.LONGEST)
+    quote = forms.CharField(max_length=remarks.LONGEST, required=False)
+    passage = forms.CharField(required=False)
+
+
+@login_required
+@require_GET
+def guidelines(request: HttpRequest) -> HttpResponse:
+    """What is asked of physicians at each stage, by benchmark; whoever oversees cases may change it."""
+    if not (allowed(request.user, Can.REVIEW) or allowed(request.user, Can.OVERSEE)):
+        raise errors.NotAllowed
+    shown = [
+        (
+            benchmark,
+            [(stage, discussion_guidelines.guideline(benchmark, stage)) for stage in discussion_guidelines.STAGES],
+        )
+        for benchmark in queries.benchmarks()
+    ]
+    return render(
+        request, "review/discussion/guidelines.html", {"benchmarks": shown, "stages": discussion_guidelines.STAGES}
+    )
+
+
+@requires(Can.OVERSEE)
+@require_http_methods(["GET", "POST"])
+def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResponse:
+    """The versions of one guideline, and a form that makes the next."""
+    if stage not in set(discussion_guidelines.STAGES) or benchmark not in queries.benchmarks():
+        raise Http404
+    current = discussion_guidelines.guideline(benchmark, State(stage))
+    shown = {"text": current.text if current else "", "base": current.version if current else 0}
+    form = GuidelineForm(request.POST if request.method == "POST" else None, initial=shown)
+    status = 422 if form.errors else 200
+    if request.method == "POST" and form.is_valid():
+        text, base = form.cleaned_data["text"], form.cleaned_data["base"] or 0
+        try:
+            made = discussion_guidelines.write_guideline(
+                person(request), benchmark=benchmark, stage=State(stage), text=text, base=base
+            )
+        except errors.StaleGuideline as stale:
+            newer = discussion_guidelines.guideline(benchmark, State(stage))
+            # What was typed stays, now made from the version that the page shows below it.
+            form = GuidelineForm({"text": text, "base": newer.version if newer else 0})
+            form.add_error(None, stale.message)
+            status = stale.status
+        else:
+            messages.success(request, _("Version %(version)d is in force.") % {"version": made.version})
+            return redirect("review:guideline-edit", benchmark, stage)
+    versions = discussion_guidelines.guideline_versions(benchmark, State(stage))
+    context = {"form": form, "benchmark": benchmark, "stage": stage, "versions": versions}
+    return render(request, "review/discussion/guideline_edit.html", context, status=status)
+
+
+@login_required
+@require_POST
+def remark(request: HttpRequest, case_id: int) -> HttpResponse:
+    """Say something about a case; back to the page it was said on. What is refused stays in its field."""
+    author = person(request)
+    case = remarks.case_spoken_of(author, case_id)
+    form = RemarkForm(request.POST)
+    if form.is_valid():
+        said = form.cleaned_data
+        try:
+            remarks.remark(author, case_id, said["text"], quote=said["quote"], passage=said["passage"])
+        except errors.EmptyText as refused:
+            form.add_error("text", refused.message)
+        except errors.PassageUnknown as refused:
+            form.add_error("quote", refused.message)
+    htmx = getattr(request, "htmx", False)
+    if form.errors:
+        context = {"case": case, "user": author, "refused": form}
+        return render(
+            request, "review/discussion/_talk.html" if htmx else "review/discussion/remark.html", context, status=422
+        )
+    if htmx:
+        return render(request, "review/discussion/_talk.html", {"case": case, "user": author})
+    own = author.assignments.filter(case=case).first()
+    there = reverse("review:case", args=[own.pk]) if own else reverse("review:history", args=[case.pk])
+    return redirect(f"{there}#talk")
+
+
+@login_required
+@require_POST
+def notice(request: HttpRequest, notice_id: int) -> HttpResponse:
+    """Mark a notice as read and go where it points."""
+    reader = person(request)
+    found = notices.mark_read(reader, notice_id)
+    own = reader.assignments.filter(case=found.case).first()
+    if own is not None:
+        return redirect(f"{reverse('review:case', args=[own.pk])}#talk")
+    return redirect("review:history", found.case_id)

@@ -1,0 +1,30 @@
+"""What review keeps: people, cases, assignments, discussion, the audit trail. Services write, queries read."""
+
+from review.models.assignments import ActiveInterval, Assignment, Declined, Draft, FirstLook, Retraction, Review
+from review.models.audit import Audit, Chained, ChainHead, Event, PersonEvent
+from review.models.cases import CalibrationItem, Case, account_made
+from review.models.discussion import Guideline, Notice, Remark
+from review.models.people import People, User
+
+__all__ = [
+    "ActiveInterval",
+    "Assignment",
+    "Audit",
+    "CalibrationItem",
+    "Case",
+    "ChainHead",
+    "Chained",
+    "Declined",
+    "Draft",
+    "Event",
+    "FirstLook",
+    "Guideline",
+    "Notice",
+    "People",
+    "PersonEvent",
+    "Remark",
+    "Retraction",
+    "Review",
+    "User",
+    "account_made",
+]

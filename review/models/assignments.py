@@ -1,0 +1,184 @@
+"""Who holds which case, drafts, submitted reviews and what became of them."""
+
+import uuid
+
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+from review.models.cases import Case
+from review.models.people import User
+from review.models.public_ids import AssignmentId
+from review.rules.state_machine import Phase, Role, Verdict
+
+
+class Assignment(models.Model):
+    """One physician's hold on one role of one case.
+
+    OPEN: nobody holds it. HELD: a physician works on it, fenced by `token`; once `lease_until` has passed anybody may take
+    it over as long as nothing was committed. WAITING: committed, the next phase is not open yet. DONE: nothing more to say.
+    `phase` is what is to be submitted next. The fields from `priority` on are copies of what the case asks of whoever takes
+    it, so that a claim is answered by one narrow index however many cases wait.
+    """
+
+    class Hold(models.TextChoices):
+        OPEN = "open", _("open")
+        HELD = "held", _("held")
+        WAITING = "waiting", _("waiting")
+        DONE = "done", _("done")
+
+    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="assignments")
+    role = models.CharField(max_length=16, choices=[(r.value, r.value) for r in Role])
+    phase = models.CharField(max_length=16, choices=[(p.value, p.value) for p in Phase], default=Phase.COMMIT)
+    hold = models.CharField(max_length=8, choices=Hold, default=Hold.OPEN)
+    physician = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="assignments")
+    reserved_for = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="reserved")
+    why = models.CharField(max_length=200, blank=True)  # why the holder got it, in one line (a msgid)
+    priority = models.SmallIntegerField(default=0)
+    turn = models.PositiveSmallIntegerField(
+        default=2
+    )  # 0 adjudication, 1 secondary, 2 primary: nearly done comes first
+    language = models.CharField(max_length=16, blank=True)  # ISO 639-1; empty: any
+    specialty = models.CharField(max_length=100, blank=True)  # in lower case; empty: any
+    calibration = models.CharField(max_length=64, blank=True)  # the benchmark whose calibration must have been passed
+    other_hospital = models.BooleanField(default=False)
+    token = models.UUIDField(null=True, blank=True, unique=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    opened_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["case", "role"], name="assignment_one_per_role"),
+            models.UniqueConstraint(
+                fields=["case", "physician"],
+                condition=Q(physician__isnull=False),
+                name="assignment_one_role_per_physician",
+            ),
+            models.CheckConstraint(
+                condition=Q(hold="open", physician__isnull=True, token__isnull=True)
+                | (~Q(hold="open") & Q(physician__isnull=False, token__isnull=False))
+                | Q(hold="done"),
+                name="assignment_held_by_somebody",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["hold", "phase", "lease_until"]),
+            models.Index(fields=["physician", "hold"]),
+            models.Index(
+                fields=["hold", "-priority", "turn", "case", "language", "specialty", "calibration", "reserved_for"],
+                name="assignment_queue",
+            ),
+        ]
+
+    @property
+    def public_id(self) -> str:
+        """What physicians see in place of the primary key."""
+        return AssignmentId().to_url(self.pk)
+
+    def new_token(self) -> uuid.UUID:
+        """A fresh fencing token: whoever still has the old one is too late."""
+        self.token = uuid.uuid4()
+        return self.token
+
+
+class Draft(models.Model):
+    """What a physician has typed and not submitted. It belongs to the person, so that losing the lease loses nothing."""
+
+    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="drafts")
+    physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="drafts")
+    phase = models.CharField(max_length=16, choices=[(p.value, p.value) for p in Phase])
+    answers = models.JSONField()
+    revision = models.PositiveIntegerField(default=1)
+    saved_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["assignment", "physician", "phase"], name="draft_one_per_phase"),
+        ]
+
+
+class Review(models.Model):
+    """What a physician submitted: written once. Taken back (`Retraction`), the next `attempt` follows it.
+
+    `guideline` is the version of the guideline that was in force; `signed_as` and `meaning` are the name and the meaning
+    (review, verification, adjudication) under which it was signed off.
+    """
+
+    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="reviews")
+    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="reviews")
+    physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="reviews")
+    role = models.CharField(max_length=16, choices=[(r.value, r.value) for r in Role])
+    phase = models.CharField(max_length=16, choices=[(p.value, p.value) for p in Phase])
+    answers = models.JSONField()
+    verdict = models.CharField(max_length=8, choices=[(v.value, v.value) for v in Verdict])
+    inadequate = models.BooleanField()
+    submitted_at = models.DateTimeField()
+    attempt = models.PositiveSmallIntegerField(default=1)
+    guideline = models.ForeignKey("Guideline", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    signed_as = models.CharField(max_length=200, blank=True)
+    meaning = models.CharField(max_length=16, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["case", "role", "phase", "attempt"], name="review_one_per_turn"),
+            models.CheckConstraint(condition=Q(verdict__in=[v.value for v in Verdict]), name="review_verdict_known"),
+        ]
+        indexes = [models.Index(fields=["physician", "-submitted_at"])]
+        ordering = [F("id").asc()]
+
+
+class Retraction(models.Model):
+    """A submitted review taken back, by its author while nobody had built on it, or by an admin who sets a role back. It
+    counts as not given."""
+
+    review = models.OneToOneField(Review, on_delete=models.PROTECT, related_name="retraction")
+    at = models.DateTimeField()
+
+
+class FirstLook(models.Model):
+    """What a physician answered before the traps were revealed: written once, and part of the review from then on."""
+
+    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="first_looks")
+    physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    answers = models.JSONField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["assignment", "physician"], name="first_look_once")]
+
+
+class ActiveInterval(models.Model):
+    """A stretch of time in which a physician really worked on a case: the page visible, the person not away."""
+
+    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="intervals")
+    physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="intervals")
+    began_at = models.DateTimeField()
+    ended_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(ended_at__gte=F("began_at")), name="interval_forward"),
+            models.UniqueConstraint(fields=["assignment", "physician", "began_at"], name="interval_once"),
+        ]
+        indexes = [models.Index(fields=["physician", "began_at"])]
+
+
+class Declined(models.Model):
+    """A physician will not take this case, with the reason; it is never offered to this physician again.
+
+    Also written where an admin sets back a role whose holder has left (`claims.set_back`)."""
+
+    class Reason(models.TextChoices):
+        CONFLICT = "conflict", _("conflict of interest")
+        FIELD = "field", _("not my field")
+        LANGUAGE = "language", _("not my language")
+        OTHER = "other", _("another reason")
+
+    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="declined")
+    physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="declined")
+    reason = models.CharField(max_length=10, choices=Reason)
+    text = models.TextField(blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["case", "physician"], name="declined_once")]

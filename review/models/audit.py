@@ -1,0 +1,116 @@
+"""The append-only, hash-chained audit trail."""
+
+from django.db import models
+from django.db.models import F
+from django.utils.translation import gettext_lazy as _
+
+from review.models.cases import Case
+from review.models.people import User
+
+
+class Chained(models.Model):
+    """A row of a chain: `hash` covers its content and `previous`, the hash of the row before it (`review.audit.hash_chain`)."""
+
+    sequence = models.PositiveBigIntegerField(unique=True)  # 1, 2, 3 and so on, without a gap
+    previous = models.CharField(max_length=64)
+    hash = models.CharField(max_length=64)
+
+    class Meta:
+        abstract = True
+
+
+class ChainHead(models.Model):
+    """Where a chain ends, so that a cut-off end is seen. Writers queue up for this row. It can move but not go away.
+
+    `key` makes pseudonyms of accounts (hexadecimal); it is no secret from whoever can read the accounts.
+    """
+
+    name = models.CharField(primary_key=True, max_length=16)  # the chain's model
+    sequence = models.PositiveBigIntegerField()
+    hash = models.CharField(max_length=64)
+    key = models.CharField(max_length=64)
+
+
+class Audit(models.Model):
+    """One check of the chains: how far it has come, where the trail ended when it began, and what is wrong.
+
+    `faults` are the first of them, `faults_count` is how many there are.
+    """
+
+    asked_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    asked_at = models.DateTimeField()
+    seen_at = models.DateTimeField(null=True, blank=True)  # the last sign of life of whoever checks
+    ended_at = models.DateTimeField(null=True, blank=True)
+    total = models.PositiveBigIntegerField(default=0)
+    checked = models.PositiveBigIntegerField(default=0)
+    reviews = models.PositiveBigIntegerField(default=0)
+    unsealed = models.PositiveBigIntegerField(default=0)  # reviews from before the chain, whose event holds no digest
+    sequence = models.PositiveBigIntegerField(default=0)
+    hash = models.CharField(max_length=64, blank=True)
+    faults = models.JSONField(default=list)
+    faults_count = models.PositiveBigIntegerField(default=0)
+
+
+class Event(Chained):
+    """The trail of a case: append-only, by database trigger. `number`: its place among the events of the case, from 1."""
+
+    class Kind(models.TextChoices):
+        OPENED = "opened", _("opened")
+        CLAIMED = "claimed", _("claimed")
+        TAKEN_OVER = "taken-over", _("taken over after the lease ran out")
+        RELEASED = "released", _("given back")
+        EXPIRED = "expired", _("lease ran out")
+        SUBMITTED = "submitted", _("submitted")
+        MOVED = "moved", _("moved on")
+        CLOSED = "closed", _("closed")
+        WITHDRAWN = "withdrawn", _("withdrawn")
+        PRIORITISED = "prioritised", _("priority changed")
+        SPECIALTY = "specialty", _("specialty changed")
+        REVEALED = "revealed", _("traps revealed")
+        RETRACTED = "retracted", _("review taken back")
+        DECLINED = "declined", _("declined")
+        PROBLEM = "problem", _("problem reported")
+        REASSIGNED = "reassigned", _("reassigned")
+        REMARKED = "remarked", _("remarked")
+
+    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="events")
+    number = models.PositiveIntegerField()
+    kind = models.CharField(max_length=16, choices=Kind)
+    actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    at = models.DateTimeField()
+    data = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["case", "number"], name="event_numbered_once")]
+        ordering = [F("id").asc()]
+
+
+class PersonEvent(Chained):
+    """What was done to an account, and by whom: append-only, by database trigger. The trail of a case is `Event`."""
+
+    class Kind(models.TextChoices):
+        MADE = "made", _("account made")
+        EDITED = "edited", _("account changed")
+        PAUSED = "paused", _("paused")
+        RESUMED = "resumed", _("takes cases again")
+        CLOSED = "closed", _("account closed")
+        OPENED = "opened", _("account opened again")
+        PASSWORD = "password", _("new password")
+        SECOND_FACTOR = "second-factor", _("second factor taken away")
+        OWN_FACTOR = "own-factor", _("second factor set up or removed")
+        ROLE = "role", _("role changed")
+        KEEPER = "keeper", _("access to Django's admin changed")
+        FOUND = "found", _("account found without an event")
+        CALIBRATION = "calibration", _("calibration given again")
+        ITEM_MADE = "item-made", _("made a calibration case")
+        ITEM_CHANGED = "item-changed", _("changed a calibration case")
+        TERM = "term", _("added or changed a taxonomy term")
+
+    person = models.ForeignKey(User, on_delete=models.PROTECT, related_name="account_events")
+    kind = models.CharField(max_length=16, choices=Kind)
+    actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    at = models.DateTimeField()
+    data = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = [F("id").asc()]

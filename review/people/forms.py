@@ -1,0 +1,124 @@
+"""Forms of the pages on people."""
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+from django.utils.functional import Promise
+from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from review.labels import STAGES
+from review.models import User
+from review.rules.permissions import UserRole
+from review.rules.state_machine import State
+
+
+class PasswordForm(forms.Form):
+    """A password that an admin types for somebody; the rules of `AUTH_PASSWORD_VALIDATORS` apply."""
+
+    password = forms.CharField(
+        label=gettext_lazy("Password"),
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text=gettext_lazy("At least 10 characters. Hand it over in person; it can be changed after sign-in."),
+    )
+
+    def __init__(self, data: QueryDict | None = None, *, user: User) -> None:
+        self.user = user
+        super().__init__(data)
+
+    def clean_password(self) -> str:
+        password: str = self.cleaned_data["password"]
+        validate_password(password, self.user)
+        return password
+
+
+class LanguagesField(forms.CharField):
+    """ISO 639 codes with commas between, as a list."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label=gettext_lazy("Languages"),
+            required=False,
+            help_text=gettext_lazy("Codes with commas between, such as: en, zh. Empty: any."),
+        )
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[str]:
+        codes = [code.strip().lower() for code in super().clean(value).split(",") if code.strip()]
+        if wrong := [code for code in codes if not (code.isascii() and code.isalpha() and 2 <= len(code) <= 3)]:
+            raise ValidationError(
+                gettext("Not a language code: %(code)s"), code="language", params={"code": ", ".join(wrong)}
+            )
+        return codes
+
+
+class AboutForm(forms.ModelForm[User]):
+    """What is recorded about a physician: it decides which cases the person is offered."""
+
+    languages = LanguagesField()
+    stages = forms.MultipleChoiceField(
+        label=gettext_lazy("Stages"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy("The stages this physician works in. None marked: any."),
+    )
+    daily_cap = forms.IntegerField(
+        label=gettext_lazy("Cases a day"),
+        required=False,
+        min_value=1,
+        max_value=1000,
+        help_text=gettext_lazy(
+            "No further case is handed out on a day (UTC) with so many answered ones. Empty: no limit."
+        ),
+    )
+
+    class Meta:
+        model = User
+        fields = ["first_name", "last_name", "hospital", "specialty", "languages", "stages", "daily_cap"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["stages"].choices = [(s.value, STAGES[s]) for s in State if not s.final]  # type: ignore[attr-defined]
+        self.fields["hospital"].label = gettext("Hospital")
+        self.fields["specialty"].label = gettext("Specialty")
+        self.fields["specialty"].help_text = gettext("Empty: cases of any specialty.")
+
+
+class PersonForm(AboutForm):
+    """A new account. Nobody signs up: admins make accounts and hand over the first password."""
+
+    password = forms.CharField(
+        label=gettext_lazy("First password"),
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text=gettext_lazy("At least 10 characters. Hand it over in person; it can be changed after sign-in."),
+    )
+
+    class Meta(AboutForm.Meta):
+        fields = ["username", "first_name", "last_name", "role", *AboutForm.Meta.fields[2:]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        labels: dict[UserRole, Promise] = {
+            UserRole.PHYSICIAN: _("Physician"),
+            UserRole.RESEARCHER: _("Researcher"),
+            UserRole.ADMIN: _("Admin"),
+        }
+        self.fields["role"] = forms.ChoiceField(
+            label=gettext("Role"), choices=[(role.value, label) for role, label in labels.items()]
+        )
+
+    def _post_clean(self) -> None:
+        super()._post_clean()  # type: ignore[misc]  # fills self.instance, which the password is compared with
+        password = self.cleaned_data.get("password")
+        if password:
+            try:
+                validate_password(password, self.instance)
+            except ValidationError as error:
+                self.add_error("password", error)

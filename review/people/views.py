@@ -1,0 +1,136 @@
+"""The admin's pages on people."""
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from review.access import visibility
+from review.answers import signatures
+from review.assignments import eligibility
+from review.calibration import queries as calibration_queries
+from review.calibration import services
+from review.common.decorators import person, requires
+from review.common.paging import page_of
+from review.models import User
+from review.people import accounts, queries
+from review.people.forms import AboutForm, PasswordForm, PersonForm
+from review.rules.permissions import Can, UserRole
+
+
+@requires(Can.OVERSEE)
+@require_GET
+def people(request: HttpRequest) -> HttpResponse:
+    """All accounts with what they have done."""
+    return render(request, "review/people/people.html", {"page": page_of(queries.people(), request, size=100)})
+
+
+@requires(Can.OVERSEE)
+def person_new(request: HttpRequest) -> HttpResponse:
+    """Make an account."""
+    form = PersonForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        made = accounts.add_person(form.save(commit=False), form.cleaned_data["password"], actor=person(request))
+        messages.success(request, _("The account %(name)s is made.") % {"name": made.username})
+        return redirect("review:people")
+    return render(request, "review/people/person_new.html", {"form": form}, status=422 if form.is_bound else 200)
+
+
+@requires(Can.OVERSEE)
+@require_GET
+def person_detail(request: HttpRequest, person_id: int) -> HttpResponse:
+    """One account: what it has done, and the doors to close it or give it a new password."""
+    return _person(request, _account(person_id))
+
+
+def _account(person_id: int) -> User:
+    found = queries.people().filter(pk=person_id).first()
+    if found is None:
+        raise Http404
+    return found
+
+
+def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = None) -> HttpResponse:
+    context = {
+        "shown": shown,
+        "form": refused or PasswordForm(user=shown),
+        "own": shown.pk == person(request).pk,
+        "recent": visibility.submitted_by(shown)[:20],
+        "standings": calibration_queries.standings(shown) if shown.role == UserRole.PHYSICIAN else [],
+        "today": eligibility.done_today(shown),
+        "left_hour": visibility.given_back(shown, visibility.HOUR),
+        "left_limit": settings.MHB_RELEASES_PER_HOUR,
+        "has_second_factor": signatures.has_second_factor(shown),
+        "account_trail": accounts.account_trail(shown)[:20],
+    }
+    return render(request, "review/people/person.html", context, status=422 if refused else 200)
+
+
+@requires(Can.OVERSEE)
+def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Close an account or open it again."""
+    if request.method == "POST":
+        shown = accounts.set_active(_account(person_id).pk, request.POST.get("active") == "1", actor=person(request))
+        done = _("%(name)s may sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
+        messages.success(request, done % {"name": shown.username})
+    return redirect("review:person", person_id)
+
+
+@requires(Can.OVERSEE)
+def person_second_factor(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Take away the second factor of somebody who has lost it."""
+    if request.method == "POST":
+        shown = accounts.take_second_factor(_account(person_id).pk, actor=person(request))
+        messages.success(request, _("%(name)s has no second factor any more.") % {"name": shown.username})
+    return redirect("review:person", person_id)
+
+
+@requires(Can.OVERSEE)
+def person_password(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Give somebody a new password."""
+    if request.method != "POST":
+        return redirect("review:person", person_id)
+    shown = _account(person_id)
+    form = PasswordForm(request.POST, user=shown)
+    if not form.is_valid():
+        return _person(request, shown, refused=form)
+    accounts.set_password(person_id, form.cleaned_data["password"], actor=person(request))
+    messages.success(request, _("%(name)s has a new password.") % {"name": shown.username})
+    return redirect("review:person", person_id)
+
+
+@requires(Can.OVERSEE)
+def person_edit(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Change what is recorded about a person."""
+    shown = get_object_or_404(User, pk=person_id)
+    form = AboutForm(request.POST or None, instance=shown)
+    if request.method == "POST" and form.is_valid():
+        accounts.edit_person(person_id, form.cleaned_data, actor=person(request))
+        messages.success(request, _("%(name)s is changed.") % {"name": shown.username})
+        return redirect("review:person", person_id)
+    return render(
+        request, "review/people/person_edit.html", {"shown": shown, "form": form}, status=422 if form.is_bound else 200
+    )
+
+
+@requires(Can.OVERSEE)
+def person_pause(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Hand a physician no new cases, or hand out again."""
+    get_object_or_404(User, pk=person_id)
+    if request.method == "POST":
+        shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=person(request))
+        done = _("%(name)s takes no new cases.") if shown.paused_at else _("%(name)s takes cases again.")
+        messages.success(request, done % {"name": shown.username})
+    return redirect("review:person", person_id)
+
+
+@requires(Can.OVERSEE)
+def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Offer a physician the calibration cases anew."""
+    shown = get_object_or_404(User, pk=person_id)
+    if request.method == "POST":
+        count = services.give_again(shown, actor=person(request))
+        messages.success(request, _("Calibration cases offered again: %(n)s.") % {"n": count})
+    return redirect("review:person", person_id)

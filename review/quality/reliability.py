@@ -1,0 +1,329 @@
+"""Whether to trust the reviews: agreement by criterion, and one physician's own figures. Read only.
+
+Only independent answers count (phase COMMIT: the other's was not yet shown), and no review that was taken back. Agreement is
+on cases that are work; what a physician has answered includes the copies (calibration, repeats), because a count without them
+would tell whoever keeps a count of their own which cases were copies. Nothing here puts physicians in an order.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from statistics import median
+from typing import Any
+
+from django.db.models import Count, Max, Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext
+
+from review.access.visibility import counted
+from review.calibration import queries
+from review.labels import said
+from review.models import Case, Review, User
+from review.quality import activity
+from review.quality.agreement import Agreement, agreement
+from review.rules.case_spec import answers_from_json, spec_from_json
+from review.rules.questions import RUBRIC_VALUES, Form
+from review.rules.reading_time import length
+from review.rules.state_machine import Phase, Role, State, Verdict
+
+SHOWN = 200  # cases in the picture of speed against length: the last so many
+
+
+class Pair(StrEnum):
+    """Which two answers are compared: the reviewers' blind ones, or the adjudicators' first votes."""
+
+    REVIEWERS = "reviewers"
+    ADJUDICATORS = "adjudicators"
+
+
+PAIRS: dict[Pair, tuple[Role, Role]] = {
+    Pair.REVIEWERS: (Role.PRIMARY, Role.SECONDARY),
+    Pair.ADJUDICATORS: (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2),
+}
+
+
+def blind() -> QuerySet[Review]:
+    """The answers by which agreement is counted."""
+    return counted().filter(phase=Phase.COMMIT, case__kind=Case.Kind.WORK)
+
+
+def _answered(physician: User) -> QuerySet[Review]:
+    """Every case answered, copies included."""
+    return counted().filter(phase=Phase.COMMIT, physician=physician)
+
+
+# ---------------------------------------------------------------------------------------------------------- agreement
+
+Answers = Mapping[str, Any]  # as stored
+Read = Callable[[Answers, Answers], list[tuple[str, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """Something two physicians may agree on. `read` takes the pairs out of both answers to one case."""
+
+    key: str
+    label: str
+    categories: tuple[str, ...]
+    ordinal: bool
+    read: Read
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One criterion of one benchmark between one pair of answers."""
+
+    benchmark: str
+    pair: Pair
+    key: str
+    label: str
+    ordinal: bool
+    agreement: Agreement
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementTable:
+    """The lines asked for, and what there is to ask for."""
+
+    lines: tuple[Line, ...]
+    benchmarks: tuple[str, ...]
+    tasks: tuple[str, ...]
+
+
+def agreement_table(*, benchmark: str = "", task: str = "", pair: str = "") -> AgreementTable:
+    """Agreement on every criterion, by benchmark and pair; an empty argument means all.
+
+    A pair of which no case has both answers is left out, unless it is asked for and was begun.
+    """
+    wanted = [one for one in Pair if pair in ("", one)]
+    roles = {role: one for one in wanted for role in PAIRS[one]}
+    rows = blind().order_by("case_id").values_list("case__benchmark", "case__spec__task", "case_id", "role", "answers")
+    answers: dict[tuple[str, Pair], dict[int, dict[str, Answers]]] = defaultdict(lambda: defaultdict(dict))
+    benchmarks, tasks = set(), set()
+    for name, about, case, role, given in rows.iterator():
+        benchmarks.add(name)
+        tasks.add(about or "")
+        if role in roles and benchmark in ("", name) and task in ("", about):
+            answers[name, roles[Role(role)]][case][role] = given
+    forms = _forms(benchmarks)
+    lines = []
+    for (name, one), cases in sorted(answers.items(), key=lambda item: (item[0][0], wanted.index(item[0][1]))):
+        first, second = PAIRS[one]
+        both = [(given[first], given[second]) for given in cases.values() if len(given) == 2]
+        if both or pair:
+            lines += [_line(name, one, criterion, both) for criterion in _criteria(forms.get(name), both)]
+    return AgreementTable(tuple(lines), tuple(sorted(benchmarks)), tuple(sorted(tasks - {""})))
+
+
+def _line(benchmark: str, pair: Pair, criterion: Criterion, both: list[tuple[Answers, Answers]]) -> Line:
+    found = [criterion.read(first, second) for first, second in both]
+    # Forms change with the years: an answer that the newest one no longer offers is a category all the same.
+    older = sorted({answer for pairs in found for two in pairs for answer in two} - set(criterion.categories))
+    figures = agreement(found, [*criterion.categories, *older], ordinal=criterion.ordinal)
+    return Line(benchmark, pair, criterion.key, criterion.label, criterion.ordinal, figures)
+
+
+def _forms(benchmarks: Iterable[str]) -> dict[str, Form]:
+    """The form of the newest case of each benchmark: its questions, in its wording."""
+    newest = Case.objects.filter(kind=Case.Kind.WORK, benchmark__in=benchmarks).values("benchmark").order_by()
+    rows = Case.objects.filter(pk__in=newest.annotate(last=Max("pk")).values("last"))
+    return {case.benchmark: case.frozen.form for case in rows}
+
+
+def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Criterion]:
+    verdict = Criterion("verdict", gettext("Verdict"), tuple(Verdict), False, _read_verdict)
+    if form is None:
+        return [verdict]
+    found = [verdict]
+    for question in form.questions:
+        values = [choice.value for choice in question.choices]
+        ordinal = len(values) > 2 and all(value.isdecimal() for value in values)
+        in_order = tuple(sorted(values, key=int)) if ordinal else tuple(values)
+        found.append(
+            Criterion(
+                f"question.{question.key}", said(question.label), in_order, ordinal, _reads_question(question.key)
+            )
+        )
+    known = {question.key for question in form.questions}
+    older = {key for pair in both for given in pair for key in given["questions"]} - known
+    found += [Criterion(f"question.{key}", key, (), False, _reads_question(key)) for key in sorted(older)]
+    findings = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:3]
+    found.append(Criterion("rubric", gettext("Rubrics: adequate"), findings, False, _reads_rubrics("value")))
+    if form.severities:
+        levels = tuple(level.value for level in form.severities)
+        found.append(Criterion("severity", gettext("Rubrics: severity"), levels, True, _reads_rubrics("severity")))
+    return found
+
+
+def _read_verdict(first: Answers, second: Answers) -> list[tuple[str, str]]:
+    return [(first["verdict"], second["verdict"])]
+
+
+def _reads_question(key: str) -> Read:
+    def read(first: Answers, second: Answers) -> list[tuple[str, str]]:
+        one, other = (given["questions"].get(key, {}).get("value", "") for given in (first, second))
+        return [(one, other)] if one and other else []
+
+    return read
+
+
+def _reads_rubrics(field: str) -> Read:
+    def read(first: Answers, second: Answers) -> list[tuple[str, str]]:
+        pairs = [
+            (finding.get(field, ""), second["rubrics"].get(key, {}).get(field, ""))
+            for key, finding in first["rubrics"].items()
+        ]
+        return [(one, other) for one, other in pairs if one and other]
+
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------ one physician
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """So many of so many; `value` is None of none."""
+
+    part: int
+    whole: int
+
+    @property
+    def value(self) -> float | None:
+        return self.part / self.whole if self.whole else None
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One case: its length in words, the active minutes on it."""
+
+    words: int
+    minutes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Week:
+    """A week from `monday` on: cases answered, median active minutes a case, own blind verdict against the outcome."""
+
+    monday: date
+    cases: int
+    minutes: float | None
+    agreed: Share
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One physician's work, copies included. `minutes`: median active minutes a case, over the `measured` ones.
+
+    first_pass: of the answered cases that have closed, how many ended as the own blind verdict said; without copies, whose
+    outcome nobody is told who answers them, so that they look like cases still open.
+    calibration: of the expected answers to calibration cases, how many were given.
+    repeat_verdicts, repeat_answers: of a case seen again unknowingly, how many verdicts (answers) were the same.
+    """
+
+    stages: Mapping[State, int]
+    minutes: float | None
+    measured: int
+    first_pass: Share
+    calibration: Share
+    calibrated: int
+    repeat_verdicts: Share
+    repeat_answers: Share
+    dots: tuple[Dot, ...]
+    weeks: tuple[Week, ...]
+
+    @property
+    def cases(self) -> int:
+        return sum(self.stages.values())
+
+
+_ENDS = {State.APPROVED: Verdict.APPROVE, State.REJECTED: Verdict.REJECT}
+
+
+def figures(physician: User) -> Figures:
+    """All there is to say about one physician's work, from the first day on.
+
+    Calibration and repeats up to last Monday: a figure that moves right after an answer tells which case was a copy.
+    """
+    today = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    monday = today - timedelta(days=today.weekday())
+    minutes = activity.minutes_by_assignment(physician)
+    rows: list[Any] = list(
+        _answered(physician)
+        .order_by("id")
+        .values_list("assignment_id", "role", "verdict", "submitted_at", "case__state", "case__kind", named=True)
+    )
+    stages = {stage: 0 for stage in State if not stage.final}
+    weeks: dict[date, list[Any]] = defaultdict(list)
+    for row in rows:
+        stages[Role(row.role).stage] += 1
+        day = timezone.localdate(row.submitted_at)
+        weeks[day - timedelta(days=day.weekday())].append(row)
+    taken = [minutes[row.assignment_id] for row in rows if row.assignment_id in minutes]
+    scores = [score for score in queries.scores(physician) if score.at < monday]
+    repeated = [
+        queries.compare(answers_from_json(first), answers_from_json(again))
+        for first, again in _repeats(physician, monday)
+    ]
+    return Figures(
+        stages=stages,
+        minutes=median(taken) if taken else None,
+        measured=len(taken),
+        first_pass=_first_pass(rows),
+        calibration=Share(sum(score.matched for score in scores), sum(score.asked for score in scores)),
+        calibrated=len(scores),
+        repeat_verdicts=Share(sum("verdict" not in missed for _, _, missed in repeated), len(repeated)),
+        repeat_answers=Share(sum(same for same, _, _ in repeated), sum(asked for _, asked, _ in repeated)),
+        dots=_dots(physician, minutes),
+        weeks=tuple(_week(monday, weeks[monday], minutes) for monday in sorted(weeks)),
+    )
+
+
+def _week(monday: date, rows: list[Any], minutes: Mapping[int, float]) -> Week:
+    taken = [minutes[row.assignment_id] for row in rows if row.assignment_id in minutes]
+    return Week(monday, len(rows), median(taken) if taken else None, _first_pass(rows))
+
+
+def _first_pass(rows: Iterable[Any]) -> Share:
+    ended = [
+        (_ENDS[row.case__state], row.verdict)
+        for row in rows
+        if row.case__state in _ENDS and row.case__kind == Case.Kind.WORK
+    ]
+    return Share(sum(end == verdict for end, verdict in ended), len(ended))
+
+
+def _repeats(physician: User, before: datetime) -> QuerySet[Review, tuple[Any, Any]]:
+    """(what was answered first, what was answered when the case came again)."""
+    again = counted().filter(
+        physician=physician, phase=Phase.COMMIT, case__kind=Case.Kind.REPEAT, submitted_at__lt=before
+    )
+    return again.values_list("case__repeats__answers", "answers")
+
+
+def _dots(physician: User, minutes: Mapping[int, float]) -> tuple[Dot, ...]:
+    rows = _answered(physician).filter(assignment__in=list(minutes)).order_by("-id")
+    return tuple(
+        Dot(length(spec_from_json(spec).blocks), minutes[assignment])
+        for assignment, spec in rows.values_list("assignment_id", "case__spec")[:SHOWN]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MyWeek:
+    """What a physician did since a moment: active time, and the own blind verdicts of the cases that closed since."""
+
+    spent: timedelta
+    agreed: Share
+
+
+def my_week(physician: User, since: datetime) -> MyWeek:
+    """Two figures for the front page."""
+    closed = blind().filter(physician=physician, case__closed_at__gte=since, case__state__in=_ENDS)
+    right = Q(case__state=State.APPROVED, verdict=Verdict.APPROVE) | Q(
+        case__state=State.REJECTED, verdict=Verdict.REJECT
+    )
+    found = closed.aggregate(part=Count("pk", filter=right), whole=Count("pk"))
+    return MyWeek(activity.spent_by(physician, since=since), Share(**found))

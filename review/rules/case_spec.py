@@ -1,0 +1,81 @@
+"""What a producer hands over to have reviewed: one case, frozen. Stored as JSON on the case row and read back."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from review.rules.blocks import Block
+from review.rules.questions import Answers, Form
+from review.rules.state_machine import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSpec:
+    """One sample version put before physicians.
+
+    `lineage` is the same for all versions of one sample (fresh eyes are chosen by it); `blocks` is what is shown, in
+    order; `first_look` is what is shown before the traps are revealed, where the policy asks for it: the text as a model
+    under test would see it; `asked_for` lists the reasons for which the previous version was rejected; `task` names the
+    kind of sample where a benchmark has several, so that agreement can be read apart.
+    """
+
+    benchmark: str
+    lineage: str
+    version: int
+    title: str
+    blocks: tuple[Block, ...]
+    form: Form
+    policy: Policy = field(default_factory=Policy)
+    asked_for: tuple[str, ...] = ()
+    language: str = ""
+    specialty: str = ""
+    task: str = ""
+    first_look: tuple[Block, ...] = ()
+    simulated: bool = False
+
+    def with_history(self, *, asked_for: tuple[str, ...], simulated: bool) -> "CaseSpec":
+        """The same case with what only the producing engine knows of it."""
+        return replace(self, asked_for=asked_for, simulated=simulated)
+
+
+_SPEC = TypeAdapter(CaseSpec)
+_ANSWERS = TypeAdapter(Answers)
+_BLOCKS = TypeAdapter(list[Block])
+
+
+def _storable(value: Any) -> Any:
+    """`value` without NUL and lone surrogates, which come in through JSON escapes and which PostgreSQL cannot store."""
+    if isinstance(value, str):
+        return value.replace("\0", "").encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_storable(key): _storable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(inner) for inner in value]
+    return value
+
+
+def spec_to_json(spec: CaseSpec) -> dict[str, Any]:
+    """JSON-able form of a spec; `spec_from_json` is its inverse."""
+    return _storable(_SPEC.dump_python(spec, mode="json"))  # type: ignore[no-any-return]
+
+
+def blocks_to_json(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+    """JSON-able form of blocks that are no part of a case."""
+    return _storable(_BLOCKS.dump_python(list(blocks), mode="json"))  # type: ignore[no-any-return]
+
+
+def spec_from_json(data: dict[str, Any]) -> CaseSpec:
+    """The spec of a stored case. Raises pydantic's ValidationError on anything else."""
+    return _SPEC.validate_python(data)
+
+
+def answers_to_json(answers: Answers) -> dict[str, Any]:
+    """JSON-able form of answers; `answers_from_json` is its inverse."""
+    return _storable(_ANSWERS.dump_python(answers, mode="json"))  # type: ignore[no-any-return]
+
+
+def answers_from_json(data: dict[str, Any]) -> Answers:
+    """Answers from a draft, a form or the API. Raises pydantic's ValidationError on another shape."""
+    return _ANSWERS.validate_python(data)

@@ -1,0 +1,99 @@
+"""What several physicians' answers come to: the rubrics that stand, the evidence for them, or why the sample is rejected.
+
+Plain values. `review.cases.queries.settled` says whose answers count.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from review.rules.citations import Citation, identity, tidied
+from review.rules.questions import AddedRubric, Answers, Form, Reason, RubricAnswer, RubricText
+from review.rules.state_machine import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SettledRubric:
+    """A rubric as the physicians left it. `criterion` is the wording that stands, `severity` a level of the form's scale or
+    empty; one that was removed is kept to say so, and one that a physician added has the key `P<n>`."""
+
+    key: str
+    criterion: str
+    tags: tuple[str, ...]
+    severity: str = ""
+    removed: bool = False
+    added_by_physician: bool = False
+
+
+def rubrics(form: Form, deciding: Sequence[Answers]) -> tuple[SettledRubric, ...]:
+    """The form's rubrics in their order, then those added.
+
+    `deciding`: the answers, in the order of the workflow, of those who had seen what everybody before them said: the
+    adjudicators, else the secondary who has confirmed. Whatever earlier ones corrected, removed or added stands only if a
+    deciding one took it over. Several deciding ones were sealed from each other, so each may have left alone what another
+    changed without knowing of it: a correction and an addition of one stand, of two corrections the later; a rubric is
+    removed only if all of them removed it; of severities the last one counts.
+    """
+    settled = [
+        _settled(rubric, [each.rubrics.get(rubric.key, RubricAnswer()) for each in deciding]) for rubric in form.rubrics
+    ]
+    taken = {rubric.key for rubric in form.rubrics}
+    free = (key for number in count(1) if (key := f"P{number}") not in taken)
+    added: dict[str, AddedRubric] = {}
+    for own in (own for each in deciding for own in each.added):
+        folded = " ".join(own.criterion.split()).casefold()
+        added[folded] = replace(added.get(folded, own), severity=own.severity)
+    standing = {" ".join(rubric.criterion.split()).casefold() for rubric in settled if not rubric.removed}
+    settled += [
+        SettledRubric(key, own.criterion.strip(), own.tags, own.severity, added_by_physician=True)
+        for key, (folded, own) in zip(free, ((f, own) for f, own in added.items() if f not in standing), strict=False)
+    ]
+    return tuple(settled)
+
+
+def _settled(rubric: RubricText, findings: Sequence[RubricAnswer]) -> SettledRubric:
+    if findings and all(finding.value == "removed" for finding in findings):
+        return SettledRubric(rubric.key, rubric.criterion, rubric.tags, removed=True)
+    standing = [finding for finding in findings if finding.value in ("adequate", "corrected")]
+    wordings = [finding.wording.strip() for finding in standing if finding.value == "corrected"]
+    severities = [finding.severity for finding in standing if finding.severity]
+    return SettledRubric(
+        rubric.key,
+        wordings[-1] if wordings else rubric.criterion,
+        rubric.tags,
+        severities[-1] if severities else "",
+    )
+
+
+def citations(answers: Sequence[Answers]) -> tuple[Citation, ...]:
+    """All evidence of `answers`, each source once: the first of two that cite the same."""
+    found: dict[tuple[str, str, str], Citation] = {}
+    for citation in (citation for each in answers for citation in each.citations):
+        found.setdefault(identity(citation), tidied(citation))
+    return tuple(found.values())
+
+
+def reasons(form: Form, answers: Answers) -> list[str]:
+    """What one physician holds against a sample, as sentences for whoever makes the next version."""
+    said = []
+    if answers.verdict == Verdict.REJECT and answers.reason.strip():
+        coded = _reason(form, answers)
+        said.append(f"{coded.label}: {answers.reason.strip()}" if coded else answers.reason.strip())
+    for question in form.questions:
+        given = answers.questions.get(question.key)
+        if given and given.note.strip() and any(c.blocks for c in question.choices if c.value == given.value):
+            said.append(f"{question.label}: {given.note.strip()}")
+    said += [
+        f"{key}: {finding.note.strip()}" for key, finding in answers.rubrics.items() if finding.value == "inadequate"
+    ]
+    return said
+
+
+def reducible(form: Form, rejections: Sequence[Answers]) -> bool:
+    """Whether another version can mend what `rejections` say: not if every reason given by its code is irreducible."""
+    codes = [reason for each in rejections if (reason := _reason(form, each)) is not None]
+    return not codes or any(reason.reducible for reason in codes)
+
+
+def _reason(form: Form, answers: Answers) -> Reason | None:
+    return next((reason for reason in form.reasons if reason.code == answers.reason_code), None)

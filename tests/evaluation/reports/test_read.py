@@ -1,0 +1,551 @@
+"""A benchmark without a judge, in several variants and with several rates: from the launch to the report."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from evaluation import errors
+from evaluation.metrics import Measured
+from evaluation.models import Judgment, Response, Run
+from evaluation.reports import formats
+from evaluation.reports import queries as reports_queries
+from evaluation.runs import estimate, services, work
+from evaluation.runs import queries as runs_queries
+from evaluation.runs.services import NO_RESPONSE
+from generation.jobs.estimate import TOKENS_OUT
+from generation.models import Release, ReleasedSample
+from generation.models.work import Work
+from generation.recipes import registry
+from review.models import User
+from tests.api.conftest import Api, api
+from tests.engine import Manage, calls, endpoint
+from tests.evaluation.test_pages import Links, behind, counted, text_of
+from tests.evaluation.toy import SEED, claimants, level, said, shown, toy, toy_release
+
+__all__ = ["api", "claimants", "toy"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("toy")]
+Page = Any
+Status = Work.Status
+COUNT = 24
+MODELS = ("sim-careful", "sim-average")
+
+
+@pytest.fixture
+def release(toy: None, db: None) -> Release:
+    return toy_release(COUNT)
+
+
+@pytest.fixture
+def admin(adela: User) -> Client:
+    client = Client()
+    client.force_login(adela)
+    return client
+
+
+def launched(release: Release, url: str, *models: str, **options: Any) -> Run:
+    tested = [endpoint(url, model) for model in models or MODELS]
+    return services.launch_run(release, tested, **{"seed": SEED, **options})
+
+
+def worked(release: Release, url: str, *models: str, **options: Any) -> Run:
+    """A run that was worked on to its end."""
+    run = launched(release, url, *models, **options)
+    work.work_on_run(run.pk)
+    return runs_queries.run(run.pk)
+
+
+def expected(model: str, at: int, *, hinted: bool, seed: int = SEED) -> str:
+    """The verdict on what a model says of a claim, worked out here once more."""
+    claim = shown(f"toy-{at:03}", seed)
+    text = said(model, at, claim, hinted=hinted)
+    right = {"Yes.": "false", "no": "true"}.get(text) == claim
+    return {"": "unparsed", "That depends.": "unparsed", "Unsure": "unsure"}.get(
+        text, ("t" if right else "f") + ("p" if text == "Yes." else "n")
+    )
+
+
+def tally(model: str, *, hinted: bool, of: str = "") -> Counter[str]:
+    return Counter(expected(model, at, hinted=hinted) for at in range(COUNT) if of in ("", level(at)))
+
+
+def row(report: reports_queries.Report, endpoint: str, dataset: str, value: str = "") -> reports_queries.Row:
+    rows = report.facets["level"] if value else report.overall
+    [found] = [row for row in rows if (row.endpoint, row.dataset, row.value) == (endpoint, dataset, value)]
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------- the whole
+
+
+def test_every_answer_is_read_and_no_judge_is_asked(release: Release, claimants: str) -> None:
+    run = worked(release, claimants)
+    assert (run.status, run.judge, run.judge_temperature, run.seed) == (Run.Status.FINISHED, None, None, SEED)
+    assert run.variants == ["plain", "hinted"]
+    assert len(calls(run.job)) == 2 * 2 * COUNT == run.responses.count(), "one call a response, and none besides"
+    assert set(Response.objects.values_list("status", flat=True)) == {Status.DONE}
+    rows = Judgment.objects.filter(run=run).select_related("response__endpoint", "response__sample")
+    assert len(rows) == 2 * 2 * COUNT
+    for judgment in rows:
+        response = judgment.response
+        at, hinted = response.sample.position, response.variant == "hint"
+        assert response.about == {"shown": shown(response.sample.key, SEED)}
+        assert response.text == said(response.endpoint.name, at, response.about["shown"], hinted=hinted)
+        assert judgment.status == Status.DONE
+        assert judgment.verdict == expected(response.endpoint.name, at, hinted=hinted)
+    assert runs_queries.progress(run).percent == 100
+    assert runs_queries.live_of(run).endpoints
+
+
+def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, claimants: str) -> None:
+    report = reports_queries.report(worked(release, claimants))
+    assert report.without == {"level": 0}
+    assert report.datasets == (("plain", "Without a hint"), ("hinted", "With a hint")), "nothing is pooled"
+    for model in MODELS:
+        for dataset, hinted in (("plain", False), ("hinted", True)):
+            for value in ("", "easy", "hard"):
+                v, found = tally(model, hinted=hinted, of=value), row(report, model, dataset, value)
+                answered = v["tp"] + v["fp"] + v["tn"] + v["fn"]
+                assert found.verdicts == v
+                assert found.rates == {
+                    "f1": Measured(2 * v["tp"], 2 * v["tp"] + v["fp"] + v["fn"], v["unsure"] + v["unparsed"]),
+                    "accuracy": Measured(v["tp"] + v["tn"], answered, v["unsure"] + v["unparsed"]),
+                    "response_rate": Measured(answered, answered + v["unsure"], v["unparsed"]),
+                }
+    careful = row(report, "sim-careful", "plain").rates["f1"]
+    assert careful.value is not None
+    assert careful.interval is not None
+    assert careful.interval[0] < careful.value < careful.interval[1]
+    assert {each.rate for each in report.contrasts} == {"f1", "accuracy", "response_rate"}
+    [hint] = [each for each in report.contrasts if (each.rate, each.endpoint) == ("f1", "sim-careful")]
+    assert hint.difference == 1 - careful.value
+    assert (hint.first, hint.second) == ("hinted", "plain")
+
+
+def test_what_has_no_value_of_a_facet_is_counted(toy: None, claimants: str, admin: Client) -> None:
+    run = worked(toy_release(COUNT, "some", bare_ones=[1, 2]), claimants)
+    report = reports_queries.report(run)
+    assert report.without == {"level": 2 * len(MODELS) * 2}, "two samples, in two variants"
+    assert formats.as_dict(report)["without"] == {"level": 8}
+    assert "8 judgments have no value of it" in formats.as_markdown(report)
+    page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
+    assert "8 judgments have no value here" in page
+
+
+def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) -> None:
+    """To say nothing is an answer: 'unparsed' here, in sight, and no guess."""
+    run = worked(release, claimants, "sim-careful", variants=["plain"])
+    empty = Judgment.objects.filter(response__text="")
+    assert {judgment.verdict for judgment in empty} == {"unparsed"}
+    assert len(empty) == COUNT / 8
+    found = row(reports_queries.report(run), "sim-careful", "plain")
+    assert found.verdicts["unparsed"] == COUNT / 4
+    assert not reports_queries.report(run).responses_failed
+
+
+def test_what_the_benchmark_says_of_sampling_is_sent(release: Release, claimants: str) -> None:
+    run = worked(release, claimants, "sim-average", variants=["plain"])
+    for call in calls(run.job):
+        assert (call.sent["temperature"], call.sent["max_tokens"]) == (0.25, 8)
+    sample = ReleasedSample.objects.filter(release=release)[0]
+    asked = runs_queries.question(reports_queries.report(run).protocol, sample, SEED, "plain").request
+    assert (asked.temperature, asked.top_p, asked.max_tokens) == (0.25, 0.9, 8)
+
+
+def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claimants: str, admin: Client) -> None:
+    endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000)
+    run = worked(release, claimants, "sim-average", sampling="endpoint")
+    for call in calls(run.job):
+        assert (call.sent["temperature"], call.sent["max_tokens"]) == (1.0, 4000)
+        assert "top_p" not in call.sent
+    [line, _hint] = estimate.of_run(release, [call.endpoint], seed=SEED, sampling="endpoint").lines
+    assert line.cached == 1
+    [line, _hint] = estimate.of_run(release, [call.endpoint], seed=SEED).lines
+    assert line.cached == 0
+    page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
+    assert "settings alone" in page
+    assert "temperature=0.25" not in page
+    report = reports_queries.report(run)
+    assert formats.as_dict(report)["sampling"] == "endpoint"
+    assert "not the benchmark's" in formats.as_markdown(report)
+    other = worked(release, claimants, "sim-average")
+    page = text_of(admin.get(reverse("evaluation:run", args=[other.pk])))
+    assert "toy/plain@1 temperature=0.25 top_p=0.9 max_tokens=8" in page
+
+
+def test_the_setting_is_chosen_on_the_page_over_the_api_and_in_the_shell(
+    release: Release, claimants: str, admin: Client, api: Api, adela: User, manage: Manage
+) -> None:
+    endpoint(claimants, "sim-average")
+    url = reverse("evaluation:run-new")
+    asked: Page = admin.post(url, {"release": release.pk, "endpoints": ["sim-average"], "sampling": "endpoint"})
+    admin.post(url, {**dict(asked.context["carried"]), "budget_calls": "8", "confirmed": "1"})
+    body = {"release": "toy", "endpoints": ["sim-average"], "sampling": "endpoint", "budget_calls": 8}
+    assert api(adela).post(reverse("api:runs"), body).json()["sampling"] == "endpoint"
+    launch = (
+        "evaluate",
+        "--release",
+        "toy",
+        "--endpoint",
+        "sim-average",
+        "--sampling",
+        "endpoint",
+        "--budget-calls",
+        "8",
+    )
+    manage.json(*launch)
+    assert list(Run.objects.values_list("sampling", flat=True)) == ["endpoint"] * 3
+
+
+@pytest.mark.parametrize("sampling", Run.Sampling.values)
+def test_a_launch_is_estimated_alike_by_page_api_and_shell(
+    release: Release, claimants: str, admin: Client, api: Api, adela: User, manage: Manage, sampling: str
+) -> None:
+    """What was paid for with the endpoints' own settings counts as paid for by a launch with these alone."""
+    endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000, price_in="1", price_out="2")
+    worked(release, claimants, "sim-average", sampling="endpoint", variants=["plain"])
+    asked = {"endpoints": ["sim-average"], "datasets": ["plain"], "seed": SEED, "sampling": sampling}
+    page: Page = admin.post(reverse("evaluation:run-new"), {"release": release.pk, **asked})
+    shown_there = page.context["estimate"]
+    told = api(adela).post(reverse("api:run-estimate"), {"release": "toy", **asked}).json()
+    shell = (
+        "--release",
+        "toy",
+        "--endpoint",
+        "sim-average",
+        "--datasets",
+        "plain",
+        "--seed",
+        SEED,
+        "--sampling",
+        sampling,
+    )
+    code, out, _err = manage("evaluate", *shell, "--json")
+    printed = json.loads(out)
+    assert code == 1
+    figures = {"calls": shown_there.calls, "tokens_in": shown_there.tokens_in, "tokens_out": shown_there.tokens_out}
+    for other in (told, printed):
+        assert {name: other[name] for name in figures} == figures
+        assert Decimal(str(other["cost"])) == shown_there.cost
+        assert [line["cached"] for line in other["lines"]] == [float(sampling == "endpoint")]
+    assert (shown_there.calls == 0) == (sampling == "endpoint")
+
+
+def test_another_seed_draws_anew_and_the_same_one_the_same(release: Release, claimants: str) -> None:
+    def drawn(run: Run) -> list[tuple[str, str]]:
+        rows = run.responses.order_by("pk").values_list("sample__key", "about")
+        return [(key, about["shown"]) for key, about in rows]
+
+    one, same, other = (launched(release, claimants, seed=seed) for seed in (1, 1, 2))
+    assert drawn(one) == drawn(same) != drawn(other)
+    assert all(claim == shown(key, 1) for key, claim in drawn(one)), "for all variants and endpoints of a sample"
+    assert {claim for _key, claim in drawn(one)} == {"true", "false"}
+
+
+def test_only_the_data_sets_that_are_wanted(release: Release, claimants: str) -> None:
+    run = worked(release, claimants, "sim-average", variants=["hinted"])
+    assert set(run.responses.values_list("variant", flat=True)) == {"hint"}
+    assert (run.rubrics_total, run.variants) == (COUNT, ["hinted"])
+    report = reports_queries.report(run)
+    assert [name for name, _label in report.datasets] == ["hinted"]
+    assert report.contrasts == (), "there is nothing to set it against"
+    with pytest.raises(errors.UnknownDataSet, match=r"gone; known: plain, hinted"):
+        launched(release, claimants, variants=["gone", "plain"])
+
+
+def test_a_judge_where_there_is_none_and_none_where_there_is_one(release: Release, claimants: str) -> None:
+    model = endpoint(claimants, "sim-average")
+    with pytest.raises(errors.NoJudgeNeeded):
+        services.launch_run(release, [model], model)
+    with pytest.raises(errors.NotPerSample):
+        services.launch_run(release, [model], judging=Run.Judging.PER_SAMPLE)
+    judged = Release.objects.get(name="bare")
+    for ask in (services.launch_run, estimate.of_run):
+        with pytest.raises(errors.JudgeNeeded):
+            ask(judged, [model])
+    assert not Run.objects.exists()
+
+
+# --------------------------------------------------------------------------------------------- what goes wrong on the way
+
+
+def test_a_model_that_does_not_answer_leaves_it_unjudged_until_it_is_asked_again(
+    release: Release, claimants: str
+) -> None:
+    broken = endpoint(claimants, "sim-average+500", name="sim-average")
+    run = worked(toy_release(1, "one"), claimants, "sim-average", variants=["plain"])
+    assert set(Judgment.objects.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
+    assert run.status == Run.Status.FINISHED
+    assert row(reports_queries.report(run), "sim-average", "plain").rates["accuracy"] == Measured(0, 0, 1)
+    assert reports_queries.report(run).responses_failed == {"sim-average": 1}
+    broken.model = "sim-average"
+    broken.save()
+    assert services.retry_failed(run.pk) == 1
+    work.work_on_run(run.pk)
+    assert set(Judgment.objects.values_list("status", flat=True)) == {Status.DONE}
+    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+
+
+def test_a_fault_in_reading_costs_no_other_answer(
+    release: Release, claimants: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protocol = registry.module("toy", "protocol")
+    honest = protocol.PROTOCOL.read
+
+    def stumbles(sample: Any, *rest: Any) -> Any:
+        if sample.key == "toy-005":
+            raise ZeroDivisionError
+        return honest(sample, *rest)
+
+    run = launched(release, claimants, "sim-average", variants=["plain"])
+    monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, read=stumbles))
+    with pytest.raises(ZeroDivisionError):
+        work.work_on_run(run.pk)
+    left = run.responses.exclude(status=Status.DONE)
+    assert "toy-005" in set(left.values_list("sample__key", flat=True))
+    assert (
+        Judgment.objects.filter(run=run, status=Status.DONE).count() == run.responses.filter(status=Status.DONE).count()
+    )
+
+
+def test_in_batches(release: Release, claimants: str, settings: Any) -> None:
+    settings.MHB_BATCH_POLL_SECONDS = 0.0
+    endpoint(claimants, "sim-average", batches=True)
+    run = launched(release, claimants, "sim-average", transport=Run.Transport.BATCH)
+    for _ in range(12):
+        if run.pk not in services.sweep():
+            break
+        work.work_on_run(run.pk)
+    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert runs_queries.provider_batches_of(run).exists()
+    found = Counter(Judgment.objects.filter(response__variant="plain").values_list("verdict", flat=True))
+    assert found == tally("sim-average", hinted=False)
+
+
+def test_no_endpoint_that_offers_batches(release: Release, claimants: str) -> None:
+    with pytest.raises(errors.NoBatches):
+        launched(release, claimants, transport=Run.Transport.BATCH)
+
+
+def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) -> None:
+    """And benchmarks: what another one was answered by the same model says nothing of this one."""
+    target = endpoint(claimants, "sim-average")
+    run = worked(release, claimants, "sim-average", variants=["plain"])
+    found = {line.prompt: line for line in estimate.of_run(release, [target], seed=SEED, fresh=True).lines}
+    assert found["toy/plain@1"].measured == run.calls == COUNT
+    assert found["toy/plain@1"].tokens_out < COUNT * TOKENS_OUT
+    assert (found["toy/hint@1"].measured, found["toy/hint@1"].requests) == (0, COUNT)
+
+
+def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) -> None:
+    worked(release, claimants, "sim-average")
+    model = endpoint(claimants, "sim-average")
+    plain, hint = estimate.of_run(release, [model], seed=SEED).lines
+    for line in (plain, hint):
+        assert (line.role, line.requests, line.cached, line.calls) == ("target", COUNT, 1.0, 0)
+    [other] = estimate.of_run(release, [model], seed=SEED, variants=["plain"]).lines
+    assert other.requests == COUNT
+    again = worked(release, claimants, "sim-average")
+    assert (again.calls, again.hits) == (0, 2 * COUNT)
+    services.cancel_run(launched(release, claimants, "sim-careful").pk)
+
+
+# --------------------------------------------------------------------------------------------------------------- pages
+
+
+def test_every_number_of_every_rate_leads_to_the_judgments_behind_it(
+    release: Release, claimants: str, admin: Client
+) -> None:
+    run = worked(release, claimants)
+    page: Page = admin.get(reverse("evaluation:run", args=[run.pk]))
+    links = {href for href, _text in Links(text_of(page)).found}
+    figures = page.context["figures"]
+    rows = [*figures.table, *(row for section in figures.sections for row in section.table)]
+    assert len(rows) == 4 + 8
+    for f1, accuracy, response_rate in rows:
+        for line in (f1, accuracy, response_rate):
+            assert behind(run, line.unjudged_href) == line.unjudged, line
+            assert {line.hits_href, line.counted_href} <= links
+        for line in (accuracy, response_rate):
+            assert behind(run, line.hits_href) == line.numerator, line
+            assert behind(run, line.counted_href) == line.denominator, line
+        assert 2 * behind(run, f1.hits_href) == f1.numerator, "of F1 the true positives count twice"
+        assert behind(run, f1.hits_href) + behind(run, f1.counted_href) == f1.denominator
+    assert any(line.unjudged for row in rows for line in row)
+
+
+def test_the_reader_chooses_which_rate_is_drawn(release: Release, claimants: str, admin: Client) -> None:
+    run = worked(release, claimants)
+    url = reverse("evaluation:run", args=[run.pk])
+    first: Page = admin.get(url, {"sort": "-rate"})
+    assert (first.context["figures"].rate.name, len(first.context["figures"].bars)) == ("f1", 2)
+    html = text_of(first)
+    assert '<option value="f1" selected>F1</option>' in html
+    assert '<input type="hidden" name="sort" value="-rate">' in html
+    assert "The toy&#x27;s accuracy." in html
+    assert "What the hint adds" in html
+    assert "bootstrap" in html
+    drawn = [mark.rate_text for chart in first.context["figures"].bars for mark in chart.marks]
+    assert drawn[1] == "1.000"
+    other: Page = admin.get(url, {"sort": "-rate", "rate": "accuracy"})
+    shares = [line.numerator / line.denominator for line in other.context["figures"].lines]
+    assert shares == sorted(shares, reverse=True)
+    assert all(text.endswith("%") for chart in other.context["figures"].bars for text in [chart.marks[0].rate_text])
+    assert "rate=accuracy" in text_of(other), "the links that sort keep it"
+    odd: Page = admin.get(url, {"rate": "odd"})
+    assert odd.context["figures"].rate.name == "f1"
+
+
+def test_answers_by_data_set_and_verdict_with_what_they_are_about(
+    release: Release, claimants: str, admin: Client
+) -> None:
+    run = worked(release, claimants)
+    url = reverse("evaluation:judgments", args=[run.pk])
+    page: Page = admin.get(url, {"dataset": "plain", "verdict": "unparsed", "endpoint": "sim-careful"})
+    rows = page.context["page"].rows
+    assert len(rows) == COUNT / 4
+    assert {row.response.variant for row in rows} == {"plain"}
+    html = text_of(page)
+    assert "The reply was empty." in html
+    assert "not readable" in html
+    assert "shown" in html
+    assert "Without a hint" in html
+    sample = page.context["sample"]
+    [message] = page.context["asked"]
+    assert message.text == sample.exported["content"][shown(sample.key, SEED)]
+    assert not admin.get(url, {"dataset": "gone"}).context["filters"].is_valid()
+    read = text_of(admin.get(reverse("evaluation:calls", args=[run.pk, rows[0].pk])))
+    assert "no judge was asked" in read
+    right = admin.get(url, {"verdict": "tp"}).context["items"][0]
+    assert (right["label"], right["state"]) == ("rightly called false", "finished")
+    assert {item["state"] for item in page.context["items"]} == {"queued"}, (
+        "what is left out is neither right nor wrong"
+    )
+    [wrong, *_] = Judgment.objects.filter(verdict__in=["fp", "fn"]).values_list("verdict", flat=True)
+    assert admin.get(url, {"verdict": wrong}).context["items"][0]["state"] == "failed"
+
+
+@pytest.mark.parametrize("name", ["runs", "run", "judgments", "run-progress"])
+def test_no_page_asks_more_often_for_more_rows(name: str, release: Release, claimants: str, admin: Client) -> None:
+    def page(run: Run) -> str:
+        return reverse(f"evaluation:{name}", args=[] if name == "runs" else [run.pk])
+
+    def shown(*models: str) -> Run:
+        run = worked(release, claimants, *models)
+        return launched(release, claimants, *models) if name == "run-progress" else run
+
+    few = counted(admin, page(shown("sim-average")))
+    assert counted(admin, page(shown(*MODELS, "sim-reckless"))) == few
+
+
+def test_a_report_asks_the_database_as_often_for_three_rates_as_for_one(
+    release: Release, claimants: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protocol = registry.module("toy", "protocol")
+    run = worked(release, claimants, "sim-average")
+    with CaptureQueriesContext(connection) as three:
+        reports_queries.report(runs_queries.run(run.pk))
+    monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, rates=protocol.PROTOCOL.rates[:1]))
+    with CaptureQueriesContext(connection) as one:
+        reports_queries.report(runs_queries.run(run.pk))
+    assert len(three) == len(one)
+
+
+# ------------------------------------------------------------------------------------------------------------- launching
+
+
+def test_the_form_offers_what_the_benchmark_has_a_use_for(release: Release, claimants: str, admin: Client) -> None:
+    for model in MODELS:
+        endpoint(claimants, model)
+    url = reverse("evaluation:run-new")
+    bare = Release.objects.get(name="bare")
+    assert {"datasets", "seed"} <= set(admin.get(url, {"release": release.pk}).context["form"].fields)
+    assert "judge" not in admin.get(url, {"release": release.pk}).context["form"].fields
+    fields = set(admin.get(url, {"release": bare.pk}).context["form"].fields)
+    assert {"judge", "judge_temperature", "judging"} <= fields
+    assert not {"datasets", "seed"} & fields
+    data = {"endpoints": ["sim-average"], "seed": "3", "datasets": ["plain"]}
+    refused: Page = admin.post(url, {**data, "release": bare.pk})
+    assert refused.status_code == 422
+    assert "judge" in refused.context["form"].errors, "the form that comes back asks for one"
+    # A browser without JavaScript sends what the form of another release had.
+    asked: Page = admin.post(url, {**data, "release": release.pk, "judge": "sim-careful", "judging": "per-rubric"})
+    assert ("datasets", "plain") in asked.context["carried"]
+    assert {line.role for line in asked.context["estimate"].lines} == {"target"}
+    admin.post(url, {**data, "release": release.pk, "confirmed": "1"})
+    run = Run.objects.get()
+    assert (run.judge, run.seed, run.variants, run.responses.count()) == (None, 3, ["plain"], COUNT)
+
+
+@pytest.mark.parametrize("odd", ["x", "0", "9" * 30, ""])
+def test_a_release_that_is_none(odd: str, release: Release, claimants: str, admin: Client) -> None:
+    endpoint(claimants, "sim-average")
+    assert admin.get(reverse("evaluation:run-new"), {"release": odd}).status_code == 200
+    assert admin.post(reverse("evaluation:run-new"), {"release": odd}).status_code == 422
+
+
+def test_over_the_api(release: Release, claimants: str, api: Api, adela: User) -> None:
+    client = api(adela)
+    for model in MODELS:
+        endpoint(claimants, model)
+    body = {"release": "toy", "endpoints": ["sim-average"], "datasets": ["hinted"], "seed": 3}
+    estimated = client.post(reverse("api:run-estimate"), body).json()
+    assert [line["role"] for line in estimated["lines"]] == ["target"]
+    made = client.post(reverse("api:runs"), {**body, "confirmed": True})
+    assert made.status_code == 202, made.content
+    told = made.json()
+    assert (told["judge"], told["seed"], told["datasets"]) == (None, 3, ["hinted"])
+    work.work_on_run(told["id"])
+    report = client.get(reverse("api:run-report", args=[told["id"]])).json()
+    assert (report["judge"], [rate["name"] for rate in report["rates"]]) == (
+        None, ["f1", "accuracy", "response_rate"],
+    )  # fmt: skip
+    assert set(report["overall"][0]["rates"]) == {"f1", "accuracy", "response_rate"}
+    [first, *_] = client.get(reverse("api:run-responses", args=[told["id"]])).json()["results"]
+    assert first["about"] == {"shown": shown(first["sample"], 3)}
+    for wrong, status in (({"judge": "sim-careful"}, 422), ({"datasets": ["gone"]}, 422), ({"seed": -1}, 400)):
+        assert client.post(reverse("api:runs"), {**body, "confirmed": True, **wrong}).status_code == status
+
+
+def test_from_the_shell(release: Release, claimants: str, manage: Manage) -> None:
+    endpoint(claimants, "sim-average")
+    wanted = ("--release", "toy", "--endpoint", "sim-average", "--yes")
+    run = manage.json("evaluate", *wanted, "--datasets", "hinted,plain", "--seed", "3", "--wait")
+    assert (run["responses"], run["judged"], run["calls"], run["failed"]) == (2 * COUNT, 2 * COUNT, 2 * COUNT, 0)
+    assert Run.objects.get().seed == 3
+    assert "no such data set" in manage.refused("evaluate", *wanted, "--datasets", "gone")
+    assert "takes no judge" in manage.refused("evaluate", *wanted, "--judge", "sim-average")
+    assert "decided by a judge" in manage.refused("evaluate", "--release", "bare", *wanted[2:])
+    code, out, _err = manage("report", run["run"], "--format", "csv")
+    assert (code, len(out.splitlines())) == (0, 1 + (2 + 4) * 3)
+
+
+# -------------------------------------------------------------------------------------------------------------- reports
+
+
+def test_reports_carry_all_rates(release: Release, claimants: str, admin: Client) -> None:
+    run = worked(release, claimants)
+    report = reports_queries.report(run)
+    told = json.loads(formats.as_json(report))
+    text, table = formats.as_markdown(report), formats.as_csv(report)
+    assert "# toy v1: F1, Accuracy, Response rate" in text
+    assert "answers read by code, seed 7" in text
+    assert "| What the hint adds | sim-careful | F1 |" in text
+    for each in told["overall"]:
+        for name, found in each["rates"].items():
+            assert f"{found['numerator']} / {found['denominator']} | {found['unjudged']} |" in text
+            shares = ",".join(
+                str(found[key]) for key in ("rate", "low", "high", "numerator", "denominator", "unjudged")
+            )
+            assert f",,{each['endpoint']},{each['dataset']},{name},{shares}" in table
+    answer: Page = admin.get(reverse("evaluation:report-csv", args=[run.pk]))
+    assert answer.content.decode() == table
+    assert answer["Content-Disposition"].endswith('.csv"')

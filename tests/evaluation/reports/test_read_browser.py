@@ -1,0 +1,104 @@
+"""The pages of a benchmark without a judge, in a browser: axe finds nothing, and the launch form suits the release."""
+
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from evaluation.models import Run
+from evaluation.runs import services, work
+from generation.models import Release
+from review.models import User
+from tests.conftest import Together
+from tests.engine import endpoint
+from tests.evaluation.toy import SEED, claimants, toy, toy_release
+from tests.site.test_every_page import Reader, reader
+
+__all__ = ["claimants", "reader", "toy"]
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("toy", "transactional_db")]
+
+
+def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: User, together: Together) -> None:
+    release = toy_release(24)
+    models = [endpoint(claimants, name) for name in ("sim-careful", "sim-average")]
+    run = services.launch_run(release, models, seed=SEED)
+    together([lambda: work.work_on_run(run.pk)])  # not here: the browser's loop runs in this thread
+    reader.becomes(adela)
+    report, answers, launch = (
+        reverse("evaluation:run", args=[run.pk]),
+        reverse("evaluation:judgments", args=[run.pk]),
+        reverse("evaluation:run-new"),
+    )
+    reader.reads(report, f"{answers}?verdict=unparsed", f"{launch}?release={release.pk}", reverse("evaluation:runs"))
+    reader.reads(reverse("evaluation:calls", args=[run.pk, run.judgments.all()[0].pk]))
+    page: Any = reader.page
+    page.goto(f"{reader.url}{report}?sort=-rate")
+    page.get_by_label("Rate that is drawn").select_option("accuracy")
+    page.get_by_role("button", name="Draw it").click()
+    page.wait_for_url("**rate=accuracy*")
+    assert "sort=-rate" in page.url
+    reader.looks("another rate")
+
+    page.goto(f"{reader.url}{launch}?release={release.pk}")
+    expect(page.get_by_label("Judge", exact=True)).to_have_count(0)
+    page.get_by_label("Release").select_option(str(Release.objects.get(name="bare").pk))
+    page.get_by_label("Judge", exact=True).wait_for()
+    expect(page.get_by_label("Seed")).to_have_count(0)
+    page.get_by_label("Release").select_option(str(release.pk))
+    page.get_by_label("Seed").fill("3")
+    expect(page.get_by_label("Judge", exact=True)).to_have_count(0)
+    page.get_by_role("checkbox", name="sim-average").check(force=True)
+    page.get_by_role("checkbox", name="With a hint", exact=True).check(force=True)
+    page.get_by_role("button", name="See the estimate").click()
+    page.get_by_role("button", name="Launch the run").click()
+    page.wait_for_url("**/runs/*/")
+    made = Run.objects.latest("pk")
+    assert (made.judge, made.seed, made.variants) == (None, 3, ["hinted"])
+    assert reader.faults == []
+
+
+CHOSEN_AT_THE_SWAP = """value => {
+    document.addEventListener("htmx:afterSwap", () => {
+        const release = document.querySelector("#id_release");
+        release.value = value;
+        release.dispatchEvent(new Event("change", { bubbles: true }));
+    }, { once: true });
+}"""
+
+
+def shows(page: Any, release: Release, *, judged: bool) -> None:
+    """The fields of this release, and of no other."""
+    expect(page.get_by_label("Judge", exact=True)).to_have_count(int(judged))
+    expect(page.get_by_label("Seed")).to_have_count(int(not judged))
+    expect(page.get_by_label("Release")).to_have_value(str(release.pk))
+
+
+def test_the_form_suits_the_release_that_was_chosen_last(reader: Reader, claimants: str, adela: User) -> None:
+    release = toy_release(2)
+    endpoint(claimants, "sim-careful")
+    bare = Release.objects.get(name="bare")
+    reader.becomes(adela)
+    page: Any = reader.page
+    page.goto(f"{reader.url}{reverse('evaluation:run-new')}?release={release.pk}")
+
+    # Chosen again in the moment in which the answer to the first choice has come, and htmx has not settled.
+    page.evaluate(CHOSEN_AT_THE_SWAP, str(release.pk))
+    page.get_by_label("Release").select_option(str(bare.pk))
+    shows(page, release, judged=False)
+    expect(page.locator(".htmx-request, .htmx-settling, .htmx-swapping")).to_have_count(0)
+    shows(page, release, judged=False)
+
+    # Chosen again while the first answer is on its way, which then comes after the second.
+    late: list[Any] = []
+    page.route(f"**/runs/new/?release={bare.pk}", lambda route: late.append(route))
+    with page.expect_request(f"**/runs/new/?release={bare.pk}"):
+        page.get_by_label("Release").select_option(str(bare.pk))
+    page.get_by_label("Release").select_option(str(release.pk))
+    expect(page.locator(".htmx-request, .htmx-settling, .htmx-swapping")).to_have_count(0)
+    late[0].continue_()
+    page.unroute_all(behavior="wait")
+    shows(page, release, judged=False)
+    page.get_by_label("Release").select_option(str(bare.pk))
+    shows(page, bare, judged=True)

@@ -1,0 +1,142 @@
+"""The report as JSON and as Markdown: the same numbers, whole, and never silent about simulated models."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from evaluation.models import Run
+from evaluation.reports import formats
+from evaluation.reports import queries as reports_queries
+from evaluation.runs import queries as runs_queries
+from generation.models import Endpoint, Release
+from review.models import User
+from tests.engine import bare_release, evaluated, frozen, launched_run
+from tests.evaluation.test_metrics import judged
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+
+@pytest.fixture
+def run(db: None) -> Run:
+    """Model 'one': 3 of 10 not met, 2 unjudged (dialogue 2 of 5, report 1 of 5); model 'two' says nothing usable."""
+    release = bare_release(("dialogue", [["A1"]] * 5), ("report", [["C2"]] * 7))
+    said = {"dialogue": ["not_met"] * 2 + ["met"] * 3, "report": ["not_met"] + ["met"] * 4 + [""] * 2}
+    return judged(release, one=lambda at, rubric: said[rubric.sample.task][at], two=lambda _at, _rubric: "")
+
+
+def test_as_json(run: Run) -> None:
+    said = json.loads(formats.as_json(reports_queries.report(run)))
+    [combined] = [row for row in said["overall"] if (row["endpoint"], row["dataset"]) == ("one", "combined")]
+    measured = combined.pop("rates")
+    assert measured == {"hallucination_rate": {name: combined[name] for name in measured["hallucination_rate"]}}
+    assert combined.pop("verdicts") == {"met": 7, "not_met": 3, "unjudged": 2}
+    assert combined == {
+        "endpoint": "one",
+        "dataset": "combined",
+        "rate": 0.3,
+        "numerator": 3,
+        "denominator": 10,
+        "unjudged": 2,
+        "low": pytest.approx(0.1078, abs=1e-4),
+        "high": pytest.approx(0.6032, abs=1e-4),
+    }
+    [nothing] = [row for row in said["overall"] if (row["endpoint"], row["dataset"]) == ("two", "combined")]
+    assert (nothing["rate"], nothing["low"], nothing["high"]) == (None, None, None), "undefined, not zero"
+    assert (nothing["denominator"], nothing["unjudged"]) == (0, 12)
+    [cluster] = [
+        row
+        for row in said["facets"]["cluster"]
+        if (row["endpoint"], row["dataset"], row["value"]) == ("one", "combined", "C")
+    ]
+    assert (cluster["label"], cluster["numerator"], cluster["denominator"], cluster["unjudged"]) == (
+        "Diagnostic Reasoning", 1, 5, 2,
+    )  # fmt: skip
+    assert said["release"] == "bare"
+    assert said["endpoints"] == ["one", "two"]
+    assert said["finished"]
+    assert set(said["facets"]) == {"cluster", "subtype", "severity"}
+
+
+def test_as_markdown(run: Run) -> None:
+    text = formats.as_markdown(reports_queries.report(run))
+    assert "# bare v1: Hallucination rate" in text
+    assert "| one | MHB-Dialogue | 0.400 | 0.118–0.769 | 2 / 5 | 0 |" in text
+    assert "| one | MHB-Report | 0.200 | 0.036–0.624 | 1 / 5 | 2 |" in text
+    assert "| two | MHB-Report | – | – | 0 / 0 | 7 |" in text
+    assert "| one | MHB-Dialogue | A Factual Discrepancy | 0.400 |" in text
+    assert "| one | MHB-Report | A Factual Discrepancy" not in text, "no criterion of this kind there"
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in rows} == {7, 8}
+
+
+def test_both_say_the_same(run: Run) -> None:
+    report = reports_queries.report(run)
+    text, said = formats.as_markdown(report), formats.as_dict(report)
+    for row in said["overall"]:
+        assert f"{row['numerator']} / {row['denominator']} | {row['unjudged']} |" in text
+
+
+def test_simulated_models_are_never_passed_over(run: Run) -> None:
+    report = reports_queries.report(run)
+    assert report.simulated
+    assert formats.as_dict(report)["notice"] == "Simulated models: not evidence."
+    assert "> **Simulated models: not evidence.**" in formats.as_markdown(report)
+    Endpoint.objects.update(simulated=False)
+    honest = reports_queries.report(runs_queries.run(run.pk))
+    assert "notice" not in formats.as_dict(honest)
+    assert "Simulated" not in formats.as_markdown(honest)
+
+
+@pytest.mark.parametrize("who", ["sim-judge", "one", "two"])
+def test_one_simulated_model_is_enough(run: Run, who: str) -> None:
+    Endpoint.objects.exclude(name=who).update(simulated=False)
+    assert runs_queries.is_simulated(runs_queries.run(run.pk))
+
+
+def test_a_run_that_goes_on_says_so(models: str) -> None:
+    run = launched_run(bare_release(("dialogue", [["A1"]])), models, "sim-average")
+    report = reports_queries.report(run)
+    assert not formats.as_dict(report)["finished"]
+    assert "has not finished" in formats.as_markdown(report)
+
+
+@pytest.fixture
+def real(tmp_path: Path, models: str, ana: User, bo: User) -> tuple[Release, Run]:
+    release = frozen(tmp_path, models, [ana, bo], conversations=4, reports=3)
+    return release, evaluated(release, models, "sim-careful", "sim-reckless")
+
+
+def test_a_report_of_a_real_run_adds_up(real: tuple[Release, Run]) -> None:
+    release, run = real
+    report = reports_queries.report(run)
+    for name in report.endpoints:
+        by_dataset = {row.dataset: row.measured for row in report.overall if row.endpoint == name}
+        assert by_dataset["combined"] == by_dataset["dialogue"] + by_dataset["report"]
+        assert by_dataset["combined"].denominator == release.rubrics_count
+        for facet, values in release.counts.items():
+            if facet == "task":
+                assert {task: by_dataset[task].denominator for task in values} == {
+                    task: cell["rubrics"] for task, cell in values.items()
+                }
+                continue
+            rows = [row for row in report.facets[facet] if row.endpoint == name and row.dataset == "combined"]
+            assert {row.value: row.measured.denominator for row in rows} == {
+                value: cell["rubrics"] for value, cell in values.items()
+            }
+    said = formats.as_dict(report)
+    assert said["release_sha256"] == release.sha256
+    assert said["judge_temperature"] == 0.5
+    assert said["judge"] == said["judge_model"] == "sim-judge"
+
+
+def test_a_report_is_counted_by_the_database(run: Run) -> None:
+    """However many judgments there are: the number of queries stays, and no judgment is fetched."""
+    with CaptureQueriesContext(
+        connection,
+    ) as seen:
+        reports_queries.report(runs_queries.run(run.pk))
+    assert len(seen) <= 12
+    assert not [query for query in seen.captured_queries if '"evaluation_judgment"."explanation"' in query["sql"]]

@@ -1,0 +1,63 @@
+"""Rates by severity: in the order of the harm scale, drawn as a heat map, each number the one that is counted."""
+
+import pytest
+
+from evaluation.reports import formats, queries
+from evaluation.reports.figures import figures
+from evaluation.reports.forms import JudgmentFilters
+from generation.models import Facet, Release, ReleasedRubric
+from tests.engine import bare_release
+from tests.evaluation.test_pages import judged, with_facets
+
+pytestmark = pytest.mark.django_db
+SCALE = ["none", "mild", "moderate", "severe", "death"]
+GIVEN = ["severe", "mild", "death", "none", "mild", "severe", "moderate", "severe"]
+
+
+@pytest.fixture
+def release(db: None) -> Release:
+    """Eight rubrics with the severities GIVEN."""
+    made = bare_release(("dialogue", [["A1"], ["A1"], ["D2"], ["C2"]]), ("report", [["A1"], ["B2"], ["E1"], ["A1"]]))
+    Facet.objects.bulk_create(
+        Facet(rubric=rubric, name="severity", value=severity)
+        for rubric, severity in zip(ReleasedRubric.objects.order_by("pk"), GIVEN, strict=True)
+    )
+    return made
+
+
+def test_rates_by_severity(release: Release) -> None:
+    run = judged(release, "one", "two", verdicts=("met", "not_met"))
+    report = queries.report(run)
+    rows = [row for row in report.facets["severity"] if row.dataset == queries.COMBINED and row.endpoint == "one"]
+    assert [row.value for row in rows] == SCALE, "from the least harm to the most"
+    assert [row.measured.denominator for row in rows] == [GIVEN.count(value) for value in SCALE]
+    for row in rows:
+        behind = queries.judgments(run, endpoint="one", facet="severity", value=row.value, verdict="not_met")
+        assert row.measured.numerator == behind.count()
+
+
+def test_drawn_as_a_heat_map_and_never_as_a_star(release: Release) -> None:
+    report = queries.report(judged(release, "one", "two"))
+    drawn = {section.name: section for section in figures(report, lambda *asked: "#").sections}
+    assert drawn["severity"].radars == ()
+    assert drawn["subtype"].radars
+    assert next(line.value for line in drawn["severity"].lines if line.endpoint == "one") == "none"
+    text = formats.as_markdown(report)
+    assert "## By Severity of harm" in text
+    assert "| severe |" in text
+    assert "severe severe" not in text
+
+
+def test_judgments_are_filtered_by_it(release: Release) -> None:
+    run = with_facets(judged(release, "one"))
+    form = JudgmentFilters({"value": "death", "facet": "severity"}, run=run)
+    offered = dict(form.fields["value"].choices)  # type: ignore[attr-defined]
+    assert [value for value, _label in offered["Severity of harm"]] == SCALE
+    assert queries.judgments(run, **form.chosen).count() == 1
+
+
+def test_a_release_from_before_severities_has_no_such_rows(db: None) -> None:
+    report = queries.report(judged(bare_release(("dialogue", [["A1"]])), "one"))
+    assert report.facets["severity"] == ()
+    assert [section.name for section in figures(report, lambda *asked: "#").sections] == ["cluster", "subtype"]
+    assert "Severity" not in formats.as_markdown(report)

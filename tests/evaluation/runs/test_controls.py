@@ -1,0 +1,280 @@
+"""What a person may do to a run at any time, and what a launch says before it asks anything."""
+
+import json
+from datetime import UTC, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from evaluation import errors
+from evaluation.models import Run
+from evaluation.runs import estimate as runs_estimate
+from evaluation.runs import services, work
+from generation.jobs.estimate import TOKENS_IN, TOKENS_OUT
+from generation.models import Batch, Call, EndpointDay, Release
+from review.models import User
+from tests.api.conftest import Api, api
+from tests.conftest import Together
+from tests.engine import Manage, bare_release, endpoint, evaluated, frozen, launched_run
+
+__all__ = ["api"]
+
+Page = Any
+Status = Run.Status
+
+
+@pytest.fixture
+def admin(client: Client, adela: User) -> Client:
+    client.force_login(adela)
+    return client
+
+
+@pytest.fixture(autouse=True)
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """The tasks that were sent, instead of sending them."""
+    sent: list[tuple[str, int]] = []
+    for place in ("evaluation.runs.views", "evaluation.runs.api", "generation.tasks"):
+        monkeypatch.setattr(f"{place}.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+    return sent
+
+
+@pytest.fixture
+def release(db: None) -> Release:
+    """Three samples of two tasks with four rubrics together."""
+    return bare_release(("dialogue", [["A1"], ["A1"]]), ("dialogue", [["A1"]]), ("report", [["A1"]]))
+
+
+def address(run: Run, what: str = "") -> str:
+    return reverse(f"evaluation:run{what}", args=[run.pk])
+
+
+def text_of(page: Page) -> str:
+    return str(page.content.decode())
+
+
+# ------------------------------------------------------------------------------------------------------------ controls
+
+
+def test_a_run_is_paused_resumed_and_given_more_on_the_page(
+    admin: Client, rui: User, release: Release, models: str, woken: list[Any], django_capture_on_commit_callbacks: Any
+) -> None:
+    run = launched_run(release, models, "sim-careful", budget_calls=2)
+    for _ in range(2):
+        assert admin.post(address(run, "-pause")).status_code == 302
+    page = text_of(admin.get(address(run)))
+    assert "It was paused" in page
+    assert address(run, "-cancel") in page
+    reader = Client()
+    reader.force_login(rui)
+    for control in ("-pause", "-resume", "-budget", "-cancel"):
+        assert address(run, control) not in text_of(reader.get(address(run)))
+    with django_capture_on_commit_callbacks(execute=True):
+        assert admin.post(address(run, "-resume")).status_code == 302
+    assert woken == [("work_on_run", run.pk)]
+    work.work_on_run(run.pk)
+    assert "2 of 2 calls" in text_of(admin.get(address(run)))
+    assert admin.post(address(run, "-resume")).status_code == 409
+    admin.post(address(run, "-budget"), {"budget_calls": "11", "budget_money": ""})
+    work.work_on_run(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.calls) == (Status.FINISHED, 11), "3 answers, 4 judgments and their repairs"
+    assert admin.post(address(run, "-pause")).status_code == 409
+
+
+def test_cancelling_asks_first(admin: Client, release: Release, models: str) -> None:
+    run = launched_run(release, models, "sim-careful")
+    assert "cannot be taken back" in text_of(admin.get(address(run, "-cancel")))
+    assert Run.objects.get().status == Status.RUNNING
+    for _ in range(2):
+        assert admin.post(address(run, "-cancel")).status_code == 302
+    assert Run.objects.get().status == Status.CANCELLED
+    assert 'id="budget"' not in text_of(admin.get(address(run)))
+
+
+def test_the_controls_of_the_api(api: Api, adela: User, release: Release, models: str) -> None:
+    run, client = launched_run(release, models, "sim-careful", budget_calls=1), api(adela)
+
+    def post(what: str, body: Any = None, status: int = 200) -> dict[str, Any]:
+        answer = client.post(reverse(f"api:run-{what}", args=[run.pk]), body)
+        assert answer.status_code == status, answer.content
+        found: dict[str, Any] = answer.json()
+        return found
+
+    for _ in range(2):
+        assert post("pause")["status"] == "paused"
+    assert post("resume", status=202)["status"] == "running"
+    work.work_on_run(run.pk)
+    assert post("resume", status=409)["type"] == "urn:mhb:budget-too-small"
+    raised = post("budget", {"budget_calls": 100, "budget_money": "3"}, status=202)
+    assert (raised["status"], raised["budget_calls"], raised["budget_money"]) == ("running", 100, "3.0000")
+    for _ in range(2):
+        assert post("cancel")["status"] == "cancelled"
+
+
+def test_the_controls_of_the_shell(manage: Manage, release: Release, models: str) -> None:
+    run = launched_run(release, models, "sim-careful", budget_calls=1)
+    name = f"run:{run.pk}"
+    for _ in range(2):
+        assert manage.json("job", "pause", name)["status"] == "paused"
+    assert manage.json("job", "resume", name)["status"] == "running"
+    work.work_on_run(run.pk)
+    said = manage.json("job", "budget", name, "--budget-calls", 11)
+    assert (said["job"], said["status"], said["budget_calls"], said["calls"]) == (name, "running", 11, 1)
+    work.work_on_run(run.pk)
+    assert "over" in manage.refused("job", "cancel", name)
+    again = manage.json("job", "retry", name)
+    assert (again["again"], again["status"]) == (4, "running"), "the judge knew none of these criteria"
+    assert manage.json("job", "cancel", name)["status"] == "cancelled"
+    assert "over" in manage.refused("job", "retry", name)
+    assert "no run of this number" in manage.refused("job", "pause", "run:4711")
+
+
+def test_the_api_can_say_what_is_dear(api: Api, adela: User, release: Release, models: str) -> None:
+    """In yen a run of a few thousand calls costs millions."""
+    run, client = launched_run(release, models, "sim-careful"), api(adela)
+    dear = Decimal("9999999999.50000000")
+    Run.objects.update(cost=dear)
+    Batch.objects.update(cost=dear)
+    today = timezone.now().astimezone(UTC).date()
+    EndpointDay.objects.bulk_create(
+        EndpointDay(endpoint=run.judge, day=today - timedelta(days=ago), calls=1, cost=dear) for ago in (1, 2)
+    )
+    for name, number in (("run", run.pk), ("run-report", run.pk), ("batch", Batch.objects.get().pk)):
+        answer = client.get(reverse(f"api:{name}", args=[number]))
+        assert answer.status_code == 200
+        assert str(dear) in answer.content.decode()
+    for name in ("runs", "batches", "endpoints"):
+        assert client.get(reverse(f"api:{name}")).status_code == 200
+    usage = client.get(reverse("api:endpoint-usage", args=["sim-judge"]))
+    assert Decimal(usage.json()["total"]["cost"]) == 2 * dear
+
+
+# ----------------------------------------------------------------------------------------------------------- estimates
+
+
+def test_questions_are_counted_as_the_run_will_ask_them(release: Release, models: str) -> None:
+    targets = [endpoint(models, name, price_in="1") for name in ("sim-careful", "sim-reckless")]
+    judge = endpoint(models, "sim-judge", price_out="10")
+    each = runs_estimate.of_run(release, [*targets, targets[0]], judge)
+    assert [(line.role, line.endpoint, line.calls, line.measured) for line in each.lines] == [
+        ("target", "sim-careful", 2, 0), ("target", "sim-careful", 1, 0),
+        ("target", "sim-reckless", 2, 0), ("target", "sim-reckless", 1, 0), ("judge", "sim-judge", 8, 0),
+    ]  # fmt: skip
+    assert each.cost == (6 * TOKENS_IN + 10 * 8 * TOKENS_OUT) / Decimal(10**6)
+    whole = runs_estimate.of_run(release, targets, judge, judging="per-sample")
+    assert [(line.prompt.partition("@")[0], line.calls) for line in whole.lines][4:] == [("mhb/judge_all", 6)]
+    with pytest.raises(errors.NoEndpoints):
+        runs_estimate.of_run(release, [], judge)
+
+
+def test_it_is_what_the_run_then_asks(tmp_path: Path, models: str, ana: User, bo: User) -> None:
+    release = frozen(tmp_path, models, [ana, bo], conversations=2)
+    for judging in Run.Judging.values:
+        target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
+        said = runs_estimate.of_run(release, [target], judge, judging=judging, fresh=True)
+        run = evaluated(release, models, "sim-careful", judging=judging, fresh=True)
+        assert run.calls == said.calls
+        prompts = set(Call.objects.filter(job=run.job).values_list("prompt", flat=True))
+        assert prompts == {line.prompt for line in said.lines}
+    measured = runs_estimate.of_run(release, [target], judge, fresh=True)
+    assert all(line.measured and line.tokens_out != line.calls * TOKENS_OUT for line in measured.lines)
+
+
+def test_what_is_paid_for_is_not_counted_again_unless_asked_anew(release: Release, models: str) -> None:
+    """The judge does not know these criteria: each reply of it was repaired once, and that is expected of the next."""
+    evaluated(release, models, "sim-careful")
+    target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
+    again = runs_estimate.of_run(release, [target], judge).lines
+    assert [(line.requests, line.cached, line.calls) for line in again] == [(2, 1.0, 0), (1, 1.0, 0), (4, None, 8)]
+    anew = runs_estimate.of_run(release, [target], judge, fresh=True).lines
+    assert [(line.cached, line.calls) for line in anew] == [(None, 2), (None, 1), (None, 8)]
+    other = runs_estimate.of_run(release, [endpoint(models, "sim-reckless")], judge).lines
+    assert [(line.cached, line.calls) for line in other] == [(0.0, 2), (0.0, 1), (None, 8)]
+
+
+def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
+    admin: Client, manage: Manage, api: Api, adela: User, release: Release, models: str
+) -> None:
+    target = endpoint(models, "sim-careful", price_in="2", price_out="4")
+    judge = endpoint(models, "sim-judge", price_out="10", batches=True, batch_discount="0.25")
+    live = runs_estimate.of_run(release, [target], judge)
+    with pytest.raises(errors.NoBatches):
+        runs_estimate.of_run(release, [target], target, transport="batch")
+    found = runs_estimate.of_run(release, [target], judge, transport="batch")
+    assert [line.batched for line in found.lines] == [False, False, True]
+    assert found.lines[:2] == live.lines[:2]
+    assert (found.lines[2].calls, found.lines[2].cost) == (4, live.lines[2].cost / 4)
+    # The judge does not know these criteria: each reply of it is repaired once, live.
+    evaluated(release, models, "sim-careful")
+    live, found = (runs_estimate.of_run(release, [target], judge, transport=how) for how in Run.Transport.values)
+    assert (found.lines[2].requests, found.lines[2].calls) == (4, 8)
+    assert found.lines[2].cost == pytest.approx(live.lines[2].cost * Decimal("0.625"), rel=Decimal("0.001"))
+
+    data = {"release": release.pk, "endpoints": ["sim-careful"], "judge": "sim-judge", "judging": "per-rubric"}
+    page: Page = admin.post(reverse("evaluation:run-new"), {**data, "transport": "batch"})
+    assert page.context["estimate"] == found
+    assert text_of(page).count("at the price of the provider") == 1
+    body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "transport": "batch"}
+    said = api(adela).post(reverse("api:run-estimate"), body).json()
+    assert [line["batched"] for line in said["lines"]] == [False, False, True]
+    launch = ("evaluate", "--release", "bare", "--endpoint", "sim-careful", "--judge", "sim-judge")
+    _code, out, _err = manage(*launch, "--transport", "batch", "--json")
+    assert [line["batched"] for line in json.loads(out)["lines"]] == [False, False, True]
+
+
+def test_the_page_asks_before_it_launches(admin: Client, release: Release, models: str) -> None:
+    for name in ("sim-careful", "sim-judge"):
+        endpoint(models, name, price_in="1")
+    url = reverse("evaluation:run-new")
+    data = {"release": release.pk, "endpoints": ["sim-careful"], "judge": "sim-judge", "judging": "per-sample"}
+    asked: Page = admin.post(url, {**data, "judge_temperature": "0.25", "fresh": "on"})
+    assert asked.status_code == 200
+    assert not Run.objects.exists()
+    assert asked.context["form"].initial["budget_calls"] == 8
+    sent = {**dict(asked.context["carried"]), "budget_calls": "8", "confirmed": "1"}
+    assert admin.post(url, sent).status_code == 302
+    run = Run.objects.get()
+    assert admin.post(url, sent)["Location"] == address(run), "pressed twice it launches once"
+    assert Run.objects.count() == 1
+    assert (run.judging, run.judge_temperature, run.fresh) == ("per-sample", 0.25, True)
+    assert (run.budget_calls, run.budget_money) == (8, None)
+
+
+def test_the_shell_and_the_api_ask_before_they_launch(
+    manage: Manage, api: Api, adela: User, release: Release, models: str
+) -> None:
+    for name in ("sim-careful", "sim-judge"):
+        endpoint(models, name)
+    launch = ("evaluate", "--release", "bare", "--endpoint", "sim-careful", "--judge", "sim-judge")
+    code, out, err = manage(*launch, "--json")
+    assert (code, '"calls": 7' in out, "--yes" in err) == (1, True, True)
+    body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "judging": "per-sample"}
+    client = api(adela)
+    estimate = client.post(reverse("api:run-estimate"), body).json()
+    assert (estimate["calls"], estimate["budget_calls"], estimate["budget_money"]) == (6, 8, None)
+    assert client.post(reverse("api:runs"), body).status_code == 400
+    assert not Run.objects.exists()
+    made = client.post(reverse("api:runs"), {**body, "budget_calls": 8}).json()
+    assert (made["judging"], made["budget_calls"], made["status"]) == ("per-sample", 8, "running")
+    assert manage.json(*launch, "--budget", "1")["status"] == "running"
+
+
+def test_the_api_launches_once_under_a_key(
+    api: Api, adela: User, bo: User, together: Together, release: Release, models: str
+) -> None:
+    targets, judge = [endpoint(models, "sim-careful")], endpoint(models, "sim-judge")
+    body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "confirmed": True}
+    client = api(adela)
+    made = [client.post(reverse("api:runs"), body, headers={"Idempotency-Key": key}) for key in ("a", "a", "b")]
+    assert [answer.status_code for answer in made] == [202] * 3
+    first, again, other = (answer.json()["id"] for answer in made)
+    assert first == again != other
+    assert services.launch_run(release, targets, judge, actor=bo, key="a").pk not in (first, other)
+    assert services.launch_run(release, targets, judge, actor=adela, key="").launch_key is None
+    at_once = together([lambda: services.launch_run(release, targets, judge, actor=adela, key="c").pk] * 2)
+    assert at_once[0] == at_once[1]

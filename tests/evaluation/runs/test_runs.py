@@ -1,0 +1,514 @@
+"""Runs: one response for each sample and endpoint, one judgment for each rubric, and nothing guessed where one is missing."""
+
+import asyncio
+import json
+from collections import Counter
+from contextlib import suppress
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from aiohttp import web
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+
+from evaluation import errors, registry
+from evaluation.models import Judgment, Response, Run
+from evaluation.protocol import Protocol
+from evaluation.reports import queries as reports_queries
+from evaluation.runs import queries as runs_queries
+from evaluation.runs import services, work
+from evaluation.runs.services import NO_RESPONSE
+from generation.engine.ledger import MOST_TOKENS
+from generation.engine.task_queue import MAX_TRIES, give_back_expired, put_back, take
+from generation.errors import JobOver
+from generation.llm.simulator.server import running
+from generation.models import Call, Endpoint, Release, ReleasedRubric
+from generation.models.work import Work
+from review.models import User
+from tests.conftest import Clock, Together
+from tests.engine import (
+    bare_release,
+    calls,
+    endpoint,
+    evaluated,
+    frozen,
+    held,
+    launched_run,
+    simulated,
+)
+from tests.generation.llm.helpers import app_of, said
+from tests.generation.llm.helpers import endpoint as answering
+from tests.review.factories import account
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+Status = Work.Status
+
+
+@pytest.fixture
+def release(tmp_path: Path, models: str, physicians: list[User]) -> Release:
+    return frozen(tmp_path, models, physicians[:3], conversations=2, reports=2)
+
+
+@pytest.fixture
+def bare(db: None) -> Release:
+    """Two samples with two criteria each, for models that answer what the test says."""
+    return bare_release(("dialogue", [["A1"], ["C2"]]), ("report", [["A1"], ["A3"]]))
+
+
+def verdict(met: Any = True, explanation: str = "It does.") -> str:
+    return json.dumps({"explanation": explanation, "criteria_met": met})
+
+
+def statuses(run: Run, model: type[Response] | type[Judgment]) -> Counter[str]:
+    rows = run.responses if model is Response else run.judgments
+    return Counter(rows.values_list("status", flat=True))
+
+
+# ---------------------------------------------------------------------------------------------------------- the whole
+
+
+def test_one_response_for_each_and_one_judgment_for_each_rubric(release: Release, models: str) -> None:
+    run = evaluated(release, models, "sim-careful", "sim-reckless")
+    rubrics = release.rubrics_count
+    assert run.status == Run.Status.FINISHED
+    assert run.finished_at is not None
+    assert statuses(run, Response) == {Status.DONE: 8}
+    assert statuses(run, Judgment) == {Status.DONE: 2 * rubrics}
+    assert set(Judgment.objects.values_list("verdict", flat=True)) <= {"met", "not_met"}
+    assert not Judgment.objects.filter(explanation="").exists()
+    assert Response.objects.values("endpoint", "sample").distinct().count() == 8
+    assert Judgment.objects.values("response__endpoint", "rubric").distinct().count() == 2 * rubrics
+    assert len(calls(run.job)) == 8 + 2 * rubrics
+    progress = runs_queries.progress(run)
+    assert (progress.percent, progress.rubrics_total) == (100, 2 * rubrics)
+    assert reports_queries.percents([run]) == {run.pk: 100}
+    for response in Response.objects.select_related("call", "sample"):
+        assert response.call is not None
+        assert response.call.text == response.text
+        assert response.call.subject == f"response:{response.pk}"
+
+
+def test_the_judge_sees_the_approved_criterion_and_not_the_trap(release: Release, models: str) -> None:
+    run = evaluated(release, models, "sim-average")
+    for judgment in Judgment.objects.filter(run=run).select_related("rubric__sample", "response"):
+        [call] = calls(f"judgment:{judgment.pk}")
+        asked = call.sent["messages"][-1]["content"]
+        assert json.dumps(judgment.rubric.criterion, ensure_ascii=False) in asked
+        assert json.dumps(judgment.response.text, ensure_ascii=False) in asked
+        for trap in judgment.rubric.sample.exported["content"]["traps"]:
+            assert trap["why"] not in asked
+        assert json.loads(call.text)["explanation"] == judgment.explanation
+
+
+def test_a_model_under_test_is_sent_the_sample_and_nothing_else(release: Release, models: str) -> None:
+    run = evaluated(release, models, "sim-average")
+    for response in Response.objects.filter(run=run).select_related("sample"):
+        [call] = calls(f"response:{response.pk}")
+        content = response.sample.exported["content"]
+        if response.sample.task == "dialogue":
+            assert call.sent["messages"] == content["turns"]
+        else:
+            [turn] = call.sent["messages"]
+            assert content["report"] in turn["content"]
+            assert turn["content"].rstrip().endswith(content["question"])
+        assert "response_format" not in call.sent
+
+
+def test_the_database_lets_nothing_be_said_twice(bare: Release, models: str) -> None:
+    run = launched_run(bare, models, "sim-average")
+    response = Response.objects.filter(run=run)[0]
+    rubric = ReleasedRubric.objects.filter(sample=response.sample)[0]
+    Judgment.objects.create(run=run, response=response, rubric=rubric)
+    twice = [
+        lambda: Response.objects.create(run=run, endpoint=response.endpoint, sample=response.sample),
+        lambda: Judgment.objects.create(run=run, response=response, rubric=rubric),
+        lambda: Judgment.objects.update(verdict="met"),  # a verdict on what is not done
+        lambda: Judgment.objects.update(status=Status.DONE),  # done without a verdict
+    ]
+    for wrong in twice:
+        with pytest.raises(IntegrityError), transaction.atomic():
+            wrong()
+
+
+# ---------------------------------------------------------------------------------------------------------- launching
+
+
+def test_the_same_endpoint_twice_is_one(bare: Release, models: str) -> None:
+    run = launched_run(bare, models, "sim-average", "sim-careful", "sim-average")
+    assert list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)) == ["sim-average", "sim-careful"]
+    assert Response.objects.count() == 4
+
+
+def test_nobody_under_test(bare: Release, models: str) -> None:
+    with pytest.raises(errors.NoEndpoints):
+        launched_run(bare, models)
+    assert not Run.objects.exists()
+
+
+def test_a_model_may_judge_itself(bare: Release) -> None:
+    with answering(verdict()) as seen:
+        run = evaluated(bare, seen.url, "m-1", judge="m-1")
+    assert statuses(run, Response) == {Status.DONE: 2}
+    assert statuses(run, Judgment) == {Status.DONE: 4}
+
+
+@pytest.mark.parametrize(
+    ("own", "asked_for", "sent"),
+    [(None, None, 0.5), (0.9, None, 0.9), (0.0, None, 0.0), (None, 0.1, 0.1), (0.9, 0.0, 0.0)],
+    ids=["published", "the judge's own", "the judge's own zero", "the run's", "the run's over the judge's"],
+)
+def test_the_temperature_of_the_judge(bare: Release, own: float | None, asked_for: float | None, sent: float) -> None:
+    with answering(verdict()) as seen:
+        judge = endpoint(seen.url, "m-judge", temperature=own)
+        run = evaluated(bare, seen.url, "m-1", judge="m-judge", judge_temperature=asked_for)
+    Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)  # what is changed later is not what was measured
+    assert runs_queries.run(run.pk).judge_temperature == sent
+    by_judge = [body for body in seen.bodies if body["model"] == "m-judge"]
+    assert len(by_judge) == 4
+    assert {body["temperature"] for body in by_judge} == {sent}
+    assert not [body for body in seen.bodies if body["model"] == "m-1" and "temperature" in body]
+
+
+# -------------------------------------------------------------------------------------------------- what is not there
+
+
+def test_an_empty_reply_is_no_response_and_leaves_its_rubrics_unjudged(bare: Release) -> None:
+    with answering("  \n") as seen:
+        run = evaluated(bare, seen.url, "m-1", judge="m-judge")
+    assert run.status == Run.Status.FINISHED
+    assert set(Response.objects.values_list("status", "error", "text")) == {(Status.FAILED, "BrokenReply", "")}
+    assert set(Judgment.objects.values_list("status", "error", "verdict")) == {(Status.FAILED, NO_RESPONSE, "")}
+    assert Judgment.objects.count() == 4
+    assert {body["model"] for body in seen.bodies} == {"m-1"}, "the judge is not asked about nothing"
+    report = reports_queries.report(run)
+    [overall] = [row.measured for row in report.overall if row.dataset == "combined"]
+    assert (overall.value, overall.denominator, overall.excluded) == (None, 0, 4)
+    assert report.responses_failed == {"m-1": 2}
+
+
+@pytest.mark.parametrize("broken", ["Yes, it does.", verdict("true"), verdict(None), '{"criteria_met": true', "{}"])
+def test_a_judgment_that_is_none_is_asked_again_and_then_unjudged(bare: Release, broken: str) -> None:
+    with answering("I would ask a pharmacist.") as target, answering(broken) as judge:
+        endpoint(judge.url, "m-judge")
+        run = evaluated(bare, target.url, "m-1", judge="m-judge")
+    assert run.status == Run.Status.FINISHED
+    assert statuses(run, Response) == {Status.DONE: 2}
+    for judgment in Judgment.objects.filter(run=run):
+        assert (judgment.status, judgment.error, judgment.verdict) == (Status.FAILED, "BrokenReply", "")
+        assert judgment.detail
+        tries = calls(f"judgment:{judgment.pk}")
+        assert [call.text for call in tries] == [broken] * 2
+        assert tries[1].sent["messages"][-1]["content"].startswith("Your last reply cannot be used.")
+    [overall] = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
+    assert (overall.value, overall.denominator, overall.excluded) == (None, 0, 4)
+
+
+def test_one_broken_verdict_is_healed_by_the_next(bare: Release) -> None:
+    with answering("I would ask a pharmacist.") as target, answering("none", verdict(met=False), verdict()) as judge:
+        endpoint(judge.url, "m-judge", concurrency=1)
+        run = evaluated(bare, target.url, "m-1", judge="m-judge")
+    assert statuses(run, Judgment) == {Status.DONE: 4}
+    asked = [len(calls(f"judgment:{pk}")) for pk in Judgment.objects.values_list("pk", flat=True)]
+    assert sorted(asked) == [1, 1, 1, 2]
+    [overall] = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
+    assert (overall.numerator, overall.denominator, overall.excluded) == (1, 4, 0)
+
+
+def test_faults_of_every_kind_on_the_way(release: Release, models: str) -> None:
+    with simulated("500@0.15", "429@0.15", "cut@0.1", "broken-json@0.1") as url:
+        run = evaluated(release, url, "sim-average", "sim-careful")
+    assert run.status == Run.Status.FINISHED
+    judged, unjudged = statuses(run, Judgment)[Status.DONE], statuses(run, Judgment)[Status.FAILED]
+    assert judged + unjudged == 2 * release.rubrics_count
+    assert {"ServerError", "RateLimited", "ConnectionCut"} <= {call.error for call in calls(run.job)}
+    rows = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
+    assert (sum(row.denominator for row in rows), sum(row.excluded for row in rows)) == (judged, unjudged)
+
+
+def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
+    endpoint(models, "sim-average", price_in="2", price_out="6")
+    endpoint(models, "sim-judge", price_in="10", price_out="30")
+    run = evaluated(bare, models, "sim-average")
+    expected = sum(
+        Decimal(call.tokens_in * price[0] + call.tokens_out * price[1])
+        for call in calls(run.job)
+        for price in [(10, 30) if call.endpoint.name == "sim-judge" else (2, 6)]
+    )
+    assert reports_queries.report(run).cost == runs_queries.progress(run).responses.cost == expected / 1_000_000 > 0
+
+
+# ------------------------------------------------------------------------------------------------------ retry, cancel
+
+
+def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bare: Release) -> None:
+    dear = {"price_in": Decimal("600"), "price_out": Decimal("999999")}
+    sane = {"prompt_tokens": 0, "completion_tokens": MOST_TOKENS}
+    wild = {"prompt_tokens": 5, "completion_tokens": 2**31 - 1}
+    answers = [{**said(verdict()), "usage": usage} for usage in (sane, wild)]
+    with answering(*answers) as target, answering(verdict()) as judge:
+        chosen = endpoint(target.url, "m", concurrency=1, **dear)
+        run = services.launch_run(bare, [chosen], endpoint(judge.url, "judge"))
+        work.work_on_run(run.pk)
+        assert len(target.bodies) == 2
+    first, second = Call.objects.filter(job=run.job, endpoint=chosen).order_by("pk")
+    assert (first.tokens_out, first.cost, first.detail) == (MOST_TOKENS, Decimal(99_999_900), "")
+    assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, Decimal(0), "")
+    assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
+    assert statuses(run, Response) == {Status.DONE: 2}
+
+
+def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> None:
+    with answering(verdict()) as target, answering(verdict()) as judge:
+        models = [endpoint(target.url, "m")], endpoint(judge.url, "judge")
+        first, second = (services.launch_run(bare, *models) for _ in range(2))
+        [row] = take(Response.objects.filter(run=first).order_by("pk"), 1)
+        work.work_on_run(second.pk)
+        assert statuses(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
+        assert not services.run_waits(second.pk), "what it would be woken for is in flight"
+        assert services.sweep() == [first.pk]
+        put_back(row)
+        work.work_on_run(first.pk)
+        work.work_on_run(second.pk)
+        assert (len(target.bodies), len(judge.bodies)) == (2, 4), "each question once"
+        assert statuses(second, Judgment) == statuses(first, Judgment) == {Status.DONE: 4}
+        lease = {"token": uuid4(), "lease_until": timezone.now() + timedelta(minutes=5)}
+        first.judgments.update(status=Status.RUNNING, verdict="", **lease)
+        services.settle_run(first.pk)
+        third, fresh = services.launch_run(bare, *models), services.launch_run(bare, *models, fresh=True)
+        for run in (third, fresh):
+            work.work_on_run(run.pk)
+            assert not services.run_waits(run.pk)
+        assert statuses(third, Judgment) == {Status.QUEUED: 4}
+        assert statuses(fresh, Judgment) == {Status.DONE: 4}, "it asks anew, and waits for nobody"
+        assert (len(target.bodies), len(judge.bodies)) == (4, 8)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_runs_at_once_ask_each_question_once(together: Together) -> None:
+    release = bare_release(*[("dialogue", [["A1"]])] * 24)
+    asked: Counter[str] = Counter()
+
+    async def answer(request: web.Request) -> web.Response:
+        asked[(await request.json())["model"]] += 1
+        await asyncio.sleep(0.1)
+        return web.json_response(said(verdict()))
+
+    with running(app_of(answer)) as url:
+        models = [endpoint(url, "m", concurrency=2)], endpoint(url, "judge", concurrency=2)
+        runs = [services.launch_run(release, *models) for _ in range(2)]
+        outcomes = together([partial(work.work_on_run, run.pk) for run in runs])
+        assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
+        while due := services.sweep():
+            work.work_on_run(due[0])
+    assert asked == {"m": 24, "judge": 24}
+    for run in runs:
+        assert statuses(run, Judgment) == {Status.DONE: 24}
+
+
+def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, models: str) -> None:
+    endpoint(models, "sim-average+500", name="sim-average")
+    run = evaluated(release, models, "sim-careful", "sim-average")
+    assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
+    assert "sim-average (ServerError" in run.paused_detail
+    assert statuses(run, Response)[Status.DONE] == 4, "the other model's were brought to their end"
+    waiting = statuses(run, Response)[Status.QUEUED]
+    assert waiting + statuses(run, Response)[Status.FAILED] == 4
+    said = dict(Response.objects.filter(run=run, status=Status.DONE).values_list("pk", "text"))
+    Endpoint.objects.filter(name="sim-average").update(model="sim-average")
+    assert services.retry_failed(run.pk) == 4 - waiting
+    assert runs_queries.run(run.pk).status == Run.Status.PAUSED
+    assert services.sweep() == []
+    services.resume_run(run.pk)
+    assert runs_queries.run(run.pk).status == Run.Status.RUNNING
+    assert services.sweep() == [run.pk]
+    work.work_on_run(run.pk)
+    assert statuses(run, Response) == {Status.DONE: 8}
+    assert statuses(run, Judgment) == {Status.DONE: 2 * release.rubrics_count}
+    assert dict(Response.objects.filter(pk__in=said).values_list("pk", "text")) == said
+    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert services.retry_failed(run.pk) == 0
+    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+
+
+def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
+    judge = endpoint(models, "sim-judge+500", name="sim-judge")
+    run = evaluated(bare, models, "sim-average")
+    assert (run.status, run.paused_because) == (Run.Status.PAUSED, "EndpointDown")
+    assert statuses(run, Judgment)[Status.DONE] == 0
+    assert set(Judgment.objects.values_list("error", flat=True)) <= {"ServerError", ""}
+    failed = statuses(run, Judgment)[Status.FAILED]
+    asked = Call.objects.filter(subject__startswith="response:").count()
+    Endpoint.objects.filter(pk=judge.pk).update(model="sim-judge")
+    assert services.retry_failed(run.pk) == failed
+    services.resume_run(run.pk)
+    assert not Judgment.objects.exclude(error="").exists()
+    work.work_on_run(run.pk)
+    assert Call.objects.filter(subject__startswith="response:").count() == asked, "no response is paid for twice"
+
+
+def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Release) -> None:
+    """A lane fails a response after the retry has begun: seen half-way, it would be queued beside its judgments."""
+    with answering(verdict()) as target:
+        chosen = endpoint(target.url, "m")
+        run = services.launch_run(bare, [chosen], chosen)
+        rows = Response.objects.filter(run=run).order_by("pk")
+        rows.update(status=Status.RUNNING, token=uuid4(), lease_until=timezone.now() + timedelta(minutes=5))
+        early, late = rows[:2]
+
+        def fail(row: Response) -> None:
+            work._keep_responses(
+                registry.protocol("mhb"), [(row, Status.FAILED, {"error": "ServerError", "detail": "x"})]
+            )
+
+        def meanwhile(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            found = execute(sql, params, many, context)
+            if sql.startswith("DELETE") and "judgment" in sql:
+                fail(late)
+            return found
+
+        with transaction.atomic():
+            fail(early)
+        with connection.execute_wrapper(meanwhile):
+            assert services.retry_failed(run.pk) == 1
+        late.refresh_from_db()
+        assert late.status == Status.FAILED
+        judgments = Judgment.objects.filter(response=late)
+        assert set(judgments.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
+        assert not Judgment.objects.filter(response=early).exists()
+        work.work_on_run(run.pk)
+        assert services.retry_failed(run.pk) == 1
+        work.work_on_run(run.pk)
+    assert statuses(run, Response) == {Status.DONE: rows.count()}
+    assert statuses(run, Judgment) == {Status.DONE: run.rubrics_total}
+
+
+def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
+    run = launched_run(bare, models, "sim-average")
+    services.cancel_run(run.pk)
+    assert work.work_on_run(run.pk) == 0
+    assert services.sweep() == []
+    assert not Call.objects.exists()
+    assert runs_queries.run(run.pk).status == Run.Status.CANCELLED
+    services.cancel_run(run.pk)
+    with pytest.raises(errors.RunOver):
+        services.retry_failed(run.pk)
+    for over in (services.pause_run, services.resume_run):
+        with pytest.raises(JobOver):
+            over(run.pk)
+    assert not reports_queries.report(run).finished
+
+
+def test_cancelled_in_the_middle_what_was_judged_stays(
+    release: Release, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = launched_run(release, models, "sim-average", "sim-careful")
+    Endpoint.objects.update(concurrency=1)
+    keep, kept = work._keep_responses, 0
+
+    def cancelling(protocol: Protocol, ends: list[Any]) -> list[bool]:
+        nonlocal kept
+        if kept < 3 <= (kept := kept + len(ends)):
+            services.cancel_run(run.pk)
+        return keep(protocol, ends)
+
+    monkeypatch.setattr(work, "_keep_responses", cancelling)
+    work.work_on_run(run.pk)
+    assert runs_queries.run(run.pk).status == Run.Status.CANCELLED
+    assert statuses(run, Response)[Status.QUEUED] >= 1
+    assert statuses(run, Response)[Status.DONE] >= 3
+    assert statuses(run, Response)[Status.RUNNING] == statuses(run, Judgment)[Status.RUNNING] == 0
+    assert runs_queries.progress(run).percent < 100
+
+
+def test_a_finished_run_cannot_be_cancelled(bare: Release, models: str) -> None:
+    run = evaluated(bare, models, "sim-average")
+    with pytest.raises(errors.RunOver):
+        services.cancel_run(run.pk)
+
+
+# ------------------------------------------------------------------------------------------------------------- workers
+
+
+def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: Clock) -> None:
+    idle, busy, stale = (launched_run(bare, models, "sim-average") for _ in range(3))
+    held(stale)
+    clock.advance(minutes=2)
+    held(busy)
+    assert sorted(services.sweep()) == [idle.pk, stale.pk]
+    work.work_on_run(idle.pk)
+    assert services.sweep() == [stale.pk]
+
+
+def test_what_died_with_its_worker_is_done_by_the_next(bare: Release, models: str, clock: Clock) -> None:
+    run = launched_run(bare, models, "sim-average")
+    take(Response.objects.filter(run=run).order_by("pk"), 1)
+    work.work_on_run(run.pk)
+    assert runs_queries.run(run.pk).status == Run.Status.RUNNING, "one row is still held"
+    assert services.sweep() == [], "its holder may be alive"
+    clock.advance(minutes=2)
+    assert services.sweep() == [run.pk]
+    work.work_on_run(run.pk)
+    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert sorted(Response.objects.values_list("tries", flat=True)) == [1, 2]
+    assert Judgment.objects.filter(run=run).count() == 4
+
+
+def test_a_lost_lease_says_nothing_twice(
+    bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first worker slept through its lease after the model had answered; another has kept its answer meanwhile."""
+    keep, slept = work._keep_responses, 0
+
+    def sleepy(protocol: Protocol, ends: list[Any]) -> list[bool]:
+        nonlocal slept
+        if not slept:
+            row, status, fields = ends[0]
+            slept = row.pk
+            clock.advance(minutes=2)
+            give_back_expired(Response)
+            [again] = take(Response.objects.filter(pk=row.pk).order_by("pk"), 1)
+            assert keep(protocol, [(again, status, {**fields, "text": "The second one's."})]) == [True]
+        return keep(protocol, ends)
+
+    monkeypatch.setattr(work, "_keep_responses", sleepy)
+    run = evaluated(bare, models, "sim-average")
+    assert Response.objects.get(pk=slept).text == "The second one's."
+    assert statuses(run, Response)[Status.DONE] + statuses(run, Response)[Status.QUEUED] == 2
+    assert Judgment.objects.values("response", "rubric").distinct().count() == Judgment.objects.count()
+
+
+@pytest.mark.parametrize(("broken", "failed"), [("sample_value", Response), ("to_be_judged", Judgment)])
+def test_what_stops_the_lane_again_and_again_stays_unjudged(
+    bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, broken: str, failed: type[Work]
+) -> None:
+    run = launched_run(bare, models, "sim-average")
+
+    def stumble(row: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(runs_queries, broken, stumble)
+    for _ in range(2 * MAX_TRIES):  # not all of them need be in flight at the first stumble
+        with suppress(ZeroDivisionError):
+            work.work_on_run(run.pk)
+        clock.advance(minutes=2)
+        services.sweep()
+    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert set(failed._default_manager.values_list("status", "error")) == {(Status.FAILED, "GivenUp")}
+    assert statuses(run, Judgment) == {Status.FAILED: 4}
+
+
+def test_lanes_at_once_do_each_row_once(tmp_path: Path, together: Together, models: str) -> None:
+    release = frozen(tmp_path, models, [account("ana"), account("bo")], conversations=4)
+    run = launched_run(release, models, "sim-average", "sim-careful")
+    Endpoint.objects.update(concurrency=2)
+    outcomes = together([lambda: work.work_on_run(run.pk)] * 3)
+    assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
+    assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run.job))
+    assert set(Response.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
+    assert set(Judgment.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
+    assert runs_queries.run(run.pk).status == Run.Status.FINISHED

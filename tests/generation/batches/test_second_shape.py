@@ -1,0 +1,684 @@
+"""A second shape of benchmark on the same engines: presets, roles by kind, vectors, lineage, samples that nobody reviews."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from generation import errors
+from generation.batches import estimate as batches_estimate
+from generation.batches import launch as batches_launch
+from generation.batches import queries as batches_queries
+from generation.batches import services as batches_services
+from generation.llm.parsing import vectors_of
+from generation.models import (
+    Batch,
+    BatchRole,
+    Call,
+    Draft,
+    Reference,
+    Release,
+    Sample,
+    SampleVersion,
+    Source,
+    SourceRecord,
+)
+from generation.models.work import Work
+from generation.outcomes import attempts
+from generation.recipes import registry
+from generation.recipes.recipe import Preset
+from generation.releases import data_card, export
+from generation.releases import queries as releases_queries
+from generation.releases import services as releases_services
+from generation.samples import queries as samples_queries
+from generation.samples import services as samples_services
+from review.assignments import claims
+from review.cases.queries import funnel
+from review.models import Case, User
+from review.rules.blocks import Points
+from review.rules.state_machine import Ground, State
+from tests.engine import Manage, calls, endpoint, simulated
+from tests.review.approve import approval, approve_everything, rejection
+from tests.review.factories import say
+from tests.toys.brew import recipe
+
+pytestmark = pytest.mark.django_db
+Page = Any
+HOSTILE = "<script>alert('note')</script>"
+
+
+@pytest.fixture(autouse=True)
+def toys(settings: Any) -> Iterator[None]:
+    settings.MHB_BENCHMARKS = "tests.toys"
+    registry.module.cache_clear()
+    yield
+    registry.module.cache_clear()
+
+
+def source_of(*texts: str, kind: str = "note", name: str = "notes") -> Source:
+    """A source with these texts as records."""
+    found, _made = Source.objects.get_or_create(
+        name=name, defaults={"format": "healthbench", "label": "Notes", "licence": "MIT", "created_at": timezone.now()}
+    )
+    start = found.records.count()
+    SourceRecord.objects.bulk_create(
+        SourceRecord(
+            source=found,
+            external_id=f"{name}-{n}",
+            title=f"Note {n}",
+            language="en",
+            content={"kind": kind, "text": text},
+        )
+        for n, text in enumerate(texts, start)
+    )
+    return found
+
+
+def launched(source: Source, models: str, *, embedder: bool = True, limit: int | None = None, **setting: Any) -> Batch:
+    roles = {"writer": endpoint(models)}
+    if embedder:
+        roles["embedder"] = endpoint(models, "sim-embedder")
+    return batches_launch.launch_batch(
+        benchmark="brew", source=source, roles=roles, limit=limit, setting=batches_launch.Setting(**setting)
+    )
+
+
+def made(source: Source, models: str, **options: Any) -> Batch:
+    batch = launched(source, models, **options)
+    batches_services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert batch.status == Batch.Status.FINISHED
+    assert not Draft.objects.filter(status=Work.Status.FAILED).exists(), Draft.objects.values("error", "detail")
+    return batch
+
+
+@pytest.fixture
+def admin(adela: User) -> Client:
+    client = Client()
+    client.force_login(adela)
+    return client
+
+
+def text_of(page: Page) -> str:
+    return str(page.content.decode())
+
+
+# ------------------------------------------------------------------------------------------------------------- roles
+
+
+def test_defaults_chain_and_optional_roles_may_be_left_out(models: str) -> None:
+    batch = launched(source_of("tea"), models, embedder=False)
+    assert dict(batch.roles.order_by("pk").values_list("role", "endpoint__name")) == {
+        "writer": "sim-generator",
+        "taster": "sim-generator",
+        "critic": "sim-generator",
+    }
+
+
+def test_an_endpoint_in_the_middle_of_the_chain_plays_what_comes_after(models: str) -> None:
+    roles = {"writer": endpoint(models), "taster": endpoint(models, "sim-judge")}
+    batch = batches_launch.launch_batch(benchmark="brew", source=source_of("tea"), roles=roles)
+    assert dict(batch.roles.values_list("role", "endpoint__name"))["critic"] == "sim-judge"
+
+
+def test_only_the_roles_that_the_records_need(models: str, admin: Client) -> None:
+    pairs = source_of("tea is sweet", "coffee is bitter", kind="pair", name="pairs")
+    page = text_of(admin.get(reverse("generation:batch-new") + "?benchmark=brew&source=pairs"))
+    assert 'name="role-writer"' not in page
+    assert "See the estimate" in page, "no endpoint is needed, so that there is none does not matter"
+    batch = batches_launch.launch_batch(benchmark="brew", source=pairs, roles={})
+    batches_services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert batch.status == Batch.Status.FINISHED
+    assert not BatchRole.objects.exists()
+    assert not Call.objects.exists()
+    assert set(SampleVersion.objects.values_list("generator", flat=True)) == {""}
+    assert Sample.objects.count() == 2
+    other = batches_launch.launch_batch(
+        benchmark="brew", source=source_of("cocoa", kind="pair", name="pairs"), roles={"writer": endpoint(models)}
+    )
+    assert not other.roles.exists(), "an endpoint that nothing needs is not bound"
+
+
+def test_clear_words_for_a_role_that_is_missing_or_unknown(models: str) -> None:
+    notes = source_of("tea")
+    with pytest.raises(errors.RolesUnbound, match="writer, taster, critic") as unbound:
+        batches_launch.launch_batch(benchmark="brew", source=notes, roles={})
+    assert "embedder" not in str(unbound.value)
+    with pytest.raises(errors.UnknownRole, match="voter; known: writer, taster"):
+        batches_launch.launch_batch(
+            benchmark="brew", source=notes, roles={"writer": endpoint(models), "voter": endpoint(models)}
+        )
+    assert not Batch.objects.exists()
+
+
+def test_the_page_asks_for_each_role_once_and_says_what_leaving_it_out_means(models: str, admin: Client) -> None:
+    endpoint(models)
+    source_of("tea")
+    page = text_of(admin.get(reverse("generation:batch-new") + "?benchmark=brew&source=notes"))
+    for role in ("writer", "taster", "critic", "embedder"):
+        assert page.count(f'name="role-{role}"') == 1
+    assert "as the role taster" in page
+    assert "none: the recipe can do without" in page
+    assert 'name="plan_file"' not in page, "there are no subtypes to plan"
+
+
+# ----------------------------------------------------------------------------------------------------------- vectors
+
+
+def test_vectors_through_the_ledger(models: str) -> None:
+    embedder = endpoint(models, "sim-embedder", price_in=4)
+    made(source_of("green tea with milk"), models)
+    [call] = Call.objects.filter(endpoint=embedder)
+    assert (call.prompt, call.error, call.simulated, call.tokens_out) == ("embeddings", "", True, 0)
+    assert call.tokens_in > 0
+    assert call.cost == Decimal(call.tokens_in * 4) / 1_000_000
+    assert call.sent["input"][0] == "green tea with milk"
+    assert "messages" not in call.sent
+    first, *others = vectors_of(call.text, len(call.sent["input"]))
+    assert {len(first), *map(len, others)} == {48}
+    assert Draft.objects.get().data["near"] == [sum(a * b for a, b in zip(first, v, strict=True)) for v in others]
+
+
+def test_the_same_texts_are_paid_for_once(models: str) -> None:
+    source_of("tea", name="one")
+    source_of("tea", name="two")
+    first, second = (made(Source.objects.get(name=name), models) for name in ("one", "two"))
+    lines = [[(line.prompt, line.hit_of_id is not None) for line in calls(batch.job)] for batch in (first, second)]
+    assert ("embeddings", False) in lines[0]
+    assert ("embeddings", True) in lines[1]
+    assert second.calls == 0
+    near = Draft.objects.order_by("pk").values_list("data__near", flat=True)
+    assert near[0] == near[1]
+
+
+def test_without_an_embedder(models: str) -> None:
+    made(source_of("tea"), models, embedder=False)
+    assert Draft.objects.get().data["near"] == []
+    assert SampleVersion.objects.get().made["similarity"] == "none"
+
+
+def test_vectors_count_against_the_budget(models: str) -> None:
+    batch = launched(source_of("tea"), models, budget_calls=2)
+    batches_services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because, batch.calls) == (Batch.Status.PAUSED, "BudgetSpent", 2)
+    assert not Call.objects.filter(prompt="embeddings").exists()
+    batches_services.set_batch_budget(batch.pk, money=None, calls=3)
+    batches_services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert (batch.status, batch.calls) == (Batch.Status.FINISHED, 3)
+
+
+@pytest.mark.parametrize("fault", ["wrong-schema", "broken-json"])
+def test_vectors_that_are_none_fail_the_draft(models: str, fault: str) -> None:
+    notes = source_of("tea")
+    with simulated() as url:
+        roles = {"writer": endpoint(models), "embedder": endpoint(url, f"sim-embedder+{fault}")}
+        batch = batches_launch.launch_batch(benchmark="brew", source=notes, roles=roles)
+        batches_services.work_on_batch(batch.pk)
+    draft = Draft.objects.get()
+    assert (draft.status, draft.error) == (Work.Status.FAILED, "BrokenReply")
+    billed = list(Call.objects.filter(prompt="embeddings"))
+    assert [call.error for call in billed] == ["BrokenReply"] * 2, "it was asked for once more"
+    assert all(call.tokens_in > 0 for call in billed), "each was billed all the same"
+
+
+def test_an_embedder_that_fails_for_a_moment(models: str) -> None:
+    notes = source_of("tea", "coffee", "cocoa", "milk")
+    with simulated() as url:
+        roles = {"writer": endpoint(models), "embedder": endpoint(url, "sim-embedder+429@0.4+500@0.3+cut@0.3")}
+        batch = batches_launch.launch_batch(benchmark="brew", source=notes, roles=roles)
+        for _ in range(5):
+            batches_services.work_on_batch(batch.pk)
+            batches_services.retry_failed(batch.pk)
+    batch.refresh_from_db()
+    assert Draft.objects.filter(status=Work.Status.DONE).count() == 4
+    assert Call.objects.filter(prompt="embeddings").exclude(error="").exists()
+
+
+# ----------------------------------------------------------------------------------------------------------- presets
+
+
+def test_the_usual_preset_is_the_first_and_reaches_every_step(models: str) -> None:
+    batch = made(source_of("tea"), models)
+    assert (batch.preset, batch.settings) == ("usual", {"tries": 1, "top_p": 0.95})
+    assert Draft.objects.get().data["settings"] == batch.settings
+    [written] = Call.objects.filter(prompt="brew/write@1")
+    assert written.sent["top_p"] == 0.95
+    [tasted] = Call.objects.filter(prompt="brew/taste@1")
+    assert "top_p" not in tasted.sent
+
+
+def test_a_preset_of_choice_and_one_that_there_is_not(models: str) -> None:
+    batch = made(source_of("tea"), models, preset="patient")
+    assert batch.settings == {"tries": 3, "top_p": None, "cut": 0.75}
+    assert Call.objects.filter(prompt="brew/write@1").count() == 3
+    with pytest.raises(errors.UnknownPreset, match="'hasty'; known: usual, patient"):
+        launched(source_of("coffee"), models, preset="hasty")
+
+
+def test_values_of_a_preset_are_changed_at_the_launch(models: str) -> None:
+    batch = made(source_of("tea"), models, preset="patient", changes={"tries": 2, "cut": 0.75})
+    assert batch.settings == {"tries": 2, "top_p": None, "cut": 0.75}
+    assert batch.changed == ["tries"], "what is as it was has not been changed"
+    assert Call.objects.filter(prompt="brew/write@1").count() == 2
+    with_tries = batches_estimate.of_batch(
+        benchmark="brew", source=source_of("milk"), roles={"writer": endpoint(models)}, changes={"tries": 5}
+    )
+    assert next(line.requests for line in with_tries.lines if line.prompt == "brew/write@1") == 5
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sugar": 1},
+        {"tries": "2"},
+        {"tries": 1.5},
+        {"tries": True},
+        {"tries": None},
+        {"tries": -1},
+        {"cut": [0.5]},
+        {"cut": float("nan")},
+    ],
+    ids=str,
+)
+def test_a_value_that_is_none_is_refused(changes: dict[str, Any], models: str) -> None:
+    with pytest.raises(errors.WrongSetting, match=next(iter(changes))):
+        launched(source_of("tea"), models, preset="patient", changes=changes)
+    assert not Batch.objects.exists()
+
+
+def test_words_and_lists_are_those_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = Preset("usual", "Usual", "", {"reviewers": "one", "range": [0.3, 0.7], "open": True})
+    choices = {"reviewers": ("one", "two")}
+    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, presets=(usual,), choices=choices))
+    changes = {"reviewers": "two", "range": [0, 1.5], "open": False}
+    assert registry.settings_of("brew", "", changes) == changes
+    wrong: list[dict[str, Any]] = [{"reviewers": "three"}, {"range": [0.1]}, {"range": ["a", "b"]}, {"open": 1}]
+    for each in wrong:
+        with pytest.raises(errors.WrongSetting):
+            registry.settings_of("brew", "", each)
+
+
+def test_other_values_on_the_page_over_the_api_and_in_the_shell(models: str, admin: Client, manage: Manage) -> None:
+    endpoint(models)
+    source_of("tea", "coffee", "milk")
+    new = reverse("generation:batch-new")
+    chosen = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "limit": "1"}
+    for wrong in ('{"sugar": 1}', "[1]", "{", '{"tries": "many"}'):
+        assert admin.post(new, {**chosen, "changes": wrong}).status_code == 422, wrong
+    estimate: Page = admin.post(new, {**chosen, "changes": '{"tries": 4}'})
+    assert next(line.requests for line in estimate.context["estimate"].lines if line.prompt == "brew/write@1") == 4
+    admin.post(new, {**dict(estimate.context["carried"]), "confirmed": "1"})
+    shown = text_of(admin.get(reverse("generation:batch", args=[Batch.objects.get().pk])))
+    assert (
+        '<dt class="mono">tries</dt><dd class="mono">4 <span class="quiet">changed at the launch</span></dd>' in shown
+    )
+    body = {"benchmark": "brew", "source": "notes", "roles": {"writer": "sim-generator"}, "limit": 1, "confirmed": True}
+
+    def post(path: str, **asked: Any) -> Page:
+        return admin.post(f"/api/v1/{path}", json.dumps({**body, **asked}), content_type="application/json")
+
+    assert post("batches/", settings={"sugar": 1}).status_code == 422
+    lines = post("batches/estimate/", settings={"tries": 4}).json()["lines"]
+    assert [line["requests"] for line in lines if line["prompt"] == "brew/write@1"] == [4]
+    told = post("batches/", settings={"tries": 4}).json()
+    assert (told["settings"]["tries"], told["changed"]) == (4, ["tries"])
+    launch = ("generate", "--benchmark", "brew", "--source", "notes", "--role", "writer=sim-generator", "--yes")
+    assert manage.json(*launch, "--set", "tries=4")["changed"] == {"tries": 4}
+    assert list(Batch.objects.values_list("settings__tries", flat=True)) == [4, 4, 4]
+
+
+def test_settings_are_frozen_at_the_launch(models: str, monkeypatch: pytest.MonkeyPatch, ana: User, bo: User) -> None:
+    """What the recipe calls 'usual' tomorrow changes nothing for this batch, not even for the next version of a sample."""
+    batch = launched(source_of("tea"), models)
+    changed = Preset("usual", "Another", "It has changed.", {"tries": 2, "top_p": None})
+    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, presets=(changed,)))
+    batches_services.work_on_batch(batch.pk)
+    say(ana, lambda form: rejection(form, "Nobody says so."))
+    say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
+    samples_services.handle_outcomes()
+    batches_services.work_on_batch(batch.pk)
+    assert SampleVersion.objects.count() == 2
+    assert [version.content["settings"] for version in SampleVersion.objects.all()] == [{"tries": 1, "top_p": 0.95}] * 2
+
+
+def test_an_estimate_knows_preset_and_roles(models: str) -> None:
+    notes = source_of("tea", "coffee")
+    roles = {"writer": endpoint(models)}
+
+    def asked(**options: Any) -> dict[str, int]:
+        found = batches_estimate.of_batch(benchmark="brew", source=notes, roles=options.pop("roles", roles), **options)
+        return {line.prompt: line.requests for line in found.lines}
+
+    assert asked() == {"brew/write@1": 2, "brew/taste@1": 2}
+    assert asked(preset="patient")["brew/write@1"] == 6
+    with_embedder = {**roles, "embedder": endpoint(models, "sim-embedder")}
+    assert asked(roles=with_embedder)["embeddings"] == 2
+    with pytest.raises(errors.UnknownPreset):
+        asked(preset="hasty")
+
+
+def test_pages_show_the_presets_and_what_was_chosen(models: str, admin: Client) -> None:
+    endpoint(models)
+    source_of("tea")
+    new = reverse("generation:batch-new")
+    page = text_of(admin.get(new + "?benchmark=brew&source=notes"))
+    assert "Three tries, as the paper has it." in page
+    assert "The values of each preset" in page
+    assert ">0.75</td>" in page
+    assert page.count('type="radio" name="preset"') == 2
+    chosen = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "preset": "patient"}
+    estimate = text_of(admin.post(new, chosen))
+    assert '<input type="hidden" name="preset" value="patient">' in estimate
+    admin.post(new, {**chosen, "confirmed": "1"})
+    batch = Batch.objects.get()
+    assert batch.preset == "patient"
+    shown = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    assert "The patient one" in shown
+    assert '<dt class="mono">cut</dt><dd class="mono">0.75</dd>' in shown
+    refused = admin.post(new, {**chosen, "preset": "hasty"})
+    assert refused.status_code == 422
+
+
+def test_the_api_takes_and_tells_a_preset(models: str, admin: Client) -> None:
+    endpoint(models)
+    source_of("tea")
+    asked = {"benchmark": "brew", "source": "notes", "roles": {"writer": "sim-generator"}, "preset": "patient"}
+
+    def post(path: str, body: dict[str, Any]) -> Page:
+        return admin.post(f"/api/v1/{path}", json.dumps(body), content_type="application/json")
+
+    estimate = post("batches/estimate/", asked)
+    assert [line["requests"] for line in estimate.json()["lines"] if line["prompt"] == "brew/write@1"] == [3]
+    wrong = post("batches/", {**asked, "preset": "hasty", "confirmed": True})
+    assert (wrong.status_code, "hasty" in wrong.json()["detail"]) == (422, True)
+    launched = post("batches/", {**asked, "confirmed": True})
+    assert launched.status_code == 202
+    assert launched.json()["preset"] == "patient"
+    assert launched.json()["settings"] == {"tries": 3, "top_p": None, "cut": 0.75}
+    assert set(launched.json()["roles"]) == {"writer", "taster", "critic"}
+
+
+def test_the_command_takes_a_preset(models: str, manage: Manage) -> None:
+    endpoint(models)
+    source_of("tea")
+    given = ("generate", "--benchmark", "brew", "--source", "notes", "--role", "writer=sim-generator", "--yes")
+    assert "'hasty'; known: usual, patient" in manage.refused(*given, "--preset", "hasty")
+    said = manage.json(*given, "--preset", "patient", "--wait")
+    assert said["preset"] == "patient"
+    assert said["calls"] == 4
+
+
+# ------------------------------------------------------------------------------------------------ lineage and analysis
+
+
+def test_lineage_on_the_pages_of_sample_and_draft(models: str, admin: Client) -> None:
+    made(source_of(f"tea {HOSTILE}"), models)
+    Draft.objects.update(data={"remarks": [HOSTILE], "near": [0.25]})
+    draft, sample = Draft.objects.get(), Sample.objects.get()
+    for there in (reverse("generation:draft", args=[draft.pk]), reverse("generation:sample", args=[sample.pk])):
+        page = text_of(admin.get(there))
+        assert "Nearness of remarks" in page
+        assert "0.25" in page
+        assert HOSTILE not in page
+        assert "&lt;script&gt;alert(&#x27;note&#x27;)" in page
+
+
+def test_a_draft_that_has_not_begun_has_no_lineage(models: str, admin: Client) -> None:
+    batch = launched(source_of("tea"), models)
+    page = text_of(admin.get(reverse("generation:draft", args=[batch.drafts.get().pk])))
+    assert "How it was made" not in page
+
+
+def test_analysis_over_all_drafts_of_a_batch(models: str, admin: Client) -> None:
+    batch = made(source_of("green tea", "black tea", "milk"), models, preset="patient")
+    other = made(source_of("cocoa"), models)
+    there = reverse("generation:batch-analysis", args=[batch.pk])
+    assert there in text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    page = text_of(admin.get(there))
+    assert page.count('<path class="point') == 3 * 3 + 3, "a mark each, and a legend of three"
+    assert "As a table" in page
+    said = admin.get(f"/api/v1/batches/{batch.pk}/analysis/").json()
+    [block] = said["blocks"]
+    assert (block["kind"], block["x_label"], len(block["points"])) == ("points", "length", 9)
+    assert len(batches_queries.analysis(other)) == 1
+    assert Client().get(there).status_code == 302
+
+
+def points_of(batch: Batch) -> list[Any]:
+    [block] = batches_queries.analysis(batch)
+    assert isinstance(block, Points)
+    return list(block.points)
+
+
+def test_the_analysis_counts_each_sample_once(models: str, ana: User, bo: User) -> None:
+    batch = made(source_of("green tea", "milk"), models)
+    assert len(points_of(batch)) == 2
+    say(ana, lambda form: rejection(form, "Nobody says so."))
+    say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
+    samples_services.handle_outcomes()
+    assert len(points_of(batch)) == 2, "the next version has not begun"
+    batches_services.work_on_batch(batch.pk)
+    assert Draft.objects.exclude(data={}).count() == 3
+    assert len(points_of(batch)) == 2
+    Sample.objects.filter(pk=Sample.objects.order_by("pk")[0].pk).update(status=Sample.Status.DISCARDED)
+    assert len(points_of(batch)) == 1
+
+
+@pytest.mark.parametrize("gate", ["stopped", "discarded"])
+def test_the_analysis_leaves_out_what_a_check_held_back(models: str, gate: str) -> None:
+    batch = made(source_of("green tea", "milk"), models)
+    draft = batch.drafts.order_by("pk")[0]
+    SampleVersion.objects.filter(draft=draft).update(draft=batch.drafts.create(record_id=draft.record_id, parent=draft))
+    batch.drafts.filter(parent=draft).update(parent=None, sample=Sample.objects.order_by("pk")[0])
+    batch.drafts.filter(pk=draft.pk).update(gate=gate, status=Work.Status.DROPPED)
+    assert len(points_of(batch)) == 1
+
+
+def test_no_analysis_where_the_recipe_has_none(models: str, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = made(source_of("tea"), models)
+    monkeypatch.setattr(recipe, "RECIPE", replace(recipe.RECIPE, analysis=None, lineage=None))
+    there = reverse("generation:batch-analysis", args=[batch.pk])
+    assert there not in text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    assert admin.get(there).status_code == 404
+    assert admin.get(f"/api/v1/batches/{batch.pk}/analysis/").status_code == 404
+    assert admin.get(reverse("generation:sample", args=[Sample.objects.get().pk])).status_code == 200
+
+
+# -------------------------------------------------------------------------------------------------- without physicians
+
+
+@pytest.fixture
+def half(models: str, ana: User, bo: User) -> Batch:
+    """Three samples of which two are outside the sampled share; the third was approved by two physicians."""
+    batch = made(source_of("tea.", "coffee.", "milk"), models)
+    samples_services.handle_outcomes()
+    assert approve_everything([ana, bo]) == 3
+    samples_services.handle_outcomes()
+    return batch
+
+
+def test_nobody_is_asked_about_what_is_not_sampled(models: str, ana: User) -> None:
+    made(source_of("tea.", "coffee."), models)
+    assert set(Case.objects.values_list("state", "ground")) == {(State.APPROVED, Ground.UNREVIEWED)}
+    assert claims.claim_next(ana) is None
+    assert samples_services.handle_outcomes() == 2
+    assert set(Sample.objects.values_list("status", flat=True)) == {Sample.Status.APPROVED}
+    version = SampleVersion.objects.first()
+    assert version is not None
+    rubric = version.rubrics.get()
+    assert (rubric.approved, rubric.criterion) == ("", "Says what it tastes of."), "nobody approved a wording"
+
+
+def test_what_nobody_reviewed_is_counted_apart(half: Batch) -> None:
+    assert (funnel().counts[State.APPROVED], funnel().unreviewed) == (1, 2)
+    [row] = attempts.attempts("brew", ["generator"])
+    assert (row.decided, row.approved) == (1, 1)
+    listed: list[Any] = list(samples_queries.samples(batch=half))
+    assert {sample.unreviewed for sample in listed} == {True, False}
+
+
+def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Batch, tmp_path: Path) -> None:
+    release = releases_services.freeze_release("brews", benchmark="brew")
+    assert release.grounds == {"consensus": 1, "unreviewed": 2}
+    assert (release.reviewed, release.unreviewed) == (1, 2)
+    assert release.made == {"similarity": {"embeddings": 3}, "review": {"not sampled": 2, "sampled": 1}}
+    rows = {row["content"]["text"]: row for row in export.exported_samples(release)}
+    assert rows["tea."]["review"] == {"ground": "unreviewed", "physicians": 0}
+    assert rows["milk"]["review"] == {"ground": "consensus", "physicians": 2}
+    assert rows["tea."]["made"] == {"similarity": "embeddings", "review": "not sampled"}
+    assert rows["tea."]["rubrics"][0]["criterion"] == "Says what it tastes of."
+    card = data_card.data_card(release)
+    assert "| review | not sampled | 2 |" in card
+    assert "| unreviewed | 2 |" in card
+    assert "The other 2 are outside the sampled share and were **not reviewed**" in card
+    assert "each approved by physicians" not in card
+    assert "1 sample was approved by a primary reviewer and an independent secondary reviewer." in card
+    assert "two further physicians" not in card
+    assert "one physician" not in card
+    for format_name in ("jsonl", "csv", "parquet"):
+        export.export_release(release, format_name, tmp_path / format_name)
+        manifest = json.loads((tmp_path / format_name / "manifest.json").read_text())
+        assert manifest["made"]["review"] == {"not sampled": 2, "sampled": 1}
+        assert manifest["grounds"] == {"consensus": 1, "unreviewed": 2}
+    exported = [json.loads(line) for line in (tmp_path / "jsonl" / "samples.jsonl").read_text().splitlines()]
+    assert [row["made"]["review"] for row in exported] == ["not sampled", "not sampled", "sampled"]
+
+
+def test_the_data_card_says_by_how_many_physicians(half: Batch) -> None:
+    release = releases_services.freeze_release("brews", benchmark="brew")
+    release.grounds = {"primary-alone": 2, "unreviewed": 1}  # as a policy of one reviewer leaves it
+    card = data_card.data_card(release)
+    assert "2 samples were reviewed by one physician, whose word decided; nobody verified it independently." in card
+    assert "secondary reviewer" not in card
+    release.grounds = {"adjudicated": 2, "consensus": 1}
+    card = data_card.data_card(release)
+    assert "1 sample was approved by a primary reviewer and an independent secondary reviewer." in card
+    assert "2 samples were decided by two further physicians" in card
+
+
+def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Client) -> None:
+    assert releases_queries.approved_counts() == {"brew": (3, 2)}
+    page = text_of(admin.get(reverse("generation:releases")))
+    assert "3 samples can be frozen now, of which 2 were reviewed by nobody" in page
+
+
+def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> None:
+    def article(name: str, number: int) -> Source:
+        found = Source.objects.create(
+            name=name,
+            format="pubmedqa",
+            label=name.title(),
+            licence="MIT",
+            citation="Jin 2019",
+            created_at=timezone.now(),
+        )
+        content = {"kind": "article", "question": "?"}
+        SourceRecord.objects.create(source=found, external_id=name, title="", content=content, match=f"digest-{number}")
+        return found
+
+    notes = source_of("tea.", "coffee.", "milk.")
+    for number, record in enumerate(notes.records.order_by("pk")[:2]):
+        Reference.objects.create(record=record, format="pubmedqa", digest=f"digest-{number}")
+    article("articles", 0)
+    made(notes, models)
+    samples_services.handle_outcomes()
+    article("too-late", 1)
+    release = releases_services.freeze_release("brews", benchmark="brew")
+    told = [(source["name"], source["samples"], source["joined"]) for source in release.sources]
+    assert told == [("notes", 3, False), ("articles", 1, True)], "what came after the samples had no part in them"
+    card = data_card.data_card(release)
+    assert "### Articles (`articles`, joined with 1 sample)" in card
+    assert "Jin 2019" in card
+    assert "joined with the records" in text_of(admin.get(reverse("generation:release", args=["brews", 1])))
+    said = admin.get("/api/v1/releases/brews/1/").json()
+    assert [source["joined"] for source in said["sources"]] == [False, True]
+
+
+def test_a_release_in_which_nobody_reviewed_anything(models: str) -> None:
+    made(source_of("tea."), models)
+    samples_services.handle_outcomes()
+    card = data_card.data_card(releases_services.freeze_release("brews", benchmark="brew"))
+    assert "none of them reviewed by physicians" in card
+    assert "passed a primary reviewer" not in card
+
+
+def test_a_release_from_before_keeps_its_bytes(half: Batch, tmp_path: Path) -> None:
+    """One that was frozen before it was told how samples are made has no such column, and its checksum still holds."""
+    import hashlib
+
+    from generation.models import ReleasedSample
+
+    release = releases_services.freeze_release("brews", benchmark="brew")
+    older = [{k: v for k, v in row.exported.items() if k != "made"} for row in ReleasedSample.objects.order_by("pk")]
+    release.pk, release.version, release.grounds, release.made = None, 2, {}, {}
+    release.save()
+    for at, exported in enumerate(older):
+        ReleasedSample.objects.create(
+            release=release,
+            position=at,
+            version=SampleVersion.objects.all()[at],
+            key=f"k{at}",
+            task="t",
+            exported=exported,
+        )
+    export.export_release(release, "jsonl", tmp_path)
+    text = (tmp_path / "samples.jsonl").read_bytes()
+    assert b'"made"' not in text
+    assert hashlib.sha256(text).hexdigest()
+    assert set(json.loads((tmp_path / "manifest.json").read_text())) == {"files"}
+    for format_name in ("csv", "parquet"):
+        export.export_release(release, format_name, tmp_path / format_name)
+
+
+def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) -> None:
+    said = "Not reviewed: outside the sampled share"
+    release: Release = releases_services.freeze_release("brews", benchmark="brew")
+    by_text = {version.content["text"]: version for version in SampleVersion.objects.select_related("sample", "case")}
+    aside, seen = by_text["tea."], by_text["milk"]
+    assert said in text_of(admin.get(reverse("generation:sample", args=[aside.sample_id])))
+    assert said not in text_of(admin.get(reverse("generation:sample", args=[seen.sample_id])))
+    page = text_of(admin.get(reverse("generation:release", args=["brews", 1])))
+    assert page.count("S Sweet") >= 1, "a taxonomy of one level has a composition, too"
+    assert "2 of 3 samples were not reviewed by a physician" in page
+    assert "not reviewed: outside the sampled share: 2" in page
+    assert "not sampled" in page
+    reading = reverse("generation:release-samples", args=["brews", 1])
+    assert said in text_of(admin.get(reading)), "the first one"
+    assert "Rubrics, as generated" in text_of(admin.get(reading))
+    last = release.samples.order_by("-position").first()
+    assert last is not None
+    assert "Rubrics, as approved" in text_of(admin.get(f"{reading}?selected={last.pk}"))
+    case = text_of(admin.get(reverse("review:history", args=[aside.case_id])))
+    assert "not reviewed: outside the sampled share" in case
+    assert "Nobody was asked" in case
+    assert "Make a calibration case of it" not in case
+    overview = text_of(admin.get(reverse("review:overview")))
+    assert "2 more cases were not reviewed" in overview
+    assert text_of(admin.get(reverse("generation:samples"))).count("not reviewed") == 2
+
+
+def test_the_api_says_so_too(half: Batch, admin: Client) -> None:
+    releases_services.freeze_release("brews", benchmark="brew")
+    found = admin.get("/api/v1/releases/brews/1/").json()
+    assert (found["unreviewed"], found["grounds"]) == (2, {"consensus": 1, "unreviewed": 2})
+    assert found["made"]["similarity"] == {"embeddings": 3}
+    listed = admin.get("/api/v1/samples/").json()["results"]
+    assert sorted(row["unreviewed"] for row in listed) == [False, True, True]
+
+
+def test_what_is_sampled_is_reviewed_as_ever(models: str, ana: User, bo: User) -> None:
+    made(source_of("milk"), models)
+    say(ana, approval)
+    say(bo, approval, approval)
+    samples_services.handle_outcomes()
+    assert Case.objects.get().ground == Ground.CONSENSUS

@@ -1,0 +1,311 @@
+"""Before physicians see a sample: what a check stops waits with its reason, an admin's word is kept, nothing disappears."""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, transaction
+
+from generation import errors
+from generation.batches import launch, queries, services
+from generation.drafts import pre_review_checks
+from generation.models import Band, Batch, Draft, Finding, Fingerprint, GateEvent, Sample, SampleVersion, Source
+from generation.models.work import Work
+from generation.recipes import text_similarity
+from mhb_site.benchmarks.mhb import recipe, simulate
+from review.models import Case, User
+from tests.conftest import Together
+from tests.engine import (
+    calls,
+    conversation,
+    conversations_file,
+    drafts,
+    endpoint,
+    imported,
+    reports_file,
+)
+from tests.generation.outcomes.test_attempts_and_comparisons import decide, rejecting
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+Status, Gate = Work.Status, Draft.Gate
+
+
+def batch_over(source: Source, url: str, **setting: Any) -> Batch:
+    """A batch that was worked on to its end, with all checks unless told otherwise."""
+    batch = launch.launch_batch(
+        benchmark="mhb", source=source, roles={"generator": endpoint(url)}, setting=launch.Setting(**setting)
+    )
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    return batch
+
+
+def twins(folder: Path, *names: str) -> list[Source]:
+    """Sources of one conversation each, always the same."""
+    return [imported(conversations_file(folder / f"{name}.jsonl", conversation(1)), name) for name in names]
+
+
+@pytest.fixture
+def stopped(tmp_path: Path, models: str, db: None) -> Draft:
+    """The second of two drafts of the same conversation."""
+    first, second = twins(tmp_path, "one", "two")
+    batch_over(first, models)
+    return batch_over(second, models).drafts.get()
+
+
+# -------------------------------------------------------------------------------------------------------- likenesses
+
+
+def test_the_same_text_is_stopped_with_its_reason_and_the_sample_it_repeats(stopped: Draft) -> None:
+    [first] = Sample.objects.all()
+    assert (stopped.status, stopped.gate, stopped.error) == (Status.DROPPED, Gate.STOPPED, pre_review_checks.STOPPED)
+    [finding] = stopped.findings.all()
+    assert (finding.check_name, finding.stops, finding.other, finding.likeness) == ("identical", True, first, 1.0)
+    assert first.key in stopped.detail
+    assert stopped.data["content"]["turns"], "what was made and paid for is kept"
+    assert Case.objects.count() == 1, "no physician sees it"
+    [event] = stopped.gate_events.all()
+    assert (event.kind, event.actor) == (Gate.STOPPED, None)
+    assert stopped.batch.status == Batch.Status.FINISHED
+
+
+def test_nearly_the_same_text_is_stopped_with_how_like_it_is(tmp_path: Path, models: str, db: None) -> None:
+    long = [{"role": "user", "content": f"{' '.join(f'It hurts on day {n}.' for n in range(60))} What is it?"}]
+    near = [{"role": "user", "content": long[0]["content"].replace("on day 7.", "on the seventh.")}]
+    script = fixed(simulate.MhbModels())
+    with simulated_by(script) as url:
+        for name, prompt in (("one", long), ("two", near)):
+            path = conversations_file(tmp_path / name, conversation(1, prompt=prompt))
+            batch = batch_over(imported(path, name), url)
+    [finding] = batch.drafts.get().findings.all()
+    assert finding.check_name == "alike"
+    assert text_similarity.ALIKE_FROM <= (finding.likeness or 0) < 1
+    assert finding.other == Sample.objects.get()
+
+
+def fixed(script: Any) -> Any:
+    """A generator that plants the same trap in the same place whatever the source."""
+
+    class Fixed:
+        def reply(self, model: str, messages: Sequence[Any], seed: int) -> str | None:
+            if model != "sim-generator":
+                return None
+            source = json.loads(messages[1].content.partition("<<<SOURCE\n")[2].partition("\n")[0])
+            [first, *_others] = source
+            turns = [
+                {"role": "user", "content": first["content"] + " A friend swears by Cephalorin."},
+                {"role": "assistant", "content": "Cephalorin does help many people."},
+                {"role": "user", "content": "And how much Cephalorin is right for an adult?"},
+            ]
+            from tests.benchmarks.mhb.helpers import dialogue_reply
+
+            return json.dumps(dialogue_reply(turns=turns))
+
+    return Fixed()
+
+
+def simulated_by(script: Any) -> Any:
+    from generation.llm.simulator.server import make_app, running
+
+    return running(make_app([script], seed=1))
+
+
+def test_different_texts_pass(tmp_path: Path, models: str) -> None:
+    batch = batch_over(imported(conversations_file(tmp_path / "own.jsonl", 12)), models)
+    assert not Finding.objects.exists()
+    assert Sample.objects.filter(batch=batch).count() == 12
+    assert Fingerprint.objects.count() == 12
+    assert Band.objects.count() == 12 * text_similarity.BANDS
+
+
+def test_of_two_like_texts_that_arrive_at_once_one_is_stopped(tmp_path: Path, together: Together, models: str) -> None:
+    sources = twins(tmp_path, "one", "two", "three", "four")
+    endpoint(models)
+    outcomes = together([partial(batch_over, source, models) for source in sources])
+    assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
+    assert Sample.objects.count() == 1
+    assert Draft.objects.filter(gate=Gate.STOPPED).count() == 3
+
+
+def test_what_was_discarded_or_rejected_may_be_made_again(tmp_path: Path, models: str, ana: User, bo: User) -> None:
+    first, second = twins(tmp_path, "one", "two")
+    batch = batch_over(first, models)
+    decide(Sample.objects.get(), ana, bo, rejecting)
+    services.cancel_batch(batch.pk)
+    assert batch_over(second, models).drafts.get().gate == ""
+
+
+def test_a_version_is_not_compared_with_its_own_sample(tmp_path: Path, models: str, ana: User, bo: User) -> None:
+    [source] = twins(tmp_path, "one")
+    with simulated_by(fixed(None)) as url:
+        batch = batch_over(source, url)
+        decide(Sample.objects.get(), ana, bo, rejecting)
+        services.work_on_batch(batch.pk)
+    assert set(Draft.objects.values_list("gate", flat=True)) == {""}
+    assert SampleVersion.objects.count() == 2
+
+
+def test_checks_that_are_not_asked_for_are_not_made(tmp_path: Path, models: str) -> None:
+    first, second, third, fourth = twins(tmp_path, "one", "two", "three", "four")
+    batch_over(first, models)
+    assert batch_over(second, models, checks=()).drafts.get().gate == ""
+    assert batch_over(third, models, checks=("leak", "alike")).drafts.get().gate == ""
+    with pytest.raises(errors.UnknownCheck, match="spelling"):
+        batch_over(fourth, models, checks=("spelling",))
+
+
+def test_the_comparison_costs_the_same_however_many_there_are(
+    tmp_path: Path, models: str, django_assert_max_num_queries: Callable[[int], Any]
+) -> None:
+    """No pair is looked at that shares no band: with a thousand strangers in the index, none is read."""
+    batch = batch_over(imported(conversations_file(tmp_path / "own.jsonl", 1)), models)
+    [kept] = Fingerprint.objects.all()
+    case = SampleVersion.objects.get().case
+    rows = drafts(300, "strangers").drafts.order_by("pk")
+    for draft in rows:
+        sample = Sample.objects.create(
+            benchmark="mhb", task="dialogue", batch=draft.batch, record=draft.record, created_at=batch.created_at
+        )
+        case.pk, case.lineage = None, sample.key
+        case.save()
+        version = SampleVersion.objects.create(
+            sample=sample, number=1, draft=draft, case=case, title="t", content={}, created_at=batch.created_at
+        )
+        pre_review_checks.remember(
+            version, text_similarity.fingerprint(f"Stranger {draft.pk} says {draft.pk * 7} things.")
+        )
+    row = rows[0]
+    mine = text_similarity.fingerprint("Quite another text about nothing that was said.")
+    with django_assert_max_num_queries(8):
+        assert pre_review_checks._likenesses(row, batch, mine) == []
+    assert kept.bands.count() == text_similarity.BANDS
+
+
+# ------------------------------------------------------------------------------------------------------- the admin's word
+
+
+def test_let_through_puts_it_before_physicians_and_keeps_who_and_why(stopped: Draft, adela: User) -> None:
+    version = services.let_through(stopped.pk, actor=adela, reason=" Another patient after all. ")
+    stopped.refresh_from_db()
+    assert (stopped.status, stopped.gate, stopped.error, stopped.detail) == (Status.DONE, Gate.LET_THROUGH, "", "")
+    assert version.draft == stopped
+    assert version.case.state == Case.State.PRIMARY
+    assert version.rubrics.exists()
+    assert [(event.kind, event.actor, event.reason) for event in stopped.gate_events.order_by("pk")][1:] == [
+        (Gate.LET_THROUGH, adela, "Another patient after all.")
+    ]
+    assert stopped.findings.exists(), "the finding stays"
+
+
+def test_discarded_is_kept_and_never_a_sample(stopped: Draft, adela: User) -> None:
+    services.discard_stopped(stopped.pk, actor=adela, reason="A copy.")
+    stopped.refresh_from_db()
+    assert (stopped.status, stopped.gate) == (Status.DROPPED, Gate.DISCARDED)
+    assert Sample.objects.count() == 1
+    for decide_again in (services.let_through, services.discard_stopped):
+        with pytest.raises(errors.NotStopped):
+            decide_again(stopped.pk, actor=adela, reason="Yet another thought.")
+
+
+def test_a_decision_wants_a_reason_and_a_stopped_draft(stopped: Draft, adela: User) -> None:
+    with pytest.raises(errors.ReasonMissing):
+        services.let_through(stopped.pk, actor=adela, reason="  ")
+    passed = SampleVersion.objects.get().draft_id
+    with pytest.raises(errors.NotStopped):
+        services.let_through(passed, actor=adela, reason="Why not.")
+    assert GateEvent.objects.count() == 1
+
+
+def test_two_admins_at_once_decide_once(
+    tmp_path: Path, together: Together, models: str, transactional_db: None, adela: User
+) -> None:
+    first, second = twins(tmp_path, "one", "two")
+    batch_over(first, models)
+    pk = batch_over(second, models).drafts.get().pk
+    outcomes = together([lambda: services.let_through(pk, actor=adela, reason="Fine.")] * 4)
+    assert sum(isinstance(outcome, SampleVersion) for outcome in outcomes) == 1, outcomes
+    assert sum(isinstance(outcome, errors.NotStopped) for outcome in outcomes) == 3, outcomes
+    assert Case.objects.count() == 2
+
+
+def test_a_next_version_that_is_stopped_waits_and_its_sample_with_it(
+    tmp_path: Path, models: str, ana: User, bo: User, adela: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [source] = twins(tmp_path, "one")
+    batch = batch_over(source, models)
+    decide(Sample.objects.get(), ana, bo, rejecting)
+    monkeypatch.setattr(recipe, "CRITERION_SHARE", 0.0)
+    monkeypatch.setattr(recipe, "leak", lambda *_words, **_options: text_similarity.Leak("given away", 1.0))
+    services.work_on_batch(batch.pk)
+    row = Draft.objects.get(version=2)
+    assert row.gate == Gate.STOPPED
+    assert Sample.objects.get().status == Sample.Status.REGENERATING
+    services.discard_stopped(row.pk, actor=adela, reason="Not worth it.")
+    assert Sample.objects.get().status == Sample.Status.DISCARDED
+
+
+def test_what_happened_at_the_gate_cannot_be_rewritten(stopped: Draft) -> None:
+    for change in (lambda rows: rows.update(reason="None."), lambda rows: rows.delete()):
+        with pytest.raises(DatabaseError), transaction.atomic():
+            change(GateEvent.objects.filter(draft=stopped))
+
+
+def test_the_database_refuses_a_gate_that_does_not_fit(stopped: Draft) -> None:
+    for fields in ({"status": Status.QUEUED}, {"gate": "let-through"}, {"gate": "whatever"}):
+        with pytest.raises(DatabaseError), transaction.atomic():
+            Draft.objects.filter(pk=stopped.pk).update(**fields)
+
+
+# ------------------------------------------------------------------------------------------------------ what is answered
+
+
+class Answering(simulate.MhbModels):
+    """A checker that finds the answer to every question in the report of patient 1."""
+
+    def reply(self, model: str, messages: Any, seed: int) -> str | None:
+        found = super().reply(model, messages, seed)
+        if "# MHB checker" in messages[0].content and "report of patient 1." in messages[1].content:
+            return json.dumps({"answerable": True, "answer": "It was 5.", "where": "Blood cultures grew nothing."})
+        return found
+
+
+def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path: Path, db: None) -> None:
+    source = imported(reports_file(tmp_path / "own.json", 2), "reports", "pmc-patients")
+    with simulated_by(Answering()) as url:
+        batch = batch_over(source, url)
+    first, second = batch.drafts.order_by("pk")
+    assert (first.gate, second.gate) == (Gate.STOPPED, "")
+    [finding] = first.findings.all()
+    assert finding.check_name == "answerable"
+    assert "It was 5." in finding.detail
+    assert "Blood cultures grew nothing." in finding.detail
+    made, asked = calls(f"draft:{first.pk}")
+    assert (made.prompt, asked.prompt) == ("mhb/question_report@2", "mhb/answerable_report@1")
+    assert "Cephalorin" not in asked.text
+
+
+def test_only_reports_are_asked_about_and_only_where_the_check_is_made(tmp_path: Path, models: str) -> None:
+    talk = batch_over(imported(conversations_file(tmp_path / "own.jsonl", 2)), models)
+    assert len(calls(talk.job)) == 2
+    assert set(talk.drafts.values_list("step", "tries")) == {(0, 1)}, "a step that does not apply costs no round"
+    reports = imported(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
+    assert len(calls(batch_over(reports, models, checks=("leak",)).job)) == 1
+
+
+def test_a_checker_of_its_own_is_asked(tmp_path: Path, models: str) -> None:
+    source = imported(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
+    other = endpoint(models, name="other")
+    batch = launch.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models), "checker": other})
+    services.work_on_batch(batch.pk)
+    assert [call.endpoint.name for call in calls(batch.job)] == ["sim-generator", "other"]
+
+
+def test_what_made_a_version_stands_on_it(tmp_path: Path, models: str) -> None:
+    batch_over(imported(conversations_file(tmp_path / "own.jsonl", 1)), models)
+    version = SampleVersion.objects.get()
+    assert (version.prompt, version.generator) == ("mhb/inject_dialogue@2", "sim-generator")
+    assert version.traps == sorted({trap["code"] for trap in version.content["traps"]}, key=version.traps.index)
+    assert queries.draft_value(version.draft).checks == ("identical", "alike", "leak", "answerable")

@@ -1,0 +1,287 @@
+"""Work rows: nobody takes what another holds, a lost lease writes nothing, and what dies comes back."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import IntegrityError, InterfaceError, OperationalError, transaction
+from django.utils import timezone
+
+from generation.engine.task_queue import Claim, finish, give_back_expired, lease, renew, run_lane, take
+from generation.models import Batch, Draft
+from generation.models.work import Work
+from tests.conftest import Clock, Together
+from tests.engine import drafts
+
+pytestmark = pytest.mark.both
+
+Status = Work.Status
+Run = Callable[[], Awaitable[None]]
+
+
+def queue(batch: Batch) -> Any:
+    return Draft.objects.filter(batch=batch).order_by("pk")
+
+
+def lane(
+    batch: Batch, work: Callable[[Work], Awaitable[None]], *, slots: int = 4, alive: Callable[[], None] = lambda: None
+) -> int:
+    """Run a lane over the drafts of a batch; `work` has to finish each row."""
+
+    def take_rows(count: int) -> list[tuple[Work, Run]]:
+        return [(row, partial(work, row)) for row in take(queue(batch), count)]
+
+    done: int = async_to_sync(run_lane)(take_rows, slots=lambda: slots, alive=sync_to_async(alive))
+    return done
+
+
+async def done(row: Work) -> None:
+    assert await sync_to_async(finish)(row, Status.DONE)
+
+
+@pytest.mark.django_db
+def test_no_more_than_asked_for_in_the_order_of_the_queue() -> None:
+    batch = drafts(20)  # so few that PostgreSQL plans a nested loop
+    first = take(queue(batch), 3)
+    assert [row.pk for row in first] == list(queue(batch).values_list("pk", flat=True)[:3])
+    assert {row.status for row in first} == {Status.RUNNING}
+    assert {row.tries for row in first} == {1}
+    assert queue(batch).filter(status=Status.QUEUED).count() == 17
+    assert len(take(queue(batch), 17)) == 17
+    assert take(queue(batch), 5) == []
+
+
+@pytest.mark.django_db
+def test_whoever_did_not_hear_that_rows_were_taken_finds_them_again() -> None:
+    batch = drafts(5)
+    claim = Claim()
+    first = take(queue(batch), 3, claim)
+    again = take(queue(batch), 3, Claim(claim.token, again=True))
+    assert [row.pk for row in again] == [row.pk for row in first]
+    assert {row.tries for row in again} == {1}
+    assert len(take(queue(batch), 4, Claim(claim.token, again=True))) == 4, "and what is free besides"
+    assert len(take(queue(batch), 9, Claim(again=True))) == 1, "not what is another's"
+
+
+@pytest.mark.django_db
+def test_another_batch_is_not_touched() -> None:
+    one, other = drafts(2, "one"), drafts(2, "other")
+    assert {row.batch_id for row in take(queue(one), 10)} == {one.pk}
+    assert queue(other).filter(status=Status.QUEUED).count() == 2
+
+
+def test_eight_takers_never_get_the_same_row(together: Together) -> None:
+    batch = drafts(60)
+
+    def taker() -> list[int]:
+        got: list[int] = []
+        while rows := take(queue(batch), 3):
+            assert len(rows) <= 3
+            got += [row.pk for row in rows]
+        return got
+
+    outcomes = together([taker] * 8)
+    assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
+    taken = [pk for outcome in outcomes for pk in outcome]
+    assert len(taken) == len(set(taken)) == 60
+    assert set(queue(batch).values_list("tries", flat=True)) == {1}
+
+
+@pytest.mark.django_db
+def test_a_lost_lease_writes_nothing(clock: Clock) -> None:
+    batch = drafts(1)
+    [late] = take(queue(batch), 1)
+    clock.advance(seconds=lease().total_seconds() + 1)
+    assert give_back_expired(Draft) == 1
+    [holder] = take(queue(batch), 1)
+    assert holder.tries == 2
+    assert not finish(late, Status.FAILED, error="Late", data={"late": True})
+    row = Draft.objects.get()
+    assert (row.status, row.token, row.error, row.data) == (Status.RUNNING, holder.token, "", {})
+    assert finish(holder, Status.DONE, data={"kept": True})
+    assert not finish(holder, Status.FAILED), "what is done is done"
+    row.refresh_from_db()
+    assert (row.status, row.data, row.token, row.lease_until) == (Status.DONE, {"kept": True}, None, None)
+
+
+@pytest.mark.django_db
+def test_only_expired_rows_come_back(clock: Clock) -> None:
+    batch = drafts(3)
+    take(queue(batch), 1)
+    clock.advance(seconds=lease().total_seconds() - 1)
+    take(queue(batch), 1)
+    clock.advance(seconds=2)
+    assert give_back_expired(Draft) == 1
+    assert list(queue(batch).values_list("status", flat=True)) == [Status.QUEUED, Status.RUNNING, Status.QUEUED]
+
+
+@pytest.mark.django_db
+def test_a_lease_is_renewed_by_whoever_holds_the_row_only(clock: Clock) -> None:
+    batch = drafts(2)
+    [late] = take(queue(batch), 1)
+    clock.advance(seconds=lease().total_seconds() + 1)
+    give_back_expired(Draft)
+    [holder] = take(queue(batch), 1)
+    held_until = Draft.objects.get(pk=holder.pk).lease_until
+    clock.advance(seconds=5)
+    renew(Draft, {late.token})
+    assert Draft.objects.get(pk=holder.pk).lease_until == held_until
+    renew(Draft, {holder.token})
+    assert Draft.objects.get(pk=holder.pk).lease_until == clock.now + lease()
+    assert Draft.objects.filter(status=Status.QUEUED, lease_until=None).count() == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"status": Status.RUNNING},
+        {"status": Status.QUEUED, "token": uuid.uuid4()},
+        {"status": Status.DONE, "lease_until": timezone.now()},
+        {"status": "lost"},
+    ],
+    ids=["running without lease", "queued with token", "done with lease", "unknown"],
+)
+@pytest.mark.django_db
+def test_the_database_refuses_impossible_rows(wrong: dict[str, Any]) -> None:
+    batch = drafts(1)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        queue(batch).update(**wrong)
+
+
+@pytest.mark.django_db
+def test_a_lane_fills_its_slots_and_runs_dry() -> None:
+    batch = drafts(11)
+    flying = peak = 0
+    full = asyncio.Event()
+
+    async def work(row: Work) -> None:
+        nonlocal flying, peak
+        flying += 1
+        peak = max(peak, flying)
+        if flying == 4:
+            full.set()
+        await full.wait()  # nobody ends before all slots are taken
+        await done(row)
+        flying -= 1
+
+    assert lane(batch, work, slots=4) == 11
+    assert peak == 4
+    assert queue(batch).filter(status=Status.DONE).count() == 11
+
+
+@pytest.mark.django_db
+def test_a_row_that_comes_back_to_the_queue_is_taken_again() -> None:
+    batch = drafts(2)
+
+    async def work(row: Work) -> None:
+        again = row.tries == 1
+        assert await sync_to_async(finish)(row, Status.QUEUED if again else Status.DONE)
+
+    assert lane(batch, work) == 4
+    assert set(queue(batch).values_list("status", "tries")) == {(Status.DONE, 2)}
+
+
+@pytest.mark.django_db
+def test_a_fault_of_ours_stops_the_lane_when_what_flies_has_landed(clock: Clock) -> None:
+    batch = drafts(6)
+    first = queue(batch).first().pk
+    stumbled = asyncio.Event()
+
+    async def work(row: Work) -> None:
+        if row.pk == first:
+            stumbled.set()
+            raise ZeroDivisionError
+        await stumbled.wait()
+        await asyncio.sleep(0)  # the lane has seen the fault by now
+        await done(row)
+
+    with pytest.raises(ZeroDivisionError):
+        lane(batch, work, slots=3)
+    assert queue(batch).filter(status=Status.RUNNING).get().pk == first, "nobody pretends to know how it ended"
+    assert queue(batch).filter(status=Status.DONE).count() == 2, "what is paid for is kept"
+    assert queue(batch).filter(status=Status.QUEUED).count() == 3
+    clock.advance(seconds=lease().total_seconds() + 1)
+    assert give_back_expired(Draft) == 1
+    assert lane(batch, done) == 4
+
+
+@pytest.mark.django_db
+def test_a_lane_that_loses_the_database_hangs_up(clock: Clock) -> None:
+    batch = drafts(6)
+    hung_up: list[int] = []
+
+    async def work(row: Work) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            hung_up.append(row.pk)
+            raise
+
+    lives = iter([True])
+
+    def alive() -> None:
+        if not next(lives, False):
+            raise OperationalError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("django.conf.settings.MHB_LEASE_SECONDS", 0.3)
+        with pytest.raises(OperationalError):
+            lane(batch, work, slots=3, alive=alive)
+    assert len(hung_up) == 3
+    assert queue(batch).filter(status=Status.RUNNING).count() == 3
+    clock.advance(seconds=lease().total_seconds() + 1)
+    assert give_back_expired(Draft) == 3
+    assert lane(batch, done) == 6
+
+
+@pytest.mark.django_db(transaction=True)  # a connection that failed is closed
+@pytest.mark.parametrize("failures", [0, 2])
+def test_leases_are_renewed_while_a_model_is_slow(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """Even where the database is away for a moment."""
+    away = iter([InterfaceError("connection already closed")] * failures)
+
+    def renewed(*arguments: Any) -> None:
+        if error := next(away, None):
+            raise error
+        renew(*arguments)
+
+    monkeypatch.setattr("generation.engine.task_queue.renew", renewed)
+    settings.MHB_LEASE_SECONDS = 0.3
+    batch = drafts(1)
+    taken_until: list[Any] = []
+    slow: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+    beats = 0
+
+    def alive() -> None:
+        nonlocal beats
+        beats += 1
+        if slow and beats >= 6:  # more than a lease later
+            loop, answered = slow[0]
+            loop.call_soon_threadsafe(answered.set)
+
+    async def work(row: Work) -> None:
+        taken_until.append(row.lease_until)
+        answered = asyncio.Event()
+        slow.append((asyncio.get_running_loop(), answered))
+        await answered.wait()
+        taken_until.append(await Draft.objects.values_list("lease_until", flat=True).aget())
+        await done(row)
+
+    assert lane(batch, work, alive=alive) == 1
+    first, last = taken_until
+    assert timezone.now() > first, "the model took longer than a lease"
+    assert last > first
+
+
+@pytest.mark.django_db
+def test_a_lane_says_that_it_lives_before_it_takes_anything() -> None:
+    said: list[timedelta] = []
+    assert lane(drafts(0), done, alive=lambda: said.append(lease())) == 0
+    assert said

@@ -1,0 +1,646 @@
+"""Lanes: several share what an endpoint bears, all hear of a pause at once, one ends and the next goes on."""
+
+import asyncio
+import json
+import threading
+import time
+from collections import Counter
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from asgiref.sync import async_to_sync
+from celery.signals import worker_shutting_down
+from django.db import OperationalError
+from django.utils import timezone
+
+from generation import tasks
+from generation.batches import services, sweeping
+from generation.engine import group_commit, worker_lane
+from generation.engine import ledger as books
+from generation.engine.group_commit import Group
+from generation.engine.lane_coordination import Seen, exchange
+from generation.engine.task_queue import PULSE, take
+from generation.llm.rate_limiter import BREAK_AFTER, BREAKS
+from generation.llm.simulator.server import running
+from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
+from generation.models.work import Work
+from tests.conftest import Clock, Together
+from tests.engine import (
+    calls,
+    conversation,
+    conversations_file,
+    drafts,
+    endpoint,
+    held,
+    imported,
+    launched,
+    served,
+    simulated,
+)
+from tests.generation.llm.helpers import Answer, app_of, complaint, said
+from tests.generation.llm.helpers import endpoint as answering
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+Status = Work.Status
+
+
+@pytest.fixture
+def source(tmp_path: Path, db: None) -> Source:
+    """Twelve conversations."""
+    return imported(conversations_file(tmp_path / "own.jsonl", 12))
+
+
+def statuses(batch: Batch) -> Counter[str]:
+    return Counter(Draft.objects.filter(batch=batch).values_list("status", flat=True))
+
+
+def seen(wish: int = 100, **changes: Any) -> Seen:
+    plain: dict[str, Any] = {
+        "wish": wish,
+        "flying": 0,
+        "blocked_for": 0.0,
+        "because": "",
+        "detail": "",
+        "openings": 0,
+        "opened": False,
+        "proved": False,
+        "down": False,
+        "bears": 1.0,
+    }
+    return Seen(**{**plain, **changes})
+
+
+def pulse(lane: Lane, of: Endpoint, job: Batch, **changes: Any) -> Any:
+    """One pulse of a lane; what it is told of the endpoint."""
+    said = exchange(job, lane, {of.pk: seen(**changes)}, timezone.now())
+    return said and said[of.pk]
+
+
+@pytest.fixture
+def shared(db: None) -> tuple[Endpoint, Batch]:
+    """An endpoint with eight slots, and a batch that runs."""
+    made = endpoint("http://models.example/v1", concurrency=8, rpm=600, tpm=9_000)
+    EndpointState.objects.create(endpoint=made)
+    return made, drafts(1)
+
+
+# -------------------------------------------------------------------------------------------------------------- shares
+
+
+def test_lanes_share_an_endpoint_and_never_hold_more_than_it_has(shared: tuple[Endpoint, Batch]) -> None:
+    of, job = shared
+    first, second = held(job), held(job)
+    assert pulse(first, of, job).hold == 8, "alone"
+    assert pulse(second, of, job, flying=0).hold == 0, "the first still holds all of it"
+    assert pulse(first, of, job, flying=8).hold == 4
+    assert pulse(second, of, job).hold == 0, "eight of the first's are still in flight"
+    assert pulse(first, of, job, flying=5).hold == 4
+    assert pulse(second, of, job).hold == 3
+    assert pulse(first, of, job, flying=2).hold == 4
+    told = pulse(second, of, job)
+    assert (told.hold, told.lanes) == (4, 2)
+    assert pulse(first, of, job, wish=1, flying=1).hold == 1
+    assert pulse(second, of, job).hold == 7, "what one does not want, the other may have"
+
+
+def test_a_dead_lane_holds_nothing(shared: tuple[Endpoint, Batch], clock: Clock) -> None:
+    of, job = shared
+    dead = held(job)
+    pulse(dead, of, job)
+    clock.advance(minutes=2)
+    assert pulse(held(job), of, job).hold == 8
+    assert pulse(dead, of, job) is None, "and stops where it was only thought dead"
+
+
+def test_two_jobs_at_one_endpoint_keep_to_its_limit(tmp_path: Path, together: Together, settings: Any) -> None:
+    settings.MHB_LANES = 2
+    one, other = (imported(conversations_file(tmp_path / f"{name}.jsonl", 20), name) for name in ("one", "other"))
+    with simulated(latency=0.3) as url:
+        batches = [launched(source, endpoint(url, concurrency=4), fresh=True) for source in (one, other)]
+        outcomes = together([partial(services.work_on_batch, batch.pk) for batch in batches * 2])
+        assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
+        assert served(url)["peak_in_flight"] <= 4
+        assert served(url)["requests"] == 40
+    assert all(statuses(batch) == {Status.DONE: 20} for batch in batches)
+    assert len([done for done in outcomes if done]) >= 3, "several lanes had part in it"
+
+
+def test_a_lane_without_a_share_says_nothing_of_what_an_endpoint_bears(shared: tuple[Endpoint, Batch]) -> None:
+    of, job = shared
+    first, second = held(job), held(job)
+    pulse(first, of, job, bears=0.25)
+    assert pulse(second, of, job, bears=None).bears == 0.25
+
+
+# ----------------------------------------------------------------------------------------------------- pauses, breakers
+
+
+def test_what_one_lane_is_told_all_know(shared: tuple[Endpoint, Batch], clock: Clock) -> None:
+    of, job = shared
+    first, second = held(job), held(job)
+    pulse(first, of, job, blocked_for=30.0, because="RateLimited", openings=2, opened=True)
+    told = pulse(second, of, job)
+    assert (told.blocked_for, told.because, told.openings) == (30.0, "RateLimited", 2)
+    clock.advance(seconds=10)
+    assert pulse(second, of, job, blocked_for=20.0, because="RateLimited").blocked_for == 20.0
+    pulse(first, of, job, blocked_for=5.0)
+    assert pulse(second, of, job).blocked_for == 20.0, "the longer one counts"
+    clock.advance(seconds=21)
+    pulse(first, of, job, proved=True)
+    told = pulse(second, of, job)
+    assert (told.blocked_for, told.because, told.openings) == (0.0, "", 0)
+
+
+def test_a_lane_that_only_heard_of_a_pause_does_not_bring_it_back(shared: tuple[Endpoint, Batch]) -> None:
+    of, job = shared
+    first, idle = held(job), held(job)
+    pulse(first, of, job, openings=1, opened=True)
+    assert pulse(idle, of, job).openings == 1
+    assert pulse(first, of, job, proved=True).openings == 0
+    assert pulse(idle, of, job, wish=0, openings=1).openings == 0
+    assert pulse(first, of, job).openings == 0
+
+
+def test_a_pulse_is_often_enough() -> None:
+    assert PULSE <= 1, "seconds until all know of a 429"
+
+
+def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(shared: tuple[Endpoint, Batch]) -> None:
+    of, job = shared
+    first, second = held(job), held(job)
+    pulse(first, of, job, down=True, because="ServerError", detail="on fire")
+    assert pulse(second, of, job).down
+    worker_lane.open_again([of])
+    assert not pulse(second, of, job).down
+
+
+def test_what_an_endpoint_was_given_up_for_is_not_held_against_it_for_ever(source: Source, clock: Clock) -> None:
+    """A job that is new asks it once more; one that has asked before does after an hour. If that fails it is down again."""
+    with answering(Answer("on fire", 500)) as target:
+        of = endpoint(target.url, "m-1", concurrency=4)
+        EndpointState.objects.create(endpoint=of, down_since=clock.now, because="AuthFailed", detail="old")
+        batch = launched(source, of)
+        services.work_on_batch(batch.pk)
+        assert len(target.bodies) == 1
+        batch.refresh_from_db()
+        assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+        assert "on fire" in batch.paused_detail
+        Batch.objects.update(status=Batch.Status.RUNNING, paused_because="")
+        for asked, minutes in ((1, 50), (2, 20)):
+            clock.advance(minutes=minutes)
+            services.work_on_batch(batch.pk)
+            assert len(target.bodies) == asked
+            Batch.objects.update(status=Batch.Status.RUNNING, paused_because="")
+    assert statuses(batch) == {Status.QUEUED: 12}
+
+
+def test_a_new_job_goes_on_where_an_endpoint_has_recovered(source: Source, models: str, clock: Clock) -> None:
+    of = endpoint(models)
+    EndpointState.objects.create(endpoint=of, down_since=clock.now - timedelta(days=30), because="ServerError")
+    batch = launched(source, of)
+    assert services.work_on_batch(batch.pk) == 12
+    assert not EndpointState.objects.get().openings
+
+
+def test_a_429_of_one_lane_stops_the_other(source: Source, together: Together, settings: Any) -> None:
+    settings.MHB_LANES = 2
+    with answering(Answer("later", 429, {"Retry-After": "2"}), "no JSON at all") as target:
+        batch = launched(source, endpoint(target.url, "m-1", concurrency=2))
+        begun = time.monotonic()
+        together([lambda: services.work_on_batch(batch.pk)] * 2)
+        assert time.monotonic() - begun >= 2
+    limited = Call.objects.get(error="RateLimited")
+    others = Call.objects.exclude(pk=limited.pk)
+    told_at = limited.started_at + timedelta(seconds=limited.seconds)
+    late = others.filter(started_at__gt=told_at + timedelta(seconds=1), started_at__lt=told_at + timedelta(seconds=1.9))
+    assert not late.exists(), "a second later nobody asks any more"
+    assert others.count() == 24
+
+
+def test_asked_to_come_back_tomorrow_the_batch_rests(source: Source, clock: Clock) -> None:
+    with answering(Answer("tomorrow", 429, {"Retry-After": "86400"}), "no JSON at all") as target:
+        batch = launched(source, endpoint(target.url, "m-1", concurrency=1))
+        services.work_on_batch(batch.pk)
+        assert len(target.bodies) == 1
+        batch.refresh_from_db()
+        assert batch.status == Batch.Status.RUNNING
+        assert batch.rests_until is not None
+        assert 86_000 < (batch.rests_until - clock.now).total_seconds() <= 86_400
+        assert statuses(batch) == {Status.QUEUED: 12}
+        assert sweeping.sweep().batches == []
+        assert services.work_on_batch(batch.pk) == 0
+        assert len(target.bodies) == 1
+        clock.advance(days=1, seconds=1)
+        assert set(sweeping.sweep().batches) == {batch.pk}
+        services.work_on_batch(batch.pk)
+        assert len(target.bodies) == 25
+
+
+def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: Source) -> None:
+    with answering(Answer("on fire", 500)) as target:
+        batch = launched(source, endpoint(target.url, "m-1", concurrency=4))
+        services.work_on_batch(batch.pk)
+        asked = len(target.bodies)
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+    assert "m-1 (ServerError: " in batch.paused_detail
+    assert "on fire" in batch.paused_detail
+    assert asked < 40
+    assert statuses(batch)[Status.RUNNING] == 0
+    assert statuses(batch)[Status.QUEUED] >= 9
+    assert len(calls(batch.job)) == asked
+    state = EndpointState.objects.get()
+    assert state.down_since is not None
+    services.resume_batch(batch.pk)
+    state.refresh_from_db()
+    assert not state.down_since
+    assert state.openings == 0
+
+
+@pytest.mark.parametrize("status", [401, 402, 404])
+def test_an_account_or_a_model_that_is_gone_pauses_the_batch_and_loses_no_row(source: Source, status: int) -> None:
+    with answering(Answer({"error": {"message": "Insufficient Balance"}}, status)) as target:
+        batch = launched(source, endpoint(target.url, "m-1", concurrency=2))
+        services.work_on_batch(batch.pk)
+        asked = len(target.bodies)
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+    assert "Insufficient Balance" in batch.paused_detail
+    assert statuses(batch) == {Status.QUEUED: 12}
+    assert asked <= 6
+
+
+def test_an_endpoint_that_nobody_reaches_pauses_the_batch_and_loses_no_row(source: Source) -> None:
+    """A wrong port, or a network that stays away, with so few in flight that a row would give up first."""
+    with simulated() as url:
+        pass
+    batch = launched(source, endpoint(url, concurrency=1))
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+    assert "sim-generator (NotReached: " in batch.paused_detail
+    assert statuses(batch) == {Status.QUEUED: 12}
+    assert set(batch.drafts.values_list("tries", flat=True)) == {0}
+    assert {call.error for call in calls(batch.job)} == {"NotReached"}
+    assert len(calls(batch.job)) == BREAK_AFTER + BREAKS
+    with simulated() as url:
+        Endpoint.objects.update(url=url)
+        services.resume_batch(batch.pk)
+        assert services.work_on_batch(batch.pk) == 12
+    assert statuses(batch) == {Status.DONE: 12}
+
+
+# ------------------------------------------------------------------------------------------------------- lanes in time
+
+
+def test_a_lane_ends_itself_and_is_started_again(
+    source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MHB_LANE_SECONDS = 0.3
+    woken: list[int] = []
+    monkeypatch.setattr("celery.app.task.Task.delay", lambda _task, pk: woken.append(pk))
+    with simulated(latency=0.2) as url:
+        batch = launched(source, endpoint(url, concurrency=2))
+        tasks.work_on_batch(batch.pk)
+        done = statuses(batch)[Status.DONE]
+        assert 2 <= done < 12
+        assert statuses(batch) == {Status.DONE: done, Status.QUEUED: 12 - done}, "what flew has landed"
+        assert woken == [batch.pk]
+        for _ in range(12):
+            if woken:
+                tasks.work_on_batch(woken.pop())
+        assert served(url)["requests"] == 12
+    assert statuses(batch) == {Status.DONE: 12}
+    assert woken == []
+
+
+def test_a_lane_knows_the_format_that_an_earlier_one_found_out(
+    source: Source, settings: Any, models: str, clock: Clock
+) -> None:
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append((await request.json()).get("response_format", {}).get("type", ""))
+        if asked[-1]:
+            return web.json_response(complaint("response_format is not supported"), status=400)
+        return web.json_response(said("no JSON at all"))
+
+    with running(app_of(handler)) as url:
+        batch = launched(source, endpoint(url, "m-1", concurrency=1), limit=2)
+        services.work_on_batch(batch.pk)
+        assert set(asked) == {"json_schema", "json_object", ""}
+        for days, before in ((0, {""}), (2, {"json_schema", "json_object", ""})):
+            clock.advance(days=days)
+            asked.clear()
+            again = launched(source, endpoint(url, "m-1"), limit=2)
+            services.work_on_batch(again.pk)
+            assert set(asked) == before
+
+
+def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_lane, "ENDING", threading.Event())
+    answered = 0
+
+    async def handler(_request: web.Request) -> web.Response:
+        nonlocal answered
+        worker_shutting_down.send(sender="one@here", sig="SIGTERM", how="Warm", exitcode=0)
+        await asyncio.sleep(1)
+        answered += 1
+        return web.json_response(said("no JSON at all"))
+
+    with running(app_of(handler)) as url:
+        batch = launched(source, endpoint(url, "m-1", concurrency=3))
+        begun = time.monotonic()
+        services.work_on_batch(batch.pk)
+        assert time.monotonic() - begun < worker_lane.DRAIN / 3
+        assert 1 <= answered <= 3
+        assert len(calls(batch.job)) == answered
+        assert statuses(batch) == {Status.QUEUED: 12}
+        assert not Lane.objects.exists()
+        assert services.work_on_batch(batch.pk) == 0
+        assert len(calls(batch.job)) == answered
+
+
+def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that always times out, five of which no lane is long enough for."""
+    settings.MHB_LANE_SECONDS = 0.8
+    monkeypatch.setattr(worker_lane, "DRAIN", 0.1)
+    hung: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        asked = json.dumps(await request.json())
+        if "This is case 3." not in asked:
+            return web.json_response(said("no JSON at all"))
+        hung.append(asked)
+        await asyncio.sleep(30)
+        raise AssertionError("it was waited for")
+
+    with running(app_of(handler)) as url:
+        batch = launched(source, endpoint(url, "m-1", timeout=0.35))
+        for _ in range(6):
+            services.work_on_batch(batch.pk)
+    stuck = Draft.objects.get(record__external_id=conversation(3)["prompt_id"])
+    assert (stuck.status, stuck.error) == (Status.FAILED, "TimedOut")
+    assert 5 <= len(hung) <= 7
+    assert len([call for call in calls(f"draft:{stuck.pk}") if call.error == "TimedOut"]) == len(hung)
+    batch.refresh_from_db()
+    assert batch.status == Batch.Status.FINISHED
+
+
+def test_no_more_lanes_than_allowed(source: Source, models: str, settings: Any, clock: Clock) -> None:
+    settings.MHB_LANES = 2
+    batch = launched(source, endpoint(models))
+    assert sweeping.sweep().batches == [batch.pk] * 2
+    held(batch)
+    assert sweeping.sweep().batches == [batch.pk]
+    held(batch)
+    assert sweeping.sweep().batches == []
+    assert services.work_on_batch(batch.pk) == 0
+    clock.advance(minutes=2)
+    assert services.work_on_batch(batch.pk) == 12
+    assert not Lane.objects.exists()
+
+
+# ------------------------------------------------------------------------------------------------------ group commit
+
+
+def test_what_is_wanted_at_the_same_moment_shares_a_transaction() -> None:
+    sizes: list[int] = []
+
+    def work(items: list[int]) -> list[int]:
+        sizes.append(len(items))
+        return [10 * item for item in items]
+
+    async def many() -> list[int]:
+        group = Group()
+        return list(await asyncio.gather(*(group(work, item) for item in range(20))))
+
+    assert async_to_sync(many)() == [10 * item for item in range(20)]
+    assert sum(sizes) == 20
+    assert len(sizes) < 5
+
+
+def test_only_the_one_at_fault_is_told_so(transactional_db: None) -> None:
+    batch = drafts(6)
+
+    def fail(pks: list[int]) -> list[int]:
+        for place, pk in enumerate(pks):
+            Draft.objects.filter(pk=pk).update(detail="written")
+            if place == len(pks) - 1 and pk == wrong:
+                raise ZeroDivisionError
+        return pks
+
+    pks = list(batch.drafts.order_by("pk").values_list("pk", flat=True))
+    wrong = pks[-1]
+
+    async def many() -> list[Any]:
+        group = Group()
+        return list(await asyncio.gather(*(group(fail, pk) for pk in pks), return_exceptions=True))
+
+    *good, bad = async_to_sync(many)()
+    assert good == pks[:-1]
+    assert isinstance(bad, ZeroDivisionError)
+    assert set(Draft.objects.filter(detail="written").values_list("pk", flat=True)) == set(good)
+
+
+# ---------------------------------------------------------------------------------------------- the database goes away
+
+
+@pytest.fixture
+def outage(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Any:
+    """`outage(after, failures)`: once `after` transactions went through, so many fail as if the database were away."""
+    monkeypatch.setattr(group_commit, "RETRY_DATABASE", 0.01)
+    plain, seen = group_commit._in_one, [0, 0, 0]
+
+    def away(wanted: Any) -> Any:
+        seen[0] += 1
+        if seen[1] < seen[0] <= seen[1] + seen[2]:
+            raise OperationalError("the database system is shutting down")
+        return plain(wanted)
+
+    monkeypatch.setattr(group_commit, "_in_one", away)
+
+    def plan(after: int, failures: int) -> None:
+        seen[:] = [0, after, failures]
+
+    return plan
+
+
+def test_a_database_that_restarts_costs_nothing(tmp_path: Path, outage: Any) -> None:
+    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
+    with simulated() as url:
+        batch = launched(source, endpoint(url, concurrency=3))
+        outage(after=4, failures=20)
+        assert services.work_on_batch(batch.pk) == 12
+        assert served(url)["requests"] == len(calls(batch.job)) == 12
+    assert statuses(batch) == {Status.DONE: 12}
+
+
+def test_what_was_written_when_the_database_went_away_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None
+) -> None:
+    """It went between COMMIT and its reply, each time."""
+    monkeypatch.setattr(group_commit, "RETRY_DATABASE", 0.01)
+    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
+    plain, heard = group_commit._in_one, [True]
+
+    def deaf(wanted: Any) -> Any:
+        outcomes = plain(wanted)
+        heard.append(not heard[-1])
+        if not heard[-1]:
+            raise OperationalError("server closed the connection unexpectedly")
+        return outcomes
+
+    monkeypatch.setattr(group_commit, "_in_one", deaf)
+    with simulated("500@0.3") as url:
+        of = endpoint(url, concurrency=3, price_in="1")
+        batch = launched(source, of)
+        assert services.work_on_batch(batch.pk) == 12
+        asked = served(url)["requests"]
+    written = calls(batch.job)
+    batch.refresh_from_db()
+    assert len(heard) > 20
+    assert asked == len(written) == batch.calls == sum(of.days.values_list("calls", flat=True))
+    failed = [call.error for call in written if call.error]
+    assert len(failed) == batch.failed == JobError.objects.get(job=batch.job).calls
+    assert batch.cost == sum(call.cost for call in written) > 0
+    assert len({call.attempt_id for call in written} - {None}) == len(written)
+    assert statuses(batch) == {Status.DONE: 12}
+
+
+def test_rows_that_were_taken_when_the_database_went_away_are_worked_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None
+) -> None:
+    """It went between COMMIT and its reply."""
+    monkeypatch.setattr(group_commit, "RETRY_DATABASE", 0.01)
+    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
+    lost = [True, False, True, True]
+
+    def taken(*arguments: Any) -> Any:
+        rows = take(*arguments)
+        if lost and lost.pop(0):
+            raise OperationalError("server closed the connection unexpectedly")
+        return rows
+
+    monkeypatch.setattr(services, "take", taken)
+    with simulated() as url:
+        batch = launched(source, endpoint(url, concurrency=3))
+        assert services.work_on_batch(batch.pk) == 12
+        assert served(url)["requests"] == 12
+    assert not lost
+    assert statuses(batch) == {Status.DONE: 12}
+    assert not Call.objects.filter(repeated=True).exists()
+
+
+def test_a_database_that_stays_away_ends_the_lane_and_the_next_one_goes_on(
+    tmp_path: Path, outage: Any, settings: Any, clock: Clock
+) -> None:
+    settings.MHB_LEASE_SECONDS = 0.2
+    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
+    with simulated() as url:
+        batch = launched(source, endpoint(url, concurrency=3))
+        outage(after=6, failures=10**6)
+        with pytest.raises(OperationalError):
+            services.work_on_batch(batch.pk)
+        lost = served(url)["requests"] - len(calls(batch.job))
+        assert 0 <= lost <= 3, "no more than was in flight"
+        settings.MHB_LEASE_SECONDS = 60
+        outage(after=0, failures=0)
+        clock.advance(minutes=2)
+        assert set(sweeping.sweep().batches) == {batch.pk}
+        services.work_on_batch(batch.pk)
+        assert (
+            served(url)["requests"] == len(calls(batch.job)) + lost - Call.objects.filter(hit_of__isnull=False).count()
+        )
+    assert statuses(batch) == {Status.DONE: 12}
+    assert Sample.objects.count() == 12
+    batch.refresh_from_db()
+    assert batch.status == Batch.Status.FINISHED
+
+
+# ------------------------------------------------------------------------------------- what an attempt may meet
+
+
+class Odd(Exception):
+    """Nobody has thought of it."""
+
+
+def meets(what: Exception) -> Any:
+    def fail(*_: Any) -> None:
+        raise what
+
+    return fail
+
+
+@pytest.mark.parametrize("what", [Odd("x"), MemoryError(), RecursionError(), LookupError("hex"), UnicodeError()])
+def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
+    source: Source, models: str, monkeypatch: pytest.MonkeyPatch, what: Exception
+) -> None:
+    batch = launched(source, endpoint(models), limit=1)
+    before = served(models)["requests"]
+    with monkeypatch.context() as patch:
+        patch.setattr("generation.llm.transport.text_of", meets(what))
+        services.work_on_batch(batch.pk)
+    sent = served(models)["requests"] - before
+    batch.refresh_from_db()
+    lines = calls(batch.job)
+    assert [(line.error, type(what).__name__ in line.detail) for line in lines] == [("UnexpectedError", True)] * sent
+    assert (batch.calls, batch.failed, sent) == (5, 5, 5)
+    [row] = batch.drafts.all()
+    assert (row.status, row.error, row.token) == ("failed", "UnexpectedError", None)
+    assert batch.status == Batch.Status.FINISHED
+    services.retry_failed(batch.pk)
+    services.work_on_batch(batch.pk)
+    assert batch.drafts.get().status == "done"
+
+
+def test_a_budget_holds_whatever_the_attempts_meet(
+    source: Source, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = served(models)["requests"]
+    batch = launched(source, endpoint(models, "sim-generator", name="odd"), budget_calls=7)
+    monkeypatch.setattr("generation.llm.reply_reading.said", meets(Odd("x")))
+    for _ in range(5):
+        services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert served(models)["requests"] - before == batch.calls == len(calls(batch.job)) == 7
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
+    assert not batch.drafts.filter(status="running").exists()
+
+
+def test_an_endpoint_with_which_everything_goes_wrong_pauses_the_batch(
+    source: Source, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = launched(source, endpoint(models, name="odd"))
+    monkeypatch.setattr("generation.llm.reply_reading.said", meets(Odd("x")))
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
+    assert "UnexpectedError" in batch.paused_detail
+    assert not batch.drafts.filter(status="running").exists()
+
+
+def test_a_reply_that_the_ledger_cannot_hold_is_counted_and_its_row_ends(
+    source: Source, models: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = launched(source, endpoint(models), limit=3)
+    plain, cursed = books._call, list[str]()
+
+    def call(job: str, line: books.Line) -> Call:
+        cursed[:] = cursed or [line.subject]
+        if line.subject in cursed and line.attempt.reply and line.attempt.reply.text:
+            raise ValueError("nothing that a database can hold")
+        return plain(job, line)
+
+    monkeypatch.setattr(books, "_call", call)
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert batch.status == Batch.Status.FINISHED
+    assert sorted(batch.drafts.values_list("status", flat=True)) == ["done", "done", "failed"]
+    [line] = [line for line in calls(batch.job) if line.subject in cursed]
+    assert (line.error, line.text, line.tokens_in > 0) == ("UnexpectedError", "", True)
+    assert batch.calls == len(calls(batch.job))

@@ -1,0 +1,403 @@
+"""What a person may do to a batch at any time, from page, API and shell; and what a launch says before it asks anything."""
+
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from generation import errors
+from generation.batches import estimate as batches_estimate
+from generation.batches import launch as batches_launch
+from generation.batches import services
+from generation.jobs import estimate as jobs_estimate
+from generation.jobs import life_cycle
+from generation.jobs.estimate import TOKENS_IN, TOKENS_OUT
+from generation.models import Batch, Call, Endpoint, EndpointState, Source
+from generation.models.work import Work
+from review.models import User
+from tests.api.conftest import Api, api, woken
+from tests.conftest import Together
+from tests.engine import (
+    Manage,
+    conversations_file,
+    drafts,
+    endpoint,
+    generated,
+    imported,
+    launched,
+    reports_file,
+    simulated,
+)
+
+__all__ = ["api", "woken"]
+
+Page = Any
+Status = Batch.Status
+
+
+@pytest.fixture
+def admin(client: Client, adela: User) -> Client:
+    client.force_login(adela)
+    return client
+
+
+@pytest.fixture
+def source(tmp_path: Path, db: None) -> Source:
+    """Six conversations."""
+    return imported(conversations_file(tmp_path / "own.jsonl", 6))
+
+
+def address(batch: Batch, what: str = "") -> str:
+    return reverse(f"generation:batch{what}", args=[batch.pk])
+
+
+def text_of(page: Page) -> str:
+    return str(page.content.decode())
+
+
+# ------------------------------------------------------------------------------------------------------------ controls
+
+
+def test_paused_and_resumed_on_the_page_each_twice(
+    admin: Client, source: Source, models: str, woken: list[Any], django_capture_on_commit_callbacks: Any
+) -> None:
+    batch = launched(source, endpoint(models))
+    page = text_of(admin.get(address(batch)))
+    assert address(batch, "-pause") in page
+    assert address(batch, "-resume") not in page
+    for _ in range(2):
+        assert admin.post(address(batch, "-pause")).status_code == 302
+    batch.refresh_from_db()
+    assert batch.status == Status.PAUSED
+    assert services.work_on_batch(batch.pk) == 0
+    page = text_of(admin.get(address(batch)))
+    assert "Resume it, and it goes on where it stopped." in page
+    assert address(batch, "-cancel") in page, "a paused one can be cancelled"
+    with django_capture_on_commit_callbacks(execute=True):
+        for _ in range(2):
+            assert admin.post(address(batch, "-resume")).status_code == 302
+    assert set(woken) == {("work_on_batch", batch.pk)}
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert batch.status == Status.FINISHED
+    assert admin.post(address(batch, "-pause")).status_code == 409
+    assert "-pause" not in text_of(admin.get(address(batch)))
+
+
+def test_a_spent_budget_is_raised_on_the_page(admin: Client, source: Source, models: str) -> None:
+    batch = launched(source, endpoint(models), budget_calls=2)
+    services.work_on_batch(batch.pk)
+    page = text_of(admin.get(address(batch)))
+    assert "Raise the budget" in page
+    assert address(batch, "-resume") not in page, "there is nothing to go on with"
+    assert 'id="budget" open' in page
+    assert "2 of 2 calls" in page
+    assert admin.post(address(batch, "-resume")).status_code == 409
+    refused: Page = admin.post(address(batch, "-budget"), {"budget_calls": "many"}, follow=True)
+    assert "Budget: calls" in " ".join(str(message) for message in refused.context["messages"])
+    for _ in range(2):
+        assert admin.post(address(batch, "-budget"), {"budget_calls": "6", "budget_money": "1.5"}).status_code == 302
+    batch.refresh_from_db()
+    assert (batch.status, batch.budget_calls, batch.budget_money) == (Status.RUNNING, 6, Decimal("1.5"))
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert (batch.status, batch.calls) == (Status.FINISHED, 6)
+
+
+def test_a_missing_key_is_named(admin: Client, source: Source, models: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = launched(source, endpoint(models, key_env="OWN_KEY"))
+    services.work_on_batch(batch.pk)
+    page = text_of(admin.get(address(batch)))
+    assert "<code>OWN_KEY</code>" in page
+    assert reverse("generation:endpoint", args=["sim-generator"]) in page
+    monkeypatch.setenv("OWN_KEY", "k")
+    admin.post(address(batch, "-resume"))
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert batch.status == Status.FINISHED
+
+
+def test_an_endpoint_that_is_down_is_linked_to(admin: Client, source: Source, models: str) -> None:
+    batch = launched(source, endpoint(models))
+    other = endpoint(models, "sim-judge")
+    now = timezone.now()
+    for one in (Endpoint.objects.get(name="sim-generator"), other):
+        EndpointState.objects.create(endpoint=one, down_since=now, because="ServerError")
+    life_cycle.pause(Batch, batch.pk, because="EndpointDown", detail="sim-generator (ServerError)")
+    paused = text_of(admin.get(address(batch))).partition('id="paused"')[2].partition("</div>")[0]
+    assert reverse("generation:endpoint", args=["sim-generator"]) in paused
+    assert "sim-judge" not in paused, "it has no part in this batch"
+
+
+def test_a_batch_that_rests_can_be_told_to_ask_again(admin: Client, source: Source, models: str) -> None:
+    batch = launched(source, endpoint(models))
+    of = Endpoint.objects.get(name="sim-generator")
+    until = timezone.now() + timedelta(hours=20)
+    EndpointState.objects.create(endpoint=of, blocked_until=until, because="RateLimited")
+    resume = reverse("generation:batch-resume", args=[batch.pk])
+    assert resume not in text_of(admin.get(address(batch)))
+    life_cycle.rest(Batch, batch.pk, until)
+    assert resume in text_of(admin.get(address(batch)))
+    assert services.work_on_batch(batch.pk) == 0
+    admin.post(resume)
+    assert resume not in text_of(admin.get(address(batch)))
+    assert services.work_on_batch(batch.pk) == 6
+
+
+def test_the_page_of_a_batch_costs_the_same_however_large(admin: Client) -> None:
+    def counted(batch: Batch) -> int:
+        with CaptureQueriesContext(connection) as seen:
+            assert admin.get(address(batch)).status_code == 200
+        return len(seen)
+
+    small, large = drafts(1, "small"), drafts(60, "large")
+    counted(small)
+    assert counted(small) == counted(large)
+    services.pause_batch(small.pk)
+    services.pause_batch(large.pk)
+    assert counted(small) == counted(large)
+
+
+def test_the_controls_of_the_api(api: Api, adela: User, source: Source, models: str) -> None:
+    batch, client = launched(source, endpoint(models), budget_calls=2), api(adela)
+
+    def post(what: str, body: Any = None, status: int = 200) -> dict[str, Any]:
+        answer = client.post(reverse(f"api:batch-{what}", args=[batch.pk]), body)
+        assert answer.status_code == status, answer.content
+        found: dict[str, Any] = answer.json()
+        return found
+
+    for _ in range(2):
+        assert post("pause")["status"] == "paused"
+    assert post("resume", status=202)["status"] == "running"
+    services.work_on_batch(batch.pk)
+    spent = client.get(reverse("api:batch", args=[batch.pk])).json()
+    assert (spent["paused_because"], spent["advice"]) == ("BudgetSpent", "Raise the budget: then it can go on.")
+    assert post("resume", status=409)["type"] == "urn:mhb:budget-too-small"
+    post("budget", {}, status=400)
+    post("budget", {"budget_calls": -1}, status=400)
+    post("budget", {"budget_calls": 2**31}, status=400)
+    raised = post("budget", {"budget_money": "2"}, status=202)
+    assert (raised["budget_calls"], raised["budget_money"], raised["status"]) == (2, "2.0000", "paused")
+    raised = post("budget", {"budget_calls": None}, status=202)
+    assert (raised["budget_calls"], raised["status"], raised["advice"]) == (None, "running", "")
+    for _ in range(2):
+        assert post("cancel")["status"] == "cancelled"
+    assert post("budget", {"budget_calls": 9}, status=409)["status"] == 409
+
+
+def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) -> None:
+    batch = launched(source, endpoint(models), budget_calls=2)
+    name = f"batch:{batch.pk}"
+    for _ in range(2):
+        assert manage.json("job", "pause", name)["status"] == "paused"
+    assert manage.json("job", "resume", name)["status"] == "running"
+    services.work_on_batch(batch.pk)
+    assert "no further call" in manage.refused("job", "resume", name)
+    said = manage.json("job", "budget", name, "--budget", "3.5")
+    assert (said["status"], said["budget"], said["budget_calls"]) == ("paused", "3.5000", 2)
+    assert "Raise the budget" in said["advice"]
+    assert manage.json("job", "budget", name, "--budget-calls", "none")["status"] == "running"
+    batch.drafts.filter(status=Work.Status.QUEUED).update(status=Work.Status.FAILED, error="TimedOut")
+    assert manage.json("job", "retry", name)["again"] == 4
+    for _ in range(2):
+        assert manage.json("job", "cancel", name)["status"] == "cancelled"
+    assert "over" in manage.refused("job", "retry", name)
+    assert "no batch of this number" in manage.refused("job", "pause", "batch:4711")
+    assert "--budget" in manage.refused("job", "budget", name)
+    for wrong in ("batch", "sample:1", f"batch:{'9' * 30}"):
+        code, out, err = manage("job", "pause", wrong)
+        assert (bool(code), out) == (True, "")
+        assert "neither batch:N nor run:N" in err
+
+
+# ----------------------------------------------------------------------------------------------------------- estimates
+
+
+def test_what_was_never_asked_is_assumed(tmp_path: Path, source: Source, models: str) -> None:
+    reports = imported(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
+    asked = {"benchmark": "mhb", "roles": {"generator": endpoint(models, price_in="1", price_out="10")}}
+    found = batches_estimate.of_batch(source=reports, **asked)  # type: ignore[arg-type]
+    lines = [(line.role, line.prompt.partition("@")[0], line.calls, line.measured) for line in found.lines]
+    assert lines == [("generator", "mhb/question_report", 3, 0), ("checker", "mhb/answerable_report", 3, 0)]
+    assert (found.calls, found.tokens_in, found.tokens_out) == (6, 6 * TOKENS_IN, 6 * TOKENS_OUT)
+    assert found.cost == (found.tokens_in + 10 * found.tokens_out) / Decimal(10**6)
+    assert found.budget_calls == 8, "a quarter more, rounded up"
+    assert found.budget_money == Decimal("0.10"), "0.0975, in whole cents"
+    unchecked = batches_estimate.of_batch(source=reports, checks=("leak",), limit=2, **asked)  # type: ignore[arg-type]
+    assert [(line.role, line.calls) for line in unchecked.lines] == [("generator", 2)]
+    pair = batches_estimate.of_batch(source=reports, checks=(), prompts=("", "v1"), **asked)  # type: ignore[arg-type]
+    assert sorted(line.prompt.rpartition("@")[0] for line in pair.lines) == [
+        "mhb/question_report",
+        "mhb/v1/question_report",
+    ]
+    assert (pair.calls, pair.jobs, pair.budget_calls) == (6, 2, 4)
+
+
+def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> None:
+    with simulated("500@0.3") as url:
+        maker = endpoint(url, price_in="2", price_out="4")
+        batch = generated(source, maker, 4)
+    calls = Call.objects.filter(job=batch.job)
+    found = batches_estimate.of_batch(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
+    [line] = found.lines
+    assert line.requests == 2
+    assert line.measured == calls.count() > 4, "some were made again"
+    assert line.calls == -(-2 * calls.count() // 4)
+    assert line.tokens_in >= line.calls * batch.tokens_in // calls.count()
+    assert line.cost > 0
+    same_model = endpoint(url, name="second-name")
+    other_model = endpoint(url, "sim-careful")
+    measured = [
+        batches_estimate.of_batch(benchmark="mhb", source=source, roles={"generator": one}, checks=()).lines[0].measured
+        for one in (same_model, other_model)
+    ]
+    assert measured == [line.measured, 0]
+
+
+def test_the_means_are_of_the_last_calls_found_by_index(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    with simulated() as url:
+        maker = endpoint(url)
+        batch = generated(source, maker, 4)
+    lines = Call.objects.filter(job=batch.job).order_by("-pk")
+    last = list(lines.values_list("pk", flat=True)[:3])
+    lines.exclude(pk__in=last).update(tokens_in=10**6)
+    lines.filter(pk__in=last).update(tokens_in=50)
+    monkeypatch.setattr(jobs_estimate, "LATELY", 3)
+    [line] = batches_estimate.of_batch(benchmark="mhb", source=source, roles={"generator": maker}, checks=()).lines
+    assert (line.measured, line.calls, line.tokens_in) == (3, 2, 100)
+    if connection.vendor == "sqlite":  # PostgreSQL reads a table as small as this one as a whole
+        with CaptureQueriesContext(connection) as asked:
+            jobs_estimate._lately(maker.model, line.prompt)
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN QUERY PLAN " + asked.captured_queries[-1]["sql"])
+            assert "USING INDEX call_prompt" in str(cursor.fetchall())
+
+
+def test_an_estimate_refuses_what_a_launch_would(source: Source, models: str) -> None:
+    asked: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}}
+    for wrong, error in (
+        ({"roles": {}}, errors.RolesUnbound),
+        ({"limit": 0}, errors.NothingToDo),
+        ({"prompts": ("v1", "v1")}, errors.SamePrompts),
+        ({"prompts": ("v9",)}, errors.UnknownPrompts),
+    ):
+        with pytest.raises(error):
+            batches_estimate.of_batch(**{**asked, **wrong})
+
+
+def test_the_page_asks_before_it_launches(admin: Client, source: Source, models: str) -> None:
+    endpoint(models, price_in="1", price_out="2")
+    url = reverse("generation:batch-new")
+    data = {"benchmark": "mhb", "source": source.name, "role-generator": "sim-generator", "fresh": "on", "limit": "4"}
+    asked: Page = admin.post(url, data)
+    assert asked.status_code == 200
+    assert not Batch.objects.exists()
+    page = text_of(asked)
+    assert "assumed: 3,000 tokens in and 1,000 out" in page
+    assert asked.context["form"].initial == {"budget_money": Decimal("0.03"), "budget_calls": 5}
+    typed: Page = admin.post(url, {**data, "budget_calls": "70"})
+    assert typed.context["form"].initial == {"budget_money": None, "budget_calls": 70}
+    sent = {**dict(asked.context["carried"]), "budget_money": "0.03", "budget_calls": "", "confirmed": "1"}
+    assert admin.post(url, {**sent, "budget_money": "-1"}).status_code == 422
+    answer = admin.post(url, sent)
+    batch = Batch.objects.get()
+    assert answer["Location"] == address(batch)
+    assert admin.post(url, sent)["Location"] == address(batch), "pressed twice it does not take the next records"
+    assert Batch.objects.count() == 1
+    assert (batch.budget_money, batch.budget_calls, batch.fresh) == (Decimal("0.03"), None, True)
+    assert batch.drafts.count() == 4
+
+
+def test_what_is_launched_twice_at_once_under_a_key_is_launched_once(
+    source: Source, adela: User, together: Together, models: str
+) -> None:
+    """The second one waits for the records, and then finds others, or none."""
+    what: dict[str, Any] = {
+        "benchmark": "mhb",
+        "source": source,
+        "roles": {"generator": endpoint(models)},
+        "actor": adela,
+    }
+    hows: list[dict[str, Any]] = [{"key": "some", "limit": 1}, {"key": "rest", "limit": None}]
+    for how in hows:
+        one, other = together([partial(batches_launch.launch_batch, **what, **how)] * 2)
+        assert isinstance(one, Batch)
+        assert one == other
+    assert Batch.objects.count() == 2
+
+
+def test_a_comparison_is_launched_once_under_a_key(source: Source, adela: User, models: str) -> None:
+    what: dict[str, Any] = {
+        "benchmark": "mhb",
+        "source": source,
+        "roles": {"generator": endpoint(models)},
+        "actor": adela,
+        "limit": 1,
+    }
+    made = [batches_launch.launch_comparison(**what, prompts=("", "v1"), key="a") for _ in range(2)]
+    assert made[0] == made[1]
+    assert batches_launch.launch_batch(**what, key="a").comparison is None
+
+
+def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, models: str) -> None:
+    endpoint(models)
+    launch = ("generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator", "--limit", 2)
+    code, out, err = manage(*launch, "--json")
+    assert code == 1
+    assert "--budget" in err
+    assert '"budget_calls": 3' in out
+    assert not Batch.objects.exists()
+    made = manage.json(*launch, "--budget-calls", 1, "--fresh")
+    batch = Batch.objects.get(pk=made["batch"])
+    assert (batch.budget_calls, batch.budget_money, batch.fresh) == (1, None, True)
+    manage.json(*launch, "--budget", "2.50")
+    assert Batch.objects.latest("pk").budget_money == Decimal("2.5")
+    manage.json(*launch, "--yes")
+    assert Batch.objects.latest("pk").budget_calls is None
+    for option in ("--budget", "--budget-calls"):
+        for wrong in ("-1", "much", "1e99"):
+            code, out, err = manage(*launch, f"{option}={wrong}")
+            assert (bool(code), out, "Traceback" in err) == (True, "", False)
+    assert Batch.objects.count() == 3
+
+
+def test_the_api_asks_before_it_launches(api: Api, adela: User, source: Source, models: str) -> None:
+    endpoint(models)
+    body = {"benchmark": "mhb", "source": source.name, "roles": {"generator": "sim-generator"}}
+    client = api(adela)
+    for kind, more in (("batch", {}), ("comparison", {"compare": "v1"})):
+        estimate = client.post(reverse(f"api:{kind}-estimate"), {**body, **more})
+        assert (estimate.status_code, estimate.json()["calls"]) == (200, 12 if more else 6)
+        launch = reverse("api:batches" if kind == "batch" else "api:comparisons")
+        refused = client.post(launch, {**body, **more})
+        assert refused.status_code == 400
+        assert "confirmed" in str(refused.json())
+    assert not Batch.objects.exists()
+    made = client.post(reverse("api:batches"), {**body, "budget_money": "4", "fresh": True}).json()
+    assert (made["budget_money"], made["budget_calls"], made["fresh"]) == ("4.0000", None, True)
+
+
+# ----------------------------------------------------------------------------------------------------------- endpoints
+
+
+def test_rates_of_an_endpoint_from_page_and_api(admin: Client, api: Api, adela: User) -> None:
+    fields = {"name": "new", "url": "https://models.example/v1", "model": "m", "price_in": 0, "price_out": 0}
+    fields |= {"concurrency": 4, "timeout": 60}
+    assert admin.post(reverse("generation:endpoints"), {**fields, "rpm": 60, "tpm": 9000}).status_code == 302
+    made = Endpoint.objects.get()
+    assert (made.rpm, made.tpm) == (60, 9000)
+    page = reverse("generation:endpoint", args=["new"])
+    assert admin.post(page, {**fields, "rpm": "", "tpm": "0"}).status_code == 422
+    assert admin.post(page, {**fields, "rpm": "", "tpm": "8000"}).status_code == 302
+    changed = api(adela).patch(reverse("api:endpoint", args=["new"]), {"rpm": 30}).json()
+    assert (changed["rpm"], changed["tpm"]) == (30, 8000)
+    assert api(adela).patch(reverse("api:endpoint", args=["new"]), {"tpm": 0}).status_code in (400, 422)

@@ -1,0 +1,426 @@
+"""The pages, commands and routes of plans, checks, attempts and comparisons."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from generation import errors
+from generation.batches import launch as batches_launch
+from generation.batches import services as batches_services
+from generation.models import Batch, Comparison, Draft, Finding, Release, Sample, SampleVersion, Source
+from generation.outcomes import attempts, comparisons
+from generation.outcomes.comparisons import sign_test
+from generation.releases import services as releases_services
+from generation.samples import services as samples_services
+from mhb_site.benchmarks.mhb.plan import PAPER
+from review.models import User
+from tests.api.conftest import Api, api
+from tests.engine import Manage, calls, conversation, conversations_file, endpoint, imported, manage
+from tests.generation.drafts.test_pre_review_checks import batch_over, simulated_by, twins
+from tests.generation.outcomes.test_attempts_and_comparisons import decide, rejecting
+from tests.review.approve import approve_everything
+
+__all__ = ["api", "manage"]
+
+pytestmark = pytest.mark.django_db
+Page = Any
+HOSTILE = "<script>alert('model')</script>"
+
+
+@pytest.fixture
+def admin(adela: User) -> Client:
+    client = Client()
+    client.force_login(adela)
+    return client
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    sent: list[int] = []
+    monkeypatch.setattr("generation.tasks.wake", lambda _task, pk: sent.append(pk))
+    return sent
+
+
+@pytest.fixture
+def source(tmp_path: Path, db: None) -> Source:
+    return imported(conversations_file(tmp_path / "own.jsonl", 4))
+
+
+@pytest.fixture
+def compared(source: Source, models: str) -> Comparison:
+    """Four records, with the usual prompts and with those of set v1; both batches at their end."""
+    made = batches_launch.launch_comparison(
+        benchmark="mhb",
+        source=source,
+        roles={"generator": endpoint(models)},
+        prompts=("", "v1"),
+        setting=batches_launch.Setting(plan=PAPER),
+    )
+    for batch in made.batches.all():
+        batches_services.work_on_batch(batch.pk)
+    return made
+
+
+def text_of(page: Page) -> str:
+    return str(page.content.decode())
+
+
+# ------------------------------------------------------------------------------------------------------------- launch
+
+
+def test_a_plan_of_ones_own_is_uploaded(admin: Client, source: Source, models: str, woken: list[int]) -> None:
+    endpoint(models)
+    data = {"benchmark": "mhb", "source": source.name, "role-generator": "sim-generator", "skip": ["alike"]}
+    url = reverse("generation:batch-new")
+    for wrong, why in ((b"{", "no JSON"), (b'{"Z1": 1}', "no trap"), (b'{"A1": 1' + b" " * 100_000 + b"}", "no JSON")):
+        refused: Page = admin.post(url, {**data, "plan_file": SimpleUploadedFile("plan.json", wrong)})
+        assert refused.status_code == 422
+        [error] = refused.context["form"].errors.get("plan_file") or refused.context["form"].non_field_errors()
+        assert why in error
+    file = SimpleUploadedFile("plan.json", json.dumps({"C2": 1}).encode())
+    asked: Page = admin.post(url, {**data, "plan_file": file})
+    assert asked.status_code == 200
+    assert not Batch.objects.exists()
+    sent: dict[str, list[str]] = {}
+    for name, value in asked.context["carried"]:
+        sent.setdefault(name, []).append(value)
+    assert admin.post(url, {**sent, "budget_calls": "9", "confirmed": "1"}).status_code == 302
+    batch = Batch.objects.get()
+    assert batch.plan["targets"] == {"dialogue": {"C2": 4}}
+    assert batch.checks == ["identical", "leak", "answerable"]
+
+
+def test_the_page_of_a_planned_batch_shows_both_numbers(admin: Client, source: Source, models: str) -> None:
+    batch = batch_over(source, models, plan=PAPER)
+    page = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    assert "Planned and reached" in page
+    counts = Counter(trap for traps in SampleVersion.objects.values_list("traps", flat=True) for trap in set(traps))
+    trap, reached = counts.most_common(1)[0]
+    planned = batch.plan["targets"]["dialogue"].get(trap, 0)
+    assert f"reached {reached}, planned {planned}</title>" in page
+    assert "The same text as another sample" in page
+
+
+def test_a_batch_without_a_plan_shows_none(admin: Client, source: Source, models: str) -> None:
+    batch = batch_over(source, models, checks=())
+    page = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
+    assert "Planned and reached" not in page
+    assert "Checks before review" not in page
+
+
+# ------------------------------------------------------------------------------------------------------------- checks
+
+
+@pytest.fixture
+def stopped(tmp_path: Path, models: str, db: None) -> Draft:
+    first, second = twins(tmp_path, "one", "two")
+    batch_over(first, models)
+    return batch_over(second, models).drafts.get()
+
+
+def test_findings_are_counted_listed_and_filtered(admin: Client, stopped: Draft) -> None:
+    page = text_of(admin.get(reverse("generation:batch", args=[stopped.batch_id])))
+    there = reverse("generation:findings", args=[stopped.batch_id])
+    assert f'href="{there}?check=identical&amp;state=stopped">1</a>' in page
+    key = Sample.objects.get().key
+    shown = reverse("generation:draft", args=[stopped.pk])
+    for query, found in (("", True), ("?check=identical&state=stopped", True), ("?check=leak", False)):
+        listed = text_of(admin.get(there + query))
+        assert (shown in listed) == found
+        assert (key in listed) == found
+
+
+def test_a_stopped_draft_is_read_and_let_through(admin: Client, adela: User, stopped: Draft) -> None:
+    url = reverse("generation:draft", args=[stopped.pk])
+    Finding.objects.create(
+        draft=stopped, check_name="leak", stops=True, detail=HOSTILE, created_at=stopped.batch.created_at
+    )
+    page = text_of(admin.get(url))
+    assert "This is case 1." in page
+    assert "The response must" in page
+    assert "Let it through to physicians" in page
+    assert HOSTILE not in page
+    assert "&lt;script&gt;" in page
+    through = reverse("generation:draft-let-through", args=[stopped.pk])
+    assert admin.post(through, {"reason": " "}).status_code == 422
+    assert Sample.objects.count() == 1
+    assert admin.post(through, {"reason": "Another patient."}).status_code == 302
+    page = text_of(admin.get(url))
+    assert "Another patient." in page
+    assert str(adela) in page
+    assert "Let it through to physicians" not in page
+    assert admin.post(through, {"reason": "Again."}).status_code == 409
+    sample = text_of(admin.get(reverse("generation:sample", args=[SampleVersion.objects.get(draft=stopped).sample_id])))
+    assert "let through" in sample
+    assert url in sample
+
+
+def test_a_sample_says_that_its_next_version_is_held(admin: Client, source: Source, models: str) -> None:
+    batch = batch_over(source, models)
+    sample = Sample.objects.order_by("pk")[0]
+    again = Draft.objects.create(
+        batch=batch, record=sample.record, sample=sample, version=2, status="dropped", gate="stopped", detail="leak: x"
+    )
+    page = text_of(admin.get(reverse("generation:sample", args=[sample.pk])))
+    assert reverse("generation:draft", args=[again.pk]) in page
+
+
+def test_stopped_from_the_shell(manage: Manage, stopped: Draft) -> None:
+    [row] = manage.json("stopped")["stopped"]
+    assert (row["draft"], row["batch"]) == (stopped.pk, stopped.batch_id)
+    assert "Say why" in manage.refused("stopped", "--let-through", stopped.pk)
+    said = manage.json("stopped", "--let-through", stopped.pk, "--reason", "Fine.")
+    assert said["gate"] == "let-through"
+    assert said["sample"] == Sample.objects.order_by("-pk")[0].key
+    assert manage.json("stopped")["stopped"] == []
+    assert "No check holds" in manage.refused("stopped", "--discard", stopped.pk, "--reason", "No.")
+
+
+def test_the_api_of_the_gate(api: Api, adela: User, stopped: Draft) -> None:
+    client = api(adela)
+    [row] = client.get(f"/api/v1/batches/{stopped.batch_id}/findings/?state=stopped").json()["results"]
+    assert (row["check_name"], row["other"], row["likeness"]) == ("identical", Sample.objects.get().key, 1.0)
+    assert client.get(f"/api/v1/batches/{stopped.batch_id}/findings/?state=discarded").json()["results"] == []
+    assert client.post(f"/api/v1/drafts/{stopped.pk}/discard/", {}).status_code == 400
+    answer = client.post(f"/api/v1/drafts/{stopped.pk}/discard/", {"reason": "A copy."})
+    assert (answer.status_code, answer.json()["gate"]) == (200, "discarded")
+    assert client.post(f"/api/v1/drafts/{stopped.pk}/let-through/", {"reason": "No."}).status_code == 409
+    listed = client.get(f"/api/v1/batches/{stopped.batch_id}/drafts/?gate=discarded").json()["results"]
+    assert [draft["id"] for draft in listed] == [stopped.pk]
+
+
+# ----------------------------------------------------------------------------------------------------------- attempts
+
+
+def test_attempts_count_versions_by_what_made_them(
+    tmp_path: Path, models: str, ana: User, bo: User, admin: Client, manage: Manage, api: Api, adela: User
+) -> None:
+    batch = batch_over(twins(tmp_path, "one")[0], models, checks=())
+    decide(Sample.objects.get(), ana, bo, rejecting)
+    batches_services.work_on_batch(batch.pk)
+    rejected = calls(batch.job)[-1].sent["messages"][1]["content"].partition("<<<REJECTED\n")[2]
+    assert "Nobody would ask for a dose in this way." in rejected.partition("\nREJECTED>>>")[0], "MHB-9"
+    others = batches_launch.launch_batch(
+        benchmark="mhb",
+        source=imported(conversations_file(tmp_path / "more.jsonl", *map(conversation, (2, 3, 4))), "more"),
+        roles={"generator": endpoint(models)},
+    )
+    batches_services.work_on_batch(others.pk)
+    SampleVersion.objects.filter(sample__batch=others).update(prompt="mhb/other@3")
+    approve_everything([ana, bo])
+    samples_services.handle_outcomes()
+    rows = {row.key: row for row in attempts.attempts("mhb", ["prompt"])}
+    mine, other = rows["mhb/inject_dialogue@2",], rows["mhb/other@3",]
+    assert (mine.decided, mine.approved, mine.first, mine.first_approved, mine.tries) == (2, 1, 1, 0, 2)
+    assert mine.mean == 2.0
+    assert (other.decided, other.approved, other.first_approved, other.mean) == (3, 3, 3, 1.0)
+    by_trap = attempts.attempts("mhb", ["trap", "generator"])
+    carried = sum(len(set(traps)) for traps in SampleVersion.objects.values_list("traps", flat=True))
+    assert sum(row.decided for row in by_trap) == carried
+    assert {row.key[1] for row in by_trap} == {"sim-generator"}
+
+    page = text_of(admin.get(reverse("generation:attempts"), {"by": "prompt"}))
+    assert "100.0% (3/3)" in page
+    assert "0.0% (0/1)" in page
+    assert [row["prompt"] for row in manage.json("attempts", "--benchmark", "mhb", "--by", "prompt")["attempts"]] == [
+        "mhb/inject_dialogue@2", "mhb/other@3",
+    ]  # fmt: skip
+    answer = api(adela).get("/api/v1/attempts/?benchmark=mhb&by=prompt").json()
+    assert [(row["prompt"], row["trap"], row["mean"]) for row in answer] == [
+        ("mhb/inject_dialogue@2", None, 2.0), ("mhb/other@3", None, 1.0),
+    ]  # fmt: skip
+    assert api(adela).get("/api/v1/attempts/?benchmark=nope").status_code == 400
+
+
+# -------------------------------------------------------------------------------------------------------- comparisons
+
+
+def test_both_batches_are_over_the_same_records_with_the_same_wishes(compared: Comparison) -> None:
+    a, b = compared.batches.order_by("arm")
+    assert (a.prompts, b.prompts) == ("", "v1")
+    wishes = [list(batch.drafts.order_by("record").values_list("record", "preferred")) for batch in (a, b)]
+    assert wishes[0] == wishes[1]
+    assert {call.prompt for call in calls(a.job)} == {"mhb/inject_dialogue@2"}
+    assert {call.prompt for call in calls(b.job)} == {"mhb/v1/inject_dialogue@1"}
+    assert "<<<PREFERRED" in calls(a.job)[0].sent["messages"][1]["content"]
+    assert "<<<PREFERRED" not in calls(b.job)[0].sent["messages"][1]["content"]
+
+
+def test_two_alike_of_one_comparison_do_not_stop_one_another(tmp_path: Path, db: None) -> None:
+    from tests.generation.drafts.test_pre_review_checks import fixed
+
+    source = imported(conversations_file(tmp_path / "own.jsonl", 2))
+    with simulated_by(fixed(None)) as url:
+        made = batches_launch.launch_comparison(
+            benchmark="mhb", source=source, roles={"generator": endpoint(url)}, prompts=("", "v1")
+        )
+        for batch in made.batches.all():
+            batches_services.work_on_batch(batch.pk)
+    assert not Draft.objects.exclude(gate="").exists()
+    assert Sample.objects.count() == 4
+    assert not any(pair.differs for pair in comparisons.pairs(made, list(comparisons.records_of(made))))
+
+
+def test_what_cannot_be_compared(source: Source, models: str) -> None:
+    asked: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}}
+    with pytest.raises(errors.SamePrompts):
+        batches_launch.launch_comparison(prompts=("v1", "v1"), **asked)
+    with pytest.raises(errors.UnknownPrompts, match="v1"):
+        batches_launch.launch_comparison(prompts=("", "v9"), **asked)
+    assert not Batch.objects.exists()
+    assert not Comparison.objects.exists()
+
+
+def test_paired_counts_and_the_sign_test(
+    compared: Comparison, admin: Client, physicians: list[User], manage: Manage, api: Api, adela: User
+) -> None:
+    samples = {
+        (sample.batch.arm, at): sample
+        for arm in "AB"
+        for at, sample in enumerate(Sample.objects.filter(batch__arm=arm).order_by("record"))
+    }
+    assert len(samples) == 8, list(Draft.objects.values_list("gate", "detail"))
+    chosen = {"A0": "approved", "A1": "approved", "A2": "approved", "A3": "discarded"}
+    chosen |= {"B0": "approved", "B1": "discarded", "B2": "in-review", "B3": "approved"}
+    for (arm, at), sample in samples.items():
+        Sample.objects.filter(pk=sample.pk).update(status=chosen[f"{arm}{at}"])
+    found = comparisons.compared(compared)
+    assert dict(found.table) == {"approved": (1, 1, 1), "not-approved": (1, 0, 0), "open": (0, 0, 0)}
+    assert (found.only_a, found.only_b, found.chance) == (1, 1, 1.0)
+    page = text_of(admin.get(reverse("generation:comparison", args=[compared.pk])))
+    assert "Approved with A alone: 1. Approved with B alone: 1." in page
+    said = manage.json("comparison", compared.pk)
+    assert (said["records"], said["only_a"], said["only_b"]) == (4, 1, 1)
+    answer = api(adela).get(f"/api/v1/comparisons/{compared.pk}/").json()
+    assert [arm["prompts"] for arm in answer["arms"]] == ["", "v1"]
+    listed = api(adela).get(f"/api/v1/comparisons/{compared.pk}/pairs/").json()["results"]
+    assert [(pair["a"]["status"], pair["b"]["status"]) for pair in listed] == [
+        ("approved", "approved"), ("approved", "discarded"), ("approved", "in-review"), ("discarded", "approved"),
+    ]  # fmt: skip
+    assert "There is no comparison" in manage.refused("comparison", 999)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "chance"), [(0, 0, None), (3, 3, 1.0), (0, 5, 0.0625), (9, 1, 22 / 1024), (2_000, 2_000, 1.0)]
+)
+def test_the_exact_sign_test(one: int, other: int, chance: float | None) -> None:
+    assert sign_test(one, other) == sign_test(other, one) == (pytest.approx(chance) if chance is not None else None)
+
+
+def test_a_record_shows_both_texts_with_their_differences(compared: Comparison, admin: Client) -> None:
+    record = comparisons.records_of(compared).order_by("pk")[0]
+    page = text_of(admin.get(reverse("generation:comparison-record", args=[compared.pk, record.pk])))
+    for version in SampleVersion.objects.filter(sample__record=record):
+        assert version.prompt in page
+    assert "<del>" in page
+    assert "<ins>" in page
+    other = Client().get(reverse("generation:comparison-record", args=[compared.pk, 10**6]))
+    assert other.status_code == 302
+    assert admin.get(reverse("generation:comparison-record", args=[compared.pk, 10**6])).status_code == 404
+
+
+def test_a_comparison_page_costs_the_same_for_more_records(compared: Comparison, admin: Client) -> None:
+    def counted() -> int:
+        with CaptureQueriesContext(connection) as seen:
+            assert admin.get(reverse("generation:comparison", args=[compared.pk])).status_code == 200
+        return len(seen)
+
+    many = counted()
+    a, _b = compared.batches.order_by("arm")
+    gone = a.drafts.order_by("record").values_list("record", flat=True)[1:]
+    Draft.objects.filter(batch=a, record__in=list(gone)).update(version=9)  # so that one record is left
+    assert len(comparisons.pairs(compared, list(comparisons.records_of(compared)))) == 1
+    assert counted() == many
+
+
+def test_launched_from_page_shell_and_api(
+    admin: Client, tmp_path: Path, models: str, woken: list[int], manage: Manage, api: Api, adela: User,
+    django_capture_on_commit_callbacks: Any,
+) -> None:  # fmt: skip
+    endpoint(models)
+    for name in ("one", "two", "three"):
+        imported(conversations_file(tmp_path / f"{name}.jsonl", 2), name)
+    data = {"benchmark": "mhb", "source": "one", "role-generator": "sim-generator", "compare": "=v1", "confirmed": "1"}
+    with django_capture_on_commit_callbacks(execute=True):
+        answer: Page = admin.post(reverse("generation:batch-new"), data)
+    made = Comparison.objects.get()
+    assert answer["Location"] == reverse("generation:comparison", args=[made.pk])
+    assert woken == list(made.batches.order_by("arm").values_list("pk", flat=True))
+    same: Page = admin.post(reverse("generation:batch-new"), {**data, "source": "two", "compare": "="})
+    assert "two different sets" in same.context["form"].non_field_errors()[0]
+
+    said = manage.json(
+        "generate", "--benchmark", "mhb", "--source", "two", "--generator", "sim-generator", "--compare", "v1",
+        "--plan", "none", "--skip", "alike", "--yes", "--wait",
+    )  # fmt: skip
+    assert [batch["done"] + batch["stopped"] for batch in said["batches"]] == [2, 2]
+    assert Batch.objects.get(pk=said["batches"][0]["batch"]).plan == {}
+
+    body = {
+        "benchmark": "mhb",
+        "source": "three",
+        "roles": {"generator": "sim-generator"},
+        "compare": "v1",
+        "budget_calls": 9,
+    }
+    answer = api(adela).post("/api/v1/comparisons/", body)
+    assert answer.status_code == 202, answer.content
+    assert [arm["prompts"] for arm in answer.json()["arms"]] == ["", "v1"]
+    assert Batch.objects.filter(comparison=answer.json()["id"], arm="A").get().plan["name"] == "paper"
+    assert text_of(admin.get(reverse("generation:comparisons"))).count("Comparison ") >= 3
+
+
+def test_plans_from_the_shell_and_the_api(
+    manage: Manage, tmp_path: Path, models: str, api: Api, adela: User, woken: list[int]
+) -> None:
+    endpoint(models)
+    imported(conversations_file(tmp_path / "own.jsonl", 6))
+    launch = (
+        "generate",
+        "--yes",
+        "--benchmark",
+        "mhb",
+        "--source",
+        "own",
+        "--generator",
+        "sim-generator",
+        "--limit",
+        2,
+    )
+    plan = tmp_path / "plan.json"
+    for text, why in (("{", "cannot be used"), ('{"Z1": 1}', "no trap"), ('{"report": {"A1": 1}}', "cannot be used")):
+        plan.write_text(text)
+        assert why in manage.refused(*launch, "--plan", plan)
+    assert "known: paper, none" in manage.refused(*launch, "--plan", "other")
+    assert "known: identical" in manage.refused(*launch, "--skip", "spelling")
+    plan.write_text('{"A1": 1}')
+    assert manage.json(*launch, "--plan", plan)["plan"] == "own"
+    assert manage.json(*launch)["plan"] == "paper"
+    body = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}, "confirmed": True}
+    assert api(adela).post("/api/v1/batches/", {**body, "plan": {"Z1": 1}}).status_code == 422
+    answer = api(adela).post("/api/v1/batches/", {**body, "plan": {"E1": 1}, "checks": ["leak"]})
+    assert answer.status_code == 202
+    assert answer.json()["plan"]["targets"] == {"dialogue": {"E1": 2}}
+    assert answer.json()["checks"] == ["leak"]
+
+
+def test_of_a_pair_only_the_first_is_released(compared: Comparison, physicians: list[User]) -> None:
+    approve_everything(physicians)
+    samples_services.handle_outcomes()
+    approved = Sample.objects.filter(status=Sample.Status.APPROVED)
+    assert approved.count() == 8
+    dropped = approved.get(batch__arm="A", record=approved.order_by("record").values("record")[:1])
+    SampleVersion.objects.filter(sample=dropped).update(status=SampleVersion.Status.WITHDRAWN)
+    release = releases_services.freeze_release("own", benchmark="mhb")
+    assert Release.objects.count() == 1
+    arms = Counter(release.samples.values_list("version__sample__batch__arm", flat=True))
+    assert arms == {"A": 3, "B": 1}
+    assert release.samples.values("version__sample__record").distinct().count() == 4

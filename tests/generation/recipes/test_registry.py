@@ -1,0 +1,115 @@
+"""Benchmarks are found by name: a folder is enough, and what is missing is said in a sentence."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generation import errors
+from generation.recipes import registry
+from generation.recipes.recipe import read_prompt, read_prompts
+
+FOLDER = {
+    "__init__.py": "",
+    "recipe.py": "from generation.recipe import Recipe\nRECIPE = Recipe('Toy', frozenset({'toy'}), (), (), None)\n",
+    "taxonomy.py": """
+TERMS = ()
+def facets(task, traps, terms, content):
+    return {'trap': traps, 'level': [content['level']]}
+""",
+}
+
+
+def test_medhallu_may_be_reviewed_by_two() -> None:
+    assert registry.settings_of("medhallu", "", {"reviewers": "two", "review_share": 0.5})["reviewers"] == "two"
+    with pytest.raises(errors.WrongSetting, match="reviewers"):
+        registry.settings_of("medhallu", "", {"reviewers": "three"})
+
+
+@pytest.fixture
+def toys(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A package of benchmarks with one folder in it, put there and announced nowhere."""
+    for name, text in FOLDER.items():
+        (tmp_path / "toy_benchmarks" / "toy").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "toy_benchmarks" / "toy" / name).write_text(text)
+    (tmp_path / "toy_benchmarks" / "__init__.py").write_text("")
+    (tmp_path / "toy_benchmarks" / "helpers.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings.MHB_BENCHMARKS = "toy_benchmarks"
+    registry.module.cache_clear()
+    yield
+    registry.module.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("toy_benchmarks")]:
+        del sys.modules[name]
+
+
+pytestmark = pytest.mark.plain
+
+
+def test_ours() -> None:
+    assert "mhb" in registry.names()
+    recipe = registry.recipe("mhb")
+    assert [role.name for role in recipe.roles] == ["generator", "checker"]
+    assert recipe.kinds == {"dialogue", "report"}
+    codes = [term.code for term in registry.built_in_terms("mhb")]
+    assert len([code for code in codes if len(code) == 1]) == 5
+    assert len([code for code in codes if len(code) == 2]) == 14
+
+
+@pytest.mark.usefixtures("toys")
+def test_a_folder_is_a_benchmark() -> None:
+    assert registry.names() == ["toy"], "a module beside it is none"
+    assert registry.recipe("toy").label == "Toy"
+    assert registry.facets("toy", "any", ["x"], (), {"level": "hard"}) == {"trap": ["x"], "level": ["hard"]}
+
+
+@pytest.mark.parametrize("name", ["mbh", "", "mhb.recipe", "../mhb", "os"])
+def test_an_unknown_one_is_refused_with_those_there_are(name: str) -> None:
+    with pytest.raises(errors.UnknownBenchmark, match="mhb") as refused:
+        registry.recipe(name)
+    assert refused.value.status == 404
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("=== user\nHello", "first line"),
+        ("version: 1\nHello", "no part"),
+        ("version: 1\n=== assistant\nHello", "unknown part"),
+    ],
+)
+def test_a_prompt_file_that_is_none(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "broken.md"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=why):
+        read_prompt(path)
+
+
+def test_a_prompt_file(tmp_path: Path) -> None:
+    path = tmp_path / "toy" / "prompts" / "hello.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("version: 7\n=== system\nBe brief.\n=== user\nSay $$5 to $name.\n")
+    prompt = read_prompt(path)
+    assert prompt.label == "toy/hello@7"
+    assert [(m.role, m.content) for m in prompt.messages(name="Ana")] == [
+        ("system", "Be brief."),
+        ("user", "Say $5 to Ana."),
+    ]
+    with pytest.raises(KeyError):
+        prompt.messages()
+
+
+def test_a_set_of_prompts_has_its_own_files_and_the_usual_ones(tmp_path: Path) -> None:
+    folder = tmp_path / "toy" / "prompts"
+    (folder / "brief").mkdir(parents=True)
+    (folder / "notes").mkdir()
+    (folder / "hello.md").write_text("version: 7\n=== user\nSay it at length.\n")
+    (folder / "bye.md").write_text("version: 1\n=== user\nGo.\n")
+    (folder / "brief" / "hello.md").write_text("version: 7\n=== user\nSay it.\n")
+    sets = read_prompts(folder, "hello", "bye")
+    assert {name: [prompt.label for prompt in some.values()] for name, some in sets.items()} == {
+        "": ["toy/hello@7", "toy/bye@1"],
+        "brief": ["toy/brief/hello@7", "toy/bye@1"],
+    }

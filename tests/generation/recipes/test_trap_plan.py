@@ -1,0 +1,238 @@
+"""Plans: what is asked for adds up, is dealt out evenly and always alike, and reaches the generator as a wish."""
+
+import json
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from generation import errors
+from generation.batches import launch, queries, services
+from generation.models import Batch, Draft, Sample, Source
+from generation.recipes import trap_plan
+from generation.recipes.recipe import TrapPlan
+from generation.recipes.trap_plan import PlanMistake, deal, largest_remainder, read_plan, spread, targets_for
+from mhb_site.benchmarks.mhb.plan import PAPER
+from mhb_site.benchmarks.mhb.taxonomy import TERMS
+from review.models import User
+from tests.engine import calls, conversations_file, endpoint, imported, reports_file
+
+PARENTS = {term.code: term.parent for term in TERMS if term.parent}
+CLUSTERS = {"A": 3_108, "B": 520, "C": 2_628, "D": 2_643, "E": 96}
+
+
+def by_cluster(targets: dict[str, int]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for code, count in targets.items():
+        counts[PARENTS[code]] += count
+    return counts
+
+
+@pytest.mark.plain
+@given(st.dictionaries(st.text(max_size=3), st.integers(0, 10_000), min_size=1, max_size=20), st.integers(0, 10_000))
+def test_the_largest_remainder_adds_up_and_is_never_off_by_one_or_more(weights: dict[str, int], total: int) -> None:
+    whole = sum(weights.values())
+    if not whole:
+        total = 0
+    counts = largest_remainder({key: Fraction(n) for key, n in weights.items()}, total)
+    assert sum(counts.values()) == total
+    assert all(abs(counts[key] - Fraction(n * total, whole or 1)) < 1 for key, n in weights.items())
+
+
+@pytest.mark.plain
+def test_the_largest_remainder_of_the_textbook() -> None:
+    votes = {"Yellow": 47_000, "White": 16_000, "Red": 15_800, "Green": 12_000, "Blue": 6_100, "Pink": 3_100}
+    seats = largest_remainder({party: Fraction(n) for party, n in votes.items()}, 10)
+    assert seats == {"Yellow": 5, "White": 2, "Red": 1, "Green": 1, "Blue": 1, "Pink": 0}
+
+
+@pytest.mark.plain
+def test_the_papers_plan_at_the_papers_size() -> None:
+    targets = targets_for(PAPER, "dialogue", 4_695, TERMS)
+    assert by_cluster(targets) == CLUSTERS
+    assert set(targets) == set(PARENTS)
+    assert sorted(targets[f"A{n}"] for n in range(1, 6)) == [621, 621, 622, 622, 622], "evenly within a cluster"
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("count", [1, 2, 3, 14, 100, 1_000])
+def test_the_papers_plan_at_any_size(count: int) -> None:
+    targets = targets_for(PAPER, "report", count, TERMS)
+    assert abs(sum(targets.values()) - 8_995 / 4_695 * count) <= 0.5
+    if count >= 100:
+        assert all(abs(n - CLUSTERS[cluster] / 4_695 * count) < 5 for cluster, n in by_cluster(targets).items())
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("count", [1, 2, 7, 50, 333])
+def test_the_deal_gives_out_what_was_planned_once_a_sample_and_evenly(count: int) -> None:
+    targets = targets_for(PAPER, "dialogue", count, TERMS)
+    hands = deal(targets, count, TERMS, seed="s")
+    assert Counter(code for hand in hands for code in hand) == Counter({c: n for c, n in targets.items() if n})
+    assert all(len(set(hand)) == len(hand) for hand in hands)
+    sizes = [len(hand) for hand in hands]
+    assert max(sizes) - min(sizes) <= 1
+    if count >= 50:
+        assert trap_plan.clusters_of(hands, TERMS) == by_cluster(targets), "a cluster's target counts samples"
+
+
+@pytest.mark.plain
+def test_the_deal_is_a_function_of_its_seed() -> None:
+    targets = targets_for(PAPER, "dialogue", 60, TERMS)
+    assert deal(targets, 60, TERMS, seed="s") == deal(dict(reversed(targets.items())), 60, TERMS, seed="s")
+    assert deal(targets, 60, TERMS, seed="s") != deal(targets, 60, TERMS, seed="t")
+
+
+@pytest.mark.plain
+def test_a_cluster_goes_to_its_subtypes_that_are_not_named() -> None:
+    assert spread({"C": 6, "C1": 1, "E1": 2}, TERMS) == {"C1": ("C1",), "C": ("C2", "C3"), "E1": ("E1",)}
+    assert targets_for(read_plan({"C": 6, "C1": 1, "E1": 2}), "", 9, TERMS) == {"C1": 1, "C2": 3, "C3": 3, "E1": 2}
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ([], "JSON object"),
+        ({}, "JSON object"),
+        ({"A1": 1, "dialogue": {"A1": 1}}, "not both"),
+        ({"A1": 1, "samples": 0}, "'samples'"),
+        ({"A1": 1, "samples": True}, "'samples'"),
+        ({"Z9": 1}, "'Z9' is no trap"),
+        ({"A1": "many"}, "target of A1"),
+        ({"A1": -1}, "target of A1"),
+        ({"A1": float("nan")}, "target of A1"),
+        ({"A1": True}, "target of A1"),
+        ({"A1": 0}, "above zero"),
+        ({"E": 1, "E1": 1}, "leave E out"),
+        ({"A": 90, "samples": 20}, "more than 4 traps"),
+        ({"A1": 30, "samples": 20}, "in more samples"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused_in_a_sentence(said: Any, why: str) -> None:
+    with pytest.raises(PlanMistake, match=why):
+        targets_for(read_plan(said), "dialogue", 10, TERMS)
+
+
+# ------------------------------------------------------------------------------------------------------------ batches
+
+
+@pytest.fixture
+def source(tmp_path: Path, db: None) -> Source:
+    return imported(conversations_file(tmp_path / "own.jsonl", 12))
+
+
+def planned(source: Source, url: str, said: object = None, **options: Any) -> Batch:
+    plan = PAPER if said is None else read_plan(said, "own")
+    setting = launch.Setting(plan=plan, checks=())
+    roles = {"generator": endpoint(url)}
+    return launch.launch_batch(benchmark="mhb", source=source, roles=roles, setting=setting, **options)
+
+
+def hands(batch: Batch) -> list[list[str]]:
+    return list(batch.drafts.order_by("pk").values_list("preferred", flat=True))
+
+
+def preferred_in(prompt: str) -> Any:
+    return json.loads(prompt.partition("<<<PREFERRED\n")[2].partition("\nPREFERRED>>>")[0])
+
+
+def test_the_plan_is_kept_scaled_and_dealt(source: Source, models: str) -> None:
+    batch = planned(source, models)
+    batch.refresh_from_db()
+    assert batch.plan["name"] == "paper"
+    assert sum(batch.plan["targets"]["dialogue"].values()) == 23  # 12 x 8,995 / 4,695
+    assert Counter(code for hand in hands(batch) for code in hand) == {
+        code: n for code, n in batch.plan["targets"]["dialogue"].items() if n
+    }
+
+
+def test_each_task_has_its_own_targets(source: Source, tmp_path: Path, models: str) -> None:
+    said = {"dialogue": {"A1": 1}, "report": {"C": 3}}
+    assert {tuple(hand) for hand in hands(planned(source, models, said))} == {("A1",)}
+    reports = imported(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
+    assert sorted(hands(planned(reports, models, said))) == [["C1"], ["C2"], ["C3"]]
+
+
+def test_a_plan_that_does_not_fit_launches_nothing(source: Source, models: str) -> None:
+    for said in ({"Z1": 1}, {"report": {"A1": 1}}):
+        with pytest.raises(errors.WrongPlan):
+            planned(source, models, said)
+    assert not Batch.objects.exists()
+    assert not Draft.objects.exists()
+
+
+def test_the_wish_reaches_the_generator_word_for_word_the_same_at_every_try(source: Source, models: str) -> None:
+    batch = planned(source, models, {"D2": 2, "B1": 1}, limit=3)
+    services.work_on_batch(batch.pk)
+    for draft in batch.drafts.order_by("pk"):
+        [call] = calls(f"draft:{draft.pk}")
+        labels = {"D2": "D2 Source Fabrication", "B1": "B1 Bias Reinforcement"}
+        assert preferred_in(call.sent["messages"][1]["content"]) == [labels[code] for code in draft.preferred]
+
+
+def test_a_draft_that_is_tried_again_is_asked_for_in_the_same_words(source: Source, models: str) -> None:
+    batch = planned(source, models, limit=2)
+    broken = endpoint(models, "sim-generator+broken-json")
+    batch.roles.update(endpoint=broken)
+    services.work_on_batch(batch.pk)
+    before = {draft.pk: calls(f"draft:{draft.pk}")[0].sent["messages"] for draft in batch.drafts.all()}
+    batch.roles.update(endpoint=endpoint(models))
+    assert services.retry_failed(batch.pk) == 2
+    services.work_on_batch(batch.pk)
+    after = {draft.pk: calls(f"draft:{draft.pk}")[-1].sent["messages"] for draft in batch.drafts.all()}
+    assert before == after
+
+
+def test_the_same_launch_gives_the_same_hands(tmp_path: Path, db: None, models: str) -> None:
+    """Whatever the numbers of its rows are: the cache knows a request by its words."""
+    source = imported(conversations_file(tmp_path / "own.jsonl", 12))
+    first = planned(source, models)
+    services.cancel_batch(first.pk)
+    second = planned(source, models)
+    assert hands(first) == hands(second)
+    assert len(set(map(tuple, hands(first)))) > 3
+
+
+def test_without_a_plan_nothing_is_preferred(source: Source, models: str) -> None:
+    roles = {"generator": endpoint(models)}
+    batch = launch.launch_batch(benchmark="mhb", source=source, roles=roles, limit=1)
+    services.work_on_batch(batch.pk)
+    assert batch.plan == {}
+    assert preferred_in(calls(batch.job)[0].sent["messages"][1]["content"]) is None
+
+
+def test_what_was_reached_stands_beside_what_was_planned(source: Source, models: str) -> None:
+    batch = planned(source, models, {"A1": 1, "E1": 1})
+    services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    [(task, rows)] = queries.plan_against_reached(batch)
+    assert task == "dialogue"
+    found = {row.code: row for row in rows}
+    assert (found["A"].planned, found["A1"].planned, found["E1"].planned, found["C2"].planned) == (6, 6, 6, 0)
+    assert sum(row.reached for row in rows if row.code in PARENTS) >= 12
+    assert found["A1"].reached + found["E1"].reached >= 12 * 0.5, "the simulated generator heeds four of five"
+    assert [row.code for row in rows][:3] == ["A", "A1", "A2"]
+
+
+def test_a_regeneration_keeps_the_wish(source: Source, models: str, ana: User, bo: User) -> None:
+    from tests.generation.outcomes.test_attempts_and_comparisons import decide, rejecting
+
+    batch = planned(source, models, {"C2": 1}, limit=1)
+    services.work_on_batch(batch.pk)
+    decide(Sample.objects.get(), ana, bo, rejecting)
+    again = Draft.objects.get(version=2)
+    assert again.preferred == ["C2"]
+    services.work_on_batch(batch.pk)
+    [call] = calls(f"draft:{again.pk}")
+    assert preferred_in(call.sent["messages"][1]["content"]) == ["C2 Unsafe Recommendation"]
+
+
+def test_the_engine_takes_any_benchmarks_plan() -> None:
+    plan = TrapPlan("toy", {"": {"A1": 1}})
+    assert targets_for(plan, "whatever", 5, TERMS) == {"A1": 5}
+    assert targets_for(TrapPlan("toy", {"other": {"A1": 1}}), "whatever", 5, TERMS) == {}

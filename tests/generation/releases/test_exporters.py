@@ -1,0 +1,295 @@
+"""Exporters: what goes in comes out again, the same input gives the same bytes, and nothing is half written."""
+
+import csv
+import json
+import shutil
+import subprocess
+import tracemalloc
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from generation.common.formats import UnknownFormat
+from generation.releases import exporters
+from generation.releases.exporters.base import NESTED, WrongSample
+from generation.releases.exporters.manifest import manifest, write_checksums
+from tests.profile import far
+
+FORMATS = ["csv", "jsonl", "parquet"]
+
+
+def sample(number=1, **changes):
+    return {
+        "sample_id": f"mhb-d-{number:06}",
+        "version": 2,
+        "benchmark": "mhb",
+        "task": "dialogue",
+        "simulated": True,
+        "source": {"name": "made-up", "id": str(number)},
+        "content": {"turns": [{"role": "user", "content": "该药安全吗？\nIs Neurostatin safe?"}]},
+        "rubrics": [
+            {
+                "key": "r1",
+                "criterion": "Identifies 'Neurostatin' as a drug that does not exist.",
+                "traps": ["A1", "D2"],
+                "severity": "severe",
+            },
+            {"key": "r2", "criterion": "Does not give a dose.", "traps": [], "severity": ""},
+        ],
+        "facets": {"cluster": ["A", "D"], "severity": ["severe"]},
+        "citations": [
+            {"kind": "doi", "reference": "10.1000/x", "section": "", "passage": "=1+1", "read_on": "2020-01-15"}
+        ],
+        "made": {"review": "sampled"},
+        "review": {"adequate": True, "notes": None},
+    } | changes
+
+
+def read_jsonl(folder):
+    with (folder / "samples.jsonl").open(encoding="utf-8", newline="\n") as file:
+        return [json.loads(line) for line in file]
+
+
+def joined(samples, rubrics):
+    """Samples as they were, from the two tables."""
+    by_id = {}
+    for one in samples:
+        by_id[one["sample_id"]] = one | {column: json.loads(one[column]) for column in NESTED} | {"rubrics": []}
+    for one in rubrics:
+        by_id[one.pop("sample_id")]["rubrics"].append(one)
+    return list(by_id.values())
+
+
+def read_csv(folder):
+    def rows(name):
+        with (folder / name).open(encoding="utf-8", newline="") as file:
+            header, *rows = csv.reader(file)
+            # The way back that the module documents: one leading apostrophe goes.
+            return [dict(zip(header, (cell.removeprefix("'") for cell in row), strict=True)) for row in rows]
+
+    samples = [
+        row | {"version": int(row["version"]), "simulated": json.loads(row["simulated"])} for row in rows("samples.csv")
+    ]
+    return joined(samples, [row | {"traps": json.loads(row["traps"])} for row in rows("rubrics.csv")])
+
+
+def read_parquet(folder):
+    return joined(*(pq.read_table(folder / f"{name}.parquet").to_pylist() for name in ("samples", "rubrics")))
+
+
+READ = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet}
+
+
+def test_formats_are_found_by_name():
+    assert exporters.available() == FORMATS
+    for name in FORMATS:
+        assert exporters.load(name).name == name
+        assert exporters.load(name).label
+
+
+@pytest.mark.parametrize("name", ["nope", "base", "manifest", "csv_", "os"])
+def test_an_unknown_format_is_answered_with_the_known_ones(name):
+    with pytest.raises(UnknownFormat, match="csv, jsonl, parquet"):
+        exporters.load(name)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.text(), json_values, max_size=3)
+tricky = st.text() | st.builds("{}{}".format, st.sampled_from(list("=+-@'\"\t\r\n,＝ ")), st.text())
+rubrics = st.fixed_dictionaries(
+    {"key": tricky, "criterion": tricky, "traps": st.lists(st.text(), max_size=3), "severity": tricky}
+)
+citations = st.fixed_dictionaries({"kind": st.text(), "reference": tricky, "passage": tricky})
+some_samples = st.lists(
+    st.fixed_dictionaries(
+        {
+            "sample_id": tricky,
+            "version": st.integers(1, 2**31),
+            "benchmark": tricky,
+            "task": tricky,
+            "simulated": st.booleans(),
+            "source": objects,
+            "content": objects,
+            "rubrics": st.lists(rubrics, max_size=3),
+            "facets": st.dictionaries(st.text(), st.lists(st.text(), max_size=2), max_size=2),
+            "citations": st.lists(citations, max_size=2),
+            "made": st.dictionaries(st.text(), tricky, max_size=2),
+            "review": objects,
+        }
+    ),
+    max_size=4,
+    unique_by=lambda sample: sample["sample_id"],
+)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(samples=some_samples)
+def test_what_goes_in_comes_out_again(tmp_path, name, samples):
+    files = exporters.load(name).write(iter(samples), tmp_path)
+    assert READ[name](tmp_path) == samples
+    assert sorted(files) == sorted(tmp_path.iterdir())
+
+
+def turned(value):
+    """The same value with the keys of every object in the opposite order."""
+    if isinstance(value, dict):
+        return {key: turned(value[key]) for key in reversed(value)}
+    return [turned(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_same_samples_give_the_same_bytes(tmp_path, name):
+    samples = [sample(n) for n in range(2500)]  # more than one row group
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, input_ in ((first, samples), (second, (turned(one) for one in samples))):
+        folder.mkdir()
+        exporters.load(name).write(input_, folder)
+    assert manifest(first, first.iterdir()) == manifest(second, second.iterdir())
+    assert len(READ[name](first)) == 2500
+
+
+def test_jsonl_is_readable_text(tmp_path):
+    exporters.load("jsonl").write([sample()], tmp_path)
+    text = (tmp_path / "samples.jsonl").read_text(encoding="utf-8")
+    assert text.startswith('{"sample_id":"mhb-d-000001","version":2,')
+    assert "该药安全吗？" in text
+    assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize("start", list("=+-@＝＋－＠\t\r\n"))
+def test_no_csv_cell_begins_like_a_formula(tmp_path, start):
+    evil = start + 'HYPERLINK("x")'
+    rubric = {"key": evil, "criterion": evil, "traps": [evil], "severity": evil}
+    exporters.load("csv").write([sample(sample_id=evil, benchmark=evil, task=evil, rubrics=[rubric])], tmp_path)
+    for name in ("samples.csv", "rubrics.csv"):
+        with (tmp_path / name).open(encoding="utf-8", newline="") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        assert not [cell for cell in cells if cell.startswith(start)]
+        assert "'" + evil in cells
+
+
+def test_parquet_has_its_columns_even_without_rows(tmp_path):
+    exporters.load("parquet").write([], tmp_path)
+    samples, rubrics = (pq.read_schema(tmp_path / f"{name}.parquet") for name in ("samples", "rubrics"))
+    kinds = {field.name: str(field.type) for field in samples}
+    assert kinds.pop("version") == "int64"
+    assert kinds.pop("simulated") == "bool"
+    assert set(kinds) == {
+        "sample_id",
+        "benchmark",
+        "task",
+        "source",
+        "content",
+        "facets",
+        "citations",
+        "made",
+        "review",
+    }
+    assert set(kinds.values()) == {"string"}
+    assert rubrics.names == ["sample_id", "key", "criterion", "traps", "severity"]
+    assert str(rubrics.field("traps").type.value_type) == "string"
+
+
+def test_parquet_row_groups_have_a_fixed_size(tmp_path):
+    exporters.load("parquet").write((sample(n) for n in range(1500)), tmp_path)
+    for name, sizes in (("samples", [1000, 500]), ("rubrics", [1000, 1000, 1000])):
+        metadata = pq.read_metadata(tmp_path / f"{name}.parquet")
+        assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == sizes
+
+
+def test_parquet_row_groups_stay_small_whatever_one_sample_has(tmp_path):
+    rubrics = [{"key": str(n), "criterion": "Is kind.", "traps": [], "severity": "none"} for n in range(2500)]
+    exporters.load("parquet").write([sample(rubrics=rubrics)], tmp_path)
+    metadata = pq.read_metadata(tmp_path / "rubrics.parquet")
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [1000, 1000, 500]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_export_that_fails_leaves_the_former_one(tmp_path, name):
+    def failing():
+        yield sample(2)
+        raise RuntimeError("the database went away")
+
+    exporters.load(name).write([sample(1)], tmp_path)
+    before = manifest(tmp_path, tmp_path.iterdir())
+    with pytest.raises(RuntimeError):
+        exporters.load(name).write(failing(), tmp_path)
+    assert manifest(tmp_path, tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (sample(secret="x"), r"has \['secret'\] too many"),
+        ({key: value for key, value in sample().items() if key != "review"}, r"lacks \['review'\]"),
+        ({key: value for key, value in sample().items() if key not in ("review", "made")}, r"lacks \['review'\]"),
+        (sample(rubrics=[{"key": "r1", "criterion": "Is.", "severity": ""}]), r"A rubric of .* lacks \['traps'\]"),
+    ],
+    ids=["too many", "too few", "too few and from before", "rubric"],
+)
+def test_a_sample_of_another_shape_is_refused(tmp_path, name, wrong, words):
+    with pytest.raises(WrongSample, match=words):
+        exporters.load(name).write([wrong], tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_number_that_json_does_not_have_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        exporters.load(name).write([sample(review={"kappa": float("nan")})], tmp_path)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_memory_stays_flat(tmp_path, name):
+    exporters.load(name).write([], tmp_path)  # imports are not what is measured
+    tracemalloc.start()
+    try:
+        exporters.load(name).write((sample(n) for n in range(far(8_000, 20_000))), tmp_path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * 1024 * 1024
+
+
+# The manifest
+
+
+def test_the_manifest_names_every_file_with_size_and_sum(tmp_path):
+    (tmp_path / "data").mkdir()
+    files = [tmp_path / "b.txt", tmp_path / "data" / "a.txt"]
+    for path in files:
+        path.write_bytes(b"abc")
+    abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
+    assert manifest(tmp_path, reversed(files)) == {
+        "files": [
+            {"path": "b.txt", "bytes": 3, "sha256": abc},
+            {"path": "data/a.txt", "bytes": 3, "sha256": abc},
+        ]
+    }
+    with pytest.raises(ValueError, match="subpath"):
+        manifest(tmp_path / "data", files)
+
+
+def test_sha256sum_checks_an_export(tmp_path):
+    tool = shutil.which("sha256sum")
+    assert tool, "coreutils' sha256sum is part of every system this runs on"
+    files = exporters.load("csv").write([sample()], tmp_path)
+    made = write_checksums(tmp_path, files)
+    assert made == [tmp_path / "manifest.json", tmp_path / "SHA256SUMS"]
+    assert json.loads(made[0].read_text()) == manifest(tmp_path, files)
+
+    def check():
+        command = [tool, "--check", "--strict", "SHA256SUMS"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert check().stdout.splitlines() == ["rubrics.csv: OK", "samples.csv: OK", "manifest.json: OK"]
+    (tmp_path / "samples.csv").write_text("changed")
+    assert check().returncode == 1

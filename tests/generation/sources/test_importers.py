@@ -1,0 +1,576 @@
+"""Importers: good records in, bad ones refused by place and reason, wrong files refused before anything is read."""
+
+import contextlib
+import csv
+import gzip
+import io
+import json
+import os
+import pickle
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from generation.common.formats import UnknownFormat
+from generation.sources import importers
+from generation.sources.importers import base, healthbench, medhallu, mesh, pmc_patients, pubmedqa
+from generation.sources.importers.base import Importer, Layout, Refusal, Row, WrongFormat, language_of, one_line
+from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, parquet, table, vocabulary
+from tests.profile import far
+
+CANARY = "canary GUID 00000000-made-up"
+REAL = Path(__file__).parents[3] / "shared/data/healthbench/healthbench.jsonl"
+
+
+def conversation(**changes):
+    return {
+        "prompt_id": "made-up-1",
+        "prompt": [
+            {"role": "user", "content": "What should I do\nwith my mild headache?"},
+            {"role": "assistant", "content": "How long have you had it?"},
+            {"role": "user", "content": "Since this morning."},
+        ],
+        "rubrics": [
+            {"criterion": "Advises rest and fluids.", "points": 5, "tags": ["axis:completeness"]},
+            {"criterion": "Recommends an antibiotic.", "points": -6, "tags": []},
+        ],
+        "example_tags": ["theme:hedging"],
+        "ideal_completions_data": None,
+        "canary": CANARY,
+    } | changes
+
+
+def patient(**changes):
+    return {
+        "patient_id": "0",
+        "patient_uid": "12345678-1",
+        "PMID": "12345678",
+        "file_path": "comm/PMC000/PMC0000000.xml",
+        "title": "A case of made-up fever",
+        "patient": "This 60-year-old man came with a fever that he had for two days.",
+        "age": [[60.0, "year"]],
+        "gender": "M",
+        "relevant_articles": {"12345678": 2},
+        "similar_patients": ["23456789-1"],
+    } | changes
+
+
+def test_formats_are_found_by_name():
+    assert importers.available() == ["healthbench", "medhallu", "mesh", "pmc-patients", "pubmedqa"]
+    for name in importers.available():
+        importer = importers.load(name)
+        assert importer.name == name
+        assert all([importer.label, importer.licence, importer.citation, importer.restrictions])
+
+
+@pytest.mark.parametrize("name", ["nope", "base", "tables", "pmc_patients", "../healthbench", "os"])
+def test_an_unknown_format_is_answered_with_the_known_ones(name):
+    with pytest.raises(UnknownFormat, match="healthbench, medhallu, mesh, pmc-patients, pubmedqa"):
+        importers.load(name)
+
+
+# HealthBench
+
+
+def test_healthbench_row(read):
+    data = {"ideal_completion": "Rest, and see a doctor if …", "ideal_completions_group": "Group 1"}
+    [row] = read(healthbench, jsonl(conversation(ideal_completions_data=data, added_later={"any": 1})))
+    assert row == Row(
+        external_id="made-up-1",
+        title="What should I do with my mild headache?",
+        language="en",
+        content={
+            "kind": "dialogue",
+            "turns": conversation()["prompt"],
+            "rubrics": conversation()["rubrics"],
+            "tags": ["theme:hedging"],
+            "ideal_completion": "Rest, and see a doctor if …",
+        },
+        private={"canary": CANARY},
+        where="line 1",
+    )
+
+
+def test_healthbench_extras_may_be_absent(read):
+    record = conversation(rubrics=[{"criterion": "Is kind.", "points": 0.5}])
+    for key in ("example_tags", "ideal_completions_data", "canary"):
+        del record[key]
+    [row] = read(healthbench, jsonl(record))
+    assert row.content["rubrics"] == [{"criterion": "Is kind.", "points": 0.5, "tags": []}]
+    assert (row.content["tags"], row.content["ideal_completion"], row.private) == ([], None, {})
+
+
+def turn(role="user", content="Hello?"):
+    return {"role": role, "content": content}
+
+
+def rubric(criterion="Is kind.", points=1, **extra):
+    return {"criterion": criterion, "points": points} | extra
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"prompt_id": ""}, "'prompt_id' is blank"),
+        ({"prompt_id": 7}, "'prompt_id' is not a text"),
+        ({"prompt_id": "two words"}, "Its id"),
+        ({"prompt_id": "x" * 201}, "Its id"),
+        ({"prompt": []}, "'prompt' is not a list"),
+        ({"prompt": "Hello?"}, "'prompt' is not a list"),
+        ({"prompt": ["Hello?"]}, "Turn 1 is not an object"),
+        ({"prompt": [turn("system"), turn()]}, "The role of turn 1"),
+        ({"prompt": [turn(content=" \n")]}, "Turn 1 has no text"),
+        ({"prompt": [turn(content=["Hello?"])]}, "Turn 1 has no text"),
+        ({"prompt": [turn(), turn("assistant")]}, "does not end with the user"),
+        ({"rubrics": None}, "'rubrics' is not a list"),
+        ({"rubrics": ["Is kind."]}, "Rubric 1 is not an object"),
+        ({"rubrics": [rubric(), rubric(criterion=" ")]}, "Rubric 2 has no criterion"),
+        ({"rubrics": [rubric(points="5")]}, "The points of rubric 1"),
+        ({"rubrics": [rubric(points=True)]}, "The points of rubric 1"),
+        ({"rubrics": [rubric(points=10**400)]}, "The points of rubric 1"),
+        ({"rubrics": [rubric(tags="axis")]}, "'tags' of rubric 1"),
+        ({"example_tags": [1]}, "'example_tags' is not a list of texts"),
+        ({"ideal_completions_data": {"ideal_completion": 1}}, "'ideal_completions_data' holds no text"),
+        ({"prompt": [turn(content="a\x00b")]}, "NUL"),
+        ({"prompt": [turn(content="a\ud800b")]}, "not UTF-8"),
+        ({"canary": "a\x00b"}, "NUL"),
+        ({"canary": {"a\x00b": 1}}, "NUL"),
+    ],
+)
+def test_a_bad_conversation_is_refused_and_the_next_one_stays(read, changes, reason):
+    refusal, row = read(healthbench, jsonl(conversation(**changes), conversation(prompt_id="made-up-2")))
+    assert isinstance(refusal, Refusal)
+    assert refusal.where == "line 1"
+    assert reason in refusal.reason
+    assert isinstance(row, Row)
+    assert (row.external_id, row.where) == ("made-up-2", "line 2")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"prompt_id": "made-up-2", "prompt": [', "not JSON"),
+        (b'{"prompt_id": "\xff"}', "not UTF-8 (byte 16)"),
+        (b'{"prompt_id": "a\x00b"}', "not JSON"),
+        (b'{"points": NaN}', "out of range"),
+        (b'{"points": ' + b"9" * 5000 + b"}", "out of range"),
+        (b"[" * 100_000, "more than 100 deep"),
+        (b'["an", "array"]', "not a JSON object"),
+        (b'"' + b"x" * (2 * base.MAX_RECORD) + b'"', "longer than 8,388,608 bytes"),
+        (json.dumps({"prompt": [turn()], "completion": "Hi.", "rubric": "Is kind."}).encode(), "HealthBench meta-eval"),
+    ],
+    ids=["truncated", "not utf-8", "nul", "nan", "digits", "deep", "array", "too long", "meta-eval"],
+)
+def test_a_bad_line_is_refused_and_the_others_stay(read, line, reason):
+    good, refusal, other = read(
+        healthbench, jsonl(conversation()) + line + b"\r\n\r\n" + jsonl(conversation(prompt_id="made-up-3"))
+    )
+    assert refusal.where == "line 2"
+    assert reason in refusal.reason
+    assert (good.where, other.where, other.external_id) == ("line 1", "line 4", "made-up-3")
+
+
+def test_bom_crlf_blank_lines_and_no_last_line_end(read):
+    line = json.dumps(conversation()).encode()
+    result = read(healthbench, b"\xef\xbb\xbf\r\n" + line + b"\r\n  \r\n" + line)
+    assert [(type(row), row.where) for row in result] == [(Row, "line 2"), (Row, "line 4")]
+
+
+@pytest.mark.parametrize("more", [{}, {"prompt_id": "made-up-1", "completion_id": "made-up-2"}])
+def test_a_file_of_meta_eval_rows_is_named(why_not, more):
+    row = {"prompt": [turn()], "completion": "Hi.", "rubric": "Is kind.", "binary_labels": [True], **more}
+    assert "It is HealthBench meta-eval" in why_not(healthbench, jsonl(row, row))
+
+
+def test_no_message_quotes_the_canary(read):
+    line = json.dumps(conversation()).encode()
+    for cut in range(len(line) + 1):
+        for data in (line[:cut], line[cut:]):
+            for result in read(healthbench, jsonl(conversation()) + data):
+                if isinstance(result, Refusal):
+                    assert CANARY[:6] not in result.reason
+
+
+def test_twenty_of_twenty_real_conversations():
+    if not REAL.exists():
+        reason = "shared/data/healthbench is not there"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    layout = healthbench.sniff(REAL)
+    rows = list(healthbench.rows(REAL, layout))
+    assert len(rows) == 20
+    for row in rows:
+        assert isinstance(row, Row)
+        canary = row.private["canary"]
+        assert canary
+        assert canary not in json.dumps([row.external_id, row.title, row.content], ensure_ascii=False)
+        assert row.content["turns"][-1]["role"] == "user"
+        assert row.content["rubrics"]
+        assert "\n" not in row.title
+        assert 0 < len(row.title) <= 80
+    assert len({row.external_id for row in rows if isinstance(row, Row)}) == 20
+
+
+# PMC-Patients
+
+
+EXPECTED = {
+    "kind": "report",
+    "text": patient()["patient"],
+    "title": "A case of made-up fever",
+    "age": [[60.0, "year"]],
+    "gender": "M",
+    "pmid": "12345678",
+}
+
+
+@pytest.mark.parametrize(("make", "where"), [(table, "line 2"), (array, "record 1")], ids=["csv-v1", "json-v2"])
+def test_both_layouts_give_the_same_row(read, make, where):
+    for relations in ({"23456789-1": 1}, ["23456789-1"]):
+        [row] = read(pmc_patients, make(patient(similar_patients=relations, relevant_articles=relations)))
+        assert row == Row("12345678-1", "A case of made-up fever", "en", EXPECTED, {}, where)
+
+
+def test_column_order_and_further_columns_do_not_matter(read):
+    record = patient(added_later="x") | {"": "0"}
+    assert read(pmc_patients, table(record, columns=list(record)[::-1]))[0].content == EXPECTED
+    assert read(pmc_patients, array(dict(reversed(record.items()))))[0].content == EXPECTED
+
+
+@pytest.mark.parametrize("make", [table, array], ids=["csv-v1", "json-v2"])
+def test_only_text_and_an_id_are_needed(read, make):
+    [row] = read(pmc_patients, make({"patient": "发热两天。", "patient_id": "7"}))
+    assert (row.external_id, row.title, row.language) == ("7", "发热两天。", "zh")
+    assert (row.content["age"], row.content["gender"], row.content["pmid"]) == ([], "", "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"patient": " "}, "'patient' is blank"),
+        ({"patient_uid": "", "patient_id": ""}, "missing or blank"),
+        ({"patient_uid": "a b"}, "Its id"),
+        ({"gender": "male"}, "'gender'"),
+        ({"age": "sixty"}, "'age'"),
+        ({"age": "__import__('os')"}, "'age'"),
+        ({"age": [[60.0]]}, "'age' is not a list of [number, unit]"),
+        ({"age": [[60.0, "light-year"]]}, "'age' holds a unit"),
+        ({"age": [[-1, "year"]]}, "'age' holds a number"),
+        ({"age": "[" * 500}, "'age'"),
+        ({"age": "-" * 900 + "1"}, "'age'"),
+        ({"age": "[" + "1," * 600 + "]"}, "longer than 1000 characters"),
+    ],
+)
+@pytest.mark.parametrize("make", [table, array], ids=["csv-v1", "json-v2"])
+def test_a_bad_patient_is_refused_and_the_next_one_stays(read, make, changes, reason):
+    refusal, row = read(pmc_patients, make(patient(**changes), patient(patient_uid="12345678-2")))
+    assert isinstance(refusal, Refusal)
+    assert reason in refusal.reason
+    assert row.external_id == "12345678-2"
+
+
+def test_a_text_over_several_lines_keeps_its_line_number(read):
+    text = 'He had fever.\nHe said: "Doctor, help."\n\nHe was given fluids.'
+    first, second = read(pmc_patients, table(patient(patient=text), patient(patient_uid="12345678-2")))
+    assert first.content["text"] == text
+    assert (first.where, second.where) == ("line 2", "line 6")
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda line: line.replace(b"fever that", b"fever \xff that"), "not UTF-8"),
+        (lambda line: line.replace(b"fever that", b"fever \x00 that"), "NUL"),
+        (lambda line: b"a,b,c\r\n", "The header has 10 columns, this record has 3"),
+        (lambda line: b'"x"' + line, "not CSV"),
+        (lambda line: line.replace(b"This 60", b"This " + b"x" * base.MAX_RECORD), "longer than 8,388,608 bytes"),
+    ],
+    ids=["not utf-8", "nul", "columns", "quote", "too long"],
+)
+def test_a_bad_csv_line_is_refused_and_the_others_stay(read, damage, reason):
+    good, bad, other = (table(patient(patient_uid=f"12345678-{n}")).splitlines(keepends=True)[1] for n in range(3))
+    header = table(patient()).splitlines(keepends=True)[0]
+    first, refusal, last = read(pmc_patients, b"\xef\xbb\xbf" + header + good + damage(bad) + b"\r\n" + other)
+    assert (first.external_id, last.external_id) == ("12345678-0", "12345678-2")
+    assert refusal.where == "line 3"
+    assert reason in refusal.reason
+
+
+def test_a_quote_that_is_never_closed_does_not_pass_for_a_record(read):
+    data = b'patient_id,patient\r\n0,He had fever.\r\n1,"He had fever.\r\n2,He had fever.\r\n'
+    result = read(pmc_patients, data)
+    assert [(type(one), one.where) for one in result] == [(Row, "line 2"), (Refusal, "line 3")]
+
+
+def test_bytes_that_are_no_text_spoil_only_their_own_element(read):
+    data = array(patient(), patient(patient_uid="12345678-2"), patient(patient_uid="12345678-3"))
+    for damage in (
+        b"fever \xff that",
+        b"fever \x00 that",
+        b"fever \xe5 that",
+        b"fever \x1b that",
+        b"fever \\u0000 that",
+    ):
+        parts = data.split(b"fever that")
+        spoilt = parts[0] + b"fever that" + parts[1] + damage + parts[2] + b"fever that" + parts[3]
+        first, refusal, last = read(pmc_patients, b"\xef\xbb\xbf" + spoilt)
+        assert (first.where, refusal.where, last.where) == ("record 1", "record 2", "record 3")
+        assert isinstance(refusal, Refusal)
+        assert (first.external_id, last.external_id) == ("12345678-1", "12345678-3")
+
+
+@pytest.mark.parametrize("cut", [1, 2, 50, 300])
+def test_a_truncated_array_keeps_the_rows_before_the_break(read, cut):
+    data = array(patient(), patient(patient_uid="12345678-2"))
+    *rows, refusal = read(pmc_patients, data[:-cut])
+    assert rows
+    assert all(isinstance(row, Row) for row in rows)
+    assert refusal == Refusal(f"record {len(rows) + 1}", "The array breaks off here: the file ends before it does.")
+
+
+@pytest.mark.parametrize("damage", [b" oops]", b"] [1]", b", {1: 2}]", b", NaN]", b', "\n"]'])
+def test_an_array_that_goes_wrong_says_where(read, damage):
+    row, refusal = read(pmc_patients, array(patient())[:-1] + damage)
+    assert isinstance(row, Row)
+    assert refusal == Refusal("record 2", "The array breaks off here: what follows is not JSON.")
+
+
+def test_an_element_without_end_is_not_taken_into_memory(read):
+    row, refusal = read(pmc_patients, array(patient())[:-1] + b', "' + b"x" * (2 * base.MAX_RECORD))
+    assert isinstance(row, Row)
+    assert refusal.where == "record 2"
+    assert "longer than 8,388,608 bytes" in refusal.reason
+
+
+def test_a_csv_record_without_end_is_not_taken_into_memory(read):
+    long = b'"' + b"x" * (base.MAX_RECORD // 3) + b'\n",'  # each below the limit of a field, all of them above
+    row, refusal, *_ = read(pmc_patients, b"patient_id,patient\n0,He had fever.\n" + long * 4)
+    assert isinstance(row, Row)
+    assert refusal == Refusal("line 3", "This is not CSV: record longer than 8,388,608 bytes.")
+
+
+def test_elements_of_another_kind_are_refused(read):
+    result = read(pmc_patients, b'[1, "x", null, [], [{}], ' + array(patient())[1:])
+    assert [type(one) for one in result] == [Refusal] * 5 + [Row]
+
+
+@pytest.mark.parametrize("make", [table, array], ids=["csv-v1", "json-v2"])
+def test_missing_columns_are_named(why_not, make):
+    record = patient()
+    del record["patient"]
+    assert "'patient'" in why_not(pmc_patients, make(record))
+    del record["patient_uid"], record["patient_id"]
+    record["patient"] = "He had fever."
+    assert "'patient_uid' (or 'patient_id')" in why_not(pmc_patients, make(record))
+
+
+# Every importer
+
+
+def zipped() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.jsonl", jsonl(conversation()))
+    return file.getvalue()
+
+
+MISTAKES = {
+    "empty": (b"", "empty"),
+    "blank": (b"\xef\xbb\xbf \r\n\n" + b" " * 100, "empty"),
+    "gzip": (gzip.compress(jsonl(conversation())), "gzip"),
+    "zip": (zipped(), "zip"),
+    "pickle": (pickle.dumps(conversation()), "pickle"),
+    "parquet": (b"PAR1\x15\x04\x15", "Parquet"),
+    "utf-16": (json.dumps(conversation()).encode("utf-16"), "UTF-16"),
+    "lfs pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git LFS"),
+    "web page": (b"<!doctype html><title>Sign in</title>", "web page"),
+    "image": (b"\x89PNG\r\n\x1a\n\x00\x00", ""),
+    "prose": (b"Dear colleague,\nthe file is attached.\n", ""),
+    "empty array": (b"[]", "array"),
+    "array of numbers": (b"[1, 2]", "array"),
+    "object": (b'{"12345678": {"QUESTION": "Is it?"}}', ""),
+    "broken array": (b'[{"patient": "x', ""),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("name", importers.available())
+def test_a_file_of_the_wrong_kind_is_refused_by_name(why_not, name, mistake):
+    data, what = MISTAKES[mistake]
+    assert what in why_not(importers.load(name), data)
+
+
+@pytest.mark.parametrize("name", importers.available())
+def test_a_folder_is_refused_and_a_missing_file_is_an_os_error(tmp_path, name):
+    with pytest.raises(WrongFormat, match="folder"):
+        importers.load(name).sniff(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        importers.load(name).sniff(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("name", importers.available())
+def test_a_layout_of_another_format_is_refused_at_once(tmp_path, name):
+    with pytest.raises(WrongFormat, match="'xml-v9'"):
+        importers.load(name).rows(tmp_path / "nothing", Layout("xml-v9"))
+
+
+def test_a_layout_that_was_chosen_wrongly_is_refused_before_any_row(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(array(patient()))
+    with pytest.raises(WrongFormat):
+        next(pmc_patients.rows(path, Layout("csv-v1")))
+
+
+FILES = [
+    (healthbench, "jsonl", jsonl(conversation(), conversation(prompt_id="made-up-2"))),
+    (pmc_patients, "csv-v1", table(patient(), patient(patient_uid="12345678-2"))),
+    (pmc_patients, "json-v2", array(patient(), patient(patient_uid="12345678-2"))),
+    (pubmedqa, "json-object", keyed(entry(), entry(YEAR=None))),
+    (pubmedqa, "jsonl", jsonl(hub(), hub(12345679))),
+    (pubmedqa, "parquet", parquet(hub(), hub(12345679))),
+    (medhallu, "jsonl", jsonl(pair(), pair(Question="Is it?"))),
+    (medhallu, "csv", table(pair(), pair(Question="Is it?"))),
+    (medhallu, "parquet", parquet(pair(), pair(Question="Is it?"))),
+    (mesh, "xml", vocabulary(descriptor(), descriptor(2, "Adult", "M01.060.116"))),
+]
+
+
+def all_good(importer: Importer, path: Path, layout: Layout) -> bool:
+    """Read to the end; whatever comes can be stored: JSON, UTF-8, without NUL."""
+    results = list(importer.rows(path, layout))
+    for result in results:
+        if isinstance(result, Row):
+            stored = [result.external_id, result.title, result.content, result.private]
+            assert "\x00" not in str(stored)
+            json.dumps(stored, ensure_ascii=False, allow_nan=False).encode()
+    return all(isinstance(result, Row) for result in results)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(file=st.sampled_from(FILES), data=st.binary(max_size=200) | st.text("[]{}\",:\\'\n\r0e-ntf ", max_size=60))
+def test_arbitrary_bytes_never_crash(tmp_path, file, data):
+    importer, layout, _ = file
+    path = tmp_path / "file"
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    for chosen in (lambda: importer.sniff(path), lambda: Layout(layout)):
+        try:
+            all_good(importer, path, chosen())
+        except WrongFormat:
+            continue
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(file=st.sampled_from(FILES), draw=st.data())
+def test_damaged_files_never_crash(tmp_path, file, draw):
+    importer, _, good = file
+    start = draw.draw(st.integers(0, len(good)))
+    end = draw.draw(st.integers(start, min(start + 40, len(good))))
+    damage = draw.draw(st.binary(max_size=8) | st.sampled_from([b'"', b"\\", b"\n", b"\r", b"[", b"}", b"\\ud800"]))
+    path = tmp_path / "file"
+    path.write_bytes(good[:start] + damage + good[end:])
+    with contextlib.suppress(WrongFormat):
+        all_good(importer, path, importer.sniff(path))
+
+
+def big_file(path: Path, importer: Importer, layout: str, count: int) -> None:
+    """`count` short records, written as a stream."""
+    text = "He had fever."
+    records = (small(importer, n, text) for n in range(count))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        match layout:
+            case "csv-v1":
+                file.write("patient_uid,patient\n")
+                file.writelines(f"{n}-1,{text}\n" for n in range(count))
+            case "csv":
+                writer = csv.DictWriter(file, list(pair()))
+                writer.writeheader()
+                writer.writerows(records)
+            case "json-v2":
+                file.write("[")
+                file.writelines(f"{',' if n else ''}{json.dumps(record)}" for n, record in enumerate(records))
+                file.write("]")
+            case "json-object":
+                file.write("{")
+                file.writelines(f'{"," if n else ""}"{n + 1}": {json.dumps(entry())}' for n in range(count))
+                file.write("}")
+            case "xml":
+                head, tail = vocabulary("|").decode().split("|")
+                file.write(head)
+                file.writelines(descriptor(n, f"Madeupitis {n}") for n in range(count))
+                file.write(tail)
+            case "parquet":
+                first = pa.Table.from_pylist([small(importer, 0, text)])
+                with pq.ParquetWriter(path, first.schema) as writer:
+                    for start in range(0, count, 1000):
+                        rows = [small(importer, start + n, text) for n in range(1000)]
+                        writer.write_table(pa.Table.from_pylist(rows, first.schema))
+            case _:
+                file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def small(importer: Importer, n: int, text: str) -> dict[str, object]:
+    match importer.name:
+        case "pubmedqa":
+            return hub(n + 1, long_answer=text)
+        case "medhallu":
+            return pair(Question=f"Is it {n}?")
+        case "pmc-patients":
+            return {"patient_uid": f"{n}-1", "patient": text, "age": [[60.0, "year"]]}
+    return {"prompt_id": str(n), "prompt": [turn(content=text)], "rubrics": [], "canary": "x"}
+
+
+@pytest.mark.parametrize(("importer", "layout"), [(importer, layout) for importer, layout, _ in FILES])
+def test_memory_stays_flat_over_very_many_records(tmp_path, importer, layout):
+    path = tmp_path / "big"
+    # Of longer records fewer show as much.
+    many = far(30_000, 200_000) if importer in (healthbench, pmc_patients) else 20_000
+    big_file(path, importer, layout, many)
+    tracemalloc.start()
+    try:
+        count = sum(isinstance(row, Row) for row in importer.rows(path, importer.sniff(path)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert count == many
+    assert peak < 1024 * 1024  # bytes; the ids alone, if kept, would be more than that
+
+
+# Languages and titles
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("What should I do with my headache?", "en"),
+        ("我头痛两天了，应该怎么办？", "zh"),
+        ("我在吃 metformin，可以继续吗？血糖还是很高，最近一直头晕。", "zh"),
+        ("頭が痛いのですが、どうすればいいですか？", ""),
+        ("머리가 아픈데 어떻게 해야 하나요?", ""),
+        ("Tengo dolor de cabeza desde ayer, ¿qué debo hacer para mejorar?", ""),
+        ("Ik heb sinds gisteren hoofdpijn en ik weet niet wat ik moet doen.", ""),
+        ("Ich habe seit gestern starke Kopfschmerzen, was soll ich tun?", ""),
+        ("Headache?", ""),
+        ("1234 !?", ""),
+        ("", ""),
+    ],
+)
+def test_language(text, language):
+    assert language_of(text) == language
+
+
+@given(st.text(), st.integers(2, 100))
+def test_a_title_is_one_line_and_short(text, length):
+    title = one_line(text, length)
+    assert len(title) <= length
+    assert len(title.splitlines()) <= 1
+    assert bool(title) == bool(text[: length * 10].strip())
+
+
+def test_a_title_is_cut_between_words_where_there_are_any():
+    assert one_line("one two three four", 12) == "one two…"
+    assert one_line("我头痛两天了应该怎么办呢", 8) == "我头痛两天了应…"

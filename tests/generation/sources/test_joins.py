@@ -1,0 +1,254 @@
+"""Records of several sources joined by what they say: whatever came first, two steps far, in a constant number of queries."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from generation.batches import queries as batches_queries
+from generation.common import chunks
+from generation.models import Batch, Draft, Import, Reference, Source, SourceRecord
+from generation.sources import queries as sources_queries
+from generation.sources import services
+from generation.sources.importers.base import digest_of
+from tests.engine import Manage, conversations_file, imported
+from tests.generation.rows import QUESTION, descriptor, entry, jsonl, keyed, pair, vocabulary
+from tests.generation.sources.test_importers_qa import real
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+TERMS = vocabulary(descriptor(1, "Madeupitis", "C14.280", "C23.550"), descriptor(2, "Adult", "M01.060.116"))
+
+
+@pytest.fixture
+def brought(tmp_path: Path) -> Any:
+    """Imports bytes as a file of a format; the source is called as the format unless told."""
+
+    def brought(format_name: str, data: bytes, name: str = "") -> Import:
+        path = tmp_path / "file"
+        path.write_bytes(data)
+        return services.run_import(services.start_import(path, format_name=format_name, name=name or format_name).pk)
+
+    return brought
+
+
+FILES = {"pubmedqa": keyed(entry()), "medhallu": jsonl(pair(Question=f"  {QUESTION.upper()} ")), "mesh": TERMS}
+ORDERS = [
+    ("mesh", "pubmedqa", "medhallu"),
+    ("medhallu", "pubmedqa", "mesh"),
+    ("pubmedqa", "mesh", "medhallu"),
+]
+
+
+def joined_of(external_id: str) -> dict[str, tuple[Any, ...]]:
+    record = SourceRecord.objects.get(external_id=external_id)
+    return sources_queries.joined([record])[record.pk]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_whatever_came_first(brought: Any, order: tuple[str, ...]) -> None:
+    for name in order:
+        brought(name, FILES[name])
+    headings = (
+        {"kind": "term", "name": "Adult", "trees": ["M01.060.116"]},
+        {"kind": "term", "name": "Madeupitis", "trees": ["C14.280", "C23.550"]},
+    )
+    assert joined_of("12345678") == {"mesh": headings}, "in the order in which the record names them"
+    found = joined_of(digest_of(QUESTION)[:24])
+    assert found.keys() == {"pubmedqa", "mesh"}
+    assert found["mesh"] == headings
+    assert [paper["pmid"] for paper in found["pubmedqa"]] == ["12345678"]
+    assert joined_of("D000001") == {}
+
+
+def test_what_an_import_found_is_counted_with_it(brought: Any) -> None:
+    first = brought("medhallu", jsonl(pair(), pair(Question="Is it?", Difficulty_Level="easy"), {"Question": "?"}))
+    assert (first.rows, first.added, first.refused) == (3, 2, 1)
+    assert first.facets == {"difficulty": {"hard": 1, "easy": 1}, "category": {"MQ": 2}}
+    assert first.joined == {"pubmedqa": 0}, "nothing to join them to, yet"
+    second = brought("pubmedqa", keyed(entry(), entry(QUESTION="Is it not?", MESHES=["Nowhere"])))
+    assert second.joined == {"mesh": 0, "medhallu": 1}
+    assert second.facets == {"decision": {"yes": 2}, "split": {"labelled": 2}}
+    assert brought("mesh", TERMS).joined == {"pubmedqa": 2}
+    again = brought("medhallu", jsonl(pair(), pair(Question="Is it?", Difficulty_Level="easy")))
+    assert (again.added, again.known, again.joined) == (0, 2, {"pubmedqa": 1})
+    assert again.facets == first.facets
+    assert brought("pubmedqa", keyed(entry())).joined == {"mesh": 1, "medhallu": 1}
+
+
+@pytest.mark.parametrize("chunk", [1, 500], ids=["across chunks", "in one chunk"])
+def test_counts_do_not_depend_on_chunks(brought: Any, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(chunks, "CHUNK", chunk)
+    brought("pubmedqa", keyed(*(entry(QUESTION=f"Is it {n}?") for n in range(5))))
+    run = brought("medhallu", jsonl(*(pair(Question=f"Is it {n}?", Difficulty_Level="easy") for n in range(2, 9))))
+    assert (run.joined, run.facets["difficulty"]) == ({"pubmedqa": 3}, {"easy": 7})
+
+
+def test_of_two_rows_with_one_id_the_first_says_what_it_refers_to(brought: Any, monkeypatch: Any) -> None:
+    for chunk, name in ((1, "one"), (500, "two")):
+        monkeypatch.setattr(chunks, "CHUNK", chunk)
+        other = json.dumps(entry(QUESTION="Is it?", MESHES=["Nowhere"])).encode()
+        brought("pubmedqa", keyed(entry())[:-1] + b', "12345678": ' + other + b"}", name)
+        record = SourceRecord.objects.get(source__name=name)
+        assert record.match == digest_of(QUESTION)
+        assert set(record.refers.values_list("digest", flat=True)) == {digest_of("Adult"), digest_of("Madeupitis")}
+
+
+def test_records_from_before_there_were_joins_get_theirs_when_they_are_imported_again(brought: Any) -> None:
+    brought("mesh", TERMS)
+    brought("pubmedqa", FILES["pubmedqa"])
+    SourceRecord.objects.update(match="")
+    Reference.objects.all().delete()
+    assert joined_of("12345678") == {}
+    assert brought("mesh", TERMS).known == 2
+    assert brought("pubmedqa", FILES["pubmedqa"]).joined == {"mesh": 1}
+    assert len(joined_of("12345678")["mesh"]) == 2
+    assert Reference.objects.count() == 2
+
+
+def test_formats_without_joins_have_none(tmp_path: Path) -> None:
+    imported(conversations_file(tmp_path / "own.jsonl", 2))
+    run = Import.objects.get()
+    assert (run.facets, run.joined) == ({}, {})
+    assert not Reference.objects.exists()
+    assert not SourceRecord.objects.exclude(match="").exists()
+
+
+def test_a_record_does_not_join_itself_and_circles_end(brought: Any) -> None:
+    brought("pubmedqa", keyed(entry()))
+    record = SourceRecord.objects.get()
+    Reference.objects.create(record=record, format="pubmedqa", digest=record.match)
+    assert sources_queries.partners([record]) == {record.pk: []}
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_as_many_queries_for_many_records_as_for_one(brought: Any, count: int, django_assert_num_queries: Any) -> None:
+    brought("mesh", TERMS)
+    brought("pubmedqa", keyed(*(entry(QUESTION=f"Is it {n}?") for n in range(count))))
+    brought("medhallu", jsonl(*(pair(Question=f"Is it {n}?") for n in range(count))))
+    records = list(SourceRecord.objects.filter(source__format="medhallu"))
+    with django_assert_num_queries(4):
+        found = sources_queries.joined(records)
+    assert len(found) == count
+    assert all(
+        {name: len(all_) for name, all_ in each.items()} == {"pubmedqa": 1, "mesh": 2} for each in found.values()
+    )
+
+
+def test_partners_are_found_by_index(brought: Any) -> None:
+    """The plan of each query names an index for records and references."""
+    for name, data in FILES.items():
+        brought(name, data)
+    record = SourceRecord.objects.get(source__format="medhallu")
+    with CaptureQueriesContext(connection) as asked:
+        sources_queries.partners([record])
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL scans tables of three rows, whatever indexes there are")
+    for query in asked.captured_queries:
+        with connection.cursor() as cursor:
+            cursor.execute("EXPLAIN QUERY PLAN " + query["sql"])
+            plan = [row[-1] for row in cursor.fetchall()]
+        assert not [line for line in plan if line.startswith("SCAN generation")], plan
+
+
+def test_drafts_are_worked_on_with_what_their_record_is_joined_with(brought: Any) -> None:
+    for name, data in FILES.items():
+        brought(name, data)
+    source = Source.objects.get(name="medhallu")
+    batch = Batch.objects.create(benchmark="mhb", source=source, created_at=source.created_at)
+    draft = Draft.objects.create(batch=batch, record=SourceRecord.objects.get(source=source))
+    value = batches_queries.draft_value(draft)
+    assert value.record.joined["pubmedqa"][0]["pmid"] == "12345678"
+    assert [term["name"] for term in value.record.joined["mesh"]] == ["Adult", "Madeupitis"]
+    alone = Draft.objects.create(batch=batch, record=SourceRecord.objects.filter(source__name="mesh")[0])
+    with CaptureQueriesContext(connection) as asked:
+        assert batches_queries.draft_value(alone).record.joined == {}
+    assert len(asked) == 3, "none more where a record refers to nothing"
+
+
+def test_nothing_private_is_joined(brought: Any) -> None:
+    for name, data in FILES.items():
+        brought(name, data)
+    SourceRecord.objects.update(private={"secret": "do not show"})
+    [record] = SourceRecord.objects.filter(source__format="medhallu")
+    assert "do not show" not in repr(sources_queries.joined([record]))
+    assert all("private" in one.get_deferred_fields() for one in sources_queries.partners([record])[record.pk])
+    assert all("private" in one.get_deferred_fields() for one in sources_queries.referring(record))
+
+
+def test_a_record_shows_its_texts_and_partners(brought: Any, client: Client, adela: Any) -> None:
+    for name, data in FILES.items():
+        brought(name, data)
+    client.force_login(adela)
+    pages = {}
+    for record in SourceRecord.objects.select_related("source"):
+        pages[record.external_id] = client.get(
+            reverse("generation:record", args=[record.source.name, record.pk])
+        ).content.decode()
+    hallucinated = pages[digest_of(QUESTION)[:24]]
+    for text in (
+        "Hallucinated answer",
+        "only in children",
+        "True answer",
+        "in adults",
+        "that&#x27;s all",
+        "12345678",
+        "Adult; Madeupitis",
+        "C14.280, C23.550",
+        "<dd>hard</dd>",
+    ):
+        assert text in hallucinated, text
+    paper = pages["12345678"]
+    for text in ("<h3>METHODS</h3>", "M01.060.116", "<dd>yes</dd>", 'id="joined"', 'id="referring"'):
+        assert text in paper, text
+    assert "True answer" not in paper
+    term = pages["D000001"]
+    assert 'id="joined"' not in term
+    assert "12345678" in term.partition('id="referring"')[2]
+
+
+def test_what_an_import_found_is_on_its_page_and_in_the_api(brought: Any, client: Client, adela: Any) -> None:
+    brought("pubmedqa", FILES["pubmedqa"])
+    run = brought("medhallu", FILES["medhallu"])
+    client.force_login(adela)
+    page = client.get(reverse("generation:source", args=["medhallu"])).content.decode()
+    assert "difficulty: hard 1" in page
+    assert "joined with pubmedqa: 1" in page
+    answer = client.get(reverse("api:import", args=[run.pk])).json()
+    assert (answer["facets"], answer["joined"]) == (
+        {"difficulty": {"hard": 1}, "category": {"MQ": 1}},
+        {"pubmedqa": 1},
+    )
+
+
+@pytest.mark.parametrize("order", [("pubmedqa", "medhallu"), ("medhallu", "pubmedqa")], ids="-".join)
+def test_200_of_200_real_rows_join(manage: Manage, order: tuple[str, str]) -> None:
+    files = {"pubmedqa": real("pubmedqa/ori_pqal.json"), "medhallu": real("medhallu/pqa_labeled.jsonl")}
+    said = {name: manage.json("import_source", "--format", name, "--name", name, files[name]) for name in order}
+    for answer in said.values():
+        assert (answer["rows"], answer["added"], answer["known"], answer["refused"]) == (200, 200, 0, 0)
+        assert answer["refusals"] == []
+    first, second = order
+    assert said[second]["joined"][first] == 200
+    rows = [json.loads(line) for line in files["medhallu"].read_text(encoding="utf-8").split("\n") if line]
+    facets = said["medhallu"]["facets"]
+    assert facets["difficulty"] == Counter(row["Difficulty Level"] for row in rows)
+    published = Counter(row["Category of Hallucination"] for row in rows)
+    assert sorted(facets["category"].values()) == sorted(published.values())
+    assert facets["category"]["MQ"] == published["Misinterpretation of #Question#"]
+
+    by_question = {value["QUESTION"]: pmid for pmid, value in json.loads(files["pubmedqa"].read_text("utf-8")).items()}
+    records = list(SourceRecord.objects.filter(source__name="medhallu"))
+    found = sources_queries.joined(records)
+    assert len(records) == 200
+    for record in records:
+        [paper] = found[record.pk]["pubmedqa"]
+        assert paper["pmid"] == by_question[record.content["question"]]
+        assert paper["contexts"] == record.content["knowledge"]
+        assert paper["mesh"]

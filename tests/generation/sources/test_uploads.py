@@ -1,0 +1,269 @@
+"""Imports can be cancelled, end where the file is at fault, and leave no file behind."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+
+from generation import errors
+from generation.batches import services as batches_services
+from generation.batches import sweeping
+from generation.common import chunks
+from generation.engine.task_queue import take
+from generation.models import Import, ImportStatus, SourceRecord
+from generation.sources import services as sources_services
+from generation.sources import uploads
+from generation.sources.importers import healthbench, tables
+from mhb_site.server.sweeping import sweep
+from review.models import User
+from tests.api.conftest import Api, api
+from tests.conftest import Clock
+from tests.engine import conversation, conversations_file
+from tests.generation.rows import pair
+
+__all__ = ["api"]
+pytestmark = pytest.mark.django_db
+Status = ImportStatus
+
+
+@pytest.fixture(autouse=True)
+def folder(settings: Any, tmp_path: Path) -> Path:
+    """Where uploaded files are kept during a test."""
+    settings.MEDIA_ROOT = tmp_path / "uploads"
+    return tmp_path / "uploads"
+
+
+def upload(content: bytes, actor: User, *, format_name: str = "healthbench", name: str = "own") -> Import:
+    return uploads.start_import(
+        SimpleUploadedFile("mine.jsonl", content), format_name=format_name, name=name, actor=actor
+    )
+
+
+def lines(*records: Any) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def some(count: int) -> bytes:
+    return lines(*(conversation(number) for number in range(count)))
+
+
+def waiting(actor: User) -> Import:
+    return upload(some(6), actor)
+
+
+# Cancelled
+
+
+def test_a_queued_import_is_cancelled_and_its_file_removed(
+    adela: User, folder: Path, django_capture_on_commit_callbacks: Any
+) -> None:
+    run = waiting(adela)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert batches_services.cancel_import(run.pk).status == Status.CANCELLED
+    assert not list(folder.iterdir())
+    assert sweeping.sweep().imports == []
+    assert sources_services.run_import(run.pk).status == Status.CANCELLED
+    assert batches_services.cancel_import(run.pk).status == Status.CANCELLED, "may be said twice"
+    assert SourceRecord.objects.count() == 0
+
+
+def test_a_worker_in_the_middle_notices_and_what_it_added_stays(
+    adela: User, folder: Path, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK", 2)
+    run = waiting(adela)
+    rows = healthbench.rows
+    read = []
+
+    def interrupted(path: Path, layout: Any) -> Iterator[Any]:
+        for number, row in enumerate(rows(path, layout)):
+            if number == 3:
+                with django_capture_on_commit_callbacks(execute=True):
+                    batches_services.cancel_import(run.pk)
+            read.append(number)
+            yield row
+
+    monkeypatch.setattr(healthbench, "rows", interrupted)
+    run = sources_services.run_import(run.pk)
+    assert (run.status, run.rows, run.added, run.token) == (Status.CANCELLED, 2, 2, None)
+    assert run.finished_at is not None
+    assert read == [0, 1, 2, 3]
+    assert SourceRecord.objects.count() == 2
+    assert not list(folder.iterdir())
+
+
+def test_an_import_that_is_over_is_not_cancelled(adela: User) -> None:
+    run = sources_services.run_import(waiting(adela).pk)
+    with pytest.raises(errors.ImportOver):
+        batches_services.cancel_import(run.pk)
+    with pytest.raises(errors.UnknownImport):
+        batches_services.cancel_import(run.pk + 1)
+    run.refresh_from_db()
+    assert run.status == Status.DONE
+
+
+def test_cancelled_from_the_page(client: Client, adela: User) -> None:
+    client.force_login(adela)
+    run = waiting(adela)
+    address = reverse("generation:import-cancel", args=[run.pk])
+    page = client.get(reverse("generation:source", args=["own"])).content.decode()
+    assert f'action="{address}"' in page
+    shown = client.post(address, follow=True).content.decode()
+    assert "cancelled" in shown
+    assert f'action="{address}"' not in shown
+    assert client.post(reverse("generation:import-cancel", args=[run.pk + 1])).status_code == 404
+
+
+def test_cancelled_over_the_api(api: Api, adela: User) -> None:
+    run = waiting(adela)
+    address = reverse("api:import-cancel", args=[run.pk])
+    assert api(adela).post(address).json()["status"] == "cancelled"
+    Import.objects.update(status=Status.DONE)
+    assert api(adela).post(address).status_code == 409
+    assert api(adela).post(reverse("api:import-cancel", args=[run.pk + 1])).status_code == 404
+
+
+def test_cancelled_from_the_shell(adela: User, capsys: pytest.CaptureFixture[str]) -> None:
+    run = waiting(adela)
+    call_command("cancel_import", "--json")
+    assert [each["import"] for each in json.loads(capsys.readouterr().out)["imports"]] == [run.pk]
+    call_command("cancel_import", str(run.pk), "--json")
+    assert json.loads(capsys.readouterr().out)["status"] == "cancelled"
+    with pytest.raises(CommandError):
+        call_command("cancel_import", str(run.pk + 1))
+
+
+# At fault
+
+
+def test_a_file_that_exhausts_its_reader_ends_the_import_at_once(
+    adela: User, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bomb"
+    pq.write_table(pa.Table.from_pylist([pair(), pair(Question="x" * 2**26)]), path, compression="zstd")
+    monkeypatch.setattr(tables, "MEMORY", 300 * 2**20)
+    run = sources_services.run_import(upload(path.read_bytes(), adela, format_name="medhallu").pk)
+    assert (run.status, run.tries, run.error) == (Status.FAILED, 1, "Exhausting")
+    assert "mine.jsonl" in run.detail
+    assert "300 MB of memory" in run.detail
+    assert not list(folder.iterdir())
+
+
+def test_a_file_that_kills_its_worker_is_given_up_after_three_times(adela: User, folder: Path, clock: Clock) -> None:
+    run = waiting(adela)
+    for _time in range(3):
+        assert take(Import.objects.order_by("pk"), 1)
+        clock.advance(minutes=2)
+        sweeping.sweep()
+    run = sources_services.run_import(run.pk)
+    assert (run.status, run.error) == (Status.FAILED, "GivenUp")
+    assert "begun 3 times" in run.detail
+    assert not list(folder.iterdir())
+
+
+def test_a_worker_out_of_memory_says_so(adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_args: Any) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr(sources_services, "_add_records", full)
+    run = sources_services.run_import(waiting(adela).pk)
+    assert (run.status, run.detail) == (Status.FAILED, "mine.jsonl: The worker ran out of memory.")
+
+
+def test_long_records_are_not_kept_by_the_hundreds(adela: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources_services, "CHUNK_SIZE", 5000)
+    add, sizes = sources_services._add_records, []
+
+    def counted(source: Any, rows: Any) -> int:
+        sizes.append(len(rows))
+        return add(source, rows)
+
+    monkeypatch.setattr(sources_services, "_add_records", counted)
+    long = [{"role": "user", "content": "x" * 3000}]
+    sources_services.run_import(upload(lines(*(conversation(n, prompt=long) for n in range(6))), adela).pk)
+    assert sizes == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        rb'"\ud800"',
+        rb'"a\u0000b"',
+        rb'{"a\ud800": 1}',
+        rb'{"\u0000": 1}',
+        b"[1e999]",
+        b"-1e999",
+        rb'["\udc00\ud800"]',
+    ],
+)
+def test_what_a_database_cannot_hold_spoils_its_own_record(adela: User, bad: bytes) -> None:
+    run = sources_services.run_import(
+        upload(
+            lines(conversation(1), conversation(2)).replace(b'"canary": ', b'"canary": ' + bad + b', "was": ', 1), adela
+        ).pk
+    )
+    assert (run.status, run.added, run.refused) == (Status.DONE, 1, 1), run.detail
+
+
+# Left behind
+
+
+def test_a_full_disk_leaves_no_file(adela: User, folder: Path) -> None:
+    class Full(SimpleUploadedFile):
+        def chunks(self, chunk_size: int | None = None) -> Iterator[bytes]:
+            yield b"half of it"
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        uploads.start_import(Full("own.jsonl", b"{}"), format_name="healthbench", name="own", actor=adela)
+    assert not list(folder.iterdir())
+
+
+def test_the_same_file_sent_twice_leaves_none(adela: User, folder: Path) -> None:
+    runs = [waiting(adela), waiting(adela)]
+    assert len(list(folder.iterdir())) == 2
+    assert [sources_services.run_import(run.pk).added for run in runs] == [6, 0]
+    assert not list(folder.iterdir())
+
+
+def test_the_sweeper_removes_what_no_import_waits_for(adela: User, folder: Path) -> None:
+    """A crash between a file and its row, or between a row and its file."""
+    kept = Path(waiting(adela).path)
+    given = folder / "put-there-by-somebody.jsonl"
+    fresh, crashed, coming = folder / ("a" * 32), folder / ("b" * 32), folder / "tmpabc.upload"
+    for path in (given, fresh, crashed, coming):
+        path.write_bytes(b"x")
+    for path in (kept, given, crashed, coming):
+        os.utime(path, (0, 0))
+    sweep()
+    assert sorted(folder.iterdir()) == sorted([kept, given, fresh])
+    Import.objects.update(status=Status.FAILED)
+    sweep()
+    assert sorted(folder.iterdir()) == sorted([given, fresh])
+
+
+def test_what_comes_in_is_kept_where_the_sweeper_looks(settings: Any) -> None:
+    from django.core.files.uploadedfile import TemporaryUploadedFile
+
+    settings.MEDIA_ROOT.mkdir()
+    settings.FILE_UPLOAD_TEMP_DIR = settings.MEDIA_ROOT
+    coming = TemporaryUploadedFile("own.jsonl", "application/json", 1, None)
+    assert uploads._OURS.fullmatch(Path(coming.temporary_file_path()).name)
+    coming.close()
+
+
+def test_a_given_file_is_read_to_its_name(tmp_path: Path) -> None:
+    run = sources_services.start_import(
+        conversations_file(tmp_path / "own.jsonl", 2), format_name="healthbench", name="own"
+    )
+    assert batches_services.cancel_import(run.pk).status == Status.CANCELLED
+    assert (tmp_path / "own.jsonl").exists(), "not ours to delete"

@@ -1,0 +1,252 @@
+"""Nobody reads what is not theirs to read yet: for every viewer at every stage of every way a case can go."""
+
+import re
+import uuid
+from contextlib import suppress
+
+import pytest
+from django.db import transaction
+from django.test import Client, override_settings
+from django.urls import reverse
+from django.utils import timezone
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from rest_framework.test import APIClient
+
+from review import errors
+from review.access import visibility
+from review.assignments import claims, first_look, queries, retraction
+from review.assignments import services as assignments_services
+from review.cases import services as cases_services
+from review.models import Assignment, Case, Draft, FirstLook, Retraction, Review, User
+from review.rules.questions import Answers
+from review.rules.state_machine import Phase, Policy, Role, State
+from tests.conftest import Clock
+from tests.review.factories import approving, opened, rejecting, say, send, take, to_adjudication, to_secondary
+
+UNSENT = "typed and not sent by "
+
+
+def may_read(viewer: User, review: Review, case: Case) -> bool:
+    """The rule in words of the workflow, independent of the query's."""
+    if Retraction.objects.filter(review=review).exists():
+        return False
+    taken_back = Retraction.objects.values_list("review", flat=True)
+    reviews = [own for own in Review.objects.filter(case=case) if own.pk not in taken_back]
+    mine = {(own.role, own.phase) for own in reviews if own.physician_id == viewer.pk}
+    if viewer.role == "admin" or review.physician_id == viewer.pk:
+        return True
+    role = next((own.role for own in Assignment.objects.filter(case=case, physician=viewer)), None)
+    if State(case.state).final:
+        return bool(mine)
+    looked = FirstLook.objects.filter(assignment__case=case, physician=viewer).exists()
+    if case.frozen.policy.reveal_first_look and not looked:
+        return False
+    if role == Role.SECONDARY:
+        committed = case.frozen.policy.secondary_confirms and (Role.SECONDARY, Phase.COMMIT) in mine
+        return committed and review.role == Role.PRIMARY
+    if role in (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2):
+        if review.role in (Role.PRIMARY, Role.SECONDARY):
+            return True
+        votes = [own for own in reviews if own.role in (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2)]
+        both_voted = len([own for own in votes if own.phase == Phase.COMMIT]) == 2
+        return both_voted and review.phase == Phase.COMMIT
+    return False
+
+
+def look(everybody: list[User], case: Case) -> None:
+    """Whoever holds something types; then everybody looks."""
+    case.refresh_from_db()
+    held = list(Assignment.objects.filter(case=case, hold=Assignment.Hold.HELD).select_related("physician"))
+    for assignment in held:
+        assert assignment.physician is not None
+        assert assignment.token is not None
+        draft = queries.draft_of(assignment, assignment.physician)
+        assignments_services.save_draft(
+            assignment.physician,
+            assignment.pk,
+            assignment.token,
+            Answers(reason=UNSENT + assignment.physician.username),
+            revision=draft.revision if draft else 0,
+        )
+    for viewer in everybody:
+        shown = set(visibility.reviews_shown_to(viewer, case))
+        assert shown == {review for review in Review.objects.filter(case=case) if may_read(viewer, review, case)}
+        assert not any(UNSENT in str(review.answers) for review in shown)
+        for assignment in held:
+            if assignment.physician != viewer:
+                assert queries.draft_of(assignment, viewer) is None
+                with pytest.raises(errors.NotYours):
+                    queries.assignment_of(viewer, assignment.pk)
+
+
+@examples(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    policy=st.builds(
+        Policy,
+        secondary=st.booleans(),
+        secondary_confirms=st.booleans(),
+        discussion=st.booleans(),
+        reveal_first_look=st.booleans(),
+    ),
+    turns=st.lists(
+        st.tuples(st.integers(0, 5), st.sampled_from(["take", "look", "submit", "take back"]), st.booleans()),
+        max_size=24,
+    ),
+    withdrawn=st.booleans(),
+)
+def test_every_viewer_at_every_stage(
+    adela: User,
+    rui: User,
+    physicians: list[User],
+    policy: Policy,
+    turns: list[tuple[int, str, bool]],
+    withdrawn: bool,
+) -> None:
+    everybody = [adela, rui, *physicians]
+    with transaction.atomic():
+        case = opened(policy=policy)
+        look(everybody, case)
+        for who, does, approves in turns:
+            physician = physicians[who]
+            mine = visibility.submitted_by(physician).first()
+            if does == "take back" and mine is not None:
+                with suppress(errors.NotUndoable):
+                    retraction.retract(physician, mine.pk)
+                look(everybody, case)
+                continue
+            assignment = claims.claim_next(physician)
+            if assignment is not None and does in ("look", "submit"):
+                if not visibility.is_revealed(physician, assignment):
+                    first_look.reveal(physician, assignment.pk, assignment.token or uuid.uuid4(), Answers())
+                    look(everybody, case)
+                if does == "submit":
+                    answers = approving if approves else rejecting
+                    send(assignment, answers(change_reason="I see it now."))
+            look(everybody, case)
+        if withdrawn and not State(case.state).final:
+            cases_services.withdraw(case.pk, actor=adela, reason="Retracted.")
+            look(everybody, case)
+        transaction.set_rollback(True)
+
+
+def test_the_longest_way_seen_by_everybody(adela: User, rui: User, physicians: list[User]) -> None:
+    """So that the deep stages are surely among those looked at."""
+    ana, bo, chen, dina, *_ = physicians
+    everybody = [adela, rui, *physicians]
+    case = to_adjudication(ana, bo)
+    for physician, answers in ((chen, approving()), (dina, rejecting()), (dina, approving()), (chen, approving())):
+        take(physician)
+        look(everybody, case)
+        say(physician, answers)
+        look(everybody, case)
+    assert case.state == State.APPROVED
+
+
+def test_the_secondary_is_blind_until_it_commits(ana: User, bo: User) -> None:
+    case = to_secondary(ana)
+    take(bo)
+    assert not visibility.reviews_shown_to(bo, case).exists()
+    say(bo, rejecting())
+    assert [review.role for review in visibility.reviews_shown_to(bo, case)] == [Role.PRIMARY, Role.SECONDARY]
+    assert [review.role for review in visibility.reviews_shown_to(ana, case)] == [Role.PRIMARY]
+
+
+def test_adjudicators_are_sealed_from_each_other_until_both_have_voted(
+    ana: User, bo: User, chen: User, dina: User
+) -> None:
+    case = to_adjudication(ana, bo)
+    take(chen)
+    take(dina)
+    say(chen, approving())
+    assert not visibility.reviews_shown_to(dina, case).filter(physician=chen).exists()
+    say(dina, rejecting())
+    assert visibility.reviews_shown_to(dina, case).filter(physician=chen).exists()
+    say(chen, rejecting())
+    assert [review.phase for review in visibility.reviews_shown_to(dina, case).filter(physician=chen)] == [Phase.COMMIT]
+
+
+def test_who_lost_the_case_reads_nothing_of_it(ana: User, bo: User, chen: User, dina: User) -> None:
+    case = to_adjudication(ana, bo)
+    held = take(chen)
+    assert visibility.reviews_shown_to(chen, case).exists()
+    claims.release(chen, held.pk, held.token or uuid.uuid4())
+    assert not visibility.reviews_shown_to(chen, case).exists()
+
+
+def test_an_earlier_draft_stays_with_its_writer(ana: User, bo: User) -> None:
+    opened()
+    held = take(ana)
+    token = held.token or uuid.uuid4()
+    assignments_services.save_draft(ana, held.pk, token, Answers(reason=UNSENT + "ana"), revision=0)
+    claims.release(ana, held.pk, token)
+    bos = take(bo)
+    assert bos.pk == held.pk
+    assert queries.draft_of(bos, bo) is None
+    assert Draft.objects.count() == 1
+
+
+def told(user: User, review: Review) -> list[str]:
+    """What pages and API say of how the case of an own review stands."""
+    client, rest = Client(), APIClient()
+    client.force_login(user)
+    rest.force_authenticate(user)
+    pages = [client.get(reverse("review:mine")), client.get(reverse("review:mine-detail", args=[review.pk]))]
+    badges = [badge for page in pages for badge in re.findall(r"badge--([a-z]+)", page.content.decode())]
+    row = next(one for one in rest.get(reverse("api:reviews-mine")).json()["results"] if one["id"] == review.pk)
+    return [state for state in badges if state in set(State)] + ([row["outcome"]] if row["outcome"] else [])
+
+
+def test_an_open_case_does_not_tell_that_the_secondary_dissents(ana: User, bo: User, chen: User, dina: User) -> None:
+    case = to_adjudication(ana, bo)
+    review = Review.objects.get(case=case, role=Role.PRIMARY)
+    assert told(ana, review) == []
+    say(chen, approving())
+    say(dina, approving())
+    assert told(ana, review) == [State.APPROVED] * 3
+
+
+def copied(physician: User) -> Review:
+    """The answer to a repeat of a case that Ana answered."""
+    original = opened(1, policy=Policy(secondary=False))
+    say(physician, approving())
+    copy = Case.objects.create(
+        kind=Case.Kind.REPEAT,
+        repeats=Review.objects.get(case=original),
+        benchmark=original.benchmark,
+        lineage="repeat:1",
+        title=original.title,
+        spec=original.spec,
+        opened_at=timezone.now(),
+    )
+    Assignment.objects.create(case=copy, role=Role.PRIMARY, reserved_for=physician, opened_at=timezone.now())
+    say(physician, approving())
+    return Review.objects.get(case=copy)
+
+
+def test_a_copy_looks_like_a_case_that_goes_on(ana: User) -> None:
+    review = copied(ana)
+    page = Client()
+    page.force_login(ana)
+    shown = page.get(reverse("review:mine-detail", args=[review.pk])).content.decode()
+    assert not any(f"badge--{state}" in shown for state in State)
+    assert visibility.outcome_shown_to(ana, review) == ""
+    assert queries.undoable(ana) == queries.Undoable(review.pk, review.case.title)
+    retraction.retract(ana, review.pk)
+    assert Case.objects.get(pk=review.case_id).state == State.PRIMARY
+    say(ana, rejecting())
+    assert Case.objects.get(pk=review.case_id).state == State.REJECTED
+
+
+@pytest.mark.parametrize(("stages", "copies"), [([], 1), (["primary", "secondary"], 1), (["secondary"], 0)])
+def test_copies_are_mixed_in_only_for_who_reviews_first(
+    ana: User, clock: Clock, stages: list[str], copies: int
+) -> None:
+    opened(1, policy=Policy(secondary=False))
+    say(ana, approving())
+    clock.advance(days=30)
+    User.objects.filter(pk=ana.pk).update(stages=stages)
+    with override_settings(MHB_REPEAT_SHARE=1):
+        claims.claim_next(User.objects.get(pk=ana.pk))
+    assert Case.objects.filter(kind=Case.Kind.REPEAT).count() == copies

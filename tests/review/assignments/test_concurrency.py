@@ -1,0 +1,302 @@
+"""Physicians on real threads and connections: who presses at once, and what must be true afterwards on either database."""
+
+import random
+import uuid
+from collections import Counter
+from functools import partial
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from review import errors
+from review.access import visibility
+from review.assignments import claims
+from review.assignments import services as assignments_services
+from review.cases import services as cases_services
+from review.models import Assignment, Case, Draft, Event, Review, User
+from review.rules.questions import Answers
+from review.rules.state_machine import FINAL, Phase, Policy, Role, State, state_after
+from tests.conftest import Together
+from tests.review.factories import (
+    account,
+    approving,
+    opened,
+    rejecting,
+    say,
+    send,
+    take,
+    to_adjudication,
+    to_secondary,
+)
+
+Hold = Assignment.Hold
+ALONE = Policy(secondary=False)
+ROUNDS = 12  # a race is lost once in several tries
+
+
+@pytest.fixture
+def eight(together: Together) -> list[User]:
+    return [account(f"physician-{number}") for number in range(8)]
+
+
+def run_out(assignment: Assignment) -> None:
+    """As if the physician had walked away."""
+    Assignment.objects.filter(pk=assignment.pk).update(lease_until=timezone.now() - claims.lease())
+
+
+def late_submit(assignment: Assignment) -> Review:
+    return send(assignment, approving())
+
+
+def none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
+    failed = [outcome for outcome in outcomes if isinstance(outcome, Exception) and not isinstance(outcome, expected)]
+    assert not failed, failed
+
+
+def test_all_press_at_once_and_each_gets_another_case(eight: list[User], together: Together) -> None:
+    for number in range(len(eight)):
+        opened(number)
+    outcomes = together([partial(claims.claim_next, physician) for physician in eight])
+    none_failed(outcomes)
+    assert len({assignment.case_id for assignment in outcomes}) == len(eight)
+
+
+def test_fewer_cases_than_physicians(eight: list[User], together: Together) -> None:
+    for number in range(3):
+        opened(number)
+    outcomes = together([partial(claims.claim_next, physician) for physician in eight])
+    none_failed(outcomes)
+    assert len([outcome for outcome in outcomes if outcome is not None]) == 3
+    assert Assignment.objects.filter(hold=Hold.HELD).count() == 3
+
+
+def test_many_cases_none_claimed_twice_and_none_lost(eight: list[User], together: Together) -> None:
+    for number in range(60):
+        opened(number, policy=ALONE)
+
+    def work(physician: User) -> int:
+        done = 0
+        while (assignment := claims.claim_next(physician)) is not None:
+            send(assignment, approving())
+            done += 1
+        return done
+
+    outcomes = together([partial(work, physician) for physician in eight])
+    none_failed(outcomes)
+    assert sum(outcomes) == 60
+    assert set(Counter(Review.objects.values_list("case_id", flat=True)).values()) == {1}
+    assert Event.objects.filter(kind=Event.Kind.CLAIMED).count() == 60
+    assert set(Case.objects.values_list("state", flat=True)) == {State.APPROVED}
+
+
+def test_the_whole_queue_worked_by_all_at_once(eight: list[User], together: Together) -> None:
+    for number in range(12):
+        opened(number)
+
+    def work(physician: User) -> None:
+        chance = random.Random(physician.username)
+        while Case.objects.exclude(state__in=FINAL).exists():
+            assignment = claims.claim_next(physician)
+            if assignment is not None:
+                answers = approving if chance.random() < 0.5 else rejecting
+                send(assignment, answers(change_reason="I see it now."))
+
+    none_failed(together([partial(work, physician) for physician in eight]))
+    for case in Case.objects.all():
+        assert case.state == state_after(case.frozen.policy, visibility.opinions(case))
+        reviews = list(Review.objects.filter(case=case))
+        assert len({(review.role, review.physician_id) for review in reviews}) == len(
+            {review.physician_id for review in reviews}
+        )
+        assert all(review.physician_id == review.assignment.physician_id for review in reviews)
+        kinds = Counter(Event.objects.filter(case=case).values_list("kind", flat=True))
+        assert kinds[Event.Kind.SUBMITTED] == len(reviews)
+        assert kinds[Event.Kind.CLOSED] == 1
+
+
+def test_one_physician_pressing_in_several_windows_gets_one_case(eight: list[User], together: Together) -> None:
+    case = to_adjudication(eight[0], eight[1])  # two roles of the same case are open
+    opened(2)
+    outcomes = together([partial(claims.claim_next, eight[2])] * 4)
+    none_failed(outcomes)
+    assert {(held.case_id, held.token) for held in outcomes} == {(case.pk, outcomes[0].token)}
+    assert Event.objects.filter(kind=Event.Kind.CLAIMED, actor=eight[2]).count() == 1
+
+
+def test_one_review_submitted_twice_at_once(eight: list[User], together: Together) -> None:
+    ana, bo = eight[:2]
+    for number in range(ROUNDS):
+        case = to_secondary(ana, number=number)
+        bos = take(bo)
+        outcomes = together([partial(late_submit, bos)] * 3)
+        assert sorted(type(outcome).__name__ for outcome in outcomes) == [
+            "AlreadySubmitted",
+            "AlreadySubmitted",
+            "Review",
+        ]
+        assert Review.objects.get(case=case, physician=bo).phase == Phase.COMMIT
+        say(bo, approving())
+
+
+def test_the_last_review_submitted_twice_at_once(eight: list[User], together: Together) -> None:
+    for number in range(ROUNDS):
+        case = opened(number, policy=ALONE)
+        outcomes = together([partial(late_submit, take(eight[0]))] * 2)
+        assert sorted(type(outcome).__name__ for outcome in outcomes) == ["AlreadySubmitted", "Review"]
+        assert Event.objects.filter(case=case, kind=Event.Kind.CLOSED).count() == 1
+
+
+def test_a_late_submit_against_a_take_over(eight: list[User], together: Together) -> None:
+    ana, bo = eight[:2]
+    for number in range(ROUNDS):
+        case = opened(number, policy=ALONE)
+        anas = take(ana)
+        run_out(anas)
+        submitted, taken = together([partial(late_submit, anas), partial(claims.claim_next, bo)])
+        none_failed([submitted, taken], errors.LeaseLost)
+        if isinstance(submitted, Review):
+            assert taken is None
+        else:
+            assert taken.pk == anas.pk
+            assert Draft.objects.filter(assignment=anas, physician=ana).exists()
+            send(taken, approving())
+        review = Review.objects.select_related("assignment").get(case=case)
+        assert review.physician_id == review.assignment.physician_id
+
+
+def test_a_late_blind_answer_against_a_take_over(eight: list[User], together: Together) -> None:
+    """If the commit wins, the confirmation is still the committer's own."""
+    ana, bo, chen = eight[:3]
+    for number in range(ROUNDS):
+        case = to_secondary(ana, number=number)
+        bos = take(bo)
+        run_out(bos)
+        submitted, taken = together([partial(late_submit, bos), partial(claims.claim_next, chen)])
+        none_failed([submitted, taken], errors.LeaseLost)
+        holder = bo if isinstance(submitted, Review) else chen
+        assert (taken is None) == (holder == bo)
+        assert Assignment.objects.get(case=case, role=Role.SECONDARY).physician == holder
+        say(holder, *[approving()] * (1 if holder == bo else 2))
+
+
+def test_a_late_draft_against_a_take_over(eight: list[User], together: Together) -> None:
+    ana, bo = eight[:2]
+    for number in range(ROUNDS):
+        opened(number, policy=ALONE)
+        anas = take(ana)
+        run_out(anas)
+        assert anas.token is not None
+        saved, taken = together(
+            [
+                partial(assignments_services.save_draft, ana, anas.pk, anas.token, Answers(reason="typed"), revision=0),
+                partial(claims.claim_next, bo),
+            ]
+        )
+        none_failed([saved, taken], errors.LeaseLost)
+        assert isinstance(saved, Draft) == (taken is None)
+        assert Draft.objects.get(assignment=anas).answers["reason"] == "typed"
+        send(taken or take(ana), approving())
+
+
+def test_the_sweeper_against_a_heartbeat_a_submit_and_a_claim(eight: list[User], together: Together) -> None:
+    ana, bo = eight[:2]
+    for number in range(ROUNDS):
+        case = opened(number, policy=ALONE)
+        anas = take(ana)
+        run_out(anas)
+        assert anas.token is not None
+        outcomes = together(
+            [
+                claims.expire_leases,
+                partial(claims.heartbeat, ana, anas.pk, anas.token),
+                partial(late_submit, anas),
+                partial(claims.claim_next, bo),
+            ]
+        )
+        none_failed(outcomes, errors.LeaseLost, errors.AlreadySubmitted)
+        taken = outcomes[3]
+        if not isinstance(outcomes[2], Review):
+            send(taken or take(bo), approving())
+        assert Review.objects.filter(case=case).count() == 1
+        kinds = Counter(Event.objects.filter(case=case).values_list("kind", flat=True))
+        takes = kinds[Event.Kind.CLAIMED] + kinds[Event.Kind.TAKEN_OVER]
+        assert takes - kinds[Event.Kind.EXPIRED] - kinds[Event.Kind.TAKEN_OVER] == 1  # every hold ends by one event
+
+
+def test_giving_back_against_submitting(eight: list[User], together: Together) -> None:
+    ana, bo = eight[:2]
+    for number in range(ROUNDS):
+        case = to_secondary(ana, number=number)
+        bos = take(bo)
+        assert bos.token is not None
+        outcomes = together([partial(claims.release, bo, bos.pk, bos.token), partial(late_submit, bos)])
+        none_failed(outcomes, errors.LeaseLost, errors.AlreadySubmitted)
+        assert isinstance(outcomes[0], Exception) != isinstance(outcomes[1], Exception)
+        while not Case.objects.filter(pk=case.pk, state__in=FINAL).exists():
+            say(bo, approving())
+
+
+def test_two_windows_save_the_first_draft_at_once(eight: list[User], together: Together) -> None:
+    for number in range(ROUNDS):
+        opened(number, policy=ALONE)
+        held = take(eight[0])
+        token = held.token or uuid.uuid4()
+        save = partial(assignments_services.save_draft, eight[0], held.pk, token, Answers(reason="typed"), revision=0)
+        outcomes = together([save, save])
+        assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Draft", "StaleDraft"]
+        send(held, approving())
+
+
+def test_two_adjudicators_vote_at_once(eight: list[User], together: Together) -> None:
+    ana, bo, chen, dina = eight[:4]
+    for number in range(ROUNDS):
+        case = to_adjudication(ana, bo, number=number)
+        for phase in (Phase.COMMIT, Phase.DISCUSS):
+            chens, dinas = take(chen), take(dina)
+            assert (chens.phase, dinas.phase) == (phase, phase)
+            none_failed(together([partial(send, chens, approving()), partial(send, dinas, rejecting())]))
+        case.refresh_from_db()
+        assert (case.state, case.ground) == (State.REJECTED, "undecided")
+
+
+def test_withdrawing_against_submitting_and_claiming(eight: list[User], together: Together) -> None:
+    ana, bo = eight[:2]
+    adela = account("adela", role="admin")  # type: ignore[arg-type]
+    for number in range(ROUNDS):
+        case = opened(number)
+        anas = take(ana)
+        opened(1000 + number)
+        outcomes = together(
+            [
+                partial(cases_services.withdraw, case.pk, actor=adela, reason="Duplicate."),
+                partial(late_submit, anas),
+                partial(claims.claim_next, bo),
+            ]
+        )
+        none_failed(outcomes, errors.CaseClosed)
+        case.refresh_from_db()
+        assert case.state == State.WITHDRAWN
+        assert Review.objects.filter(case=case).count() == isinstance(outcomes[1], Review)
+        assert not Assignment.objects.filter(case=case).exclude(hold=Hold.DONE).exists()
+        for rest in Case.objects.exclude(state__in=FINAL):
+            cases_services.withdraw(rest.pk, actor=adela, reason="Cleared for the next round.")
+
+
+def test_a_claim_locks_one_row_and_takes_it_only_if_it_is_free(ana: User) -> None:
+    opened()
+    with CaptureQueriesContext(connection) as captured:
+        take(ana)
+    asked = [query["sql"] for query in captured]
+    [taken] = [
+        number for number, sql in enumerate(asked) if sql.startswith('UPDATE "review_assignment" SET "physician_id"')
+    ]
+    condition = asked[taken].partition("WHERE")[2]
+    assert "\"hold\" = 'open'" in condition
+    assert '"lease_until" <' in condition
+    chosen = asked[taken - 1]
+    assert chosen.startswith("SELECT")
+    assert "LIMIT 1" in chosen
+    if connection.vendor == "postgresql":
+        assert "FOR UPDATE OF a SKIP LOCKED" in chosen

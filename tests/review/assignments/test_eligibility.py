@@ -1,0 +1,716 @@
+"""Who may take what, in which order, and why: the rules one by one and together, against a plain model of them."""
+
+import itertools
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from review import errors
+from review.access import visibility
+from review.assignments import claims, eligibility
+from review.assignments import services as assignments_services
+from review.calibration import queries
+from review.calibration import services as calibration_services
+from review.cases import services as cases_services
+from review.models import Assignment, Case, Declined, Event, Notice, PersonEvent, User
+from review.people import accounts
+from review.rules.state_machine import Phase, Policy, Role, State, position
+from tests.conftest import Clock, Together
+from tests.review.factories import (
+    account,
+    approving,
+    opened,
+    rejecting,
+    say,
+    send,
+    take,
+    to_adjudication,
+    to_secondary,
+)
+
+pytestmark = pytest.mark.both
+
+Hold = Assignment.Hold
+
+
+def changed(physician: User, **about: Any) -> User:
+    User.objects.filter(pk=physician.pk).update(**about)
+    physician.refresh_from_db()
+    return physician
+
+
+# ------------------------------------------------------------------------------------------------------- the matrix
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Something that keeps a physician from a case; `apply` makes it so."""
+
+    name: str
+    waived: bool  # an admin's reserving sets it aside
+
+    def apply(self, physician: User, case: Case) -> None:
+        rows = Assignment.objects.filter(case=case, role=Role.SECONDARY)
+        primary = Assignment.objects.get(case=case, role=Role.PRIMARY).physician
+        assert primary is not None
+        match self.name:
+            case "paused":
+                changed(physician, paused_at=timezone.now())
+            case "stage":
+                changed(physician, stages=["primary", "adjudication"])
+            case "specialty":
+                rows.update(specialty="oncology")
+                changed(physician, specialty="Cardiology")
+            case "language":
+                rows.update(language="zh")
+                changed(physician, languages=["en", "fr"])
+            case "same hospital":
+                rows.update(other_hospital=True)
+                changed(primary, hospital="City Hospital")
+                changed(physician, hospital=" city hospital ")
+            case "no hospital":
+                rows.update(other_hospital=True)
+                changed(primary, hospital="City Hospital")
+                changed(physician, hospital="")
+            case "declined":
+                Declined.objects.create(case=case, physician=physician, reason="field", at=timezone.now())
+            case "second role":
+                Assignment.objects.filter(case=case, role=Role.PRIMARY).update(physician=physician)
+            case "earlier version":
+                earlier = opened(1, version=1)
+                claims.reassign(earlier.pk, Role.PRIMARY, to=physician, actor=admin())
+                say(physician, approving())
+                assert visibility.submitted_by(physician).get().case == earlier
+                Case.objects.filter(pk=case.pk).update(fresh_eyes_required=True)
+            case "cap":
+                other = opened(77, policy=Policy(secondary=False))
+                claims.reassign(other.pk, Role.PRIMARY, to=physician, actor=admin())
+                say(physician, approving())
+                changed(physician, daily_cap=1)
+            case "calibration":
+                rows.update(calibration=case.benchmark)
+            case "reserved":
+                rows.update(reserved_for=account("somebody-else"))
+            case _:
+                raise AssertionError(self.name)
+
+
+RULES = [
+    Rule("paused", waived=False),
+    Rule("stage", waived=True),
+    Rule("specialty", waived=True),
+    Rule("language", waived=True),
+    Rule("same hospital", waived=False),
+    Rule("no hospital", waived=False),
+    Rule("declined", waived=False),
+    Rule("second role", waived=False),
+    Rule("earlier version", waived=False),
+    Rule("cap", waived=False),
+    Rule("calibration", waived=True),
+    Rule("reserved", waived=True),
+]
+
+
+def admin() -> User:
+    return User.objects.filter(username="chief").first() or account("chief", role="admin")  # type: ignore[arg-type]
+
+
+def second_version(primary: User) -> Case:
+    """Version 2 of a sample, whose secondary waits."""
+    case = opened(1, version=2)
+    claims.reassign(case.pk, Role.PRIMARY, to=primary, actor=admin())
+    say(primary, approving())
+    case.refresh_from_db()
+    assert case.state == State.SECONDARY
+    return case
+
+
+def reserve(case: Case, physician: User) -> None:
+    Assignment.objects.filter(case=case, role=Role.SECONDARY).update(reserved_for=physician)
+
+
+def test_without_any_rule_the_case_is_offered(ana: User, bo: User) -> None:
+    case = second_version(ana)
+    assert eligibility.waiting_for(bo) == 1
+    assert eligibility.peek(bo) == case
+    assert take(bo).case == case
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_each_rule_alone_keeps_the_case_away(ana: User, bo: User, chen: User, rule: Rule) -> None:
+    case = second_version(ana)
+    rule.apply(bo, case)
+    others = Assignment.objects.exclude(case=case)
+    others.update(hold=Hold.DONE)  # what a rule needed besides is not what is asked about
+    assert eligibility.peek(bo) is None
+    assert claims.claim_next(bo) is None
+    if rule.name != "paused" and rule.name != "cap":
+        assert eligibility.waiting_for(bo) == 0
+    if rule.name not in ("reserved", "calibration", "language", "specialty", "same hospital", "no hospital"):
+        assert take(chen).case == case  # nobody else is kept away
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_an_admin_who_reserves_sets_aside_what_is_a_matter_of_fit_and_nothing_else(
+    ana: User, bo: User, rule: Rule
+) -> None:
+    case = second_version(ana)
+    rule.apply(bo, case)
+    Assignment.objects.exclude(case=case).update(hold=Hold.DONE)
+    reserve(case, bo)
+    taken = claims.claim_next(bo)
+    assert (taken is not None) == rule.waived
+    assert taken is None or taken.why == eligibility.WHY_RESERVED
+    if not rule.waived and rule.name not in ("paused", "cap"):
+        reserved = Assignment.objects.get(case=case, role=Role.SECONDARY)
+        assert eligibility.problem_with(bo, reserved) is not None
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(RULES, 2)), ids=lambda rule: rule.name)
+def test_two_rules_do_not_undo_one_another(ana: User, bo: User, one: Rule, other: Rule) -> None:
+    case = second_version(ana)
+    last = ["cap", "paused"]  # after either, the others could not be brought about
+    for rule in sorted((one, other), key=lambda rule: last.index(rule.name) + 1 if rule.name in last else 0):
+        rule.apply(bo, case)
+    Assignment.objects.exclude(case=case).update(hold=Hold.DONE)
+    assert claims.claim_next(bo) is None
+
+
+FITS = [
+    ("", "", True), ("Cardiology", "", True), ("", "cardiology", True),
+    ("CARDIOLOGY ", "Cardiology", True), ("Oncology", "cardiology", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("of_case", "of_physician", "fits"), FITS)
+def test_specialty(ana: User, of_case: str, of_physician: str, fits: bool) -> None:
+    changed(ana, specialty=of_physician)
+    opened(1, specialty=of_case)
+    assert (claims.claim_next(ana) is not None) == fits
+
+
+@pytest.mark.parametrize(
+    ("of_case", "of_physician", "fits"),
+    [
+        ("", [], True), ("en", [], True), ("", ["zh"], True), ("zh-Hans", ["zh"], True), ("ZH", ["en", "zh"], True),
+        ("en", ["zh"], False),
+    ],
+)  # fmt: skip
+def test_language(ana: User, of_case: str, of_physician: list[str], fits: bool) -> None:
+    changed(ana, languages=of_physician)
+    opened(1, language=of_case)
+    assert (claims.claim_next(ana) is not None) == fits
+
+
+def test_every_stage_asks_who_works_in_it(ana: User, bo: User, chen: User) -> None:
+    to_adjudication(ana, bo, number=1)
+    changed(chen, stages=["adjudication"])
+    opened(2)
+    assert take(chen).role == Role.ADJUDICATOR_1
+    send(take(chen), approving())
+    assert claims.claim_next(chen) is None
+
+
+def test_another_hospital_than_the_primary_and_only_than_the_primary(
+    ana: User, bo: User, chen: User, dina: User
+) -> None:
+    policy = Policy(other_hospital=True)
+    for physician, hospital in ((ana, "North"), (bo, "South"), (chen, "north"), (dina, "South")):
+        changed(physician, hospital=hospital)
+    to_secondary(ana, number=1, policy=policy)
+    assert claims.claim_next(chen) is None
+    say(bo, rejecting(), rejecting())
+    assert claims.claim_next(chen) is None
+    assert take(dina).role == Role.ADJUDICATOR_1  # a colleague of the secondary's
+
+
+def test_where_the_policy_asks_for_hospitals_a_primary_without_one_cannot_block_the_case(ana: User, bo: User) -> None:
+    opened(1, policy=Policy(other_hospital=True))
+    assert claims.claim_next(ana) is None
+    changed(bo, hospital="South")
+    assert take(bo).role == Role.PRIMARY
+
+
+def test_the_cap_counts_answered_cases_of_the_day_and_ends_at_midnight_utc(ana: User, bo: User, clock: Clock) -> None:
+    clock.now = clock.now.replace(hour=21, minute=0)
+    changed(ana, daily_cap=2)
+    for number in range(6):
+        opened(number)
+    claims.release(ana, (given := take(ana)).pk, given.token)  # type: ignore[arg-type]  # costs nothing
+    say(ana, approving())
+    held = take(ana)
+    assert claims.claim_next(ana) == held  # what is in hand stays in hand
+    send(held, approving())
+    assert claims.claim_next(ana) is None
+    assert eligibility.peek(ana) is None
+    assert "for one day" in str(eligibility.hindrance(ana))
+    clock.advance(hours=4)
+    assert claims.claim_next(ana) is not None
+
+
+def test_two_phases_of_a_case_are_one_case_of_the_cap(ana: User, bo: User) -> None:
+    to_secondary(ana, number=1)
+    say(bo, approving(), approving())
+    assert eligibility.done_today(bo) == 1
+
+
+def test_a_paused_physician_finishes_what_is_in_hand(ana: User, bo: User, adela: User) -> None:
+    opened(1)
+    opened(2)
+    held = take(ana)
+    accounts.set_paused(ana.pk, True, actor=adela)
+    assert claims.claim_next(ana) == held
+    send(held, approving())
+    assert claims.claim_next(ana) is None
+    accounts.set_paused(ana.pk, False, actor=adela)
+    assert claims.claim_next(ana) is not None
+
+
+# --------------------------------------------------------------------------------------------------------- the order
+
+
+def test_peek_takes_nothing_and_says_what_the_claim_then_takes(physicians: list[User]) -> None:
+    for number in range(20):
+        opened(number)
+    for physician in physicians:
+        before = list(Assignment.objects.values())
+        expected = eligibility.peek(physician)
+        assert list(Assignment.objects.values()) == before
+        assert take(physician).case == expected
+
+
+def test_the_oldest_band_is_emptied_before_the_next_is_begun(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eligibility, "BAND", 4)
+    cases = [opened(number, policy=Policy(secondary=False)).pk for number in range(20)]
+    order = [say(ana, approving()).case_id for _ in cases]
+    assert order != sorted(order)  # shuffled,
+    assert [pk // 4 for pk in order] == sorted(pk // 4 for pk in order)  # but inside a band only
+
+
+def test_a_window_smaller_than_the_queue_loses_nothing(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eligibility, "WINDOW", 3)
+    for number in range(10):
+        opened(number, policy=Policy(secondary=False))
+    assert len({say(ana, approving()).case_id for _ in range(10)}) == 10
+
+
+def test_people_who_press_at_once_aim_at_different_rows(db: None) -> None:
+    """With 64 cases in a band, the first choices of 60 physicians fall on as many cases as an even lottery's would."""
+    cases = [opened(number).pk for number in range(200)]
+    band = Counter(pk // eligibility.BAND for pk in cases)
+    full = min(number for number, count in band.items() if count == eligibility.BAND)
+    Case.objects.filter(pk__lt=full * eligibility.BAND).update(priority=-1)
+    Assignment.objects.filter(case__lt=full * eligibility.BAND).update(priority=-1)
+    chosen = Counter(eligibility.peek(account(f"p{number}")) for number in range(60))
+    assert len(chosen) >= 30  # an even lottery: 39 of 64, give or take 3
+    assert max(chosen.values()) <= 6
+
+
+def test_the_order_is_the_physicians_own_and_stays(ana: User, bo: User) -> None:
+    for number in range(40):
+        opened(number)
+    orders = []
+    for physician in (ana, ana, bo):
+        first = next(eligibility.passes(physician))
+        orders.append(list(Assignment.objects.raw(first.sql, first.params)))
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
+    assert set(orders[0]) == set(orders[2])
+
+
+def test_fresh_eyes_come_before_priority_and_the_rest_by_it(ana: User, bo: User, adela: User) -> None:
+    opened(1)
+    say(ana, rejecting())
+    say(bo, rejecting(), rejecting())
+    again = opened(1, version=2)
+    cases_services.prioritise(again.pk, actor=adela, priority=9)
+    fresh = opened(2)
+    assert eligibility.peek(ana) == fresh
+    assert take(account("new")).case == again
+
+
+def test_a_lapsed_lease_is_taken_over_only_where_nothing_else_waits(ana: User, bo: User, clock: Clock) -> None:
+    lost = opened(1)
+    anas = take(ana)
+    clock.advance(minutes=16)
+    other = opened(2)
+    assert take(bo).case == other
+    taken = take(account("new"))
+    assert (taken.pk, taken.case, taken.why) == (anas.pk, lost, eligibility.WHY_LEFT)
+
+
+def test_what_was_given_back_comes_again_only_when_nothing_else_waits(ana: User, adela: User) -> None:
+    back = opened(1)
+    held = take(ana)
+    claims.release(ana, held.pk, held.token)  # type: ignore[arg-type]
+    cases_services.prioritise(back.pk, actor=adela, priority=50)
+    other = opened(2)
+    assert say(ana, approving()).case == other
+    again = take(ana)
+    assert (again.case, again.why) == (back, eligibility.WHY_AGAIN)
+
+
+def test_why(ana: User, bo: User, chen: User, adela: User) -> None:
+    opened(1)
+    assert take(ana).why == eligibility.WHY_NEXT
+    send(take(ana), rejecting())
+    assert take(bo).why == eligibility.WHY_SECONDARY
+    say(bo, approving(), approving())
+    assert take(chen).why == eligibility.WHY_ADJUDICATOR
+    urgent = opened(2)
+    cases_services.prioritise(urgent.pk, actor=adela, priority=1)
+    new = account("new")
+    changed(new, stages=["primary"])
+    assert take(new).why == eligibility.WHY_PRIORITY
+    opened(3, version=2)
+    newer = account("newer")
+    changed(newer, stages=["primary"])
+    assert take(newer).why == eligibility.WHY_FRESH
+    held = Assignment.objects.get(physician=newer)
+    claims.release(newer, held.pk, held.token)  # type: ignore[arg-type]
+    held.refresh_from_db()
+    assert held.why == ""
+
+
+def test_counting_what_waits_stops_at_a_hundred(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eligibility, "WAITING_COUNTED", 3)
+    for number in range(5):
+        assert eligibility.waiting_for(ana) == min(number, 3)
+        opened(number)
+
+
+# ------------------------------------------------------------------------------------------------ declining, reporting
+
+
+def test_declining_is_for_good_and_leaves_the_case_to_others(ana: User, bo: User) -> None:
+    case = opened(1)
+    held = take(ana)
+    assert held.token is not None
+    claims.decline(ana, held.pk, held.token, Declined.Reason.CONFLICT, "I have treated this patient.")
+    assert claims.claim_next(ana) is None
+    event = Event.objects.get(kind=Event.Kind.DECLINED)
+    assert (event.actor, event.data["because"], event.data["text"]) == (ana, "conflict", "I have treated this patient.")
+    assert take(bo).case == case
+    assert not Event.objects.filter(kind=Event.Kind.TAKEN_OVER).exists()
+    with pytest.raises(errors.LeaseLost):
+        assignments_services.submit(ana, held.pk, held.token, approving())
+
+
+def test_a_committed_answer_cannot_be_declined(ana: User, bo: User) -> None:
+    to_secondary(ana)
+    say(bo, approving())
+    held = take(bo)
+    assert held.token is not None
+    with pytest.raises(errors.AlreadySubmitted):
+        claims.decline(bo, held.pk, held.token, Declined.Reason.OTHER)
+
+
+def test_a_problem_is_told_to_every_admin_and_nothing_is_taken_away(ana: User, bo: User, adela: User) -> None:
+    account("gone", role="admin", is_active=False)  # type: ignore[arg-type]
+    case = opened(1)
+    held = take(ana)
+    claims.report_problem(ana, held.pk, "The report is cut off.")
+    notice = Notice.objects.get()
+    assert (notice.user, notice.kind, notice.case, notice.text) == (
+        adela, Notice.Kind.PROBLEM, case, "The report is cut off.",
+    )  # fmt: skip
+    assert Event.objects.get(kind=Event.Kind.PROBLEM).actor == ana
+    assert take(ana).token == held.token
+    with pytest.raises(errors.NotYours):
+        claims.report_problem(bo, held.pk, "Let me see.")
+
+
+# -------------------------------------------------------------------------------------------------------- reassigning
+
+
+def test_handing_over_takes_it_from_the_holder_who_keeps_the_draft(ana: User, bo: User, adela: User) -> None:
+    case = opened(1)
+    opened(2)
+    held = take(ana)
+    assert held.token is not None
+    assignments_services.save_draft(ana, held.pk, held.token, approving(), revision=0)
+    claims.reassign(held.case_id, Role.PRIMARY, to=bo, actor=adela)
+    event = Event.objects.get(case=held.case, kind=Event.Kind.REASSIGNED)
+    assert (event.actor, event.data) == (adela, {"role": "primary", "taken_from": ana.pk, "given_to": bo.pk})
+    with pytest.raises(errors.LeaseLost):
+        assignments_services.submit(ana, held.pk, held.token, approving())
+    assert ana.drafts.count() == 1
+    assert take(ana).case != held.case
+    taken = take(bo)
+    assert (taken.case, taken.why) == (held.case, eligibility.WHY_RESERVED)
+    assert not Event.objects.filter(kind=Event.Kind.TAKEN_OVER).exists()
+    assert case.pk
+
+
+def test_freeing_lets_anybody_take_it(ana: User, bo: User, adela: User) -> None:
+    case = opened(1)
+    take(ana)
+    claims.reassign(case.pk, Role.PRIMARY, to=None, actor=adela)
+    assert take(bo).case == case
+
+
+def test_only_what_is_uncommitted_can_be_handed_over(ana: User, bo: User, chen: User, dina: User, adela: User) -> None:
+    case = to_secondary(ana)
+    for role, refusal in ((Role.PRIMARY, errors.Committed), (Role.ADJUDICATOR_1, errors.NotYours)):
+        with pytest.raises(refusal):
+            claims.reassign(case.pk, role, to=None, actor=adela)
+    say(bo, rejecting())
+    with pytest.raises(errors.Committed):  # the confirmation is the secondary's own
+        claims.reassign(case.pk, Role.SECONDARY, to=chen, actor=adela)
+    say(bo, rejecting())
+    say(chen, approving())
+    with pytest.raises(errors.Committed):
+        claims.reassign(case.pk, Role.ADJUDICATOR_1, to=dina, actor=adela)
+    claims.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=adela)
+    cases_services.withdraw(case.pk, actor=adela, reason="Stuck.")
+    with pytest.raises(errors.CaseClosed):
+        claims.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=adela)
+    with pytest.raises(errors.NotAllowed):
+        claims.reassign(case.pk, Role.ADJUDICATOR_2, to=dina, actor=dina)
+
+
+def test_nothing_is_handed_to_whom_it_cannot_belong(ana: User, bo: User, adela: User, rui: User) -> None:
+    case = to_secondary(ana)
+    gone = account("gone", is_active=False)
+    for person in (ana, rui, adela, gone):
+        with pytest.raises(errors.NotReserved):
+            claims.reassign(case.pk, Role.SECONDARY, to=person, actor=adela)
+    assert not Event.objects.filter(kind=Event.Kind.REASSIGNED).exists()
+    assert take(bo).case == case
+
+
+def test_handing_it_to_its_holder_fences_the_old_page(ana: User, adela: User) -> None:
+    case = opened(1)
+    held = take(ana)
+    claims.reassign(case.pk, Role.PRIMARY, to=ana, actor=adela)
+    assert take(ana).token != held.token
+
+
+# ------------------------------------------------------------------------------------------------------------- threads
+
+
+def none_failed(outcomes: list[object], *expected: type[Exception]) -> None:
+    failed = [outcome for outcome in outcomes if isinstance(outcome, Exception) and not isinstance(outcome, expected)]
+    assert not failed, failed
+
+
+def test_twelve_press_at_once_in_rounds_and_none_gets_anothers(together: Together) -> None:
+    people = [account(f"physician-{number}") for number in range(12)]  # a process has sixteen connections
+    for number in range(60):
+        opened(number)
+    for _round in range(3):
+        outcomes = together([partial(claims.claim_next, physician) for physician in people])
+        none_failed(outcomes)
+        assert len({held.pk for held in outcomes}) == len(people)
+        Assignment.objects.filter(hold=Hold.HELD).update(hold=Hold.OPEN, physician=None, token=None, lease_until=None)
+
+
+def test_reassigning_declining_and_claiming_at_once(together: Together) -> None:
+    ana, bo, chen = (account(name) for name in ("ana", "bo", "chen"))
+    chief = admin()
+    for number in range(10):
+        case = opened(number)
+        held = take(ana)
+        outcomes = together(
+            [
+                partial(claims.reassign, case.pk, Role.PRIMARY, to=bo, actor=chief),
+                partial(claims.decline, ana, held.pk, held.token, Declined.Reason.FIELD),  # type: ignore[arg-type]
+                partial(claims.claim_next, chen),
+                partial(cases_services.prioritise, case.pk, actor=chief, priority=number),
+            ]
+        )
+        none_failed(outcomes, errors.LeaseLost, errors.NotYours)
+        row = Assignment.objects.get(case=case)
+        assert row.priority == number
+        assert row.physician in (None, chen)
+        if row.physician is None:
+            assert row.reserved_for == bo
+        Assignment.objects.filter(case=case).update(
+            hold=Hold.DONE, physician=None, token=None, lease_until=None, reserved_for=None
+        )
+
+
+def test_a_cap_holds_in_several_windows(together: Together) -> None:
+    ana = changed(account("ana"), daily_cap=2)
+    for number in range(20):
+        opened(number, policy=Policy(secondary=False))
+
+    def work() -> None:
+        while (held := claims.claim_next(ana)) is not None:
+            try:
+                send(held, approving())
+            except (errors.AlreadySubmitted, errors.LeaseLost, errors.CaseClosed):
+                continue
+
+    none_failed(together([work] * 4))
+    assert eligibility.done_today(ana) == 2
+
+
+def test_a_whole_queue_with_all_rules_on_is_worked_off_by_a_mixed_team(together: Together) -> None:
+    chance = random.Random(3)
+    people = [
+        account(f"p{n}", hospital=f"H{n % 3}", languages=[["en"], ["zh"], []][n % 3], stages=[[], ["primary"]][n % 2])
+        for n in range(6)
+    ]
+    policy = Policy(other_hospital=True, discussion=False)
+    for number in range(12):
+        opened(number, policy=policy, language=chance.choice(["", "en", "zh"]))
+
+    def work(physician: User) -> None:
+        while (held := claims.claim_next(physician)) is not None:
+            send(held, approving(change_reason="I see it now."))
+
+    for _round in range(3):
+        none_failed(together([partial(work, physician) for physician in people]))
+    for case in Case.objects.all():
+        roles = {a.role: a.physician for a in Assignment.objects.filter(case=case).select_related("physician")}
+        first = roles[Role.PRIMARY]
+        assert first is not None
+        assert not case.language or not first.languages or case.language in first.languages
+        second = roles.get(Role.SECONDARY)
+        if second is not None:
+            assert second.hospital != first.hospital
+            assert not second.stages
+
+
+def test_a_row_reserved_for_somebody_else_after_it_was_found_is_not_taken(
+    ana: User, bo: User, adela: User, clock: Clock
+) -> None:
+    """What was found was found in a snapshot; the row may have been reserved since, and is asked again once it is locked."""
+    case = opened()
+    claims.reassign(case.pk, Role.PRIMARY, to=bo, actor=adela)
+    for hold in (Hold.OPEN, Hold.HELD):
+        if hold == Hold.HELD:
+            take(bo)
+            clock.advance(days=1)
+        found = [
+            replace(one, sql=one.sql.replace("w.reserved_for_id IS NULL", "w.id > 0"))
+            for one in eligibility.passes(ana)
+            if "w.reserved_for_id IS NULL" in one.sql
+        ]
+        assert found
+        assert [one.peek() for one in found] == [None] * len(found)
+        assert any(one.peek() for one in eligibility.passes(bo)) or hold == Hold.HELD
+
+
+def replayed(case: Case) -> State:
+    return position(case.frozen.policy, visibility.opinions(case)).state
+
+
+def test_a_secondary_who_left_before_the_confirmation_is_set_back(
+    ana: User, bo: User, chen: User, dina: User, adela: User
+) -> None:
+    case = to_secondary(ana)
+    with pytest.raises(errors.NotStuck):
+        claims.set_back(case.pk, Role.SECONDARY, actor=adela, reason="Left.")
+    say(bo, rejecting())
+    stuck = take(bo)
+    with pytest.raises(errors.NotAllowed):
+        claims.set_back(case.pk, Role.SECONDARY, actor=chen, reason="Left.")
+    claims.set_back(case.pk, Role.SECONDARY, actor=adela, reason="Left the hospital.")
+    case.refresh_from_db()
+    assert case.state == replayed(case) == State.SECONDARY
+    assert list(Event.objects.filter(case=case).values_list("kind", "actor"))[-2:] == [
+        ("retracted", adela.pk),
+        ("reassigned", adela.pk),
+    ]
+    assert claims.claim_next(bo) is None
+    assert not visibility.reviews_shown_to(bo, case).exists()
+    with pytest.raises(errors.LeaseLost):
+        send(stuck, rejecting())
+    with pytest.raises(errors.NotReserved):
+        claims.reassign(case.pk, Role.SECONDARY, to=bo, actor=adela)
+    assert take(chen).phase == Phase.COMMIT
+    assert not visibility.reviews_shown_to(chen, case).exists()
+    say(chen, approving(), approving())
+    case.refresh_from_db()
+    assert case.state == replayed(case) == State.APPROVED
+
+
+@pytest.mark.parametrize("voted_again", [False, True])
+def test_an_adjudicator_who_left_before_the_second_vote_is_set_back(
+    ana: User, bo: User, chen: User, dina: User, adela: User, voted_again: bool
+) -> None:
+    case = to_adjudication(ana, bo)
+    say(chen, approving())
+    say(dina, rejecting())
+    if voted_again:
+        say(dina, approving())
+    claims.set_back(case.pk, Role.ADJUDICATOR_1, actor=adela, reason="Left the hospital.")
+    case.refresh_from_db()
+    assert case.state == replayed(case) == State.ADJUDICATION
+    assert [(one.role, one.verdict) for one in visibility.counted().filter(case=case, physician=dina)] == [
+        (Role.ADJUDICATOR_2, "reject")
+    ]
+    assert claims.claim_next(chen) is None
+    assert claims.claim_next(dina) is None
+    emil = account("emil-again")
+    assert take(emil).case == case
+    assert {one.role for one in visibility.reviews_shown_to(emil, case)} == {Role.PRIMARY, Role.SECONDARY}
+    say(emil, approving())
+    assert take(dina).phase == Phase.DISCUSS  # they differ: both once more
+    say(dina, approving())
+    say(emil, approving())
+    case.refresh_from_db()
+    assert case.state == replayed(case) == State.APPROVED
+
+
+def test_the_history_offers_to_set_back_and_wants_a_reason(ana: User, bo: User, adela: User) -> None:
+    case = to_secondary(ana)
+    client = Client()
+    client.force_login(adela)
+    history, address = reverse("review:history", args=[case.pk]), reverse("review:set-back", args=[case.pk])
+    assert address not in client.get(history).content.decode()
+    say(bo, rejecting())
+    assert address in client.get(history).content.decode()
+    client.post(address, {"role": "secondary", "reason": " "})
+    assert visibility.counted().filter(case=case).count() == 2
+    client.post(address, {"role": "secondary", "reason": "Left."})
+    assert visibility.counted().filter(case=case).count() == 1
+    assert address not in client.get(history).content.decode()
+
+
+def test_an_admin_says_which_specialty_a_case_is_for(ana: User, bo: User, adela: User) -> None:
+    changed(ana, specialty="Oncology")
+    changed(bo, specialty="cardiology")
+    case = opened()
+    client = Client()
+    client.force_login(adela)
+    client.post(reverse("review:specialty", args=[case.pk]), {"specialty": " Cardiology "})
+    assert claims.claim_next(ana) is None
+    say(bo, approving())
+    assert Assignment.objects.get(case=case, role=Role.SECONDARY).specialty == "cardiology"  # later roles too
+    event = Event.objects.get(case=case, kind=Event.Kind.SPECIALTY)
+    assert (event.actor, event.data) == (adela, {"text": "Cardiology"})
+    claims.set_specialty(case.pk, "", actor=adela)
+    assert take(ana).case == case
+    with pytest.raises(errors.NotAllowed):
+        claims.set_specialty(case.pk, "", actor=bo)
+
+
+def test_known_answers_leave_a_trace(ana: User, adela: User) -> None:
+    case = opened(policy=Policy(secondary=False))
+    say(ana, approving())
+    case.refresh_from_db()
+    item = calibration_services.make_item(case, queries.suggested(case), actor=adela)
+    known = item.expected
+    calibration_services.change_item(item, actor=adela, expected=rejecting())
+    calibration_services.change_item(item, actor=adela, active=False)
+    calibration_services.change_item(item, actor=adela, active=False)  # changes nothing
+    made, answered, retired = PersonEvent.objects.filter(person=adela, actor=adela)
+    assert (made.kind, made.data["item"], made.data["expected"]) == ("item-made", item.pk, known)
+    assert answered.data["changed"] == {"expected": {"from": known, "to": item.expected}}
+    assert (retired.kind, retired.data["changed"]) == ("item-changed", {"active": {"from": True, "to": False}})
+    client = Client()
+    client.force_login(adela)
+    assert (
+        f"Made a calibration case: {item.title}"
+        in client.get(reverse("review:person", args=[adela.pk])).content.decode()
+    )

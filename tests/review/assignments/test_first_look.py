@@ -1,0 +1,254 @@
+"""The first look: nothing that tells of a trap is shown before it, and what was said then stands."""
+
+import uuid
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from review import errors
+from review.access import visibility
+from review.assignments import claims, first_look, services
+from review.models import Assignment, Case, Event, FirstLook, Review, User
+from review.rules.questions import Answer, Answers, Problem
+from review.rules.state_machine import Phase, Policy, Role
+from tests.api.conftest import Client
+from tests.conftest import Clock, Together
+from tests.review.factories import (
+    LOOK_FIRST,
+    SEEN_PLAIN,
+    WHOLE_FORM,
+    account,
+    case_spec,
+    look,
+    opened,
+    say,
+    send,
+    take,
+    wholly_approving,
+    wholly_rejecting,
+)
+
+pytestmark = pytest.mark.django_db
+SEALED = ("Neurostatin?", "does not exist", "Gives no dose", "definitely false", "why it came back", "Disputed")
+
+
+def looked_at(number: int = 1, policy: Policy = LOOK_FIRST, **changes: Any) -> Case:
+    """A case with a first look; its text, rubrics, second question, reasons and history hold the words of SEALED."""
+    asked_for = ("This is why it came back.",)
+    return opened(number, policy=policy, form=WHOLE_FORM, first_look=SEEN_PLAIN, asked_for=asked_for, **changes)
+
+
+def test_before_the_first_look_only_what_belongs_to_it_is_shown(ana: User) -> None:
+    case = looked_at()
+    held = take(ana)
+    shown = visibility.case_shown_to(ana, held)
+    assert shown.blocks == SEEN_PLAIN
+    assert shown.form == WHOLE_FORM.first_look
+    assert [question.key for question in shown.form.questions] == ["natural"]
+    assert not any(word in repr(shown) for word in SEALED)
+    look(held)
+    assert visibility.case_shown_to(ana, held) == case.frozen
+
+
+def test_without_the_policy_everything_is_shown_at_once(ana: User) -> None:
+    case = looked_at(policy=Policy())
+    held = take(ana)
+    assert visibility.case_shown_to(ana, held) == case.frozen
+    with pytest.raises(errors.NothingToReveal):
+        look(held)
+    send(held, wholly_approving())
+
+
+def test_who_oversees_sees_it_whole(ana: User, adela: User) -> None:
+    case = looked_at()
+    held = take(ana)
+    assert visibility.case_shown_to(adela, held) == case.frozen
+
+
+def test_no_review_without_a_first_look(ana: User) -> None:
+    looked_at()
+    held = take(ana)
+    with pytest.raises(errors.NotRevealed):
+        send(held, wholly_approving())
+    with pytest.raises(errors.NotRevealed):  # nor does an incomplete one tell which rubrics there are
+        send(held, Answers())
+    assert not Review.objects.exists()
+    look(held)
+    send(held, wholly_approving())
+
+
+def test_what_was_said_at_first_look_stands(ana: User) -> None:
+    looked_at()
+    held = take(ana)
+    look(held, natural="no")
+    with pytest.raises(errors.Incomplete) as caught:
+        send(held, wholly_approving())
+    assert caught.value.problems == [Problem("verdict", "verdict-contradicts")]
+    review = send(held, wholly_rejecting(questions={"natural": Answer("yes", "After all."), "false": Answer("yes")}))
+    assert review.answers["questions"]["natural"] == {"value": "no", "note": "Stiff."}
+
+
+def test_it_stands_in_the_confirmation_too(ana: User, bo: User) -> None:
+    looked_at()
+    say(ana, wholly_approving())
+    held = take(bo)
+    look(held, natural="no")
+    send(held, wholly_rejecting())
+    review = send(take(bo), wholly_rejecting(questions={"natural": Answer("yes"), "false": Answer("yes")}))
+    assert review.phase == Phase.CONFIRM
+    assert review.answers["questions"]["natural"]["value"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (Answer(), Problem("question.natural", "unanswered")),
+        (Answer("perhaps"), Problem("question.natural", "unknown-value")),
+        (Answer("no"), Problem("question.natural.note", "note-missing")),
+    ],
+)
+def test_an_incomplete_first_look_reveals_nothing(ana: User, answer: Answer, problem: Problem) -> None:
+    looked_at()
+    held = take(ana)
+    with pytest.raises(errors.Incomplete) as caught:
+        first_look.reveal(ana, held.pk, held.token or uuid.UUID(int=0), Answers({"natural": answer}))
+    assert caught.value.problems == [problem]
+    assert not FirstLook.objects.exists()
+    assert not visibility.is_revealed(ana, held)
+
+
+def test_only_answers_of_the_first_look_are_kept(ana: User) -> None:
+    looked_at()
+    held = take(ana)
+    first_look.reveal(ana, held.pk, held.token or uuid.UUID(int=0), wholly_rejecting())
+    kept = FirstLook.objects.get().answers
+    assert kept["questions"] == {"natural": {"value": "yes", "note": ""}}
+    assert (kept["verdict"], kept["rubrics"], kept["citations"]) == ("", {}, [])
+
+
+def test_pressed_twice_it_is_taken_once(ana: User) -> None:
+    looked_at()
+    held = take(ana)
+    first = look(held, natural="yes")
+    assert look(held, natural="no") == first
+    assert FirstLook.objects.get().answers["questions"]["natural"]["value"] == "yes"
+    assert Event.objects.filter(kind=Event.Kind.REVEALED, actor=ana).count() == 1
+
+
+def test_it_renews_the_lease_and_is_fenced(ana: User, bo: User, clock: Clock) -> None:
+    looked_at()
+    held = take(ana)
+    before = held.lease_until
+    clock.advance(minutes=5)
+    look(held)
+    held.refresh_from_db()
+    assert held.lease_until is not None
+    assert before is not None
+    assert held.lease_until > before
+    with pytest.raises(errors.NotYours):
+        first_look.reveal(bo, held.pk, held.token or uuid.UUID(int=0), Answers({"natural": Answer("yes")}))
+    clock.advance(minutes=16)
+    taken = take(bo)
+    assert taken.pk == held.pk
+    with pytest.raises(errors.LeaseLost):
+        look(held)
+
+
+def test_whoever_takes_the_case_over_has_an_own_first_look(ana: User, bo: User, clock: Clock) -> None:
+    looked_at()
+    held = take(ana)
+    look(held, natural="no")
+    clock.advance(minutes=16)
+    taken = take(bo)
+    assert taken.pk == held.pk
+    assert not visibility.is_revealed(bo, taken)
+    assert visibility.case_shown_to(bo, taken).form == WHOLE_FORM.first_look
+    with pytest.raises(errors.NotRevealed):
+        send(taken, wholly_approving())
+    look(taken)
+    assert send(taken, wholly_approving()).answers["questions"]["natural"]["value"] == "yes"
+    assert FirstLook.objects.count() == 2
+
+
+def test_whoever_gets_it_back_has_looked_already(ana: User, clock: Clock) -> None:
+    looked_at()
+    held = take(ana)
+    look(held, natural="no")
+    claims.release(ana, held.pk, held.token or uuid.UUID(int=0))
+    again = take(ana)
+    assert visibility.is_revealed(ana, again)
+    assert look(again).answers["questions"]["natural"]["value"] == "no", "one first look a person"
+
+
+def test_adjudicators_look_before_they_see_traps_and_the_two_reviews(
+    ana: User, bo: User, chen: User, dina: User
+) -> None:
+    case = looked_at()
+    say(ana, wholly_approving())
+    say(bo, wholly_rejecting("disputed"), wholly_rejecting("disputed"))
+    held = take(chen)
+    assert held.role == Role.ADJUDICATOR_1
+    assert not visibility.reviews_shown_to(chen, case).exists()
+    assert visibility.case_shown_to(chen, held).form == WHOLE_FORM.first_look
+    other = take(dina)
+    look(other)
+    assert visibility.reviews_shown_to(dina, case).count() == 3
+    assert not visibility.reviews_shown_to(chen, case).exists(), "the other's first look reveals nothing to this one"
+    look(held)
+    assert {review.role for review in visibility.reviews_shown_to(chen, case)} == {Role.PRIMARY, Role.SECONDARY}
+
+
+def test_the_secondary_looks_before_the_own_blind_answer(ana: User, bo: User) -> None:
+    case = looked_at()
+    say(ana, wholly_approving())
+    held = take(bo)
+    assert visibility.case_shown_to(bo, held).blocks == SEEN_PLAIN
+    look(held)
+    assert not visibility.reviews_shown_to(bo, case).exists(), "revealed, and still blind to the primary"
+    send(held, wholly_approving())
+    held.refresh_from_db()
+    assert visibility.is_revealed(bo, held)
+    assert visibility.reviews_shown_to(bo, case).filter(role=Role.PRIMARY).exists()
+
+
+def test_old_cases_without_the_setting_ask_for_no_first_look(ana: User) -> None:
+    case = opened()
+    del case.spec["policy"]["reveal_first_look"]
+    case.save(update_fields=["spec"])
+    held = take(ana)
+    assert visibility.is_revealed(ana, held)
+    assert visibility.case_shown_to(ana, held).form == case.frozen.form
+
+
+def test_pressed_at_once_it_is_taken_once(together: Together) -> None:
+    ana = account("ana")
+    services.open_case(case_spec(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN))
+    held = take(ana)
+    values = ["yes", "no", "yes", "no"]
+    outcomes = together([lambda value=value: look(held, natural=value) for value in values])  # type: ignore[misc]
+    assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
+    assert len({outcome.pk for outcome in outcomes}) == 1
+    assert Event.objects.filter(kind=Event.Kind.REVEALED).count() == 1
+
+
+def test_over_the_api_nothing_sealed_is_answered(ana: User) -> None:
+    looked_at()
+    client = Client()
+    client.force_authenticate(ana)
+    work = client.post(reverse("api:assignment-next"))
+    assert not any(word in work.content.decode() for word in SEALED)
+    body = work.json()
+    assert body["revealed"] is False
+    address = reverse("api:assignment", args=[body["id"]])
+    assert not any(word in client.get(address).content.decode() for word in SEALED)
+    sent = {"token": body["token"], "answers": {"questions": {"natural": {"value": "yes"}}}}
+    early = client.post(reverse("api:assignment-submit", args=[body["id"]]), sent)
+    assert (early.status_code, early.json()["type"]) == (409, "urn:mhb:not-revealed")
+    assert not any(word in early.content.decode() for word in SEALED)
+    empty = client.post(reverse("api:assignment-reveal", args=[body["id"]]), {"token": body["token"], "answers": {}})
+    assert (empty.status_code, [p["field"] for p in empty.json()["problems"]]) == (422, ["question.natural"])
+    revealed = client.post(reverse("api:assignment-reveal", args=[body["id"]]), sent).json()
+    assert revealed["revealed"] is True
+    assert all(word in str(revealed["case"]) for word in ("does not exist", "Gives no dose", "why it came back"))
+    assert Assignment.objects.get().hold == Assignment.Hold.HELD

@@ -1,0 +1,189 @@
+"""How many statements the pages of a physician's day make. A new one is a decision: change the number with its reason."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from review.assignments import claims
+from review.assignments import services as assignments_services
+from review.audit.trail import recorded
+from review.calibration import queries as calibration_queries
+from review.calibration import services as calibration_services
+from review.cases import queries as cases_queries
+from review.discussion import notices, remarks
+from review.models import Assignment, User
+from tests.conftest import Clock
+from tests.review.factories import (
+    LOOK_FIRST,
+    SEEN_PLAIN,
+    WHOLE_FORM,
+    account,
+    approving,
+    look,
+    opened,
+    say,
+    take,
+    to_secondary,
+    wholly_approving,
+)
+from tests.review.pages import HTMX, Open, post
+
+pytestmark = pytest.mark.both
+
+SESSION_AND_ACCOUNT = 2
+
+
+def statements(act: Any) -> list[str]:
+    """What `act` asks of the database, without the marks of transactions, which databases log each in their own way."""
+    with CaptureQueriesContext(connection) as seen:
+        answer = act()
+    assert answer.status_code in (200, 302)
+    return [query["sql"] for query in seen if query["sql"].startswith(("SELECT", "INSERT", "UPDATE", "DELETE"))]
+
+
+def looking_first(number: int = 1) -> None:
+    opened(number, form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN)
+
+
+def page(client: Client, assignment: Assignment) -> list[str]:
+    return statements(lambda: client.get(reverse("review:case", args=[assignment.pk])))
+
+
+@pytest.fixture
+def client(browse: Open, ana: User) -> Client:
+    return browse(ana)
+
+
+def test_next(client: Client) -> None:
+    looking_first()
+    assert len(statements(lambda: client.post(reverse("review:next")))) == SESSION_AND_ACCOUNT + 10
+
+
+def test_the_page_before_and_after_the_first_look(client: Client, ana: User) -> None:
+    looking_first()
+    held = take(ana)
+    before = page(client, held)
+    assert len(before) == SESSION_AND_ACCOUNT + 8
+    assert all(sql.startswith("SELECT") for sql in before), "right after a claim the page writes nothing"
+    look(held)
+    assert len(page(client, held)) == SESSION_AND_ACCOUNT + 9
+
+
+def test_the_page_costs_the_same_however_much_there_is(client: Client, ana: User, bo: User) -> None:
+    looking_first()
+    held = take(ana)
+    look(held)
+    assignments_services.save_draft(ana, held.pk, held.token, wholly_approving(), revision=0)  # type: ignore[arg-type]
+    few = page(client, held)
+    for number in range(2, 12):
+        opened(number)
+        say(bo, approving())
+    assert len(page(client, held)) == len(few)
+    remarks.remark(ana, held.case_id, "One thing.")
+    with_one = page(client, held)
+    for _ in range(5):
+        remarks.remark(ana, held.case_id, "And another.")
+    assert len(page(client, held)) == len(with_one)
+
+
+def test_a_draft(client: Client, ana: User) -> None:
+    looking_first()
+    held = take(ana)
+    look(held)
+
+    def save(revision: int) -> list[str]:
+        return statements(lambda: post(client, "draft", held, wholly_approving(), revision=str(revision), headers=HTMX))
+
+    assert len(save(0)) == SESSION_AND_ACCOUNT + 6
+    assert len(save(1)) == SESSION_AND_ACCOUNT + 6
+
+
+def test_a_submit(client: Client, ana: User) -> None:
+    looking_first()
+    held = take(ana)
+    look(held)
+    assert (
+        len(statements(lambda: post(client, "submit", held, wholly_approving(), stop="1"))) == SESSION_AND_ACCOUNT + 23
+    )
+
+
+def test_opening_the_page_renews_a_lease_that_is_not_fresh(client: Client, ana: User, clock: Clock) -> None:
+    opened()
+    held = take(ana)
+    page(client, held)
+    held.refresh_from_db()
+    assert held.lease_until == clock.now + claims.lease()
+    clock.advance(minutes=5)
+    page(client, held)
+    held.refresh_from_db()
+    assert held.lease_until == timezone.now() + claims.lease()
+
+
+def test_a_claim_asks_who_held_it_only_where_a_lease_ran_out(ana: User, bo: User, clock: Clock) -> None:
+    opened()
+    with CaptureQueriesContext(connection) as seen:
+        take(ana)
+    asks = 'review_event"."kind" IN'
+    assert not any(asks in query["sql"] for query in seen)
+    clock.advance(hours=1)
+    with CaptureQueriesContext(connection) as seen:
+        held = take(bo)
+    assert any(asks in query["sql"] for query in seen)
+    assert cases_queries.trail(held.case).last().data["taken_from"] == ana.pk  # type: ignore[union-attr]
+
+
+def grow(adela: User, ana: User, bo: User, chen: User, number: int) -> None:
+    """One more of what pages list: a closed case with a remark, a copy answered, a case in hand, a notice, accounts."""
+    closed = to_secondary(chen, number=2 * number)
+    say(bo, approving(), approving())
+    remarks.remark(bo, closed.pk, "Closed, @chen.")
+    remarks.remark(adela, ana.assignments.get().case_id, "Still open, @ana?")
+    trained = account(f"trained-{number}")
+    closed.refresh_from_db()
+    item = calibration_services.make_item(closed, approving(), actor=adela)
+    with recorded():
+        calibration_services._calibrate(trained, item)
+    say(trained, approving())
+    opened(2 * number + 1)
+    take(account(f"busy-{number}"))
+
+
+@pytest.mark.django_db
+def test_lists_cost_the_same_however_long_they_are(
+    browse: Open, adela: User, ana: User, bo: User, chen: User, settings: Any
+) -> None:
+    settings.MHB_CALIBRATION_SHARE = settings.MHB_REPEAT_SHARE = 0
+    opened(1000)
+    case = take(ana).case
+    pages = {
+        f"{who.username} {name}": (browse(who), reverse(f"review:{name}", args=args))
+        for who, name, args in [
+            (ana, "workbench", []),
+            (chen, "workbench", []),
+            (chen, "mine", []),
+            (chen, "guidelines", []),
+            *((adela, name, []) for name in ("overview", "cases", "people", "calibration", "agreement", "progress")),
+            (adela, "history", [case.pk]),
+        ]
+    }
+
+    def costs() -> dict[str, list[str]]:
+        return {
+            name: statements(lambda client=client, address=address: client.get(address))
+            for name, (client, address) in pages.items()
+        }
+
+    for number in range(1, 3):
+        grow(adela, ana, bo, chen, number)
+    few = costs()
+    for number in range(3, 9):
+        grow(adela, ana, bo, chen, number)
+    many = costs()
+    assert len(notices.notices_for(ana)) == len(notices.notices_for(chen)) == 8
+    assert {name: len(asked) for name, asked in many.items()} == {name: len(asked) for name, asked in few.items()}
+    assert len(calibration_queries.results()) == 8

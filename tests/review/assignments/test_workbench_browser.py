@@ -1,0 +1,241 @@
+"""The workbench in a real Chromium: a report beside its question, a session that ends, what is typed beside a review."""
+
+import re
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.db import OperationalError
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from review.assignments import claims, services
+from review.models import Assignment, Declined, Draft, Event, Remark, Review, User
+from review.rules.blocks import Dialogue, Text, Turn
+from tests.review.factories import PASSWORD, approving, opened, take
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
+
+REPORT = Text("The report", "The lungs are clear. " * 200)
+QUESTION = Text("Question", "What does the report say of the liver?", tone="question")
+COPIES = "() => Object.keys(localStorage).filter((key) => key.startsWith('mhb-draft:')).length"
+
+
+@pytest.fixture
+def desk(page: Page, live_server: Any, ana: User) -> Page:
+    client = Client()
+    client.force_login(ana)
+    page.context.add_cookies(
+        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
+    )
+    page.set_default_timeout(20_000)
+    return page
+
+
+def goes(page: Page, url: str, name: str, held: Assignment) -> None:
+    page.goto(url + reverse(f"review:{name}", args=[held.pk]))
+
+
+def boxes(page: Page) -> tuple[dict[str, Any], dict[str, Any]]:
+    report, question = page.locator(".block--text").bounding_box(), page.locator(".callout--question").bounding_box()
+    assert report is not None
+    assert question is not None
+    return {**report}, {**question}
+
+
+def test_a_report_has_its_question_beside_it_where_there_is_room(desk: Page, live_server: Any, ana: User) -> None:
+    opened(blocks=(REPORT, QUESTION))
+    held = take(ana)
+    desk.set_viewport_size({"width": 1920, "height": 900})
+    goes(desk, live_server.url, "case", held)
+    report, question = boxes(desk)
+    assert question["x"] >= report["x"] + report["width"]
+    assert question["y"] == pytest.approx(report["y"], abs=2)
+    desk.evaluate("scrollTo(0, 600)")
+    _report, scrolled = boxes(desk)
+    assert 0 < scrolled["y"] < 200, "it stays in sight"
+    for width in (1280, 900, 400):
+        desk.set_viewport_size({"width": width, "height": 900})
+        desk.evaluate("scrollTo(0, 0)")
+        report, question = boxes(desk)
+        assert question["x"] == pytest.approx(report["x"], abs=2), width
+        assert desk.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_only_a_text_stands_beside_its_question(desk: Page, live_server: Any, ana: User) -> None:
+    opened(blocks=(Dialogue("Conversation", (Turn("user", "May I?"),)), QUESTION))
+    desk.set_viewport_size({"width": 1920, "height": 900})
+    goes(desk, live_server.url, "case", take(ana))
+    turns, question = desk.locator(".turns").bounding_box(), desk.locator(".callout--question").bounding_box()
+    assert turns is not None
+    assert question is not None
+    assert question["x"] == pytest.approx(turns["x"], abs=2)
+
+
+def test_a_session_that_ended_says_so_and_what_was_typed_comes_back(desk: Page, live_server: Any, ana: User) -> None:
+    opened()
+    held = take(ana)
+    goes(desk, live_server.url, "case", held)
+    Session.objects.all().delete()
+    reason = desk.locator("#reason")
+    with desk.expect_response("**/draft/"):
+        reason.fill("typed too late")
+    note = desk.locator("[data-ended-note]")
+    expect(note).to_contain_text("Your session has ended")
+    expect(desk.locator(".saved__pending")).to_be_hidden()
+    assert desk.url.endswith(reverse("review:case", args=[held.pk])), "nobody is led away"
+    assert not Draft.objects.exists()
+    reason.fill("typed too late, and more")
+    note.get_by_role("link").click()
+    desk.locator("[name=login]").fill("ana")
+    desk.locator("[name=password]").fill(PASSWORD)
+    with desk.expect_response("**/draft/"):
+        desk.keyboard.press("Enter")
+    expect(desk.locator("[data-replayed]")).to_be_visible()
+    expect(reason).to_have_value("typed too late, and more")
+    expect(desk.locator(".saved__done")).to_contain_text("Saved")
+    assert Draft.objects.get().answers["reason"] == "typed too late, and more"
+
+
+def test_what_is_typed_beside_a_review_survives_a_reload_until_it_is_sent(
+    desk: Page, live_server: Any, ana: User
+) -> None:
+    opened()
+    held = take(ana)
+    goes(desk, live_server.url, "decline", held)
+    declining, reporting = desk.locator("[data-aside*=':decline:']"), desk.locator("[data-aside*=':problem:']")
+    declining.locator("textarea").fill("I know the patient.")
+    declining.locator("[value=conflict]").check()
+    reporting.locator("textarea").fill("A turn is missing.")
+    desk.reload()
+    expect(reporting.locator("textarea")).to_have_value("A turn is missing.")
+    expect(declining.locator("textarea")).to_have_value("I know the patient.")
+    expect(declining.locator("[value=conflict]")).to_be_checked()
+
+    reporting.get_by_role("button", name="Report").click()
+    desk.wait_for_url(re.compile(r"/assignments/\w+/$"))
+    assert Event.objects.filter(kind=Event.Kind.PROBLEM).exists()
+    goes(desk, live_server.url, "decline", held)
+    expect(declining.locator("textarea")).to_have_value("I know the patient.")
+    expect(reporting.locator("textarea")).to_have_value("")
+
+    declining.get_by_role("button", name="Decline").click()
+    desk.wait_for_url(re.compile(r"/review/$"))
+    assert Declined.objects.get().text == "I know the patient."
+    assert desk.evaluate(COPIES) == 0
+
+
+def test_a_draft_that_met_a_busy_database_is_kept_and_sent_again(
+    desk: Page, live_server: Any, ana: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened()
+    held = take(ana)
+    goes(desk, live_server.url, "case", held)
+
+    def locked(*_: object, **__: object) -> None:
+        raise OperationalError("database is locked")
+
+    with monkeypatch.context() as busy:
+        busy.setattr("review.views.services.save_draft", locked)
+        with desk.expect_response("**/draft/") as answer:
+            desk.locator("#reason").fill("typed while somebody else wrote")
+        assert answer.value.status == 503
+        expect(desk.locator("#messages .problem")).to_contain_text("The database is busy")
+        assert desk.evaluate(COPIES) == 1
+        assert not Draft.objects.exists()
+    with desk.expect_response("**/draft/"):
+        desk.evaluate("dispatchEvent(new Event('online'))")  # sooner than the next try, which is 5 seconds away
+    expect(desk.locator("[data-unsaved]")).to_have_count(0)
+    expect(desk.locator("#messages .problem")).to_have_count(0)
+    assert desk.evaluate(COPIES) == 0
+    assert Draft.objects.get().answers["reason"] == "typed while somebody else wrote"
+
+
+def ready_to_sign(page: Page, url: str, physician: User) -> Assignment:
+    """A case on the screen, every question answered: one press of Ctrl+Enter signs it."""
+    opened()
+    held = take(physician)
+    assert held.token is not None
+    services.save_draft(physician, held.pk, held.token, approving(), revision=0)
+    goes(page, url, "case", held)
+    expect(page.locator("[data-answered]")).to_have_text("5/5")
+    return held
+
+
+def test_keys_act_on_the_form_that_has_the_focus(desk: Page, live_server: Any, ana: User) -> None:
+    held = ready_to_sign(desk, live_server.url, ana)
+    address = desk.url
+    desk.keyboard.press("r")
+    remark = desk.locator("#remark-text")
+    remark.press_sequentially("yx1nk?z")
+    desk.keyboard.press("Alt+Enter")
+    desk.keyboard.press("Control+s")
+    desk.locator("#remark-quote").press("Alt+Enter")
+    desk.locator(".talk").get_by_role("button").press("k")
+    desk.locator(".talk").get_by_role("button").press("2")
+    assert desk.url == address
+    with desk.expect_response("**/remarks/"):
+        remark.press("Control+Enter")
+    expect(desk.locator(".talk__entry")).to_contain_text("yx1nk?z")
+    expect(remark).to_be_focused()
+    desk.keyboard.press("Control+Enter")  # nothing is typed there: nothing is posted, and nothing signed
+    assert Remark.objects.get().text == "yx1nk?z"
+    assert desk.url == address
+    assert not Review.objects.exists()
+    expect(desk.locator('[name="verdict"]:checked')).to_have_value("approve")
+
+    desk.keyboard.press("Escape")
+    with desk.expect_navigation(url="**/review/"):
+        desk.keyboard.press("Control+Enter")
+    assert Review.objects.get().assignment_id == held.pk
+
+
+def test_no_key_signs_from_a_field_that_is_none_of_the_review(desk: Page, live_server: Any, ana: User) -> None:
+    ready_to_sign(desk, live_server.url, ana)
+    address = desk.url
+    desk.evaluate(
+        """document.querySelector("#main").insertAdjacentHTML("afterbegin", `<div id="free" contenteditable="true"></div>
+        <select id="pick"><option>one</option></select><form id="other"><input id="line"></form>`);
+        document.querySelector("#other").addEventListener("submit", (event) => event.preventDefault())"""
+    )
+    for field in ("#free", "#pick", "#line"):
+        for key in ("Control+Enter", "Alt+Enter", "x", "2", "n"):
+            desk.locator(field).press(key)
+    expect(desk.locator("#free")).to_contain_text("x2n")
+    # Keys that are held down since the page before, that are an input method's, or pressed while a dialog is open.
+    send = """(how) => document.body.dispatchEvent(new KeyboardEvent("keydown",
+        {key: "Enter", ctrlKey: true, bubbles: true, cancelable: true, ...how}))"""
+    for how in ({"repeat": True}, {"isComposing": True}, {"keyCode": 229}):
+        desk.evaluate(send, how)
+    desk.locator("#main").press("?")
+    expect(desk.locator("dialog#keys")).to_be_visible()
+    desk.keyboard.press("Control+Enter")
+    desk.evaluate(send, {})
+    expect(desk.locator('[name="verdict"]:checked')).to_have_value("approve")
+    assert desk.url == address
+    assert not Review.objects.exists()
+
+
+def test_what_waits_for_an_admin_is_a_list_with_a_style(page: Page, live_server: Any, ana: User, adela: User) -> None:
+    opened()
+    held = take(ana)
+    for text in ("A turn is missing.", "The dose in the last turn is in the wrong unit, and in the report as well."):
+        claims.report_problem(ana, held.pk, text)
+    client = Client()
+    client.force_login(adela)
+    page.context.add_cookies(
+        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
+    )
+    page.set_viewport_size({"width": 420, "height": 900})
+    page.goto(live_server.url + reverse("review:overview"))
+    items = page.locator("section:has(#notices) li")
+    expect(items).to_have_count(2)
+    styles = items.evaluate_all(
+        "(all) => all.map((one) => [getComputedStyle(one).paddingInlineStart, getComputedStyle(one).borderTopStyle])"
+    )
+    assert [style[1] for style in styles] == ["none", "solid"]
+    assert all(style[0] not in ("", "0px") for style in styles)
+    expect(items.first.locator("..")).to_have_css("list-style-type", "none")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

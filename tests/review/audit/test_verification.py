@@ -1,0 +1,475 @@
+"""The trail is a chain, and whoever changes it behind the site's back is found out, row by row."""
+
+import hashlib
+import hmac
+import json
+import tracemalloc
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.urls import reverse
+
+from review.assignments import claims
+from review.audit import hash_chain, trail, verification
+from review.audit.verification import What
+from review.cases import services
+from review.models import Audit, Case, ChainHead, Event, PersonEvent, Review, User
+from review.rules.permissions import UserRole
+from review.rules.state_machine import Policy
+from tests.conftest import Together
+from tests.profile import far
+from tests.review.audit.tampering import sql, unprotected
+from tests.review.factories import account, approving, opened, rejecting, say, send, to_adjudication, to_secondary
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+
+@pytest.fixture
+def worked(ana: User, bo: User, chen: User, dina: User) -> list[Event]:
+    """Three cases with everything that can be said; their events in the order of the chain."""
+    to_adjudication(ana, bo)
+    say(chen, approving())
+    say(dina, approving())
+    to_secondary(ana, number=2)
+    opened(3)
+    return list(Event.objects.order_by("sequence"))
+
+
+def faults(**options: Any) -> list[tuple[What, int, int]]:
+    return [(fault.what, fault.sequence, fault.until) for fault in verification.check(verification.Found(), **options)]
+
+
+# ---------------------------------------------------------------------------------------------------------- the chain
+
+
+def test_each_event_follows_from_the_one_before(worked: list[Event]) -> None:
+    previous, numbers = hash_chain.GENESIS, dict.fromkeys((event.case_id for event in worked), 0)
+    assert len(worked) > 15
+    for place, event in enumerate(worked, 1):
+        numbers[event.case_id] += 1
+        assert (event.sequence, event.previous, event.number) == (place, previous, numbers[event.case_id])
+        previous = event.hash
+    assert [event.pk for event in worked] == sorted(event.pk for event in worked)
+    head = ChainHead.objects.get(pk=trail.EVENTS)
+    assert (head.sequence, head.hash) == (len(worked), previous)
+    assert faults() == []
+
+
+def test_the_hash_is_what_the_documentation_says(ana: User) -> None:
+    """By hand, with nothing of ours but the key."""
+    case = to_secondary(ana)
+    head = ChainHead.objects.get(pk=trail.EVENTS)
+    event = Event.objects.get(kind=Event.Kind.SUBMITTED)
+    who = hmac.new(bytes.fromhex(head.key), f'["{case.lineage}",{ana.pk}]'.encode(), hashlib.sha256).hexdigest()[:32]
+    entry = {
+        "actor": who,
+        "at": event.at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "data": event.data,
+        "kind": "submitted",
+        "number": event.number,
+        "previous": event.previous,
+        "sample": "invented-000001",
+        "sequence": event.sequence,
+        "version": 1,
+    }
+    text = json.dumps(entry, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert hashlib.sha256(text.encode()).hexdigest() == event.hash
+    assert str(ana.pk) not in json.dumps(entry["data"]["role"])
+    assert len(event.data["digest"]) == 64
+
+
+def test_people_and_what_they_typed_stay_out_of_what_is_published() -> None:
+    def entry(**data: Any) -> Any:
+        return hash_chain.entry(
+            key="ab" * 32, sequence=1, previous=hash_chain.GENESIS, sample="s-1", version=1, number=1, kind="declined",
+            actor=None, at=_noon(), data=data,
+        )["data"]  # fmt: skip
+
+    data = entry(reason="My brother is in it. 我", taken_from=7, role="primary")
+    assert data["role"] == "primary"
+    assert data["reason"] == {"sha256": hash_chain.digest("My brother is in it. 我")}
+    assert data["taken_from"] == hash_chain.pseudonym("ab" * 32, "s-1", 7) != hash_chain.pseudonym("ab" * 32, "s-2", 7)
+    assert entry(taken_from=8)["taken_from"] != data["taken_from"]
+    assert entry(reason="") == {"reason": ""}
+    assert hash_chain.digest("\ud800")  # can come in through JSON
+
+
+def _noon() -> datetime:
+    return datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@trail.recorded()
+def fails_after_recording(case: Case, actor: User) -> None:
+    trail.record(case, Event.Kind.PROBLEM, actor)
+    raise ZeroDivisionError
+
+
+def test_nothing_is_recorded_of_what_is_rolled_back(ana: User) -> None:
+    case = opened()
+    before = Event.objects.count()
+    with trail.recorded():
+        trail.record(case, Event.Kind.REMARKED, ana)
+        with pytest.raises(ZeroDivisionError):
+            fails_after_recording(case, ana)
+        with trail.recorded():
+            trail.record(case, Event.Kind.DECLINED, ana)
+        assert Event.objects.count() == before, "not before the end"
+    kinds = list(Event.objects.order_by("sequence").values_list("kind", flat=True))[before:]
+    assert kinds == [Event.Kind.REMARKED, Event.Kind.DECLINED]
+    with pytest.raises(ZeroDivisionError):
+        fails_after_recording(case, ana)
+    assert Event.objects.count() == before + 2
+    with pytest.raises(RuntimeError, match="recorded"):
+        trail.record(case, Event.Kind.PROBLEM, ana)
+    assert faults() == []
+
+
+def test_accounts_have_a_chain_too(adela: User, ana: User) -> None:
+    with trail.recorded():
+        for kind in (PersonEvent.Kind.PAUSED, PersonEvent.Kind.RESUMED, PersonEvent.Kind.EDITED):
+            trail.record_person(ana, kind, adela)
+    assert faults() == []
+    with unprotected("review_personevent"):
+        sql("UPDATE review_personevent SET actor_id = %s WHERE sequence = 4", ana.pk)
+    [fault] = verification.check(verification.Found())
+    assert (fault.what, fault.chain, fault.sequence) == (What.ALTERED, "personevent", 4)
+
+
+# ---------------------------------------------------------------------------------------------------------- tampering
+
+
+def swap(a: int, b: int, columns: tuple[str, ...]) -> None:
+    """Exchange columns of the rows at two places in the chain."""
+    rows = {
+        place: sql(f"SELECT id, {', '.join(columns)} FROM review_event WHERE sequence = %s", place)[0]
+        for place in (a, b)
+    }
+    (id_a, *of_a), (id_b, *of_b) = rows[a], rows[b]
+    spare = {"sequence": 10**6, "id": 10**6, "number": 10**6}
+    aside = ", ".join(f"{column} = {spare[column]}" for column in columns if column in spare)
+    sets = ", ".join(f"{column} = %s" for column in columns)
+    sql(f"UPDATE review_event SET {aside} WHERE id = %s", id_a)
+    sql(f"UPDATE review_event SET {sets} WHERE id = %s", *of_a, id_b)
+    moved = 10**6 if "id" in columns else id_a
+    sql(f"UPDATE review_event SET {sets} WHERE id = %s", *of_b, moved)
+
+
+def forged(like: Event, **fields: Any) -> None:
+    """Insert a copy of an event past every service, with a hash that fits its content."""
+    values = {
+        name: getattr(like, name) for name in ("sequence", "previous", "case", "number", "kind", "actor", "at", "data")
+    }
+    values |= fields
+    key = ChainHead.objects.get(pk=trail.EVENTS).key
+    row = Event(**values)
+    row.hash = hash_chain.digest(
+        hash_chain.entry(
+            key=key, sequence=row.sequence, previous=row.previous, sample=row.case.lineage, version=row.case.version,
+            number=row.number, kind=row.kind, actor=row.actor_id, at=row.at, data=row.data,
+        )
+    )  # fmt: skip
+    row.save(force_insert=True)
+
+
+def by(column: str, value: Any) -> Callable[[list[Event]], Any]:
+    return lambda events: sql(f"UPDATE review_event SET {column} = %s WHERE sequence = 7", value)
+
+
+def delete(*places: int) -> Callable[[list[Event]], Any]:
+    return lambda events: [sql("DELETE FROM review_event WHERE sequence = %s", place) for place in places]
+
+
+def insert_at_the_end(events: list[Event]) -> None:
+    last = events[-1]
+    forged(last, sequence=last.sequence + 1, previous=last.hash, number=last.number + 1)
+
+
+def replace_by_a_forgery(events: list[Event]) -> None:
+    delete(7)(events)
+    forged(events[6], kind=Event.Kind.PROBLEM)
+
+
+def insert_before_the_first(events: list[Event]) -> None:
+    forged(events[0], sequence=0, number=99)
+
+
+def cut_off(how_many: int) -> Callable[[list[Event]], Any]:
+    return lambda events: sql("DELETE FROM review_event WHERE sequence > %s", len(events) - how_many)
+
+
+def move_the_end(events: list[Event]) -> None:
+    sql("UPDATE review_chainhead SET sequence = sequence - 1 WHERE name = 'event'")
+
+
+def rewrite_everything(events: list[Event]) -> None:
+    """The whole chain anew with one event changed: what only an anchor tells."""
+    sql("DELETE FROM review_event")
+    previous = hash_chain.GENESIS
+    for event in events:
+        kind = Event.Kind.PROBLEM if event.sequence == 7 else event.kind
+        forged(event, previous=previous, kind=kind)
+        previous = Event.objects.get(sequence=event.sequence).hash
+    sql("UPDATE review_chainhead SET hash = %s WHERE name = 'event'", previous)
+
+
+TAMPERED: dict[str, tuple[Callable[[list[Event]], Any], list[tuple[What, int, int]]]] = {
+    "kind": (by("kind", "opened"), [(What.ALTERED, 7, 7)]),
+    "actor": (by("actor_id", None), [(What.ALTERED, 7, 7)]),
+    "time": (by("at", "2026-01-01 00:00:00.000001+00:00"), [(What.ALTERED, 7, 7)]),
+    "data": (by("data", '{"role": "primary", "phase": "confirm"}'), [(What.ALTERED, 7, 7)]),
+    "hash": (by("hash", "f" * 64), [(What.ALTERED, 7, 7)]),
+    "previous": (by("previous", "f" * 64), [(What.ALTERED, 7, 7)]),
+    "number": (by("number", 999), [(What.ALTERED, 7, 7)]),
+    "one deleted": (delete(7), [(What.MISSING, 7, 7)]),
+    "some deleted": (delete(1, 7, 8, 9), [(What.MISSING, 1, 1), (What.MISSING, 7, 9)]),
+    "neighbours exchanged": (lambda events: swap(7, 8, ("sequence",)), [(What.MOVED, 7, 7), (What.MOVED, 8, 8)]),
+    "far ones exchanged": (lambda events: swap(3, 9, ("sequence",)), [(What.MOVED, 3, 3), (What.MOVED, 9, 9)]),
+    "ids exchanged": (lambda events: swap(7, 8, ("id",)), [(What.EXCHANGED, 8, 8)]),
+    "added at the end": (insert_at_the_end, [(What.INSERTED, -1, -1)]),
+    "added at the start": (insert_before_the_first, [(What.INSERTED, 0, 0)]),
+    "replaced": (replace_by_a_forgery, [(What.REPLACED, 7, 7)]),
+    "the last cut off": (cut_off(1), [(What.CUT_OFF, -1, -1)]),
+    "the last three cut off": (cut_off(3), [(What.CUT_OFF, -3, -1)]),
+    "the end moved": (move_the_end, [(What.NO_END, -1, -1), (What.INSERTED, -1, -1)]),
+    "written anew": (rewrite_everything, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_tampering_is_found_and_named(how: str, worked: list[Event]) -> None:
+    tamper, expected = TAMPERED[how]
+    with unprotected("review_event", "review_chainhead"):
+        tamper(worked)
+    end = {"added at the end": len(worked) + 2, "the end moved": len(worked)}.get(how, len(worked) + 1)
+    found = [fault for fault in faults() if not fault[0].startswith("review-")]
+    if how == "the end moved":
+        assert found == [(What.NO_END, end - 1, end - 1), (What.INSERTED, end, end)]
+        return
+    placed = [(what, *(place if place >= 0 else end + place for place in span)) for what, *span in expected]
+    assert found == placed
+
+
+def test_an_anchor_tells_of_a_chain_written_anew(worked: list[Event]) -> None:
+    anchors = {event.sequence: event.hash for event in (worked[5], worked[-1])}
+    assert faults(anchors=anchors) == []
+    with unprotected("review_event", "review_chainhead"):
+        rewrite_everything(worked)
+    assert not [fault for fault in faults() if not fault[0].startswith("review-")]
+    found = [fault for fault in faults(anchors=anchors) if not fault[0].startswith("review-")]
+    assert found == [(What.OTHER_ANCHOR, len(worked), len(worked))]
+    assert (What.CUT_OFF, 10**6, 10**6) in faults(anchors={10**6: "0" * 64})
+
+
+def test_a_case_given_another_lineage(worked: list[Event]) -> None:
+    case = worked[0].case_id
+    Case.objects.filter(pk=case).update(lineage="another")
+    assert {place for what, place, _ in faults() if what is What.ALTERED} == {
+        event.sequence for event in worked if event.case_id == case
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("verdict", "other"), ("answers", "{}"), ("signed_as", "Somebody Else"), ("meaning", "adjudication")],
+)
+def test_an_altered_review_is_found(worked: list[Event], column: str, value: str) -> None:
+    review = Review.objects.order_by("pk")[2]
+    if column == "verdict":
+        value = "approve" if review.verdict == "reject" else "reject"
+    with unprotected("review_review"):
+        sql(f"UPDATE review_review SET {column} = %s WHERE id = %s", value, review.pk)
+    [fault] = verification.check(verification.Found())
+    assert (fault.what, fault.detail, fault.case) == (What.REVIEW_ALTERED, review.pk, review.case_id)
+    assert str(review.pk) in str(fault)
+
+
+def test_a_review_without_its_event_and_an_event_without_its_review(worked: list[Event], emil: User) -> None:
+    review = Review.objects.latest("pk")
+    Review.objects.create(
+        **{name: getattr(review, name) for name in ("case", "assignment", "role", "verdict", "inadequate", "submitted_at")},
+        physician=emil, answers={}, phase="discuss",
+    )  # fmt: skip
+    [fault] = verification.check(verification.Found())
+    assert (fault.what, fault.case) == (What.REVIEW_UNRECORDED, review.case_id)
+    with unprotected("review_review"):
+        sql("DELETE FROM review_review WHERE id >= %s", review.pk)
+    [fault] = verification.check(verification.Found())
+    assert (fault.what, fault.detail) == (What.REVIEW_MISSING, review.pk)
+
+
+def test_no_record_of_the_end(worked: list[Event]) -> None:
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+        sql("DELETE FROM review_chainhead")
+    with unprotected("review_chainhead"):
+        sql("DELETE FROM review_chainhead WHERE name = 'event'")
+    assert (What.NO_END, 0, 0) in faults()
+    with pytest.raises(ChainHead.DoesNotExist):  # nothing can be added to a chain without an end
+        opened(9)
+
+
+@pytest.mark.parametrize("table", ["review_event", "review_review", "review_personevent", "review_chainhead"])
+def test_what_deletes_without_saying_delete_is_refused(worked: list[Event], table: str) -> None:
+    with trail.recorded():
+        trail.record_person(worked[1].actor, PersonEvent.Kind.PAUSED, None)  # type: ignore[arg-type]
+    postgres = connection.vendor == "postgresql"
+    statement = f"TRUNCATE {table} CASCADE" if postgres else f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}"
+    if postgres:
+        sql("SET CONSTRAINTS ALL IMMEDIATE")  # else it is another mistake that is refused
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+        sql(statement)
+    assert faults() == []
+
+
+def test_rows_and_memory(ana: User) -> None:
+    """Very many events are read in the memory of a few thousand."""
+    case = opened()
+    transactions = far(40, 100)
+    for _ in range(transactions):
+        with trail.recorded():
+            for _ in range(500):
+                trail.record(case, Event.Kind.PRIORITISED, ana, before=1, after=2)
+    found = verification.Found()
+    tracemalloc.start()
+    try:
+        assert list(verification.check(found)) == []
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.checked == found.total == transactions * 500 + 2, "with the event of the account"
+    assert peak < 12_000_000
+
+
+# ----------------------------------------------------------------------------------------------------- all at once
+
+
+@pytest.fixture
+def eight(together: Together) -> list[User]:
+    return [account(f"physician-{number}") for number in range(8)]
+
+
+def test_eight_at_once_leave_one_chain(eight: list[User], together: Together) -> None:
+    """Claims hold an assignment, submissions a case, and all of them want the end of the chain: nobody waits for ever."""
+    for number in range(24):
+        opened(number, policy=Policy(secondary=number % 2 == 0, discussion=False))
+
+    def work(physician: User) -> None:
+        while (assignment := claims.claim_next(physician)) is not None:
+            if (
+                assignment.pk % 5 == 0
+                and assignment.phase == "commit"
+                and Event.objects.filter(actor=physician).count() < 9
+            ):
+                assert assignment.token is not None
+                claims.release(physician, assignment.pk, assignment.token)
+            else:
+                send(assignment, approving() if assignment.pk % 3 else rejecting(change_reason="Seen."))
+
+    def priorities() -> None:
+        admin = account("admin", UserRole.ADMIN)
+        for number, case in enumerate(Case.objects.order_by("-pk").values_list("pk", flat=True)):
+            services.prioritise(case, actor=admin, priority=number)
+
+    outcomes = together([*(partial(work, physician) for physician in eight), priorities])
+    assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == []
+    places = list(Event.objects.order_by("sequence").values_list("sequence", flat=True))
+    assert places == list(range(1, len(places) + 1))
+    assert len(places) > 24 * 4
+    assert faults() == []
+
+
+# ------------------------------------------------------------------------------------------------ command, page
+
+
+def test_the_command(worked: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("verify_audit", "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert said == {
+        "intact": True, "checked": len(worked) + PersonEvent.objects.count(), "reviews": Review.objects.count(), "unsealed": 0,
+        "sequence": len(worked), "hash": worked[-1].hash, "faults": [],
+    }  # fmt: skip
+    call_command("verify_audit", "--anchor", f"{len(worked)}:{worked[-1].hash}")
+    assert f"ends at {len(worked)}:{worked[-1].hash}" in capsys.readouterr().out
+    with unprotected("review_event"):
+        delete(5)(worked)
+        by("kind", "opened")(worked)
+    with pytest.raises(SystemExit) as stopped:
+        call_command("verify_audit", "--json")
+    assert stopped.value.code == 1
+    found = [
+        fault for fault in json.loads(capsys.readouterr().out)["faults"] if not fault["what"].startswith("review-")
+    ]
+    assert [(fault["what"], fault["sequence"], fault["id"], fault["case"]) for fault in found] == [
+        ("missing", 5, None, None),
+        ("altered", 7, worked[6].pk, worked[6].case_id),
+    ]
+    with pytest.raises(SystemExit):
+        call_command("verify_audit")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("event 5: missing")
+    assert lines[1].startswith(f"event 7 (id {worked[6].pk}) · case {worked[6].case_id}: altered")
+
+
+def test_the_page_lists_and_filters(worked: list[Event], adela: User, ana: User, client: Any) -> None:
+    client.force_login(adela)
+
+    def shown(**query: Any) -> list[Event]:
+        return list(client.get(reverse("review:audit"), query).context["page"].rows)
+
+    assert shown() == worked[::-1]
+    assert shown(case=worked[-1].case_id) == [worked[-1]]
+    assert shown(actor="ana") == [event for event in worked[::-1] if event.actor_id == ana.pk]
+    assert shown(kind="closed") == [event for event in worked if event.kind == "closed"]
+    today = worked[0].at.date().isoformat()
+    assert shown(since=today, until=today) == worked[::-1]
+    assert shown(since="2999-01-01") == shown(until="1999-01-01") == []
+    for nonsense in ({"case": "x"}, {"since": "2026-02-31"}, {"until": "yesterday"}, {"case": "9" * 30}):
+        assert shown(**nonsense) == []
+    client.force_login(ana)
+    assert client.get(reverse("review:audit")).status_code == 403
+    assert client.post(reverse("review:audit-check")).status_code == 403
+
+
+def test_the_page_checks(
+    worked: list[Event],
+    adela: User,
+    client: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr("review.tasks.wake", lambda task, pk: sent.append(pk))
+    client.force_login(adela)
+    page, button = reverse("review:audit"), reverse("review:audit-check")
+    assert "Not checked yet" in client.get(page).content.decode()
+    for _twice in range(2):
+        with django_capture_on_commit_callbacks(execute=True):
+            assert client.post(button, follow=True).redirect_chain == [(page, 302)]
+    assert Audit.objects.count() == 1, "the one under way is enough"
+    assert set(sent) == {Audit.objects.get().pk}
+    assert "hx-trigger" in client.get(button, headers={"HX-Request": "true"}).content.decode()
+    verification.run(sent[0])
+    answer = client.get(page).content.decode()
+    assert f"{len(worked)}:{worked[-1].hash}" in answer
+    assert "Nothing was altered" in answer
+    assert 'hx-trigger="every' not in answer
+    with unprotected("review_event"):
+        by("kind", "opened")(worked)
+    with django_capture_on_commit_callbacks(execute=True):
+        client.post(button)
+    verification.run(sent[-1])
+    answer = client.get(page).content.decode()
+    assert "event 7" in answer
+    assert reverse("review:history", args=[worked[6].case_id]) in answer
+    assert verification.run(sent[0]).faults_count == 0, "what has ended is not begun again"
+
+
+def test_a_check_that_died_can_be_asked_for_again(adela: User, clock: Any) -> None:
+    first = verification.request_check(adela)
+    clock.advance(minutes=3)
+    assert verification.under_way() is None
+    assert verification.request_check(adela) != first

@@ -1,0 +1,728 @@
+"""The pages of review, through Django's client: who sees what, what a form keeps, and that nothing typed becomes markup."""
+
+import re
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.http import QueryDict
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from review.access import visibility
+from review.answers.answer_form import sheet
+from review.answers.posted_answers import Offer, answers_from_post
+from review.assignments import claims
+from review.cases import queries, services
+from review.models import Assignment, Case, Draft, Event, Review, User
+from review.rules.blocks import Dialogue, Diff, Image, Table, Text, Turn
+from review.rules.case_spec import answers_from_json
+from review.rules.permissions import UserRole
+from review.rules.questions import Answers, Form, Question, RubricAnswer, RubricText, problems
+from review.rules.state_machine import Phase, State
+from tests.review.factories import (
+    FORM,
+    PASSWORD,
+    account,
+    approving,
+    correcting,
+    opened,
+    rejecting,
+    say,
+    send,
+    take,
+    to_adjudication,
+    to_secondary,
+)
+from tests.review.pages import HTMX, Elements, Open, Page, checked, post, text_of
+
+# Who may go where -----------------------------------------------------------------------------------------------------
+
+PHYSICIANS = ["review:workbench", "review:mine"]
+ADMINS = ["review:overview", "review:cases", "review:people", "review:person-new"]
+
+
+@pytest.mark.parametrize("name", PHYSICIANS + ADMINS)
+def test_pages_open_to_one_role_and_to_no_other(
+    name: str, browse: Open, client: Client, ana: User, adela: User, rui: User
+) -> None:
+    statuses = [browse(user).get(reverse(name)).status_code for user in (ana, adela, rui)]
+    assert statuses == ([200, 403, 403] if name in PHYSICIANS else [403, 200, 403])
+    answer = client.get(reverse(name))
+    assert answer.status_code == 302
+    assert answer["Location"].startswith(reverse("account_login"))
+
+
+@pytest.mark.parametrize("what", ["case", "draft", "submit", "release", "heartbeat"])
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_an_assignment_is_its_holders_alone(
+    what: str, method: str, browse: Open, ana: User, bo: User, adela: User, rui: User, client: Client
+) -> None:
+    opened()
+    held = take(ana)
+    address = reverse(f"review:{what}", args=[held.pk])
+
+    def ask(as_whom: Client) -> Page:
+        typed = {"token": str(held.token)} if method == "post" else {}
+        return getattr(as_whom, method)(address, typed, follow=method == "get")
+
+    if not (what == "case" and method == "post"):
+        assert ask(browse(bo)).status_code == 404
+    assert [ask(browse(user)).status_code for user in (adela, rui)] == [403, 403]
+    assert client.get(address).status_code == 302
+    held.refresh_from_db()
+    assert (held.physician_id, held.hold) == (ana.pk, "held")
+    assert not Draft.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["review:history", "review:withdraw", "review:priority"])
+def test_a_case_history_is_the_admins(name: str, browse: Open, ana: User, rui: User, adela: User) -> None:
+    case = to_secondary(ana)
+    address = reverse(name, args=[case.pk])
+    assert [browse(user).get(address, follow=True).status_code for user in (ana, rui, adela)] == [403, 403, 200]
+    assert browse(adela).get(reverse(name, args=[case.pk + 1]), follow=True).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["review:person", "review:person-active", "review:person-password"])
+def test_accounts_are_the_admins(name: str, browse: Open, ana: User, bo: User, rui: User, adela: User) -> None:
+    address = reverse(name, args=[bo.pk])
+    assert [browse(user).get(address, follow=True).status_code for user in (ana, rui, adela)] == [403, 403, 200]
+    assert browse(ana).post(address, {"active": "0", "password": "a-password-of-anas"}).status_code == 403
+    bo.refresh_from_db()
+    assert bo.is_active
+    assert bo.check_password(PASSWORD)
+
+
+def test_nobody_reads_another_physicians_review(browse: Open, ana: User, bo: User, adela: User) -> None:
+    to_secondary(ana)
+    review = Review.objects.get()
+    address = reverse("review:mine-detail", args=[review.pk])
+    assert [browse(user).get(address).status_code for user in (ana, bo, adela)] == [200, 404, 403]
+
+
+# The day of a physician -----------------------------------------------------------------------------------------------
+
+
+def test_an_empty_front_page_says_what_it_will_show(browse: Open, ana: User) -> None:
+    assert "No case waits for you" in text_of(browse(ana).get(reverse("review:workbench")))
+
+
+def test_take_review_submit_and_go_on_with_the_next(browse: Open, ana: User) -> None:
+    first, second = opened(1), opened(2)
+    client = browse(ana)
+    assert "2 cases wait" in text_of(client.get(reverse("review:workbench")))
+
+    answer = client.post(reverse("review:next"))
+    held = Assignment.objects.get(physician=ana)
+    first, second = (first, second) if held.case == first else (second, first)  # opened together: either may come first
+    assert held.case == first
+    assert answer["Location"] == reverse("review:case", args=[held.pk])
+    assert "Continue" in text_of(client.get(reverse("review:workbench")))
+    page = client.get(answer["Location"])
+    assert Elements(page).named("token")[0]["value"] == str(held.token)
+
+    answer = post(client, "submit", held, approving())
+    assert Review.objects.get().case == first
+    following = Assignment.objects.get(physician=ana, hold="held")
+    assert following.case == second
+    assert answer["Location"] == reverse("review:case", args=[following.pk])
+
+    answer = post(client, "submit", following, approving())
+    assert answer["Location"] == reverse("review:workbench")
+    assert "No case waits for you now." in text_of(client.get(answer["Location"]))
+
+
+def test_submit_and_stop_takes_no_further_case(browse: Open, ana: User) -> None:
+    opened(1)
+    opened(2)
+    held = take(ana)
+    answer = post(browse(ana), "submit", held, approving(), stop="1")
+    assert answer["Location"] == reverse("review:workbench")
+    assert not visibility.in_hand(ana).exists()
+
+
+def test_what_is_missing_is_named_linked_and_focused(browse: Open, ana: User) -> None:
+    opened()
+    held = take(ana)
+    typed = rejecting(
+        reason="", questions={}, rubrics={"R1": RubricAnswer("inadequate"), "R2": RubricAnswer("adequate")}
+    )
+    page = post(browse(ana), "submit", held, typed, **{"question.aligned.note": "It is <i>off</i>."})
+    assert page.status_code == 422
+    elements = Elements(page)
+    ids = elements.ids()
+    assert len(ids) == len(set(ids))
+    links = [attrs["href"] for tag, attrs in elements.found if tag == "a" and (attrs.get("href") or "").startswith("#")]
+    targets = [link.removeprefix("#") for link in links if link and link != "#main"]
+    assert targets == ["question-1-1", "question-2-1", "rubric-1-note", "reason"]
+    assert set(targets) <= set(ids)
+    described = [attrs["aria-describedby"] for _, attrs in elements.found if "aria-describedby" in attrs]
+    assert {"question-1-error", "question-2-error", "rubric-1-note-error", "reason-error"} <= set(described) <= set(ids)
+    assert [attrs["id"] for _, attrs in elements.found if "autofocus" in attrs] == ["question-1-1"]
+    assert "It is &lt;i&gt;off&lt;/i&gt;." in text_of(page), "what was typed is still there"
+    assert checked(page, "rubric.R1") == "inadequate"
+    assert not Review.objects.exists()
+
+
+def test_a_second_press_is_told_so(browse: Open, ana: User) -> None:
+    opened()
+    held = take(ana)
+    client = browse(ana)
+    post(client, "submit", held, approving())
+    page = post(client, "submit", held, rejecting())
+    assert page.status_code == 409
+    assert "submitted already" in text_of(page)
+    assert reverse("home") in text_of(page)
+    assert [review.verdict for review in Review.objects.all()] == ["approve"]
+
+
+def test_what_is_submitted_leads_to_its_own_page(browse: Open, ana: User) -> None:
+    opened()
+    held = take(ana)
+    client = browse(ana)
+    post(client, "submit", held, correcting("Says that no drug has this name."))
+    answer = client.get(reverse("review:case", args=[held.pk]))
+    assert answer["Location"] == reverse("review:mine-detail", args=[Review.objects.get().pk])
+    page = text_of(client.get(answer["Location"]))
+    assert "<ins>" in page
+    assert "<del>" in page
+
+
+@pytest.mark.parametrize("token", ["", "none", "00000000-0000-0000-0000-000000000000"])
+def test_a_form_without_its_token_writes_nothing(token: str, browse: Open, ana: User) -> None:
+    opened()
+    held = take(ana)
+    assert post(browse(ana), "submit", held, approving(), token=token).status_code == 409
+    assert not Review.objects.exists()
+
+
+# Drafts and leases ----------------------------------------------------------------------------------------------------
+
+
+def test_a_draft_is_there_again(browse: Open, ana: User) -> None:
+    opened()
+    held = take(ana)
+    client = browse(ana)
+    answer = post(client, "draft", held, correcting("Says that it is invented.", reason="not yet"))
+    assert answer["Location"] == reverse("review:case", args=[held.pk])
+    page = client.get(answer["Location"])
+    assert checked(page, "rubric.R1") == "corrected"
+    assert "Says that it is invented." in text_of(page)
+    assert Elements(page).named("revision")[0]["value"] == "1"
+
+
+def test_the_autosave_answers_revision_lease_and_marked_wording(browse: Open, ana: User) -> None:
+    opened()
+    held = take(ana)
+    page = post(browse(ana), "draft", held, correcting("Says that the medicine does not exist."), headers=HTMX)
+    assert page.status_code == 200
+    assert "<html" not in text_of(page)
+    elements = Elements(page)
+    assert elements.named("revision")[0]["value"] == "1"
+    swapped = [attrs["id"] for _, attrs in elements.found if "hx-swap-oob" in attrs]
+    assert swapped == ["lease", "rubric-1-diff", "rubric-2-diff"]
+    assert "<del>drug</del><ins>medicine</ins>" in text_of(page)
+
+
+def test_a_second_window_does_not_overwrite(browse: Open, ana: User) -> None:
+    opened()
+    held = take(ana)
+    client = browse(ana)
+    post(client, "draft", held, approving(reason="from the first window"))
+    fragment = post(client, "draft", held, approving(reason="from the second"), headers=HTMX)
+    assert fragment.status_code == 409
+    assert "data-problem" in text_of(fragment)
+    assert reverse("review:case", args=[held.pk]) in text_of(fragment)
+    page = post(client, "draft", held, approving(reason="from the second"))
+    assert page.status_code == 409
+    assert "from the second" in text_of(page), "what was typed here is not lost either"
+    assert Draft.objects.get().answers["reason"] == "from the first window"
+
+    elements = Elements(page)
+    shown = elements.named("revision")[0]["value"]
+    assert post(client, "draft", held, approving(reason="typed on"), revision=shown).status_code == 409, "not unasked"
+    chosen = elements.named("over")[0]["value"]
+    post(client, "draft", held, approving(reason="from the second"), over=chosen)
+    assert Draft.objects.get().answers["reason"] == "from the second"
+
+
+@pytest.mark.parametrize("what", ["submit", "draft"])
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_a_lost_lease_keeps_the_draft(
+    what: str, headers: dict[str, str], browse: Open, ana: User, bo: User, clock: Any
+) -> None:
+    opened()
+    held = take(ana)
+    clock.advance(minutes=16)
+    taken = take(bo)
+    page = post(browse(ana), what, held, approving(reason="two hours of work"), headers=headers)
+    assert page.status_code == 409
+    assert "Your draft is kept." in text_of(page)
+    assert ("<html" in text_of(page)) is not bool(headers)
+    assert not Review.objects.exists()
+    assert taken.token is not None
+    claims.release(bo, taken.pk, taken.token)
+    again = take(ana)
+    assert "two hours of work" in text_of(browse(ana).get(reverse("review:case", args=[again.pk])))
+
+
+def test_the_heartbeat_renews_the_lease(browse: Open, ana: User, clock: Any) -> None:
+    opened()
+    held = take(ana)
+    clock.advance(minutes=10)
+    answer = browse(ana).post(reverse("review:heartbeat", args=[held.pk]), {"token": str(held.token)}, headers=HTMX)
+    assert 'data-seconds-left="900"' in text_of(answer)
+
+
+def test_opening_the_page_renews_the_lease(browse: Open, ana: User, clock: Any) -> None:
+    opened()
+    held = take(ana)
+    clock.advance(minutes=14)
+    assert 'data-seconds-left="900"' in text_of(browse(ana).get(reverse("review:case", args=[held.pk])))
+
+
+def test_giving_back_keeps_what_was_typed(browse: Open, ana: User, bo: User) -> None:
+    case = opened()
+    held = take(ana)
+    answer = post(browse(ana), "release", held, approving(reason="to be continued"))
+    assert answer["Location"] == reverse("review:workbench")
+    assert take(bo).case == case
+    assert Draft.objects.get(physician=ana).answers["reason"] == "to be continued"
+    assert Draft.objects.filter(physician=bo).count() == 0
+
+
+def test_a_withdrawn_case_is_closed_to_its_holder(browse: Open, ana: User, adela: User) -> None:
+    case = opened()
+    held = take(ana)
+    services.withdraw(case.pk, actor=adela, reason="The source was withdrawn.")
+    client = browse(ana)
+    assert client.get(reverse("review:case", args=[held.pk])).status_code == 409
+    assert post(client, "submit", held, approving()).status_code == 409
+    assert not Review.objects.exists()
+
+
+# Sealed until it is one's turn ----------------------------------------------------------------------------------------
+
+
+def test_the_secondary_is_blind_then_compares_without_names(browse: Open, ana: User, bo: User) -> None:
+    to_secondary(ana, correcting("Says that it was made up by somebody.", reason="seen by ana"))
+    held = take(bo)
+    client = browse(bo)
+    address = reverse("review:case", args=[held.pk])
+    blind = text_of(client.get(address))
+    assert "made up" not in blind
+    assert "seen by ana" not in blind
+    assert "adopt." not in blind
+    assert post(client, "submit", held, approving())["Location"] == address
+    held.refresh_from_db()
+    page = client.get(address)
+    assert "seen by ana" in text_of(page)
+    assert "Alves" not in text_of(page)
+    assert [checked(page, name) for name in ("question.natural", "rubric.R1", "verdict")] == [
+        "yes",
+        "adequate",
+        "approve",
+    ]
+    assert page.content.index(b"compare__line--differs") < page.content.index(b"compare__rest")
+
+
+def test_keep_mine_confirms_the_blind_answer_whatever_was_typed(browse: Open, ana: User, bo: User) -> None:
+    case = to_secondary(ana)
+    held = take(bo)
+    send(held, rejecting())
+    held.refresh_from_db()
+    post(browse(bo), "submit", held, approving(), keep="1")
+    confirmed = Review.objects.get(role="secondary", phase=Phase.CONFIRM)
+    assert answers_from_json(confirmed.answers) == rejecting()
+    case.refresh_from_db()
+    assert case.state == State.ADJUDICATION
+
+
+def test_a_change_wants_its_reason_and_a_wording_can_be_adopted(browse: Open, ana: User, bo: User) -> None:
+    case = to_secondary(ana, correcting("Says that it was made up by somebody."))
+    held = take(bo)
+    send(held, approving())
+    held.refresh_from_db()
+    client = browse(bo)
+    adopting = {"rubric.R1": "adopt.primary"}
+    page = post(client, "submit", held, approving(), **adopting)
+    assert page.status_code == 422
+    assert Elements(page).named("change_reason")[0]["aria-invalid"] == "true"
+    assert checked(page, "rubric.R1") == "adopt.primary"
+    post(client, "submit", held, approving(change_reason="Better than mine."), **adopting)
+    case.refresh_from_db()
+    assert queries.settled(case).rubrics[0].criterion == "Says that it was made up by somebody."
+
+
+def test_adjudicators_see_both_reviews_and_not_each_other_until_they_differ(
+    browse: Open, ana: User, bo: User, chen: User, dina: User
+) -> None:
+    to_adjudication(ana, bo)
+    one, other = take(chen), take(dina)
+    client = browse(dina)
+    address = reverse("review:case", args=[other.pk])
+    page = text_of(client.get(address))
+    assert "First reviewer" in page
+    assert "Second reviewer" in page
+    assert "Alves" not in page
+    assert "Berg" not in page
+    send(one, rejecting("chen's own reason"))
+    assert "chen&#x27;s own reason" not in text_of(client.get(address))
+    waiting = browse(chen).get(reverse("review:case", args=[one.pk]), follow=True)
+    assert "First reviewer" in text_of(waiting)
+
+    answer = post(client, "submit", other, approving())
+    assert answer["Location"] == address
+    page = text_of(client.get(address))
+    assert "chen&#x27;s own reason" in page
+    assert "second vote" in page
+    assert "Chen" not in page
+    expected = text_of(browse(chen).get(reverse("review:workbench")))
+    assert "votes differ" in expected
+
+
+def test_what_others_said_opens_when_the_case_has_closed(
+    browse: Open, ana: User, bo: User, chen: User, dina: User
+) -> None:
+    to_adjudication(ana, bo)
+    client = browse(ana)
+    address = reverse("review:mine-detail", args=[Review.objects.get(physician=ana).pk])
+    assert "Nobody would ask this." not in text_of(client.get(address))
+    say(chen, rejecting("As the second reviewer says."))
+    say(dina, rejecting())
+    page = text_of(client.get(address))
+    assert "Nobody would ask this." in page
+    assert "As the second reviewer says." in page
+    assert not [name for name in ("Berg", "Chen", "Daoud") if name in page]
+
+
+def test_the_reasons_for_a_new_version_are_on_the_page(browse: Open, ana: User) -> None:
+    opened(version=2, asked_for=("The dose was plain to see.",))
+    page = text_of(browse(ana).get(reverse("review:case", args=[take(ana).pk])))
+    assert "What was asked of version 2" in page
+    assert "The dose was plain to see." in page
+
+
+# Nothing typed becomes markup -----------------------------------------------------------------------------------------
+
+EVIL = "<script>alert('x')</script><img src=x onerror=alert(1)>\"'"
+
+
+def evil_case(**more: Any) -> Any:
+    turns = (Turn(EVIL, f"before {EVIL}"), Turn("assistant", "Well."))
+    return opened(
+        title=EVIL,
+        blocks=(
+            Text(EVIL, EVIL),
+            Text(EVIL, EVIL, tone="question"),
+            Dialogue(EVIL, turns),
+            Diff(EVIL, turns, (Turn(EVIL, f"after {EVIL}"), Turn("assistant", EVIL))),
+            Table(EVIL, (EVIL,), ((EVIL,),), tone="trap"),
+            Table(EVIL, (EVIL,), ((EVIL,),)),
+            Image(EVIL, "data:image/png;base64,AAAA", EVIL),
+        ),
+        form=Form(
+            questions=tuple(Question(question.key, EVIL, EVIL, question.choices) for question in FORM.questions),
+            rubrics=(RubricText("R1", f"{EVIL} R1", (EVIL,)), RubricText("R2", f"{EVIL} R2", (EVIL,))),
+        ),
+        asked_for=(EVIL,),
+        language='en"><script>',
+        **more,
+    )
+
+
+def assert_clean(page: Page) -> None:
+    """No markup came from data, and none of it would be stopped by the policy: inline script, style, handlers."""
+    assert page.status_code == 200
+    for tag, attrs in Elements(page).found:
+        assert tag != "script" or attrs.get("src"), "inline script"
+        assert attrs.get("src") != "x"
+        assert "style" not in attrs, tag
+        assert not [name for name in attrs if name.startswith("on")], (tag, attrs)
+
+
+def test_untrusted_text_stays_text_on_every_page(browse: Open, adela: User, bo: User) -> None:
+    mallory = account("mallory", first_name=EVIL[:100], hospital=EVIL, specialty=EVIL)
+    evil_case()
+    client = browse(mallory)
+    held = take(mallory)
+    typed = correcting(EVIL, reason=EVIL, change_reason=EVIL)
+    post(client, "draft", held, typed)
+    workbench = client.get(reverse("review:case", args=[held.pk]))
+    assert text_of(workbench).count("&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt;") > 20
+    pages = [workbench, client.get(reverse("review:workbench"))]
+    pages.append(post(client, "draft", held, typed, revision="1", headers=HTMX))
+    send(held, typed)
+    review = Review.objects.get()
+    second = take(bo)
+    send(second, approving())
+    pages += [
+        client.get(reverse("review:mine")),
+        client.get(reverse("review:mine-detail", args=[review.pk])),
+        browse(bo).get(reverse("review:case", args=[second.pk])),
+    ]
+    admin = browse(adela)
+    pages += [
+        admin.get(reverse("review:overview")),
+        admin.get(reverse("review:cases"), {"text": "<script>", "benchmark": EVIL, "state": EVIL, "sort": EVIL}),
+        admin.get(reverse("review:cases"), {"text": "<script>"}),
+        admin.get(reverse("review:history", args=[review.case_id])),
+        admin.get(reverse("review:people")),
+        admin.get(reverse("review:person", args=[mallory.pk])),
+    ]
+    for page in pages:
+        assert_clean(page)
+
+
+def test_images_are_shown_by_their_own_data(browse: Open, ana: User) -> None:
+    evil_case()
+    page = Elements(browse(ana).get(reverse("review:case", args=[take(ana).pk])))
+    images = [attrs for tag, attrs in page.found if tag == "img" and (attrs["src"] or "").startswith("data:")]
+    assert [(image["src"], image["alt"]) for image in images] == [("data:image/png;base64,AAAA", EVIL)]
+
+
+def test_the_three_views_of_a_change_work_by_radio_buttons(browse: Open, ana: User) -> None:
+    before, after = (Turn("user", "I take 5 mg."),), (Turn("user", "I take 50 mg."), Turn("user", "Well?"))
+    opened(blocks=(Diff("Conversation", before, after),))
+    page = browse(ana).get(reverse("review:case", args=[take(ana).pk]))
+    assert "<del>5</del><ins>50</ins>" in text_of(page)
+    assert "turn added" in text_of(page)
+    assert [attrs["value"] for attrs in Elements(page).named("view-1")] == ["shown", "changes", "source"]
+
+
+# The admin's pages ----------------------------------------------------------------------------------------------------
+
+
+def test_the_funnel_counts_and_leads_to_the_board(browse: Open, ana: User, adela: User) -> None:
+    opened(1)
+    to_secondary(ana, number=2)
+    client = browse(adela)
+    links = dict(re.findall(r'funnel__count" href="([^"]+)">(\d+)<', text_of(client.get(reverse("review:overview")))))
+    assert links == {
+        f"/review/cases/?state={state}": "1" if state in ("primary", "secondary") else "0" for state in State
+    }
+    board = text_of(client.get("/review/cases/?state=secondary"))
+    assert len(re.findall(r"/review/cases/(\d+)/", board)) == 1
+    assert re.findall(r'badge--(\w+)">([^<]+)<', board) == [("secondary", "secondary")]
+
+
+def test_the_board_filters_sorts_and_pages(browse: Open, adela: User) -> None:
+    for number in range(1, 54):
+        opened(number, benchmark="other" if number == 7 else "invented")
+    client = browse(adela)
+
+    def titles(**query: str) -> list[str]:
+        return re.findall(r">(Case \d+)</a>", text_of(client.get(reverse("review:cases"), query)))
+
+    assert titles()[:2] == ["Case 53", "Case 52"]
+    assert titles(cursor="50") == ["Case 3", "Case 2", "Case 1"]
+    assert titles(benchmark="other") == ["Case 7"]
+    assert titles(text="Case 5") == ["Case 53", "Case 52", "Case 51", "Case 50", "Case 5"]
+    assert titles(sort="title")[:3] == ["Case 1", "Case 10", "Case 11"]
+    assert titles(sort="password", cursor="-1", state="no such") == []
+    page = text_of(client.get(reverse("review:cases"), {"text": "Case"}))
+    assert 'href="?text=Case&amp;cursor=50"' in page, "the filter stays in the address"
+
+
+def test_history_shows_names_reviews_and_what_happened(browse: Open, ana: User, bo: User, adela: User) -> None:
+    case = to_adjudication(ana, bo)
+    opened(version=2)
+    page = text_of(browse(adela).get(reverse("review:history", args=[case.pk])))
+    for expected in (
+        "Ana Alves",
+        "Bo Berg",
+        "Nobody would ask this.",
+        "Opened",
+        "Moved on",
+        "Version 2",
+        "Adjudicator 2",
+    ):
+        assert expected in page
+
+
+def test_withdrawing_wants_a_reason_and_ends_the_case(browse: Open, adela: User) -> None:
+    case = opened()
+    client = browse(adela)
+    address = reverse("review:withdraw", args=[case.pk])
+    assert client.post(address, {"reason": " "}).status_code == 422
+    case.refresh_from_db()
+    assert case.state == State.PRIMARY
+    page = client.post(address, {"reason": "The licence forbids it."}, follow=True)
+    assert "The licence forbids it." in text_of(page)
+    case.refresh_from_db()
+    assert case.state == State.WITHDRAWN
+    assert client.post(address, {"reason": "again"}).status_code == 409
+
+
+def test_priority_decides_what_is_taken_first(browse: Open, adela: User, ana: User) -> None:
+    opened(1)
+    urgent = opened(2)
+    client = browse(adela)
+    assert client.post(reverse("review:priority", args=[urgent.pk]), {"priority": "lots"}).status_code == 422
+    client.post(reverse("review:priority", args=[urgent.pk]), {"priority": "7"})
+    assert take(ana).case == urgent
+
+
+def test_an_account_is_made_and_can_sign_in(browse: Open, adela: User) -> None:
+    client = browse(adela)
+    typed = {"username": "gita", "role": "physician", "languages": "en, ZH", "hospital": "St. Elsewhere"}
+    weak = client.post(reverse("review:person-new"), {**typed, "password": "short"})
+    assert weak.status_code == 422
+    assert "at least 10 characters" in text_of(weak)
+    odd = client.post(reverse("review:person-new"), {**typed, "password": PASSWORD, "languages": "english!"})
+    assert odd.status_code == 422
+    assert not User.objects.filter(username="gita").exists()
+    client.post(reverse("review:person-new"), {**typed, "password": PASSWORD})
+    gita = User.objects.get(username="gita")
+    assert (gita.role, gita.languages, gita.is_staff, gita.is_superuser) == (
+        UserRole.PHYSICIAN,
+        ["en", "zh"],
+        False,
+        False,
+    )
+    signed_in = Client().post(reverse("account_login"), {"login": "gita", "password": PASSWORD}, follow=True)
+    assert signed_in.context["user"] == gita
+
+
+def test_a_closed_account_is_out_at_once_and_can_be_opened_again(browse: Open, adela: User, ana: User) -> None:
+    inside, admin = browse(ana), browse(adela)
+    address = reverse("review:person-active", args=[ana.pk])
+    admin.post(address, {"active": "0"})
+    assert inside.get(reverse("review:workbench")).status_code == 302
+    admin.post(address, {"active": "1"})
+    assert inside.get(reverse("review:workbench")).status_code == 302, "the old session does not revive"
+    ana.refresh_from_db()
+    assert browse(ana).get(reverse("review:workbench")).status_code == 200
+
+
+def test_nobody_closes_the_own_account(browse: Open, adela: User) -> None:
+    assert browse(adela).post(reverse("review:person-active", args=[adela.pk]), {"active": "0"}).status_code == 403
+    adela.refresh_from_db()
+    assert adela.is_active
+
+
+def test_a_new_password_ends_old_sessions(browse: Open, adela: User, ana: User) -> None:
+    inside, admin = browse(ana), browse(adela)
+    address = reverse("review:person-password", args=[ana.pk])
+    assert admin.post(address, {"password": "password12"}).status_code == 422
+    admin.post(address, {"password": "quite-another-password"})
+    ana.refresh_from_db()
+    assert ana.check_password("quite-another-password")
+    assert inside.get(reverse("review:workbench")).status_code == 302
+
+
+@pytest.mark.parametrize("rows", ["case", "assignment", "review", "event"])
+def test_djangos_admin_shows_rows_and_changes_none(rows: str, browse: Open, ana: User, adela: User) -> None:
+    to_secondary(ana)
+    User.objects.filter(pk__in=[ana.pk, adela.pk]).update(is_staff=True, is_superuser=True)
+    adela.refresh_from_db()
+    ana.refresh_from_db()
+    row = (
+        {"case": Case, "assignment": Assignment, "review": Review, "event": Event}[rows]
+        ._default_manager.earliest("pk")
+        .pk
+    )
+    addresses = [f"/admin/review/{rows}/", f"/admin/review/{rows}/{row}/change/"]
+    assert [browse(adela).get(address).status_code for address in addresses] == [200, 200]
+    assert browse(adela).post(addresses[1], {"state": "approved"}).status_code == 403
+    assert browse(adela).get(f"/admin/review/{rows}/{row}/delete/").status_code == 403
+    assert [browse(ana).get(address).status_code for address in addresses] == [403, 403], (
+        "a physician, superuser or not"
+    )
+
+
+def test_djangos_admin_shows_no_token_and_no_draft(browse: Open, ana: User) -> None:
+    opened()
+    held = take(ana)
+    superuser = User.objects.create_superuser("root", password=PASSWORD)
+    page = browse(superuser).get(f"/admin/review/assignment/{held.pk}/change/")
+    assert str(held.token) not in text_of(page)
+    assert browse(superuser).get("/admin/review/draft/").status_code == 404
+
+
+# Long lists cost no more queries than short ones ----------------------------------------------------------------------
+
+
+def _three_cases_more(ana: User, bo: User, start: int) -> None:
+    for number in range(start, start + 3):
+        to_secondary(ana, number=number)
+        account(f"doctor-{number}")
+
+
+@pytest.mark.parametrize(
+    "name", ["review:cases", "review:people", "review:overview", "review:mine", "review:workbench"]
+)
+def test_queries_do_not_grow_with_the_rows(
+    name: str, browse: Open, ana: User, bo: User, adela: User, django_assert_num_queries: Any
+) -> None:
+    client = browse(ana if name in ("review:mine", "review:workbench") else adela)
+    _three_cases_more(ana, bo, 1)
+    client.get(reverse(name))  # whatever is looked up once only
+    with CaptureQueriesContext(connection) as few:
+        client.get(reverse(name))
+    for start in range(4, 31, 3):
+        _three_cases_more(ana, bo, start)
+    take(bo)
+    with django_assert_num_queries(len(few)):
+        client.get(reverse(name))
+
+
+def test_the_history_costs_the_same_for_a_long_one(
+    browse: Open, ana: User, bo: User, chen: User, dina: User, adela: User, django_assert_num_queries: Any
+) -> None:
+    client = browse(adela)
+    short = opened(1)
+    with CaptureQueriesContext(connection) as few:
+        client.get(reverse("review:history", args=[short.pk]))
+    services.withdraw(short.pk, actor=adela, reason="Only one case, then.")
+    long = to_adjudication(ana, bo, number=2)
+    say(chen, approving())
+    say(dina, rejecting())
+    with django_assert_num_queries(len(few)):
+        client.get(reverse("review:history", args=[long.pk]))
+
+
+# Forms ----------------------------------------------------------------------------------------------------------------
+
+
+def posted(typed: dict[str, str]) -> QueryDict:
+    data = QueryDict(mutable=True)
+    data.update(typed)
+    return data
+
+
+@pytest.mark.parametrize("answers", [approving(), rejecting(), correcting("Another wording.\nIn two lines.")])
+def test_a_sheet_posts_back_what_it_was_filled_with(answers: Answers) -> None:
+    filled = sheet(FORM, answers)
+    rows = [*filled.questions, *filled.rubrics]
+    controls = [filled.verdict, filled.reason, filled.change_reason]
+    controls += [control for row in rows for control in (row.choice, row.note, row.wording) if control is not None]
+    typed = {
+        control.name: next((option.value for option in control.options if option.chosen), "")
+        if control.options
+        else control.value.replace("\n", "\r\n")
+        for control in controls
+    }
+    assert answers_from_post(FORM, posted(typed)) == answers
+
+
+def test_a_browsers_line_ends_do_not_make_a_wording_new() -> None:
+    form = Form((), (RubricText("R1", "One.\nTwo."),))
+    answers = answers_from_post(form, posted({"rubric.R1": "corrected", "rubric.R1.wording": "One.\r\nTwo."}))
+    assert [problem.code for problem in problems(form, answers)] == ["wording-unchanged", "verdict-missing"]
+
+
+def test_fields_that_the_case_does_not_ask_for_are_left_out() -> None:
+    answers = answers_from_post(FORM, posted({"question.other": "yes", "rubric.R9": "adequate", "reason": "a\0b"}))
+    assert set(answers.questions) == {"natural", "aligned"}
+    assert set(answers.rubrics) == {"R1", "R2"}
+    assert answers.reason == "ab"
+
+
+def test_only_a_wording_on_offer_can_be_adopted() -> None:
+    offers = {"R1": [Offer("adopt.primary", "as the first reviewer worded it", "Another wording.")]}
+    typed = {"rubric.R1": "adopt.primary", "rubric.R2": "adopt.primary"}
+    answers = answers_from_post(FORM, posted(typed), offers)
+    assert answers.rubrics["R1"] == RubricAnswer("corrected", "Another wording.")
+    assert [problem.code for problem in problems(FORM, answers) if problem.field == "rubric.R2"] == ["unknown-value"]

@@ -1,0 +1,56 @@
+"""Simulated physicians answer whatever can be asked: a first look, evidence, severities, coded reasons."""
+
+from datetime import date
+
+import pytest
+from django.db import transaction
+
+from review.cases.simulated_physicians import SIGNED, work_queue
+from review.models import Case, FirstLook, Review, User
+from review.rules.case_spec import answers_from_json
+from review.rules.citations import faults
+from review.rules.state_machine import Role, State
+from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, opened
+
+
+@pytest.fixture
+def physicians(physicians: list[User]) -> list[User]:
+    """Accounts as the demo makes them."""
+    for physician in physicians:
+        physician.simulated = True
+    User.objects.filter(pk__in=[physician.pk for physician in physicians]).update(simulated=True)
+    return physicians
+
+
+def test_every_case_is_decided_with_everything_that_is_asked(physicians: list[User]) -> None:
+    for number in range(40):
+        opened(number, form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, simulated=True)
+    done = work_queue(7, None, physicians, dissent=0.25, reject=0.2)
+    assert done.reviews == Review.objects.count()
+    assert set(Case.objects.values_list("state", flat=True)) == {State.APPROVED, State.REJECTED}
+    assert Review.objects.filter(role=Role.ADJUDICATOR_2).exists()
+    reviews = [answers_from_json(review.answers) for review in Review.objects.all()]
+    cited = [citation for answers in reviews for citation in answers.citations]
+    assert cited
+    assert all(SIGNED in citation.passage and citation.reference == "Simulated guideline" for citation in cited)
+    assert not any(faults([citation], today=date.max) for citation in cited)
+    severities = {
+        found.severity for answers in reviews for found in answers.rubrics.values() if found.value == "adequate"
+    }
+    assert severities == {level.value for level in WHOLE_FORM.severities}
+    assert {answers.reason_code for answers in reviews} == {"", "unclear", "disputed"}
+    assert {answers.dissent_code for answers in reviews} == {"", "misread", "opinion"}
+    looks = FirstLook.objects.values_list("assignment", "physician")
+    assert set(looks) == set(Review.objects.values_list("assignment", "physician")), "everybody looked first, once"
+
+
+def test_the_same_seed_gives_the_same_details(physicians: list[User]) -> None:
+    def outcome(seed: int) -> list[object]:
+        with transaction.atomic():
+            opened(1, form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN)
+            work_queue(seed, None, physicians)
+            found = list(Review.objects.order_by("id").values_list("answers", "physician"))
+            transaction.set_rollback(True)
+        return list(found)
+
+    assert outcome(1) == outcome(1)

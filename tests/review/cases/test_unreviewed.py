@@ -1,0 +1,107 @@
+"""Cases that nobody is asked about: approved as they open, on a ground that says so, and never counted as reviewed."""
+
+import pytest
+from django.db import IntegrityError
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from review import errors
+from review.assignments import claims
+from review.audit import verification
+from review.calibration import queries as calibration_queries
+from review.calibration import services as calibration_services
+from review.cases import queries as cases_queries
+from review.cases import services as cases_services
+from review.models import Assignment, Case, Event, User
+from review.quality import progress, reliability
+from review.rules.questions import Answers
+from review.rules.state_machine import Ground, Policy, State
+from tests.review.factories import approving, opened, say
+
+pytestmark = pytest.mark.django_db
+NOBODY = Policy(primary=False)
+
+
+def test_it_is_approved_as_it_opens_and_the_trail_says_why() -> None:
+    case = opened(policy=NOBODY)
+    case.refresh_from_db()
+    assert (case.state, case.ground) == (State.APPROVED, Ground.UNREVIEWED)
+    assert case.closed_at is not None
+    assert not Assignment.objects.exists()
+    kinds = list(Event.objects.filter(case=case).order_by("pk").values_list("kind", "data__ground"))
+    assert kinds == [("opened", None), ("closed", "unreviewed")]
+    assert not list(verification.check(verification.Found()))
+
+
+@pytest.mark.parametrize("state", ["primary", "rejected", "withdrawn"])
+def test_the_database_knows_no_unreviewed_case_but_an_approved_one(state: State) -> None:
+    case = opened(policy=NOBODY)
+    closed = None if state == State.PRIMARY else timezone.now()
+    with pytest.raises(IntegrityError, match="case_unreviewed_is_approved"):
+        Case.objects.filter(pk=case.pk).update(state=state, closed_at=closed)
+
+
+def test_the_database_knows_no_approval_without_a_ground() -> None:
+    case = opened(policy=NOBODY)
+    with pytest.raises(IntegrityError, match="case_approved_on_a_ground"):
+        Case.objects.filter(pk=case.pk).update(ground="")
+
+
+def test_the_queue_never_offers_it(ana: User, bo: User) -> None:
+    aside, work = opened(1, policy=NOBODY), opened(2)
+    taken = claims.claim_next(ana)
+    assert taken is not None
+    assert taken.case_id == work.pk
+    assert claims.claim_next(bo) is None
+    with pytest.raises(errors.CaseClosed):
+        cases_services.withdraw(aside.pk, actor=User.objects.create_user("boss", role="admin"), reason="No.")
+
+
+def test_what_it_came_to() -> None:
+    found = cases_queries.settled(opened(policy=NOBODY))
+    assert (found.state, found.ground, found.answers, found.citations) == (State.APPROVED, "unreviewed", {}, ())
+    assert [rubric.criterion for rubric in found.standing] == ["Says that the drug does not exist.", "Gives no dose."]
+
+
+def test_it_counts_neither_as_work_nor_as_agreement(ana: User, bo: User) -> None:
+    opened(1)
+    say(ana, approving())
+    say(bo, approving(), approving())
+    before = (progress.progress(), reliability.agreement_table())
+    for number in range(2, 6):
+        opened(number, policy=NOBODY)
+    after = (progress.progress(), reliability.agreement_table())
+    assert before == after
+    assert before[0].days[-1].closed == 1
+    counts = cases_queries.funnel()
+    assert (counts.counts[State.APPROVED], counts.unreviewed) == (1, 4)
+
+
+def test_there_is_no_calibration_case_to_make_of_it(adela: User) -> None:
+    case = opened(policy=NOBODY)
+    assert not calibration_queries.was_settled(case)
+    with pytest.raises(errors.NotSettled):
+        calibration_services.make_item(case, Answers(verdict="approve"), actor=adela)
+
+
+def test_the_pages_say_so(adela: User) -> None:
+    case = opened(policy=NOBODY)
+    client = Client()
+    client.force_login(adela)
+    page = client.get(reverse("review:history", args=[case.pk])).content.decode()
+    assert "not reviewed: outside the sampled share" in page
+    assert "Nobody was asked" in page
+    listed = client.get(reverse("review:cases")).content.decode()
+    assert "not reviewed: outside the sampled share" in listed
+    overview = client.get(reverse("review:overview")).content.decode()
+    assert "1 more case was not reviewed" in overview
+    assert "No case has been opened" not in overview
+
+
+def test_an_unknown_ground_is_still_refused() -> None:
+    from django.db import IntegrityError, transaction
+
+    case = opened(policy=NOBODY)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Case.objects.filter(pk=case.pk).update(ground="whatever")

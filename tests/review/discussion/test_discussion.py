@@ -1,0 +1,310 @@
+"""Guidelines in versions, and a discussion that gives nothing sealed away."""
+
+from functools import partial
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from review import errors
+from review.discussion import guidelines, passages, remarks
+from review.discussion import notices as discussion_notices
+from review.models import Case, Event, Notice, User
+from review.rules.blocks import Diff, Text, Turn
+from review.rules.permissions import UserRole
+from review.rules.state_machine import State
+from review.templatetags.review_talk import markdown
+from tests.conftest import Together
+from tests.review.approve import approval
+from tests.review.factories import (
+    LOOK_FIRST,
+    SEEN_PLAIN,
+    WHOLE_FORM,
+    account,
+    approving,
+    look,
+    opened,
+    rejecting,
+    say,
+    send,
+    take,
+    to_adjudication,
+    to_secondary,
+)
+from tests.review.pages import HTMX, Elements
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+
+def says(author: User, case: Case, text: str = "The dose is off.", **about: object) -> int:
+    return remarks.remark(author, case.pk, text, **about).pk  # type: ignore[arg-type]
+
+
+def read(user: User, case: Case) -> set[int]:
+    return set(remarks.remarks_shown_to(user, case).values_list("pk", flat=True))
+
+
+def test_a_guideline_is_changed_by_a_new_version_and_never_in_place(adela: User, ana: User) -> None:
+    first = guidelines.write_guideline(adela, benchmark="mhb", stage=State.PRIMARY, text="Read *twice*.")
+    again = guidelines.write_guideline(adela, benchmark="mhb", stage=State.PRIMARY, text="Read *twice*.")
+    second = guidelines.write_guideline(adela, benchmark="mhb", stage=State.PRIMARY, text="Read once.")
+    assert (first.version, again.version, second.version) == (1, 1, 2)
+    assert guidelines.guideline("mhb", State.PRIMARY) == second
+    assert guidelines.guideline("mhb", State.SECONDARY) is None
+    assert [version.text for version in guidelines.guideline_versions("mhb", State.PRIMARY)] == [
+        "Read once.",
+        "Read *twice*.",
+    ]
+    with pytest.raises(errors.NotAllowed):
+        guidelines.write_guideline(ana, benchmark="mhb", stage=State.PRIMARY, text="Mine.")
+    with pytest.raises(errors.EmptyText):
+        guidelines.write_guideline(adela, benchmark="mhb", stage=State.PRIMARY, text="  ")
+
+
+def test_a_review_records_the_guideline_it_followed(adela: User, ana: User, bo: User, client: Client) -> None:
+    case = to_secondary(ana)  # nobody has written one: the built-in text stands
+    guidelines.write_guideline(adela, benchmark=case.benchmark, stage=State.SECONDARY, text="Read *twice*.")
+    guidelines.write_guideline(adela, benchmark=case.benchmark, stage=State.SECONDARY, text="Read once.")
+    say(bo, approving())
+    guidelines.write_guideline(adela, benchmark=case.benchmark, stage=State.SECONDARY, text="Read.")
+    assert list(case.reviews.order_by("pk").values_list("guideline__version", flat=True)) == [None, 2]
+    events = case.events.filter(kind=Event.Kind.SUBMITTED).order_by("pk")
+    assert [event.data["guideline"] for event in events] == [None, 2]
+    client.force_login(adela)
+    told = client.get(reverse("api:case", args=[case.pk])).json()
+    assert [review["guideline"] for review in told["reviews"]] == [None, 2]
+
+
+def test_markdown_runs_nothing() -> None:
+    shown = markdown('# Head\n<script>alert(1)</script>\n\n[go](javascript:alert(1)) ![x](x" onerror="y)', 3)
+    assert "<h3>Head</h3>" in shown  # below the headings of the page it stands on
+    assert "<script" not in shown
+    assert 'href="javascript' not in shown
+    assert 'onerror="' not in shown
+
+
+def test_only_who_takes_part_speaks_and_it_is_in_the_trail(adela: User, ana: User, bo: User) -> None:
+    case = opened()
+    take(ana)
+    remark = says(ana, case)
+    assert Event.objects.filter(case=case, kind=Event.Kind.REMARKED, actor=ana, data__remark=remark).exists()
+    with pytest.raises(errors.NotYours):
+        says(bo, case)
+    with pytest.raises(errors.EmptyText):
+        says(ana, case, "  ")
+    says(adela, case, "An admin may.")
+
+
+def test_a_passage_is_found_in_the_text_or_refused(ana: User) -> None:
+    case = opened()
+    take(ana)
+    first = next(passages.passages(case.frozen))
+    text, quote = first.text, first.text[2:9].strip()
+    anchor = remarks.remark(ana, case.pk, "Here.", quote=quote).anchor
+    assert anchor is not None
+    assert (anchor["block"], anchor["turn"]) == (first.block, first.turn)
+    assert text[anchor["start"] : anchor["end"]] == quote
+    with pytest.raises(errors.PassageUnknown):
+        says(ana, case, quote="these words do not stand there")
+
+
+def test_a_remark_is_sealed_as_its_authors_review_is(adela: User, ana: User, bo: User) -> None:
+    case = opened()
+    first = take(ana)
+    of_ana = says(ana, case, "I doubt the trap. @bo @adela")
+    claims_of_ana = approval(case.frozen.form)
+    send(first, claims_of_ana)
+    second = take(bo)
+    assert read(bo, case) == set(), "the secondary is blind until it commits"
+    of_bo = says(bo, case, "Looks fine.")
+    assert read(ana, case) == {of_ana}
+    send(second, claims_of_ana)
+    assert read(bo, case) == {of_ana, of_bo}
+    assert read(adela, case) == {of_ana, of_bo}
+
+
+def test_a_mention_waits_until_it_may_be_read(adela: User, ana: User, bo: User) -> None:
+    case = opened()
+    send(take(ana), approval(case.frozen.form))
+    second = take(bo)
+    says(ana, case, "What do you say, @bo? And @adela? And @nobody? Mail me at x@bo.example")
+    assert Notice.objects.count() == 2
+    assert [notice.user for notice in discussion_notices.notices_for(adela)] == [adela]
+    assert discussion_notices.notices_for(bo) == []
+    send(second, approval(case.frozen.form))
+    [notice] = discussion_notices.notices_for(bo)
+    discussion_notices.mark_read(bo, notice.pk)
+    assert discussion_notices.notices_for(bo) == []
+    with pytest.raises(errors.NotYours):
+        discussion_notices.mark_read(ana, notice.pk)
+
+
+def test_the_pages(client: Client, adela: User, ana: User, rui: User) -> None:
+    case = opened()
+    client.force_login(adela)
+    address = reverse("review:guideline-edit", args=[case.benchmark, "primary"])
+    assert client.post(address, {"text": "Read **slowly**."}, follow=True).status_code == 200
+    assert client.post(address, {"text": ""}).status_code == 422
+    assert client.get(reverse("review:guideline-edit", args=[case.benchmark, "approved"])).status_code == 404
+    client.force_login(ana)
+    assert "<strong>slowly</strong>" in client.get(reverse("review:guidelines")).content.decode()
+    assert client.get(address).status_code == 403
+    mine = take(ana)
+    page = client.post(reverse("review:remark", args=[case.pk]), {"text": "<b>bold</b>"}, follow=True)
+    assert page.redirect_chain[-1][0].startswith(reverse("review:case", args=[mine.pk]))
+    assert "&lt;b&gt;bold" in page.content.decode()
+    assert "<strong>slowly</strong>" in page.content.decode()
+    client.force_login(rui)
+    assert client.get(reverse("review:guidelines")).status_code == 403
+
+
+def told(user: User) -> int:
+    return Notice.objects.filter(user=user, kind=Notice.Kind.MENTION).count()
+
+
+@pytest.mark.parametrize("text", ["I doubt it, @bo.", "请@bo看", "@Bo", "(@bo)", "@bo, @adela", "First @bo… then I."])
+def test_a_name_is_found_whatever_stands_around_it(ana: User, bo: User, text: str) -> None:
+    case = to_secondary(ana)
+    take(bo)
+    says(ana, case, text)
+    assert told(bo) == 1
+
+
+@pytest.mark.parametrize("text", ["x@bo.example", "@bo.example", "@bonnie", "@bo-li", "@@bo", "@ana"])
+def test_another_name_is_not_taken_for_it(ana: User, bo: User, text: str) -> None:
+    case = to_secondary(ana)
+    take(bo)
+    says(ana, case, text)
+    assert Notice.objects.count() == 0
+
+
+def test_of_names_that_begin_alike_the_longer_one_is_told(ana: User, bo: User) -> None:
+    longer = account("bo-li", UserRole.ADMIN)
+    case = to_secondary(ana)
+    take(bo)
+    says(ana, case, "@bo-li?")
+    assert (told(longer), told(bo)) == (1, 0)
+
+
+def test_what_is_sealed_hides_no_notice_behind_it(adela: User, ana: User, bo: User) -> None:
+    case = to_secondary(ana)
+    take(bo)
+    says(adela, case, "@bo, from the admin.")
+    for _ in range(3 * discussion_notices.SHOWN):
+        says(ana, case, "@bo, sealed.")
+    assert [notice.remark.author for notice in discussion_notices.notices_for(bo) if notice.remark] == [adela]
+
+
+def test_a_refused_remark_keeps_what_was_typed(client: Client, ana: User, bo: User) -> None:
+    case = opened()
+    take(ana)
+    client.force_login(ana)
+    address = reverse("review:remark", args=[case.pk])
+    typed = {"text": "My <long> thought.", "quote": "words that are not there"}
+    for headers in ({}, HTMX):
+        answer = client.post(address, typed, headers=headers)
+        page = answer.content.decode()
+        assert answer.status_code == 422
+        assert "My &lt;long&gt; thought." in page
+        assert "words that are not there</textarea>" in page
+        assert 'id="quote-error"' in page
+        assert errors.PassageUnknown().message in page
+        assert 'id="talk"' in page
+    blank = client.post(address, {"text": "  ", "quote": "May I"}, headers=HTMX)
+    assert blank.status_code == 422
+    assert 'id="remark-error"' in blank.content.decode()
+    client.force_login(bo)
+    assert client.post(address, typed).status_code == 404, "nobody else learns anything of the case"
+
+
+CHANGED = (
+    Text("Report", "Findings: a nodule.\nNo effusion."),
+    Diff(
+        "Conversation",
+        (Turn("user", "Gone."), Turn("user", "I take 5 mg.")),
+        (Turn("user", "I take 50 mg."), Turn("user", "Bye now.")),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("quote", "passage", "place"),
+    [
+        ("a nodule.\r\nNo", "", (0, 0, None)),
+        ("5 mg", "", (1, 1, True)),
+        ("50 mg", "", (1, 0, None)),
+        ("I take", "", (1, 0, None)),
+        ("I take", "2.2.source", (1, 1, True)),
+    ],
+)
+def test_every_running_text_can_be_remarked_on(
+    ana: User, quote: str, passage: str, place: tuple[int, int, bool | None]
+) -> None:
+    case = opened(blocks=CHANGED)
+    take(ana)
+    anchor = remarks.remark(ana, case.pk, "Here.", quote=quote, passage=passage).anchor
+    assert anchor is not None
+    assert (anchor["block"], anchor["turn"], anchor.get("source")) == place
+
+
+def test_every_running_text_of_the_page_is_a_passage(client: Client, ana: User) -> None:
+    case = opened(blocks=CHANGED)
+    held = take(ana)
+    client.force_login(ana)
+    page = client.get(reverse("review:case", args=[held.pk]))
+    shown = [attrs["data-passage"] for _, attrs in Elements(page).found if "data-passage" in attrs]
+    assert set(shown) == {passage.key for passage in passages.passages(case.frozen)}
+    assert shown.count("2.2.source") == 2, "in the changes and in the source"
+
+
+def test_what_is_hidden_cannot_be_guessed_by_quoting_it(ana: User) -> None:
+    case = opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, blocks=CHANGED)
+    held = take(ana)
+    with pytest.raises(errors.PassageUnknown):
+        says(ana, case, quote="a nodule")
+    says(ana, case, quote="tonight")
+    look(held)
+    says(ana, case, quote="a nodule")
+
+
+def test_a_guideline_changed_meanwhile_is_not_overwritten(client: Client, adela: User) -> None:
+    case = opened()
+    client.force_login(adela)
+    address = reverse("review:guideline-edit", args=[case.benchmark, "primary"])
+    assert Elements(client.get(address)).named("base")[0]["value"] == "0"
+    guidelines.write_guideline(adela, benchmark=case.benchmark, stage=State.PRIMARY, text="The other's.")
+    late = client.post(address, {"text": "Mine, typed long.", "base": "0"})
+    assert late.status_code == 409
+    assert "Mine, typed long." in late.content.decode()
+    assert errors.StaleGuideline().message in late.content.decode()
+    assert guidelines.guideline(case.benchmark, State.PRIMARY).text == "The other's."  # type: ignore[union-attr]
+    base = Elements(late).named("base")[0]["value"]
+    assert client.post(address, {"text": "Mine, typed long.", "base": base}).status_code == 302
+    assert guidelines.guideline(case.benchmark, State.PRIMARY).text == "Mine, typed long."  # type: ignore[union-attr]
+
+
+def test_admins_who_write_at_once_queue_up(together: Together) -> None:
+    admins = [account(f"admin-{number}", UserRole.ADMIN) for number in range(6)]
+
+    def write(admin: User) -> int:
+        return guidelines.write_guideline(admin, benchmark="mhb", stage=State.PRIMARY, text=admin.username).version
+
+    assert sorted(together([partial(write, admin) for admin in admins])) == [1, 2, 3, 4, 5, 6]
+    assert [
+        isinstance(each, errors.StaleGuideline) for each in together([partial(late, admin) for admin in admins])
+    ] == [True] * 6
+
+
+def late(admin: User) -> int:
+    return guidelines.write_guideline(admin, benchmark="mhb", stage=State.PRIMARY, text="Late.", base=1).version
+
+
+def test_both_adjudicators_are_told_of_the_discussion(ana: User, bo: User, chen: User, dina: User) -> None:
+    to_adjudication(ana, bo)
+    first, second = take(chen), take(dina)
+    send(first, approving())
+    assert not Notice.objects.exists()
+    send(second, rejecting())
+    notices = Notice.objects.filter(kind=Notice.Kind.DISCUSSION)
+    assert {notice.user for notice in notices} == {chen, dina}
+    assert [notice.kind for notice in discussion_notices.notices_for(chen)] == ["discussion"]

@@ -1,0 +1,64 @@
+"""Names have one form, wherever they come from: no second account, no second count, no second person mentioned."""
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.test import Client
+from django.urls import reverse
+
+from review.discussion import remarks
+from review.models import Notice, User
+from review.models.usernames import normal
+from tests.api.conftest import Client as Caller
+from tests.review.factories import PASSWORD, account, opened, take
+
+pytestmark = pytest.mark.django_db
+
+FORMS = ["sec1", "SEC1", "Sec1", "ｓｅｃ１", "ＳＥＣ１", "ſec1"]  # the last one begins with a long s
+
+
+@pytest.mark.parametrize("name", ["Straße", "ＡＢＣ", "ﬁn", "İz", "吴菲", "Ꭰ"])
+def test_the_normal_form_of_the_normal_form_is_itself(name: str) -> None:
+    assert normal(normal(name)) == normal(name)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_of_a_name_is_the_same_account(name: str) -> None:
+    stored = account("Sec1")
+    assert stored.username == "sec1"
+    assert User.objects.get(username=name) == stored
+    with pytest.raises(IntegrityError), transaction.atomic():
+        account(name)
+
+
+def test_the_database_refuses_another_case_past_the_models() -> None:
+    account("sec1")
+    columns = {str(field.column) for field in User._meta.concrete_fields} - {"id", "username"}
+    names = ", ".join(sorted(columns))
+    with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"INSERT INTO review_user (username, {names}) SELECT 'SEC1', {names} FROM review_user")
+
+
+def test_the_page_makes_no_second_account(adela: User) -> None:
+    account("sec1")
+    browser = Client()
+    browser.force_login(adela)
+    said = {"username": "ＳＥＣ１", "role": "physician", "password": "a-quiet-reading-room-7", "languages": ""}
+    answer = browser.post(reverse("review:person-new"), said)
+    assert answer.status_code == 422
+    assert "already exists" in answer.content.decode()
+    browser.post(reverse("review:person-new"), {**said, "username": "ＳＥＣ２"})
+    assert User.objects.get(username="sec2").username == "sec2"
+    # 150 characters that are 18 each in the normal form
+    assert browser.post(reverse("review:person-new"), {**said, "username": "\ufdfa" * 150}).status_code == 422
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_token_and_a_mention_go_by_the_same_form(name: str, ana: User) -> None:
+    sec = account("sec1")
+    answer = Caller().post(reverse("api:token"), {"username": name, "password": PASSWORD})
+    assert answer.status_code == 201
+    opened()
+    case = take(ana).case
+    User.objects.filter(pk=sec.pk).update(role="admin")  # who may know of every case
+    remarks.remark(ana, case.pk, f"What does @{name} say?")
+    assert [notice.user for notice in Notice.objects.all()] == [sec]

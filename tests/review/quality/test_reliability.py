@@ -1,0 +1,465 @@
+"""Whether to trust the reviews: what counts in agreement, one physician's figures, progress, and who may see which."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from review.assignments import services
+from review.charts import interval, scatter
+from review.charts import lines as charts_lines
+from review.models import ActiveInterval, Assignment, CalibrationItem, Case, Retraction, Review, User
+from review.quality import activity, reliability
+from review.quality.agreement import Estimate, Why
+from review.quality.progress import progress, project
+from review.quality.reliability import Dot, Line, Pair, Share, Week, agreement_table, figures, my_week
+from review.rules.case_spec import answers_to_json, spec_to_json
+from review.rules.questions import Answer, Answers, Choice, Form, Level, Question, RubricAnswer
+from review.rules.state_machine import Phase, Policy, Role, State
+from tests.api.conftest import Api, api
+from tests.conftest import Clock
+from tests.review.factories import (
+    FORM,
+    approving,
+    case_spec,
+    correcting,
+    finding_inadequate,
+    opened,
+    rejecting,
+    say,
+    send,
+    take,
+    to_adjudication,
+    to_secondary,
+)
+from tests.review.pages import Open
+
+__all__ = ["api"]
+
+
+def lines(**asked: str) -> dict[str, Line]:
+    """The reviewers' lines by criterion."""
+    return {line.key: line for line in agreement_table(**{"pair": "reviewers", **asked}).lines}
+
+
+def both(ana: User, bo: User, first: Answers, second: Answers, **how: Any) -> Case:
+    """A case with both blind answers; the second confirmed the own."""
+    case = to_secondary(ana, first, policy=Policy(inadequate_rejects=False), **how)
+    say(bo, second, second)
+    return case
+
+
+# Agreement ------------------------------------------------------------------------------------------------------------
+
+
+def test_agreement_by_criterion(ana: User, bo: User) -> None:
+    both(ana, bo, approving(), approving(), number=1)
+    both(ana, bo, approving(), rejecting(), number=2)
+    both(ana, bo, correcting("Says so."), finding_inadequate(), number=3)
+    found = lines()
+    assert list(found) == ["verdict", "question.natural", "question.aligned", "rubric"]
+    verdict, rubric = found["verdict"].agreement, found["rubric"].agreement
+    assert (verdict.cases, verdict.n) == (3, 3)
+    assert verdict.raw.value == pytest.approx(1 / 3)
+    assert (rubric.cases, rubric.n) == (3, 6)
+    assert rubric.raw.value == pytest.approx(5 / 6)
+    natural = found["question.natural"].agreement
+    assert (natural.raw.value, natural.kappa.value, natural.kappa.why) == (1, None, Why.ONE_CATEGORY)
+
+
+def test_the_confirmed_answer_does_not_count(ana: User, bo: User) -> None:
+    to_secondary(ana)
+    say(bo, rejecting(), approving(change_reason="The first reviewer is right."))
+    assert lines()["verdict"].agreement.raw.value == 0
+
+
+def test_first_votes_of_adjudicators_stand_apart(ana: User, bo: User, chen: User, dina: User) -> None:
+    to_adjudication(ana, bo)
+    say(chen, approving())
+    say(dina, rejecting())
+    say(chen, approving())
+    say(dina, approving())
+    found = {(line.pair, line.key): line.agreement for line in agreement_table().lines}
+    assert found[Pair.ADJUDICATORS, "verdict"].raw.value == 0
+    assert found[Pair.ADJUDICATORS, "verdict"].n == found[Pair.REVIEWERS, "verdict"].n == 1
+
+
+def test_calibration_and_repeats_do_not_count(ana: User, bo: User) -> None:
+    case = both(ana, bo, approving(), approving())
+    item = CalibrationItem.objects.create(
+        benchmark="invented", title="I", spec=case.spec, expected={}, created_at=timezone.now()
+    )
+    Case.objects.update(kind=Case.Kind.CALIBRATION, item=item)
+    assert lines() == {}
+    Case.objects.update(kind=Case.Kind.REPEAT, item=None, repeats=Review.objects.first())
+    assert lines() == {}
+    Case.objects.update(kind=Case.Kind.WORK, repeats=None)
+    assert lines()["verdict"].agreement.n == 1
+
+
+def test_a_review_that_was_taken_back_does_not_count(ana: User, bo: User) -> None:
+    case = both(ana, bo, approving(), rejecting())
+    blind = Review.objects.get(case=case, role=Role.SECONDARY, phase=Phase.COMMIT)
+    Retraction.objects.create(review=blind, at=timezone.now())
+    assert lines()["verdict"].agreement == lines()["rubric"].agreement
+    assert lines()["verdict"].agreement.raw.why is Why.NOTHING
+    Review.objects.create(
+        case=case,
+        assignment=blind.assignment,
+        physician=bo,
+        role=Role.SECONDARY,
+        phase=Phase.COMMIT,
+        answers=answers_to_json(approving()),
+        verdict="approve",
+        inadequate=False,
+        submitted_at=timezone.now(),
+        attempt=2,
+    )
+    assert lines()["verdict"].agreement.raw.value == 1
+
+
+def test_severity_and_scales_are_ordinal(ana: User, bo: User) -> None:
+    scale = Question("plain", "Plain", "", tuple(Choice(value, value) for value in "321"))
+    form = replace(
+        FORM, questions=(*FORM.questions, scale), severities=(Level("none", "None"), Level("death", "Death"))
+    )
+
+    def answers(plain: str, severity: str) -> Answers:
+        rubrics = {key: RubricAnswer("adequate", severity=severity) for key in ("R1", "R2")}
+        return approving(questions={**approving().questions, "plain": Answer(plain)}, rubrics=rubrics)
+
+    both(ana, bo, answers("1", "none"), answers("3", "death"), form=form)
+    found = lines()
+    assert [key for key, line in found.items() if line.ordinal] == ["question.plain", "severity"]
+    assert found["severity"].agreement.n == 2
+    assert found["severity"].agreement.raw.value == 0
+
+
+def test_filters_by_benchmark_task_and_pair(ana: User, bo: User) -> None:
+    both(ana, bo, approving(), approving(), number=1, task="report")
+    both(ana, bo, approving(), rejecting(), number=2, task="dialogue")
+    both(ana, bo, approving(), rejecting(), number=3, benchmark="other")
+    table = agreement_table()
+    assert (table.benchmarks, table.tasks) == (("invented", "other"), ("dialogue", "report"))
+    assert {line.benchmark for line in agreement_table(benchmark="other").lines} == {"other"}
+    assert lines(task="report")["verdict"].agreement.raw.value == 1
+    assert lines(task="dialogue")["verdict"].agreement.raw.value == 0
+    assert agreement_table(pair="adjudicators").lines == ()
+
+
+def test_an_answer_of_an_older_form_is_still_a_category(ana: User, bo: User) -> None:
+    both(ana, bo, approving(), approving(), number=1)
+    newer = Form((Question("fresh", "Fresh", "", (Choice("ja", "Ja"),)),))
+    services.open_case(case_spec(2, form=newer))
+    found = lines()
+    assert found["question.fresh"].agreement.n == 0
+    assert found["question.natural"].agreement.n == 1
+
+
+# One physician --------------------------------------------------------------------------------------------------------
+
+
+def test_figures_of_one_physician(ana: User, bo: User, chen: User, dina: User, clock: Clock) -> None:
+    start = clock.now
+    for number, second in enumerate([approving(), approving(), rejecting()], 1):
+        opened(number)
+        mine = take(ana)
+        clock.advance(minutes=10 * number)
+        activity.record(ana, mine.pk, [(clock.now - timedelta(minutes=4 * number), clock.now)])
+        send(mine, approving())
+        say(bo, second, second)
+        clock.advance(days=7)
+    say(chen, rejecting())
+    say(dina, rejecting())
+    found = figures(ana)
+    assert found.stages == {State.PRIMARY: 3, State.SECONDARY: 0, State.ADJUDICATION: 0}
+    assert (found.minutes, found.measured, found.cases) == (8, 3, 3)
+    assert (found.first_pass.part, found.first_pass.whole) == (2, 3)
+    assert found.calibration.value is None
+    assert found.repeat_verdicts.value is None
+    assert sorted(dot.minutes for dot in found.dots) == [4, 8, 12]
+    assert {dot.words for dot in found.dots} == {4}
+    assert [week.agreed.value for week in found.weeks] == [1, 1, 0]
+    assert [week.minutes for week in found.weeks] == [4, 8, 12]
+    assert found.weeks[1].monday - found.weeks[0].monday == timedelta(days=7)
+    assert figures(dina).stages[State.ADJUDICATION] == 1
+    week = my_week(ana, start)
+    assert (week.spent, week.agreed.part, week.agreed.whole) == (timedelta(minutes=24), 2, 3)
+    assert my_week(ana, clock.now + timedelta(days=1)).agreed.value is None
+
+
+def test_open_cases_say_nothing_about_the_first_pass(ana: User, bo: User) -> None:
+    to_secondary(ana)
+    say(bo, rejecting())
+    assert figures(ana).first_pass.whole == 0
+    assert figures(bo).first_pass.whole == 0
+
+
+def alone(ana: User, kind: Case.Kind, number: int, answers: Answers, **origin: Any) -> None:
+    """A copy of a case for Ana alone, answered."""
+    spec = case_spec(number, policy=Policy(secondary=False))
+    case = Case.objects.create(
+        kind=kind,
+        benchmark="invented",
+        lineage=f"{kind}-{number}",
+        title="C",
+        spec=spec_to_json(spec),
+        opened_at=timezone.now(),
+        **origin,
+    )
+    Assignment.objects.create(case=case, role=Role.PRIMARY, reserved_for=ana, opened_at=timezone.now())
+    say(ana, answers)
+
+
+def test_calibration_and_silent_repeats(ana: User, clock: Clock) -> None:
+    case = opened(1, policy=Policy(secondary=False))
+    say(ana, approving())
+    original = Review.objects.get(case=case)
+    expected = answers_to_json(Answers(verdict="reject", questions={"natural": Answer("yes")}))
+    item = CalibrationItem.objects.create(
+        benchmark="invented", title="I", spec=case.spec, expected=expected, created_at=timezone.now()
+    )
+    alone(ana, Case.Kind.CALIBRATION, 2, approving(), item=item)
+    alone(ana, Case.Kind.REPEAT, 3, rejecting(), repeats=original)
+    silent = figures(ana)  # a figure that moved at once would tell which of the cases were copies
+    assert (silent.calibrated, silent.calibration.whole, silent.repeat_verdicts.whole) == (0, 0, 0)
+    assert (silent.cases, silent.stages[State.PRIMARY], [week.cases for week in silent.weeks]) == (3, 3, [3])
+    assert silent.first_pass.whole == 1, "a copy's outcome is not told: it looks like a case still open"
+    clock.advance(days=7)
+    found = figures(ana)
+    assert (found.calibrated, found.calibration.part, found.calibration.whole) == (1, 1, 2)
+    assert (found.repeat_verdicts.part, found.repeat_verdicts.whole) == (0, 1)
+    assert (found.repeat_answers.part, found.repeat_answers.whole) == (4, 5)
+    assert found.cases == 3
+
+
+def test_whoever_counts_their_own_answers_finds_no_copy_missing(ana: User, browse: Open, clock: Clock) -> None:
+    case = opened(1, policy=Policy(secondary=False))
+    say(ana, approving())
+    item = CalibrationItem.objects.create(
+        benchmark="invented", title="I", spec=case.spec, expected={"verdict": "reject"}, created_at=timezone.now()
+    )
+    alone(ana, Case.Kind.CALIBRATION, 2, approving(), item=item)
+    for assignment in Assignment.objects.all():
+        began = timezone.now() + timedelta(minutes=5 * assignment.pk)
+        ActiveInterval.objects.create(
+            assignment=assignment, physician=ana, began_at=began, ended_at=began + timedelta(minutes=2)
+        )
+    found = figures(ana)
+    assert (found.cases, found.measured, len(found.dots)) == (2, 2, 2)
+    page = browse(ana).get(reverse("review:me")).content.decode()
+    assert "All cases answered count here, training cases and those that came again among them" in page
+
+
+# Progress -------------------------------------------------------------------------------------------------------------
+
+TODAY = date(2026, 3, 20)
+
+
+def ago(*closed: int) -> dict[date, int]:
+    """Cases closed on each of the last days, yesterday last."""
+    return {TODAY - timedelta(days=len(closed) - place): n for place, n in enumerate(closed)}
+
+
+@pytest.mark.plain
+def test_two_active_days_are_not_enough() -> None:
+    found = project(10, ago(5, 5), TODAY)
+    assert (found.known, found.pace, found.finish) == (2, None, None)
+
+
+@pytest.mark.plain
+def test_the_projection_looks_at_the_last_seven_active_days() -> None:
+    found = project(40, ago(900, 900, 2, 3, 4, 4, 4, 5, 6), TODAY)
+    assert (found.known, found.pace, found.slow, found.fast) == (7, 4, 3.5, 4.5)
+    assert found.finish == TODAY + timedelta(days=10)
+    assert found.early == TODAY + timedelta(days=9)
+    assert found.late == TODAY + timedelta(days=12)
+
+
+@pytest.mark.plain
+def test_days_of_rest_stretch_the_projection() -> None:
+    every_other = {TODAY - timedelta(days=2 * back): 4 for back in range(1, 8)}
+    assert project(40, every_other, TODAY).finish == TODAY + timedelta(days=20)
+
+
+@pytest.mark.plain
+def test_where_nothing_closes_there_is_no_finish() -> None:
+    found = project(10, ago(0, 0, 0, 9), TODAY)
+    assert (found.pace, found.finish, found.late) == (0, None, None)
+    assert found.early is not None
+
+
+def test_progress_counts_work_alone(ana: User, bo: User, clock: Clock) -> None:
+    both(ana, bo, approving(), approving(), number=1)
+    taken_back = to_secondary(ana, number=3)
+    Retraction.objects.create(review=Review.objects.get(case=taken_back), at=timezone.now())
+    opened(2, specialty="Cardiology")
+    alone(ana, Case.Kind.REPEAT, 9, approving(), repeats=Review.objects.first())
+    found = progress()
+    today = found.days[-1]
+    assert (today.day, today.reviews, today.closed) == (timezone.localdate(), 2, 1)  # the confirmation is no third one
+    assert len(found.days) == 30
+    assert sum(day.reviews for day in found.days) == 2
+    assert found.backlog["Cardiology"][State.PRIMARY] == 1
+    assert sum(found.backlog[""].values()) == 1
+    assert found.projection.open == 2
+    assert found.projection.known == 0  # today is not over
+    assert progress("another").projection.open == 0
+
+
+# Pages and API --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def browse() -> Open:
+    def signed_in(user: User) -> Client:
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return signed_in
+
+
+def test_a_physician_sees_the_own_figures_and_nobody_elses(
+    browse: Open, api: Api, ana: User, bo: User, adela: User, rui: User
+) -> None:
+    pages = [reverse("review:reviewer", args=[bo.pk]), reverse("review:agreement"), reverse("review:progress")]
+    rest = [reverse("api:reviewer", args=[bo.pk]), reverse("api:agreement")]
+    for user, expected in ((ana, 403), (bo, 403), (rui, 403), (adela, 200)):
+        assert [browse(user).get(page).status_code for page in pages] == [expected] * 3
+        assert [api(user).get(address).status_code for address in rest] == [expected] * 2
+    for user, expected in ((ana, 200), (bo, 200), (rui, 403), (adela, 403)):
+        assert browse(user).get(reverse("review:me")).status_code == expected
+        assert api(user).get(reverse("api:reviewer-me")).status_code == expected
+
+
+def test_only_physicians_have_figures(browse: Open, api: Api, adela: User, rui: User) -> None:
+    assert browse(adela).get(reverse("review:reviewer", args=[rui.pk])).status_code == 404
+    assert api(adela).get(reverse("api:reviewer", args=[rui.pk])).status_code == 404
+
+
+def test_the_own_page_is_the_own(browse: Open, ana: User, bo: User) -> None:
+    to_secondary(ana)
+    assert "Nothing answered yet" in browse(bo).get(reverse("review:me")).content.decode()
+    page = browse(ana).get(reverse("review:me")).content.decode()
+    assert "primary 1" in page
+    assert "Bo Berg" not in page
+
+
+def test_agreement_page_says_what_is_undefined(browse: Open, adela: User, ana: User, bo: User) -> None:
+    address = reverse("review:agreement")
+    assert "No two answers to compare yet" in browse(adela).get(address).content.decode()
+    both(ana, bo, approving(), approving())
+    page = browse(adela).get(address).content.decode()
+    assert "undefined: only one answer was given" in page
+    assert "κ collapses" in page
+    nothing = browse(adela).get(address, {"pair": "adjudicators"}).content.decode()
+    assert "No case has both answers for this filter." in nothing
+
+
+def test_agreement_over_rest_says_null_and_why(api: Api, adela: User, ana: User, bo: User) -> None:
+    both(ana, bo, approving(), approving())
+    answer = api(adela).get(reverse("api:agreement"), {"pair": "reviewers"}).json()
+    verdict = answer["lines"][0]
+    assert verdict["key"] == "verdict"
+    assert verdict["agreement"]["kappa"] == {"value": None, "low": None, "high": None, "why": "one-category"}
+    assert verdict["agreement"]["raw"]["value"] == 1
+    assert api(adela).get(reverse("api:agreement"), {"pair": "all"}).status_code == 400
+
+
+def test_figures_over_rest(api: Api, ana: User) -> None:
+    to_secondary(ana)
+    found = api(ana).get(reverse("api:reviewer-me")).json()
+    assert found["stages"] == {"primary": 1, "secondary": 0, "adjudication": 0}
+    assert found["minutes"] is None
+    assert found["first_pass"] == {"part": 0, "whole": 0, "value": None}
+
+
+def test_the_front_page_tells_the_own_week(browse: Open, ana: User, bo: User, clock: Clock) -> None:
+    opened()
+    mine = take(ana)
+    clock.advance(minutes=90)
+    activity.record(ana, mine.pk, [(clock.now - timedelta(minutes=65), clock.now)])
+    mine = take(ana)
+    send(mine, approving())
+    say(bo, approving(), approving())
+    page = browse(ana).get(reverse("review:workbench")).content.decode()
+    assert ">1:05<" in page
+    assert "1 of 1 cases that closed" in page
+
+
+def test_progress_page_says_where_data_are_missing(browse: Open, adela: User) -> None:
+    page = browse(adela).get(reverse("review:progress")).content.decode()
+    assert "not enough data: 0 active days" in page
+    assert "No case waits." in page
+
+
+def some_work(ana: User, bo: User, clock: Clock, numbers: range) -> None:
+    for number in numbers:
+        opened(number)
+        mine = take(ana)
+        clock.advance(minutes=9)
+        activity.record(ana, mine.pk, [(clock.now - timedelta(minutes=3), clock.now)])
+        send(mine, approving())
+        say(bo, *[rejecting() if number % 3 == 0 else approving()] * 2)
+        clock.advance(days=2)
+
+
+@pytest.mark.parametrize("name", ["agreement", "progress", "me", "reviewer"])
+def test_the_number_of_queries_does_not_grow(
+    browse: Open, adela: User, ana: User, bo: User, clock: Clock, name: str
+) -> None:
+    address = reverse(f"review:{name}", args=[ana.pk] if name == "reviewer" else [])
+    client = browse(ana if name == "me" else adela)
+    counts = []
+    for numbers in (range(1, 3), range(3, 9)):
+        some_work(ana, bo, clock, numbers)
+        client.force_login(ana if name == "me" else adela)
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            assert client.get(address).status_code == 200
+        counts.append(len(captured))
+    assert counts[0] == counts[1] <= 12
+
+
+@pytest.mark.plain
+def test_only_independent_answers_are_read() -> None:
+    where = str(reliability.blind().query)
+    for said in ("commit", "work", "retraction"):
+        assert said in where
+
+
+# Pictures -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.plain
+def test_one_long_case_does_not_flatten_the_others() -> None:
+    chart = scatter.scatter([*(Dot(100 * n, n) for n in range(1, 20)), Dot(500, 400)])
+    assert chart.clipped == 1
+    assert chart.y_ticks[-1].text == "20"
+    assert min(y for _x, y in chart.dots) == chart.y_ticks[-1].at == chart.top
+
+
+@pytest.mark.plain
+def test_a_week_without_a_figure_is_a_gap() -> None:
+    shares = [Share(1, 2), Share(2, 2), Share(0, 0), Share(0, 4), Share(1, 4)]
+    weeks = [Week(TODAY + timedelta(weeks=n), 1, None, share) for n, share in enumerate(shares)]
+    chart = charts_lines.drift(weeks)
+    assert (len(chart.agreed.paths), len(chart.agreed.dots)) == (2, 4)
+    assert (chart.minutes.paths, chart.minutes.dots) == ((), ())
+
+
+@pytest.mark.plain
+def test_an_undefined_figure_has_no_mark_and_a_negative_one_stands_at_zero() -> None:
+    assert interval.mark(Estimate(None, why=Why.NOTHING)) is None
+    drawn = interval.mark(Estimate(-0.2, -0.4, 0.5))
+    assert drawn is not None
+    assert drawn.x == drawn.low_x == 4
+    assert drawn.high_x == interval.MARK / 2

@@ -1,0 +1,150 @@
+"""The form of evidence, and when two citations are one."""
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from review.rules.citations import Citation, faults, identity, latest_day, tidied
+
+TODAY = date(2026, 3, 1)
+DOI = Citation("doi", "10.1000/ABC.1", "", "It lowers the risk.", "2026-02-28")
+GUIDELINE = Citation("guideline", "Guideline on dizziness", "4.2", "Do not give it.", "2026-03-01")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reference", "bare"),
+    [
+        ("doi", "10.1000/abc.1", "10.1000/abc.1"),
+        ("doi", " doi: 10.1000/ABC.1 ", "10.1000/abc.1"),
+        ("doi", "https://doi.org/10.1000/abc.1", "10.1000/abc.1"),
+        ("doi", "http://dx.doi.org/10.1000/abc.1.", "10.1000/abc.1"),
+        ("doi", "https://doi.org/10.1002/(sici)1097%3C1%3E3.0.co;2-x?x=1", "10.1002/(sici)1097<1>3.0.co;2-x"),
+        ("doi", "10.1000.10/x", "10.1000.10/x"),
+        ("pmid", "12345678", "12345678"),
+        ("pmid", "PMID: 123", "123"),
+        ("pmid", "https://pubmed.ncbi.nlm.nih.gov/123/", "123"),
+        ("pmid", "https://www.ncbi.nlm.nih.gov/pubmed/123", "123"),
+        ("url", "HTTPS://Example.ORG/A?b=C", "https://example.org/A?b=C"),
+        ("guideline", "  Guideline  on\ndizziness ", "Guideline on dizziness"),
+    ],
+)
+def test_references_as_people_paste_them(kind: str, reference: str, bare: str) -> None:
+    cited = replace(GUIDELINE, kind=kind, reference=reference)
+    assert faults([cited], today=TODAY) == []
+    assert tidied(cited).reference == bare
+
+
+@pytest.mark.parametrize(
+    ("kind", "reference"),
+    [
+        ("doi", "abc"),
+        ("doi", "10.1/abc"),
+        ("doi", "10.1000/"),
+        ("doi", "10.1000/a b"),
+        ("doi", "10.\u0661\u0661\u0661\u0661/abc"),
+        ("doi", "https://example.org/10.1000/abc"),
+        ("pmid", "0"),
+        ("pmid", "123456789"),
+        ("pmid", "\u0661\u0662\u0663"),
+        ("pmid", "PMC123"),
+        ("url", "example.org"),
+        ("url", "ftp://example.org/a"),
+        ("url", "javascript:alert(1)"),
+        ("url", "https://localhost/a"),
+        ("url", "https://example..org"),
+        ("url", "https://me:secret@example.org"),
+        ("url", "https://[::1"),
+        ("url", "https://example.org:port/"),
+        ("url", "https://example.org/a b"),
+    ],
+)
+def test_references_that_are_none(kind: str, reference: str) -> None:
+    assert faults([replace(DOI, kind=kind, reference=reference)], today=TODAY) == [
+        ("citation.1.reference", "citation-malformed")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cited", "fault"),
+    [
+        (replace(DOI, kind=""), ("citation.1.kind", "citation-incomplete")),
+        (replace(DOI, kind="book"), ("citation.1.kind", "citation-malformed")),
+        (replace(DOI, reference=" "), ("citation.1.reference", "citation-incomplete")),
+        (replace(GUIDELINE, reference=""), ("citation.1.reference", "citation-incomplete")),
+        (replace(GUIDELINE, section=" "), ("citation.1.section", "citation-incomplete")),
+        (replace(DOI, passage="\n"), ("citation.1.passage", "citation-incomplete")),
+        (replace(DOI, read_on=""), ("citation.1.read_on", "citation-incomplete")),
+        (replace(DOI, read_on="28.2.2026"), ("citation.1.read_on", "citation-incomplete")),
+        (replace(DOI, read_on="20260228"), ("citation.1.read_on", "citation-incomplete")),
+        (replace(DOI, read_on="2026-02-30"), ("citation.1.read_on", "citation-incomplete")),
+        (replace(DOI, read_on="2026-03-02"), ("citation.1.read_on", "citation-incomplete")),
+    ],
+)
+def test_what_is_missing(cited: Citation, fault: tuple[str, str]) -> None:
+    assert faults([cited], today=TODAY) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (DOI, replace(DOI, reference="https://doi.org/10.1000/abc.1", passage="Another line.")),
+        (DOI, replace(DOI, kind="url", reference="https://dx.doi.org/10.1000/abc.1")),
+        (
+            replace(DOI, kind="pmid", reference="PMID 123"),
+            replace(DOI, kind="url", reference="https://pubmed.ncbi.nlm.nih.gov/123/"),
+        ),
+        (
+            replace(DOI, kind="url", reference="http://www.example.org/a/"),
+            replace(DOI, kind="url", reference="https://EXAMPLE.org/a"),
+        ),
+        (GUIDELINE, replace(GUIDELINE, reference="guideline ON  dizziness", section=" 4.2 ")),
+    ],
+)
+def test_the_same_twice(one: Citation, other: Citation) -> None:
+    assert faults([one, other], today=TODAY) == [("citation.2.reference", "citation-duplicate")]
+
+
+def test_another_section_is_another_citation() -> None:
+    assert faults([GUIDELINE, replace(GUIDELINE, section="4.3")], today=TODAY) == []
+
+
+def test_today_is_the_latest_day_on_earth() -> None:
+    assert faults([replace(DOI, read_on=latest_day().isoformat())]) == []
+    assert faults([replace(DOI, read_on="9999-01-01")]) == [("citation.1.read_on", "citation-incomplete")]
+
+
+@given(
+    st.lists(
+        st.builds(
+            Citation,
+            st.sampled_from(["doi", "pmid", "url", "guideline", "x", ""]),
+            st.text(),
+            st.text(),
+            st.text(),
+            st.text(),
+        ),
+        max_size=4,
+    )
+)
+def test_whatever_is_typed_each_fault_names_a_field_and_nothing_breaks(citations: list[Citation]) -> None:
+    found = faults(citations, today=TODAY)
+    assert {field.split(".")[0] for field, _code in found} <= {"citation"}
+    assert {int(field.split(".")[1]) for field, _code in found} <= set(range(1, len(citations) + 1))
+    assert len(set(found)) == len(found)
+    for cited in citations:
+        assert tidied(tidied(cited)) == tidied(cited)
+        assert identity(tidied(cited)) == identity(cited)
+
+
+@given(
+    suffix=st.from_regex(r"[a-zA-Z0-9()/:;_-]{1,20}", fullmatch=True),
+    prefix=st.sampled_from(["", "doi:", "https://doi.org/"]),
+)
+def test_a_doi_is_the_same_however_it_is_prefixed(suffix: str, prefix: str) -> None:
+    bare = f"10.1234/x{suffix}x"
+    written = replace(DOI, reference=prefix + bare)
+    assert faults([written], today=TODAY) == []
+    assert identity(written) == identity(replace(DOI, reference=bare.upper()))

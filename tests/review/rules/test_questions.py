@@ -1,0 +1,359 @@
+"""What makes answers complete, and what they say to the machine."""
+
+from dataclasses import replace
+from datetime import date
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from review.rules.case_spec import answers_from_json, answers_to_json, spec_from_json, spec_to_json
+from review.rules.questions import (
+    RUBRIC_VALUES,
+    AddedRubric,
+    Answer,
+    Answers,
+    Citation,
+    Form,
+    Problem,
+    RubricAnswer,
+    differs,
+    first_look_problems,
+    opinion,
+    problems,
+    with_first_look,
+)
+from review.rules.state_machine import Opinion, Phase, Role, Verdict
+from tests.review.factories import (
+    CITATION,
+    FORM,
+    WHOLE_FORM,
+    approving,
+    case_spec,
+    correcting,
+    finding_inadequate,
+    rejecting,
+    wholly_approving,
+    wholly_rejecting,
+)
+
+TODAY = date(2026, 3, 1)
+
+GOOD = dict(approving().questions)
+FINE = dict(approving().rubrics)
+ONE_PROBLEM = [
+    (approving(questions={"natural": Answer("yes")}), Problem("question.aligned", "unanswered")),
+    (approving(questions=GOOD | {"natural": Answer("perhaps")}), Problem("question.natural", "unknown-value")),
+    (approving(rubrics={"R1": RubricAnswer("adequate")}), Problem("rubric.R2", "unanswered")),
+    (approving(rubrics=FINE | {"R2": RubricAnswer("fine")}), Problem("rubric.R2", "unknown-value")),
+    (rejecting(questions=GOOD | {"natural": Answer("no", " ")}), Problem("question.natural.note", "note-missing")),
+    (finding_inadequate(note="\t"), Problem("rubric.R1.note", "note-missing")),
+    (correcting(" "), Problem("rubric.R1.wording", "wording-missing")),
+    (correcting(" Says that the drug does not exist.\n"), Problem("rubric.R1.wording", "wording-unchanged")),
+    (approving(verdict=""), Problem("verdict", "verdict-missing")),
+    (approving(verdict="maybe"), Problem("verdict", "verdict-missing")),
+    (approving(questions=GOOD | {"natural": Answer("no", "Stiff.")}), Problem("verdict", "verdict-contradicts")),
+    (finding_inadequate(verdict="approve"), Problem("verdict", "verdict-contradicts")),
+    (rejecting(reason="  "), Problem("reason", "reason-missing")),
+    (approving(questions=GOOD | {"mood": Answer("yes")}), Problem("question.mood", "unknown-field")),
+    (approving(rubrics=FINE | {"R9": RubricAnswer("adequate")}), Problem("rubric.R9", "unknown-field")),
+]
+
+
+@pytest.mark.parametrize(("answers", "problem"), ONE_PROBLEM)
+def test_each_problem_alone(answers: Answers, problem: Problem) -> None:
+    assert problems(FORM, answers) == [problem]
+
+
+def test_a_changed_mind_wants_a_reason() -> None:
+    missing = [Problem("change_reason", "change-reason-missing")]
+    assert problems(FORM, rejecting(), committed=approving()) == missing
+    assert problems(FORM, rejecting(change_reason=" "), committed=approving()) == missing
+    assert problems(FORM, rejecting(change_reason="The primary is right."), committed=approving()) == []
+    assert problems(FORM, approving(), committed=approving()) == []
+
+
+WHOLE = dict(wholly_approving().rubrics)
+STANDS = RubricAnswer("adequate", severity="mild")
+GONE = RubricAnswer("removed", note="Another rubric says it.")
+OWN = AddedRubric("Names the class of drugs.", ("A1",), "death")
+ONE_PROBLEM_OF_THE_WHOLE = [
+    (wholly_approving(citations=()), Problem("citations", "evidence-missing")),
+    (
+        wholly_approving(citations=(replace(CITATION, kind="doi"),)),
+        Problem("citation.1.reference", "citation-malformed"),
+    ),
+    (
+        wholly_approving(citations=(replace(CITATION, passage=""),)),
+        Problem("citation.1.passage", "citation-incomplete"),
+    ),
+    (wholly_approving(citations=(CITATION, CITATION)), Problem("citation.2.reference", "citation-duplicate")),
+    (
+        wholly_approving(rubrics=WHOLE | {"R1": RubricAnswer("adequate")}),
+        Problem("rubric.R1.severity", "severity-missing"),
+    ),
+    (
+        wholly_approving(rubrics=WHOLE | {"R1": RubricAnswer("corrected", "Calls it invented.")}),
+        Problem("rubric.R1.severity", "severity-missing"),
+    ),
+    (
+        wholly_approving(rubrics=WHOLE | {"R1": replace(STANDS, severity="bad")}),
+        Problem("rubric.R1.severity", "unknown-value"),
+    ),
+    (wholly_approving(rubrics=WHOLE | {"R1": RubricAnswer("removed")}), Problem("rubric.R1.note", "note-missing")),
+    (wholly_approving(rubrics={"R1": GONE, "R2": GONE}), Problem("rubrics", "no-rubric-left")),
+    (wholly_rejecting(""), Problem("reason_code", "reason-code-missing")),
+    (wholly_rejecting("mood"), Problem("reason_code", "unknown-value")),
+    (wholly_rejecting(reason=" "), Problem("reason", "reason-missing")),
+    (wholly_approving(added=(replace(OWN, criterion=" "),)), Problem("added.1.criterion", "criterion-missing")),
+    (wholly_approving(added=(OWN, OWN)), Problem("added.2.criterion", "criterion-duplicate")),
+    (
+        wholly_approving(added=(replace(OWN, criterion=" gives  NO dose. "),)),
+        Problem("added.1.criterion", "criterion-duplicate"),
+    ),
+    (wholly_approving(added=(replace(OWN, tags=()),)), Problem("added.1.tags", "unanswered")),
+    (wholly_approving(added=(replace(OWN, tags=("A1", "Z9")),)), Problem("added.1.tags", "unknown-value")),
+    (wholly_approving(added=(replace(OWN, severity=""),)), Problem("added.1.severity", "severity-missing")),
+]
+
+
+@pytest.mark.parametrize(("answers", "problem"), ONE_PROBLEM_OF_THE_WHOLE)
+def test_each_problem_of_the_whole_form_alone(answers: Answers, problem: Problem) -> None:
+    assert problems(WHOLE_FORM, answers, today=TODAY) == [problem]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        wholly_approving(),
+        wholly_approving(rubrics=WHOLE | {"R1": GONE}),
+        wholly_approving(rubrics={"R1": GONE, "R2": GONE}, added=(OWN,)),
+        wholly_approving(rubrics=WHOLE | {"R2": GONE}, added=(replace(OWN, criterion="Gives no dose."),)),
+        wholly_rejecting(),
+        wholly_rejecting("disputed", rubrics={"R1": GONE, "R2": GONE}),
+        wholly_rejecting(rubrics=WHOLE | {"R1": RubricAnswer("inadequate", note="Off.")}),
+        wholly_rejecting(questions={"natural": Answer("yes"), "false": Answer("no", "It is true.")}, citations=()),
+    ],
+)
+def test_complete_answers_to_the_whole_form(answers: Answers) -> None:
+    assert problems(WHOLE_FORM, answers, today=TODAY) == []
+
+
+def test_what_a_plain_form_does_not_offer_is_refused() -> None:
+    assert problems(FORM, approving(rubrics=FINE | {"R1": GONE})) == [Problem("rubric.R1", "unknown-value")]
+    assert problems(FORM, approving(added=(AddedRubric("Names the class.", ("A1",)),))) == [
+        Problem("added", "unknown-field")
+    ]
+    assert problems(FORM, approving(rubrics=FINE | {"R1": STANDS})) == [Problem("rubric.R1.severity", "unknown-value")]
+
+
+def test_removed_is_no_veto() -> None:
+    removed = wholly_approving(rubrics=WHOLE | {"R1": GONE})
+    assert opinion(WHOLE_FORM, removed, Role.PRIMARY, Phase.COMMIT) == Opinion(
+        Role.PRIMARY, Phase.COMMIT, Verdict.APPROVE, inadequate=False
+    )
+
+
+def test_the_first_look_asks_its_own_questions_and_tells_of_nothing_else() -> None:
+    first = WHOLE_FORM.first_look
+    assert [question.key for question in first.questions] == ["natural"]
+    assert first == Form(first.questions)
+    assert first_look_problems(WHOLE_FORM, Answers()) == [Problem("question.natural", "unanswered")]
+    assert first_look_problems(WHOLE_FORM, Answers({"natural": Answer("no")})) == [
+        Problem("question.natural.note", "note-missing")
+    ]
+    assert first_look_problems(WHOLE_FORM, Answers({"natural": Answer("yes")})) == []
+
+
+def test_the_first_look_stands_whatever_is_said_later() -> None:
+    looked = Answers({"natural": Answer("no", "Stiff."), "false": Answer("no", "Never asked.")})
+    merged = with_first_look(WHOLE_FORM, wholly_approving(), looked)
+    assert merged.questions == {"natural": Answer("no", "Stiff."), "false": Answer("yes")}
+    without = with_first_look(WHOLE_FORM, wholly_approving(), Answers())
+    assert problems(WHOLE_FORM, without, today=TODAY) == [Problem("question.natural", "unanswered")]
+
+
+FINDINGS = st.builds(
+    RubricAnswer,
+    st.sampled_from([*RUBRIC_VALUES, "", "fine"]),
+    st.sampled_from(["", "Says that the drug does not exist.", "Calls it invented."]),
+    st.sampled_from(["", "Off."]),
+    st.sampled_from(["", "mild", "death", "bad"]),
+)
+ANYTHING = st.builds(
+    Answers,
+    questions=st.dictionaries(
+        st.sampled_from(["natural", "false", "mood"]),
+        st.builds(Answer, st.sampled_from(["yes", "no", ""]), st.sampled_from(["", "Off."])),
+    ),
+    rubrics=st.dictionaries(st.sampled_from(["R1", "R2", "R9"]), FINDINGS),
+    verdict=st.sampled_from(["approve", "reject", ""]),
+    reason=st.sampled_from(["", "Nobody would ask."]),
+    reason_code=st.sampled_from(["", "unclear", "disputed", "mood"]),
+    citations=st.lists(st.sampled_from([CITATION, replace(CITATION, section="3"), Citation()]), max_size=2).map(tuple),
+    added=st.lists(
+        st.builds(
+            AddedRubric,
+            st.sampled_from(["", "Names the class.", "Gives no dose."]),
+            st.sampled_from([(), ("A1",), ("A1", "Z9")]),
+            st.sampled_from(["", "mild"]),
+        ),
+        max_size=2,
+    ).map(tuple),
+)
+
+PARTS = ("questions", "rubrics", "verdict", "reason", "reason_code", "citations", "added")
+NEARLY = st.builds(  # complete answers of which some parts are anything
+    lambda whole, other, parts: replace(whole, **{part: getattr(other, part) for part in parts}),
+    st.sampled_from([wholly_approving(), wholly_rejecting()]),
+    ANYTHING,
+    st.sets(st.sampled_from(PARTS), max_size=3),
+)
+
+
+DISSENT = wholly_approving(dissent_code="misread", reason="It is there.")
+
+DISSENTS: list[tuple[Answers, Problem | None]] = [
+    (DISSENT, None),
+    (wholly_rejecting(), None),
+    (replace(DISSENT, reason="", change_reason="It is there."), None),
+    (replace(DISSENT, dissent_code=""), Problem("dissent_code", "dissent-code-missing")),
+    (replace(DISSENT, dissent_code="unclear"), Problem("dissent_code", "unknown-value")),
+    (replace(DISSENT, reason=" "), Problem("reason", "dissent-reason-missing")),
+]
+
+
+@pytest.mark.parametrize(("answers", "problem"), DISSENTS)
+def test_an_approval_of_what_was_rejected_before_wants_its_reason(answers: Answers, problem: Problem | None) -> None:
+    assert problems(WHOLE_FORM, answers, rejected_before=True, today=TODAY) == ([problem] if problem else [])
+    assert problems(WHOLE_FORM, wholly_approving(), today=TODAY) == [], "only then"
+    assert problems(replace(WHOLE_FORM, dissents=()), wholly_approving(), rejected_before=True, today=TODAY) == []
+
+
+@settings(max_examples=400)
+@given(NEARLY)
+def test_what_has_no_problem_holds_what_the_form_asks_for(answers: Answers) -> None:
+    """Independent of the order and the codes of the problems: what a submitted review may be relied on for."""
+    if problems(WHOLE_FORM, answers, today=TODAY):
+        return
+    assert answers.questions.keys() == {"natural", "false"}
+    assert answers.rubrics.keys() == {"R1", "R2"}
+    standing = [found for found in answers.rubrics.values() if found.value in ("adequate", "corrected")]
+    assert all(found.severity in ("mild", "death") for found in standing)
+    assert all(own.severity in ("mild", "death") for own in answers.added)
+    assert all(found.note for found in answers.rubrics.values() if found.value in ("removed", "inadequate"))
+    assert all(set(own.tags) <= {"A1", "C2"} and own.tags for own in answers.added)
+    assert answers.questions["false"].value != "yes" or answers.citations
+    said = opinion(WHOLE_FORM, answers, Role.PRIMARY, Phase.COMMIT)
+    if said.verdict is Verdict.APPROVE:
+        assert not said.inadequate
+        assert {answer.value for answer in answers.questions.values()} == {"yes"}
+        assert standing or answers.added
+    else:
+        assert answers.reason
+        assert answers.reason_code in ("unclear", "disputed")
+
+
+@settings(max_examples=200)
+@given(ANYTHING, ANYTHING)
+def test_a_difference_is_one_both_ways_and_asks_for_its_reason(one: Answers, other: Answers) -> None:
+    assert not differs(one, one)
+    assert differs(one, other) is differs(other, one)
+    asked = Problem("change_reason", "change-reason-missing")
+    assert (asked in problems(WHOLE_FORM, other, committed=one, today=TODAY)) is differs(one, other)
+    assert asked not in problems(WHOLE_FORM, replace(other, change_reason="I see."), committed=one, today=TODAY)
+
+
+@given(ANYTHING)
+def test_any_answers_are_stored_and_read_back_unchanged(answers: Answers) -> None:
+    assert answers_from_json(answers_to_json(answers)) == answers
+
+
+def test_every_code_is_tested() -> None:
+    tested = [*ONE_PROBLEM, *ONE_PROBLEM_OF_THE_WHOLE]
+    tested += [(answers, problem) for answers, problem in DISSENTS if problem]
+    codes = {problem.code for _answers, problem in tested} | {"change-reason-missing"}
+    assert codes == set(get_args(Problem.__dataclass_fields__["code"].type))
+
+
+@pytest.mark.parametrize("answers", [approving(), rejecting(), finding_inadequate(), correcting("Calls it invented.")])
+def test_complete_answers_have_no_problem(answers: Answers) -> None:
+    assert problems(FORM, answers) == []
+
+
+def test_an_empty_answer_names_every_field_in_the_order_of_the_page() -> None:
+    fields = ["question.natural", "question.aligned", "rubric.R1", "rubric.R2", "verdict"]
+    assert [problem.field for problem in problems(FORM, Answers())] == fields
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict", "inadequate"),
+    [
+        (approving(), Verdict.APPROVE, False),
+        (correcting("Calls it invented."), Verdict.APPROVE, False),
+        (rejecting(), Verdict.REJECT, False),
+        (rejecting(questions=GOOD | {"natural": Answer("no", "Stiff.")}), Verdict.REJECT, False),
+        (rejecting(questions=GOOD | {"aligned": Answer("no", "Off.")}), Verdict.REJECT, True),
+        (finding_inadequate(), Verdict.REJECT, True),
+    ],
+)
+def test_what_answers_say_to_the_machine(answers: Answers, verdict: Verdict, inadequate: bool) -> None:
+    said = opinion(FORM, answers, Role.SECONDARY, Phase.CONFIRM)
+    assert said == Opinion(Role.SECONDARY, Phase.CONFIRM, verdict, inadequate)
+
+
+@pytest.mark.parametrize(
+    ("other", "differ"),
+    [
+        (approving(), False),
+        (approving(questions={key: replace(answer, note="Well put.") for key, answer in GOOD.items()}), False),
+        (approving(reason="Nothing against it."), False),
+        (approving(rubrics=FINE | {"R1": RubricAnswer("adequate", wording="left in a hidden field")}), False),
+        (rejecting(), True),
+        (approving(questions=GOOD | {"natural": Answer("no", "Stiff.")}), True),
+        (correcting("Calls it invented."), True),
+    ],
+)
+def test_only_decisions_make_a_difference(other: Answers, differ: bool) -> None:
+    assert differs(approving(), other) is differ
+    assert differs(other, approving()) is differ
+
+
+def test_another_wording_is_another_decision() -> None:
+    assert differs(correcting("Calls it invented."), correcting("Calls it unknown."))
+    assert not differs(correcting("Calls it invented."), correcting(" Calls it invented. "))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        (wholly_approving(), wholly_approving(rubrics=WHOLE | {"R1": replace(STANDS, severity="death")}), True),
+        (wholly_approving(), wholly_approving(rubrics=WHOLE | {"R1": GONE}), True),
+        (wholly_approving(), wholly_approving(added=(OWN,)), True),
+        (wholly_approving(added=(OWN,)), wholly_approving(added=(replace(OWN, severity="mild"),)), True),
+        (wholly_rejecting("unclear"), wholly_rejecting("disputed"), True),
+        (wholly_rejecting(), wholly_rejecting(reason="In other words."), False),
+        (wholly_approving(), wholly_approving(citations=()), False),
+        (
+            wholly_approving(rubrics=WHOLE | {"R1": GONE}),
+            wholly_approving(rubrics=WHOLE | {"R1": replace(GONE, severity="mild")}),
+            False,
+        ),
+    ],
+)
+def test_what_else_is_a_decision(one: Answers, other: Answers, differ: bool) -> None:
+    assert differs(one, other) is differ
+
+
+def test_stored_and_read_back_unchanged() -> None:
+    spec = case_spec(asked_for=("Too stiff.",), language="zh")
+    assert spec_from_json(spec_to_json(spec)) == spec
+    answers = correcting("该药物不存在。")
+    assert answers_from_json(answers_to_json(answers)) == answers
+
+
+def test_what_postgresql_cannot_store_does_not_reach_it() -> None:
+    kept = answers_to_json(rejecting("a\0b \ud800", questions=GOOD | {"natu\0ral": Answer("yes")}))
+    assert kept["reason"] == "ab ?"
+    assert "natural" in kept["questions"]

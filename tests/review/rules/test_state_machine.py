@@ -1,0 +1,282 @@
+"""The review machine: every arrow of the diagram and no other."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from review.rules.state_machine import (
+    ADJUDICATORS,
+    Ground,
+    Opening,
+    Opinion,
+    OutOfTurn,
+    Phase,
+    Policy,
+    Position,
+    Role,
+    State,
+    Verdict,
+    position,
+    state_after,
+)
+
+PAPER = Policy()
+A, R = Verdict.APPROVE, Verdict.REJECT
+policies = st.builds(
+    Policy,
+    secondary=st.booleans(),
+    secondary_confirms=st.booleans(),
+    inadequate_rejects=st.booleans(),
+    discussion=st.booleans(),
+    fresh_eyes_required=st.booleans(),
+    primary=st.booleans(),
+)
+opinions = st.builds(
+    Opinion, st.sampled_from(Role), st.sampled_from(Phase), st.sampled_from(Verdict), inadequate=st.booleans()
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn, policy: Policy) -> list[Opinion]:
+    """Opinions that were each open at their turn, up to any point."""
+    history: list[Opinion] = []
+    for _ in range(draw(st.integers(0, 8))):
+        openings = sorted(position(policy, history).openings, key=lambda turn: turn.role)
+        if not openings:
+            break
+        turn = draw(st.sampled_from(openings))
+        history.append(Opinion(turn.role, turn.phase, draw(st.sampled_from(Verdict)), inadequate=draw(st.booleans())))
+    return history
+
+
+policies_and_histories = policies.flatmap(lambda policy: st.tuples(st.just(policy), histories(policy)))
+
+
+def primary(verdict: Verdict, inadequate: bool = False) -> Opinion:
+    return Opinion(Role.PRIMARY, Phase.COMMIT, verdict, inadequate)
+
+
+def blind(verdict: Verdict, inadequate: bool = False) -> Opinion:
+    return Opinion(Role.SECONDARY, Phase.COMMIT, verdict, inadequate)
+
+
+def confirmed(verdict: Verdict, inadequate: bool = False) -> Opinion:
+    return Opinion(Role.SECONDARY, Phase.CONFIRM, verdict, inadequate)
+
+
+def votes(phase: Phase, first: Verdict, second: Verdict) -> list[Opinion]:
+    return [Opinion(role, phase, verdict) for role, verdict in zip(ADJUDICATORS, (first, second), strict=True)]
+
+
+def walk(policy: Policy, history: tuple[Opinion, ...] = ()) -> Iterator[tuple[tuple[Opinion, ...], Position]]:
+    """Every position that can be reached, with how it was."""
+    now = position(policy, history)
+    yield history, now
+    for turn in now.openings:
+        inadequacies = (False,) if turn.role in ADJUDICATORS else (False, True)
+        for verdict, inadequate in product(Verdict, inadequacies):
+            yield from walk(policy, (*history, Opinion(turn.role, turn.phase, verdict, inadequate)))
+
+
+def test_the_arrows_are_those_of_the_diagram_and_no_other() -> None:
+    P, S, J = State.PRIMARY, State.SECONDARY, State.ADJUDICATION
+    ends = {State.APPROVED, State.REJECTED}
+    with_secondary = {(P, S)} | set(product((S, J), ends)) | {(S, J)}
+    for switches in product((True, False), repeat=4):
+        policy = Policy(*switches)
+        found = set()
+        for history, now in walk(policy):
+            if history and (before := state_after(policy, history[:-1])) != now.state:
+                found.add((before, now.state))
+        assert found == (with_secondary if policy.secondary else set(product((P,), ends))), policy
+
+
+@given(policies_and_histories)
+def test_what_was_submitted_is_not_open_again(drawn: tuple[Policy, list[Opinion]]) -> None:
+    policy, history = drawn
+    given_turns = {Opening(opinion.role, opinion.phase) for opinion in history}
+    assert len(given_turns) == len(history)
+    assert not given_turns & position(policy, history).openings
+
+
+@given(policies_and_histories)
+def test_final_means_nothing_is_open_and_a_ground_is_named(drawn: tuple[Policy, list[Opinion]]) -> None:
+    now = position(*drawn)
+    assert now.state.final == (not now.openings) == (now.ground is not None)
+    assert all(turn.role.stage is now.state for turn in now.openings)
+
+
+@given(policies_and_histories, opinions)
+def test_an_opinion_that_is_not_open_is_refused(drawn: tuple[Policy, list[Opinion]], extra: Opinion) -> None:
+    policy, history = drawn
+    if Opening(extra.role, extra.phase) in position(policy, history).openings:
+        assert position(policy, [*history, extra]) is not None
+    else:
+        with pytest.raises(OutOfTurn):
+            position(policy, [*history, extra])
+
+
+@given(policies, st.lists(opinions, max_size=8))
+def test_any_list_of_opinions_is_replayed_or_refused_at_its_first_wrong_one(
+    policy: Policy, said: list[Opinion]
+) -> None:
+    for count in range(len(said)):
+        if Opening(said[count].role, said[count].phase) not in position(policy, said[:count]).openings:
+            with pytest.raises(OutOfTurn):
+                position(policy, said)
+            return
+    position(policy, said)
+
+
+@given(policies_and_histories)
+def test_withdrawn_from_anywhere_but_a_final_state(drawn: tuple[Policy, list[Opinion]]) -> None:
+    now, after = position(*drawn), position(*drawn, withdrawn=True)
+    assert after == (now if now.state.final else Position(State.WITHDRAWN, ground=Ground.WITHDRAWN))
+
+
+@given(policies_and_histories)
+def test_the_case_ends_within_seven_reviews(drawn: tuple[Policy, list[Opinion]]) -> None:
+    policy, history = drawn
+    longest = 7 if policy.secondary else 1
+    longest = longest if policy.primary else 0
+    assert len(history) <= longest
+    assert len(history) < longest or position(policy, history).state.final
+
+
+@given(policies_and_histories)
+def test_unreviewed_is_the_ground_where_nobody_is_asked_and_nowhere_else(drawn: tuple[Policy, list[Opinion]]) -> None:
+    policy, history = drawn
+    now = position(policy, history)
+    assert (now.ground is Ground.UNREVIEWED) == (not policy.primary)
+    if not policy.primary:
+        assert now == Position(State.APPROVED, ground=Ground.UNREVIEWED)
+        assert not history
+
+
+@given(policies_and_histories)
+def test_the_order_of_the_two_adjudicators_does_not_matter(drawn: tuple[Policy, list[Opinion]]) -> None:
+    policy, history = drawn
+
+    def mirrored(said: Opinion) -> Opinion:
+        if said.role not in ADJUDICATORS:
+            return said
+        other = ADJUDICATORS[1 - ADJUDICATORS.index(said.role)]
+        return Opinion(other, said.phase, said.verdict, said.inadequate)
+
+    one, two = position(policy, history), position(policy, [mirrored(said) for said in history])
+    assert (one.state, one.ground, len(one.openings)) == (two.state, two.ground, len(two.openings))
+
+
+# By hand, from the paper: (primary's verdict, inadequate?, secondary's confirmed verdict, inadequate?) -> outcome.
+CONSENSUS, INADEQUATE = Ground.CONSENSUS, Ground.RUBRIC_INADEQUATE
+TABLE = [
+    (A, False, A, False, State.APPROVED, CONSENSUS),
+    (A, False, A, True, State.REJECTED, INADEQUATE),
+    (A, False, R, False, State.ADJUDICATION, None),
+    (A, False, R, True, State.REJECTED, INADEQUATE),
+    (A, True, A, False, State.REJECTED, INADEQUATE),
+    (A, True, A, True, State.REJECTED, INADEQUATE),
+    (A, True, R, False, State.REJECTED, INADEQUATE),
+    (A, True, R, True, State.REJECTED, INADEQUATE),
+    (R, False, A, False, State.ADJUDICATION, None),
+    (R, False, A, True, State.REJECTED, INADEQUATE),
+    (R, False, R, False, State.REJECTED, CONSENSUS),
+    (R, False, R, True, State.REJECTED, INADEQUATE),
+    (R, True, A, False, State.REJECTED, INADEQUATE),
+    (R, True, A, True, State.REJECTED, INADEQUATE),
+    (R, True, R, False, State.REJECTED, INADEQUATE),
+    (R, True, R, True, State.REJECTED, INADEQUATE),
+]
+
+
+@pytest.mark.parametrize(("one", "one_bad", "two", "two_bad", "state", "ground"), TABLE)
+def test_outcome_of_the_two_reviewers(
+    one: Verdict, one_bad: bool, two: Verdict, two_bad: bool, state: State, ground: Ground | None
+) -> None:
+    for blind_verdict, blind_bad in product(Verdict, (False, True)):  # whatever the blind answer was
+        said = [primary(one, one_bad), blind(blind_verdict, blind_bad), confirmed(two, two_bad)]
+        now = position(PAPER, said)
+        assert (now.state, now.ground) == (state, ground)
+    once = position(Policy(secondary_confirms=False), [primary(one, one_bad), blind(two, two_bad)])
+    assert (once.state, once.ground) == (state, ground)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "state", "ground"),
+    [
+        (A, A, State.APPROVED, Ground.ADJUDICATED),
+        (R, R, State.REJECTED, Ground.ADJUDICATED),
+        (A, R, State.ADJUDICATION, None),
+        (R, A, State.ADJUDICATION, None),
+    ],
+)
+def test_outcome_of_the_two_adjudicators(one: Verdict, two: Verdict, state: State, ground: Ground | None) -> None:
+    dissent = [primary(A), blind(R), confirmed(R)]
+    now = position(PAPER, dissent + votes(Phase.COMMIT, one, two))
+    assert (now.state, now.ground) == (state, ground)
+    if ground is None:  # unequal: the same two discuss; without that setting it is a rejection
+        assert now.openings == {Opening(role, Phase.DISCUSS) for role in ADJUDICATORS}
+        at_once = position(Policy(discussion=False), dissent + votes(Phase.COMMIT, one, two))
+        assert (at_once.state, at_once.ground) == (State.REJECTED, Ground.UNDECIDED)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "state", "ground"),
+    [
+        (A, A, State.APPROVED, Ground.ADJUDICATED),
+        (R, R, State.REJECTED, Ground.ADJUDICATED),
+        (A, R, State.REJECTED, Ground.UNDECIDED),
+        (R, A, State.REJECTED, Ground.UNDECIDED),
+    ],
+)
+def test_outcome_of_the_discussion(one: Verdict, two: Verdict, state: State, ground: Ground) -> None:
+    differ = [primary(R), blind(A), confirmed(A), *votes(Phase.COMMIT, R, A)]
+    now = position(PAPER, differ + votes(Phase.DISCUSS, one, two))
+    assert (now.state, now.ground) == (state, ground)
+
+
+def test_what_is_open_along_the_longest_way() -> None:
+    said = [primary(A), blind(A), confirmed(R), *votes(Phase.COMMIT, A, R), *votes(Phase.DISCUSS, R, R)]
+    expected = [
+        {Opening(Role.PRIMARY, Phase.COMMIT)},
+        {Opening(Role.SECONDARY, Phase.COMMIT)},
+        {Opening(Role.SECONDARY, Phase.CONFIRM)},
+        {Opening(Role.ADJUDICATOR_1, Phase.COMMIT), Opening(Role.ADJUDICATOR_2, Phase.COMMIT)},
+        {Opening(Role.ADJUDICATOR_2, Phase.COMMIT)},
+        {Opening(Role.ADJUDICATOR_1, Phase.DISCUSS), Opening(Role.ADJUDICATOR_2, Phase.DISCUSS)},
+        {Opening(Role.ADJUDICATOR_2, Phase.DISCUSS)},
+        set(),
+    ]
+    assert [position(PAPER, said[:count]).openings for count in range(len(said) + 1)] == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "inadequate", "state", "ground"),
+    [
+        (Policy(secondary=False), False, State.APPROVED, Ground.PRIMARY_ALONE),
+        (Policy(secondary=False), True, State.REJECTED, Ground.RUBRIC_INADEQUATE),
+        (Policy(secondary=False, inadequate_rejects=False), True, State.APPROVED, Ground.PRIMARY_ALONE),
+    ],
+)
+def test_the_primarys_word_alone(policy: Policy, inadequate: bool, state: State, ground: Ground) -> None:
+    now = position(policy, [primary(A, inadequate)])
+    assert (now.state, now.ground) == (state, ground)
+
+
+def test_where_nobody_is_asked_there_is_one_position_whatever_else_is_set() -> None:
+    for switches in product((True, False), repeat=4):
+        policy = replace(Policy(*switches), primary=False)
+        assert list(walk(policy)) == [((), Position(State.APPROVED, ground=Ground.UNREVIEWED))]
+        for said in (primary(A), primary(R), blind(A), *votes(Phase.COMMIT, A, A)):
+            with pytest.raises(OutOfTurn):
+                position(policy, [said])
+
+
+def test_without_its_setting_an_inadequate_rubric_is_a_dissent_like_any_other() -> None:
+    policy = Policy(inadequate_rejects=False)
+    assert state_after(policy, [primary(R, True), blind(A), confirmed(A)]) is State.ADJUDICATION
+    assert state_after(policy, [primary(R, True), blind(A), confirmed(R)]) is State.REJECTED
