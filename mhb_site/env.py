@@ -11,7 +11,7 @@ import dj_database_url
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from generation.llm.access import Access, read_host, read_keys
+from generation.llm.http.access import Access, read_host, read_keys
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -25,7 +25,7 @@ class LookedAt(ReadOnly):
 
 
 @admin.register(User)
-class Accounts(LookedAt):
+class AccountAdmin(LookedAt):
     """Accounts. They are made, and get a new password, on the site's own pages."""
 
     list_display = ("username", "role", "hospital", "is_active", "is_staff", "is_superuser")
@@ -51,7 +51,7 @@ class Accounts(LookedAt):
 
 
 @admin.register(Authenticator)
-class SecondFactors(LookedAt):
+class SecondFactorAdmin(LookedAt):
     """Second factors, to be taken away when they are lost. Everything that a person has goes together."""
 
     list_display = ("user", "type", "created_at", "last_used_at")
@@ -73,7 +73,7 @@ class SecondFactors(LookedAt):
 
 
 @admin.register(AccessAttempt)
-class FailedSignIns(LookedAt):
+class FailedSignInAdmin(LookedAt):
     """Who has failed to sign in within the last quarter of an hour, and from where."""
 
     list_display = ("username", "ip_address", "failures_since_start", "attempt_time", "path_info")
@@ -82,7 +82,7 @@ class FailedSignIns(LookedAt):
 
 
 @admin.register(AccessLog)
-class SignIns(LookedAt):
+class SignInAdmin(LookedAt):
     """Who has signed in, and from where."""
 
     list_display = ("username", "ip_address", "attempt_time", "logout_time")
@@ -91,8 +91,8 @@ class SignIns(LookedAt):
 
 
 @admin.register(Case)
-class Cases(LookedAt):
-    """Cases."""
+class CaseAdmin(LookedAt):
+    """CaseAdmin."""
 
     list_display = ("id", "title", "version", "benchmark", "state", "priority")
     list_filter = ("state", "benchmark")
@@ -100,7 +100,7 @@ class Cases(LookedAt):
 
 
 @admin.register(Assignment)
-class Assignments(LookedAt):
+class AssignmentAdmin(LookedAt):
     """Who holds what; the fencing tokens are not shown."""
 
     list_display = ("id", "case", "role", "phase", "hold", "physician", "lease_until")
@@ -110,7 +110,7 @@ class Assignments(LookedAt):
 
 
 @admin.register(Review)
-class Reviews(LookedAt):
+class ReviewAdmin(LookedAt):
     """What was submitted."""
 
     list_display = ("id", "case", "role", "phase", "physician", "verdict", "submitted_at")

@@ -167,7 +167,7 @@ class JudgmentQuery(serializers.Serializer[Any]):
     verdict = serializers.CharField(required=False, max_length=200, help_text="Several by commas; or 'unjudged'.")
 
 
-class Report(APIView):
+class ReportView(APIView):
     """The rates of a run."""
 
     can = Can.READ_RESULTS

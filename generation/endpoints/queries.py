@@ -37,7 +37,7 @@ def has_answered(endpoint: Endpoint) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsageTotals:
     """What calls of an endpoint came to, on one day or (None) in all."""
 
     day: date | None
@@ -51,10 +51,10 @@ class Usage:
     cost: Decimal
 
 
-USAGE = tuple(name for name in Usage.__slots__ if name != "day")
+USAGE = tuple(name for name in UsageTotals.__slots__ if name != "day")
 
 
-def usage(endpoint: Endpoint, *, days: int) -> tuple[Usage, list[Usage]]:
+def usage(endpoint: Endpoint, *, days: int) -> tuple[UsageTotals, list[UsageTotals]]:
     """All that was asked of an endpoint, and each of the last `days` days (UTC) in order, empty ones too: two queries."""
     kept = EndpointDay.objects.filter(endpoint=endpoint)
     whole = kept.aggregate(**{f"sum_{name}": Sum(name) for name in USAGE})
@@ -64,7 +64,7 @@ def usage(endpoint: Endpoint, *, days: int) -> tuple[Usage, list[Usage]]:
     nothing: dict[str, Any] = {**dict.fromkeys(USAGE, 0), "cost": Decimal(0)}
     dates = [first + timedelta(days=place) for place in range(days)]
     total = {name: whole[f"sum_{name}"] or nothing[name] for name in USAGE}
-    return Usage(None, **total), [Usage(**{**nothing, "day": day, **there.get(day, {})}) for day in dates]
+    return UsageTotals(None, **total), [UsageTotals(**{**nothing, "day": day, **there.get(day, {})}) for day in dates]
 
 
 def calls_of(subject: str) -> QuerySet[Call]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from generation.endpoints.queries import Usage
+from generation.endpoints.queries import UsageTotals
 from review.charts.scales import LEFT, PLOT, RIGHT, TOP, WIDTH, Tick, scale_of
 
 PARTS = ("answered", "failed", "hits")  # from the ground up
@@ -46,7 +46,7 @@ class Days:
     right: float = WIDTH - RIGHT
 
 
-def days(rows: Sequence[Usage], *, height: float = 180.0) -> Days:
+def days(rows: Sequence[UsageTotals], *, height: float = 180.0) -> Days:
     """A bar a day, the last day at the right."""
     bottom = height - 26
     scale = scale_of(max((row.calls + row.hits for row in rows), default=0), whole=True)

@@ -33,7 +33,7 @@ KNOWN = 5  # of the replies paid for under one identity, so many are looked at: 
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LedgerLine:
     """An attempt, and what it was made for. `repeated`: the row had been lost with a worker before."""
 
     attempt: Attempt
@@ -49,7 +49,7 @@ def bare(attempt: Attempt, error: LLMError) -> Attempt:
     return replace(attempt, request=request, sent={}, reply=reply, error=error.kind, detail=error.detail)
 
 
-def write(job: Job, lines: Sequence[Line], *, lane: int | None = None, again: bool = False) -> list[Call]:
+def write(job: Job, lines: Sequence[LedgerLine], *, lane: int | None = None, again: bool = False) -> list[Call]:
     """Write attempts and hits into the ledger, and count them in the totals of the job and of the endpoints' days.
 
     The caller's transaction holds all of it. `again`: it was tried before, and some may be there already, as the database went
@@ -108,7 +108,7 @@ def _row(call: Call) -> dict[str, Any]:
     }
 
 
-def _count(job: Job, written: Sequence[tuple[Line, Call]], lane: int | None) -> None:
+def _count(job: Job, written: Sequence[tuple[LedgerLine, Call]], lane: int | None) -> None:
     lines, calls = [line for line, _ in written], [call for _, call in written]
     attempts = [call for call in calls if call.hit_of_id is None]
     # The job first, then what it shares with others, in an order: two that write at once wait for one another once.
@@ -159,7 +159,7 @@ def _count_days(calls: Sequence[Call]) -> None:
             known.update(**adds)
 
 
-def _call(job: str, line: Line) -> Call:
+def _call(job: str, line: LedgerLine) -> Call:
     attempt, reply = line.attempt, line.attempt.reply
     usage = reply.usage if reply and attempt.hit_of is None else Usage()  # a hit costs nothing
     detail = attempt.detail

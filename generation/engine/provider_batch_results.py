@@ -96,14 +96,14 @@ def _keep(
     by_name = {name: result for result in reversed(results) if (name := _uuid(result.custom_id))}
     waiting = ProviderLine.objects.filter(batch=batch, custom_id__in=by_name, call__isnull=True).order_by("pk")
     done: list[ProviderLine] = []
-    lines: list[books.Line] = []
+    lines: list[books.LedgerLine] = []
     for line in waiting:
         result = by_name[line.custom_id]
         if result.outcome is None:
             continue
         attempt = _attempt(line, endpoint, result, began, took)
         done.append(line)
-        lines.append(books.Line(attempt, endpoint, line.subject))
+        lines.append(books.LedgerLine(attempt, endpoint, line.subject))
     for line, call in zip(done, books.write(job, lines), strict=True):
         line.call, line.sent = call, {}
     ProviderLine.objects.bulk_update(done, ["call", "sent"])

@@ -107,7 +107,7 @@ class AtWork:
         repeated = row.tries > 1
 
         async def write(attempt: Attempt) -> None:
-            line = books.Line(attempt, endpoint, subject, repeated)
+            line = books.LedgerLine(attempt, endpoint, subject, repeated)
             try:
                 call: Call = await self._group(self._write, line)
             except (OperationalError, InterfaceError, LLMError):
@@ -189,7 +189,7 @@ class AtWork:
             return [LaneOver() for _ in wanted]
         return [None if place < granted else BudgetSpent() for place in range(len(wanted))]
 
-    def _write(self, lines: list[books.Line]) -> list[Call]:
+    def _write(self, lines: list[books.LedgerLine]) -> list[Call]:
         ids = {line.attempt.id for line in lines}
         again = not ids.isdisjoint(self._begun_to_write)
         if not again:  # so those of before are committed, or will not be tried again

@@ -17,7 +17,7 @@ CENT = Decimal("0.01")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class EstimateLine:
     """What one endpoint is asked under one prompt ("" for what has no name).
 
     requests: questions; cached: the share of them that was found paid for already, None where that was not looked up.
@@ -43,7 +43,7 @@ class Line:
 class Estimate:
     """The lines of a launch of `jobs` jobs (a comparison has two), each of which gets the budget that is proposed."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[EstimateLine, ...]
     jobs: int = 1
 
     @property
@@ -87,7 +87,7 @@ def line(
     known: Sequence[Request] = (),
     fresh: bool = False,
     batched: bool = False,
-) -> Line:
+) -> EstimateLine:
     """The estimate of `requests` questions; `known` are some of them word for word, to be looked for in the ledger."""
     lately = _lately(endpoint.model, prompt)
     measured = len(lately)
@@ -101,7 +101,7 @@ def line(
     used = Usage(ceil(calls * given), ceil(calls * said))
     cheaper = Usage(ceil(together * given), ceil(together * said))
     cost = used.cost(endpoint.settings) - cheaper.cost(endpoint.settings) + cheaper.cost(endpoint.batch_settings)
-    return Line(
+    return EstimateLine(
         role,
         endpoint.name,
         prompt,

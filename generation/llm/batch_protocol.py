@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from generation.llm.errors import BrokenReply, LLMError, ServerError
 from generation.llm.gateway import Gateway
-from generation.llm.http_errors import clean, client_failures, file_refused, named, status_error
+from generation.llm.http.failures import clean, client_failures, file_refused, named, status_error
 from generation.llm.parsing import storable
 from generation.llm.reply_reading import said
 from generation.llm.types import ModelSettings, Reply
@@ -156,7 +156,7 @@ class Door:
 
     async def _open(self, file: str) -> "httpx2.Response":
         """A file there, about to be read."""
-        from generation.llm.transport import LIMIT, text_of
+        from generation.llm.http.transport import LIMIT, text_of
 
         if not file.strip("."):
             raise ServerError("This is no answer of the batch protocol (a file without a name).")
@@ -265,7 +265,7 @@ class _Lines:
             self._begun = []
 
     def _end(self) -> Iterator[str | None]:
-        from generation.llm.transport import TooLong, text_of
+        from generation.llm.http.transport import TooLong, text_of
 
         line = b"".join(self._begun).removeprefix(b"\xef\xbb\xbf").strip()
         too_long = self._size > self._longest

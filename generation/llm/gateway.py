@@ -16,9 +16,9 @@ import httpx2
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
-from generation.llm.access import PLAIN, Access
 from generation.llm.errors import BadRequest, BrokenReply, CutShort, LaneOver, LLMError, NotReached, ServerError
-from generation.llm.http_errors import NO_KEY, clean, client_failures, named, refusal_of, refuses_format, unexpected
+from generation.llm.http.access import PLAIN, Access
+from generation.llm.http.failures import NO_KEY, clean, client_failures, named, refusal_of, refuses_format, unexpected
 from generation.llm.ledger_interface import Ledger, none
 from generation.llm.parsing import storable, vectors_of
 from generation.llm.rate_limiter import REFUSALS, Gate
@@ -295,7 +295,7 @@ class Gateway:
         """What came of one POST, and its HTTP status where there was an answer."""
         import httpx2
 
-        from generation.llm.transport import LIMIT, TooLong, text_of
+        from generation.llm.http.transport import LIMIT, TooLong, text_of
 
         settings, request = draft.settings, draft.request
         vectors = len(request.texts) if isinstance(request, Texts) else 0
@@ -364,7 +364,7 @@ class Gateway:
         if client is None:
             from openai import AsyncOpenAI
 
-            from generation.llm.transport import Transport
+            from generation.llm.http.transport import Transport
 
             transport = Transport(self._access)
             sdk = AsyncOpenAI(base_url=settings.url, api_key=api_key, max_retries=0, http_client=transport)

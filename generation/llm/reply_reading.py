@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from generation.llm.errors import BrokenReply, ContentFiltered, LLMError
-from generation.llm.http_errors import NO_KEY
+from generation.llm.http.failures import NO_KEY
 from generation.llm.parsing import extract_json, split_reasoning, storable, vectors_text
 from generation.llm.types import SIMULATOR_FINGERPRINT, Reply, Usage
 

@@ -12,8 +12,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
-from generation.llm.access import Access
 from generation.llm.errors import NotAllowed
+from generation.llm.http.access import Access
 from generation.llm.types import ModelSettings
 
 # An environment variable's name. Capitals only: a key that was pasted in its place by mistake is refused, not stored.

@@ -126,7 +126,7 @@ class AddedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FormProblem:
     """A line of the error summary."""
 
     target: str
@@ -153,7 +153,7 @@ class Sheet:
     blank_citation: CitationRow
     blank_added: AddedRow
     evidence_error: str
-    faults: tuple[Fault, ...]
+    faults: tuple[FormProblem, ...]
 
 
 BLANK = 0  # the number of the row that a script copies
@@ -318,16 +318,16 @@ def _with_offers(choice: Control, original: str, wording: str, offers: Sequence[
     return replace(choice, options=tuple(options))
 
 
-def _faults(made: Sheet, wrong: Mapping[str, str]) -> Iterator[Fault]:
+def _faults(made: Sheet, wrong: Mapping[str, str]) -> Iterator[FormProblem]:
     """Every problem with the field it leads to, in the order of the page; one of no field leads to the form."""
     shown: set[str] = set()
     for label, control in _labelled(made):
         if control.error:
             shown.add(control.name)
-            yield Fault(control.target, label, control.error)
+            yield FormProblem(control.target, label, control.error)
     for name, sentence in wrong.items():
         if name not in shown:
-            yield Fault("add-citation" if name == "citations" else "answers", gettext("Answers"), sentence)
+            yield FormProblem("add-citation" if name == "citations" else "answers", gettext("Answers"), sentence)
 
 
 def _labelled(made: Sheet) -> Iterator[tuple[str, Control]]:

@@ -26,7 +26,7 @@ class Voice:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ComparedCell:
     """What one voice says to one line. `diff`: a corrected wording against the original."""
 
     who: str
@@ -36,12 +36,12 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparedLine:
     """One question, rubric or the verdict, with what each voice says to it."""
 
     title: str
     tags: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[ComparedCell, ...]
     differs: bool
 
 
@@ -49,8 +49,8 @@ class Line:
 class Comparison:
     """All lines of a form, parted by whether the voices differ; the verdict first in its part."""
 
-    differing: tuple[Line, ...]
-    agreeing: tuple[Line, ...]
+    differing: tuple[ComparedLine, ...]
+    agreeing: tuple[ComparedLine, ...]
 
 
 def nameless(reader: User, reviews: Iterable[Review]) -> list[Voice]:
@@ -83,22 +83,24 @@ def named(reviews: Iterable[Review]) -> list[Voice]:
 def compare(form: Form, voices: Sequence[Voice]) -> Comparison:
     """What each voice says to the verdict, to each question and to each rubric."""
     verdicts = tuple(
-        Cell(voice.who, str(VERDICTS.get(voice.answers.verdict, voice.answers.verdict)), _reasons(form, voice.answers))
+        ComparedCell(
+            voice.who, str(VERDICTS.get(voice.answers.verdict, voice.answers.verdict)), _reasons(form, voice.answers)
+        )
         for voice in voices
     )
-    lines = [Line(gettext("Verdict"), (), verdicts, _differ(voice.answers.verdict for voice in voices))]
+    lines = [ComparedLine(gettext("Verdict"), (), verdicts, _differ(voice.answers.verdict for voice in voices))]
     for question in form.questions:
         labels = {choice.value: said(choice.label) for choice in question.choices}
         given = [voice.answers.questions.get(question.key, Answer()) for voice in voices]
         cells = tuple(
-            Cell(voice.who, labels.get(answer.value, answer.value), answer.note)
+            ComparedCell(voice.who, labels.get(answer.value, answer.value), answer.note)
             for voice, answer in zip(voices, given, strict=True)
         )
-        lines.append(Line(said(question.label), (), cells, _differ(answer.value for answer in given)))
+        lines.append(ComparedLine(said(question.label), (), cells, _differ(answer.value for answer in given)))
     for rubric in form.rubrics:
         found = [voice.answers.rubrics.get(rubric.key, RubricAnswer()) for voice in voices]
         cells = tuple(
-            Cell(
+            ComparedCell(
                 voice.who,
                 _finding(form, finding),
                 finding.note,
@@ -107,7 +109,7 @@ def compare(form: Form, voices: Sequence[Voice]) -> Comparison:
             for voice, finding in zip(voices, found, strict=True)
         )
         differs = _differ((f.value, f.wording.strip() if f.value == "corrected" else "") for f in found)
-        lines.append(Line(rubric.criterion, rubric.tags, cells, differs))
+        lines.append(ComparedLine(rubric.criterion, rubric.tags, cells, differs))
     lines += _extras(form, voices)
     return Comparison(
         differing=tuple(line for line in lines if line.differs),
@@ -137,23 +139,24 @@ def _severity(form: Form, value: str) -> str:
     return gettext("harm: %(level)s") % {"level": label} if label else ""
 
 
-def _extras(form: Form, voices: Sequence[Voice]) -> list[Line]:
+def _extras(form: Form, voices: Sequence[Voice]) -> list[ComparedLine]:
     """The sources and the rubrics of their own, where anybody gave any."""
     found = []
     if any(voice.answers.added for voice in voices):
         cells = tuple(
-            Cell(voice.who, str(len(voice.answers.added)), "\n".join(_added(form, voice.answers))) for voice in voices
+            ComparedCell(voice.who, str(len(voice.answers.added)), "\n".join(_added(form, voice.answers)))
+            for voice in voices
         )
         differs = _differ(tuple(each.criterion.strip() for each in voice.answers.added) for voice in voices)
-        found.append(Line(gettext("Rubrics added"), (), cells, differs))
+        found.append(ComparedLine(gettext("Rubrics added"), (), cells, differs))
     if any(voice.answers.citations for voice in voices):
         cells = tuple(
-            Cell(
+            ComparedCell(
                 voice.who, str(len(voice.answers.citations)), "\n".join(cited(each) for each in voice.answers.citations)
             )
             for voice in voices
         )
-        found.append(Line(gettext("Evidence"), (), cells, differs=False))
+        found.append(ComparedLine(gettext("Evidence"), (), cells, differs=False))
     return found
 
 

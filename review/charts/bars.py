@@ -8,8 +8,8 @@ from review.charts.text_measure import (
     FONT,
     GAP,
     WIDTH,
+    AxisTick,
     Entry,
-    Tick,
     interval_mark,
     label_room,
     legend_entries,
@@ -93,7 +93,7 @@ class BarChart:
     plot_top: float
     plot_bottom: float
     marks: tuple[BarMark, ...]
-    ticks: tuple[Tick, ...]
+    ticks: tuple[AxisTick, ...]
     legend: tuple[Entry, ...]
 
     @property
@@ -158,7 +158,7 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "", top: float
         plot_top=TOP - 4,
         plot_bottom=round(y, 2),
         marks=tuple(marks),
-        ticks=tuple(Tick(x(top * i / 4), interval_mark(top * i / 4, percent=percent)) for i in range(5)),
+        ticks=tuple(AxisTick(x(top * i / 4), interval_mark(top * i / 4, percent=percent)) for i in range(5)),
         legend=legend,
     )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class DayBar:
     """One day: a filled bar for reviews and a hollow one for closed cases, with a label under some."""
 
     day: Day
@@ -32,7 +32,7 @@ class Bar:
 class Bars:
     """Counts by day on one scale."""
 
-    bars: tuple[Bar, ...]
+    bars: tuple[DayBar, ...]
     ticks: tuple[Tick, ...]
     bar_width: float
     bottom: float
@@ -56,7 +56,7 @@ def days(rows: Sequence[Day], *, height: float = 200.0) -> Bars:
     for index, row in enumerate(rows):
         x = LEFT + step * index + step * 0.1
         marks.append(
-            Bar(
+            DayBar(
                 day=row,
                 x=round(x, 2),
                 reviews_y=round(bottom - tall(row.reviews), 2),

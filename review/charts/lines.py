@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TrendLine:
     """One figure over the weeks: `paths` between its gaps, a dot for each week that has it."""
 
     paths: tuple[str, ...]
@@ -29,8 +29,8 @@ class Line:
 class Drift:
     """Agreement above, minutes a case below, on one axis of weeks."""
 
-    agreed: Line
-    minutes: Line
+    agreed: TrendLine
+    minutes: TrendLine
     labels: tuple[tuple[float, date], ...]
     height: float
     left: float = LEFT
@@ -57,7 +57,7 @@ def drift(weeks: Sequence[Week], *, panel: float = 90.0) -> Drift:
 
 def _line(
     xs: Sequence[float], values: Sequence[float | None], scale: Sequence[float], top: float, tall: float, form: str
-) -> Line:
+) -> TrendLine:
     def y(value: float) -> float:
         return round(top + tall * (1 - value / scale[-1]), 2)
 
@@ -71,4 +71,4 @@ def _line(
                 paths.append("M" + "L".join(run))
             run = []
     dots = tuple(place for place in places if place is not None)
-    return Line(tuple(paths), dots, tuple(Tick(y(v), form.format(v)) for v in scale), top, top + tall)
+    return TrendLine(tuple(paths), dots, tuple(Tick(y(v), form.format(v)) for v in scale), top, top + tall)

@@ -34,7 +34,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class RadarPoint:
     """One value of a series on its axis."""
 
     axis: str
@@ -55,7 +55,7 @@ class RadarShape:
     marker: str
     closed: bool
     paths: tuple[str, ...]
-    points: tuple[Point, ...]
+    points: tuple[RadarPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def _shape(
         closed=not missing,
         paths=tuple(paths),
         points=tuple(
-            Point(axes[i], p[2], said(p[2], percent=percent), p[0], p[1], series.hrefs[i] if series.hrefs else "")
+            RadarPoint(axes[i], p[2], said(p[2], percent=percent), p[0], p[1], series.hrefs[i] if series.hrefs else "")
             for i, p in enumerate(points)
             if p is not None
         ),

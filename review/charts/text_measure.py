@@ -28,7 +28,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class AxisTick:
     """A line of the scale: where, and what it says."""
 
     at: float

@@ -113,7 +113,7 @@ def _person(shown: User) -> dict[str, Any]:
     }
 
 
-class People(ListAPIView[User]):
+class AccountList(ListAPIView[User]):
     """Accounts, the oldest first."""
 
     can = Can.OVERSEE

@@ -14,7 +14,7 @@ from review.common.decorators import person
 from review.models import User
 from review.quality import reliability
 from review.quality.agreement import Why
-from review.quality.reliability import Pair
+from review.quality.reliability import RaterPair
 from review.rules.permissions import Can, UserRole
 
 
@@ -42,7 +42,7 @@ class AgreementLineSerializer(serializers.Serializer[Any]):
     """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`: alpha is the ordinal one."""
 
     benchmark = serializers.CharField()
-    pair = serializers.ChoiceField(choices=[pair.value for pair in Pair])
+    pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair])
     key = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
     ordinal = serializers.BooleanField()
@@ -60,7 +60,7 @@ class AgreementQuery(serializers.Serializer[Any]):
 
     benchmark = serializers.CharField(required=False, max_length=64)
     task = serializers.CharField(required=False, max_length=64)
-    pair = serializers.ChoiceField(choices=[pair.value for pair in Pair], required=False)
+    pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair], required=False)
 
 
 class AgreementView(APIView):

@@ -31,16 +31,16 @@ from review.rules.state_machine import Phase, Role, State, Verdict
 SHOWN = 200  # cases in the picture of speed against length: the last so many
 
 
-class Pair(StrEnum):
+class RaterPair(StrEnum):
     """Which two answers are compared: the reviewers' blind ones, or the adjudicators' first votes."""
 
     REVIEWERS = "reviewers"
     ADJUDICATORS = "adjudicators"
 
 
-PAIRS: dict[Pair, tuple[Role, Role]] = {
-    Pair.REVIEWERS: (Role.PRIMARY, Role.SECONDARY),
-    Pair.ADJUDICATORS: (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2),
+PAIRS: dict[RaterPair, tuple[Role, Role]] = {
+    RaterPair.REVIEWERS: (Role.PRIMARY, Role.SECONDARY),
+    RaterPair.ADJUDICATORS: (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2),
 }
 
 
@@ -72,11 +72,11 @@ class Criterion:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AgreementLine:
     """One criterion of one benchmark between one pair of answers."""
 
     benchmark: str
-    pair: Pair
+    pair: RaterPair
     key: str
     label: str
     ordinal: bool
@@ -87,7 +87,7 @@ class Line:
 class AgreementTable:
     """The lines asked for, and what there is to ask for."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[AgreementLine, ...]
     benchmarks: tuple[str, ...]
     tasks: tuple[str, ...]
 
@@ -97,10 +97,10 @@ def agreement_table(*, benchmark: str = "", task: str = "", pair: str = "") -> A
 
     A pair of which no case has both answers is left out, unless it is asked for and was begun.
     """
-    wanted = [one for one in Pair if pair in ("", one)]
+    wanted = [one for one in RaterPair if pair in ("", one)]
     roles = {role: one for one in wanted for role in PAIRS[one]}
     rows = blind().order_by("case_id").values_list("case__benchmark", "case__spec__task", "case_id", "role", "answers")
-    answers: dict[tuple[str, Pair], dict[int, dict[str, Answers]]] = defaultdict(lambda: defaultdict(dict))
+    answers: dict[tuple[str, RaterPair], dict[int, dict[str, Answers]]] = defaultdict(lambda: defaultdict(dict))
     benchmarks, tasks = set(), set()
     for name, about, case, role, given in rows.iterator():
         benchmarks.add(name)
@@ -117,12 +117,12 @@ def agreement_table(*, benchmark: str = "", task: str = "", pair: str = "") -> A
     return AgreementTable(tuple(lines), tuple(sorted(benchmarks)), tuple(sorted(tasks - {""})))
 
 
-def _line(benchmark: str, pair: Pair, criterion: Criterion, both: list[tuple[Answers, Answers]]) -> Line:
+def _line(benchmark: str, pair: RaterPair, criterion: Criterion, both: list[tuple[Answers, Answers]]) -> AgreementLine:
     found = [criterion.read(first, second) for first, second in both]
     # Forms change with the years: an answer that the newest one no longer offers is a category all the same.
     older = sorted({answer for pairs in found for two in pairs for answer in two} - set(criterion.categories))
     figures = agreement(found, [*criterion.categories, *older], ordinal=criterion.ordinal)
-    return Line(benchmark, pair, criterion.key, criterion.label, criterion.ordinal, figures)
+    return AgreementLine(benchmark, pair, criterion.key, criterion.label, criterion.ordinal, figures)
 
 
 def _forms(benchmarks: Iterable[str]) -> dict[str, Form]:

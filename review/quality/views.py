@@ -26,7 +26,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
     context = {
         "table": reliability.agreement_table(**asked),
         "asked": asked,
-        "pairs": list(reliability.Pair),
+        "pairs": list(reliability.RaterPair),
         "simulated_reviewers": visibility.reviewed_by_simulated(),
     }
     return render(request, "review/quality/agreement.html", context)

@@ -9,15 +9,15 @@ from django.utils.translation import gettext_lazy as _
 
 from review.charts import interval
 from review.quality.agreement import Estimate, Why
-from review.quality.reliability import Pair, Share
+from review.quality.reliability import RaterPair, Share
 from review.rules import reading_time
 from review.rules.case_spec import CaseSpec
 
 register = template.Library()
 
 PAIRS: dict[str, Promise] = {
-    Pair.REVIEWERS: _("first and second reviewer, blind"),
-    Pair.ADJUDICATORS: _("the two adjudicators, first votes"),
+    RaterPair.REVIEWERS: _("first and second reviewer, blind"),
+    RaterPair.ADJUDICATORS: _("the two adjudicators, first votes"),
 }
 UNDEFINED: dict[str, Promise] = {
     Why.NOTHING: _("no pair"),

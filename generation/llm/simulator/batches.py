@@ -32,7 +32,7 @@ class _Batch:
     ended_at: float | None = None
 
 
-class Batches:
+class BatchStore:
     """Files and batches, in memory.
 
     A batch ends `delay` seconds after it was made. The faults that strike its lines are those of single requests: an HTTP

@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import ValidationError
 
-from generation.llm.simulator.batches import Batches
+from generation.llm.simulator.batches import BatchStore
 from generation.llm.simulator.embedding import embedded
 from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse_model, strike
 from generation.llm.simulator.script import DEFAULT_ANSWER, Script
@@ -78,7 +78,7 @@ class _Simulator:
         self._by_model: Counter[str] = Counter()
         self._by_status: Counter[str] = Counter()
         self._in_flight = self._peak = self._images = self._embedded = 0
-        self.batches = Batches(self.completion)
+        self.batches = BatchStore(self.completion)
 
     async def models(self, _: web.Request) -> web.Response:
         """GET /v1/models."""

@@ -29,7 +29,7 @@ from generation.jobs import life_cycle
 from generation.llm.batch_protocol import Door, LineResult
 from generation.llm.errors import BadRequest
 from generation.llm.simulator import server, wire_format
-from generation.llm.simulator.batches import Batches
+from generation.llm.simulator.batches import BatchStore
 from generation.llm.simulator.server import make_app, running
 from generation.llm.types import Message
 from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
@@ -502,8 +502,8 @@ def test_a_kill_at_any_step_neither_loses_nor_pays_twice(
 def test_a_batch_is_known_by_its_file_where_the_endpoint_drops_our_name_for_it(
     release: Release, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    told = Batches._told
-    monkeypatch.setattr(Batches, "_told", lambda there, batch: {**told(there, batch), "metadata": None})
+    told = BatchStore._told
+    monkeypatch.setattr(BatchStore, "_told", lambda there, batch: {**told(there, batch), "metadata": None})
     with simulated() as url:
         run = in_batches(release, url)
         killed_at(run, monkeypatch, clock, Door, "create", after=True)
@@ -734,15 +734,15 @@ def test_a_step_that_meets_a_fault_of_ours_is_tried_again_and_given_up_in_the_en
 def test_a_result_that_makes_no_sense_is_asked_live_and_the_others_are_kept(
     release: Release, monkeypatch: pytest.MonkeyPatch, odd: dict[str, Any], missing: int
 ) -> None:
-    plain = Batches.content
+    plain = BatchStore.content
 
-    async def garbled(batches: Batches, request: web.Request) -> web.Response:
+    async def garbled(batches: BatchStore, request: web.Request) -> web.Response:
         response = await plain(batches, request)
         *others, last = bytes(response.body).splitlines()  # type: ignore[arg-type]
         lines = [json.dumps({**json.loads(line), **odd}).encode() for line in others]
         return web.Response(body=b"\n".join([*lines, last]))
 
-    monkeypatch.setattr(Batches, "content", garbled)
+    monkeypatch.setattr(BatchStore, "content", garbled)
     with simulated() as url:
         run = worked(in_batches(release, url))
     assert run.status == Run.Status.FINISHED
@@ -757,7 +757,7 @@ def test_a_result_that_cannot_be_written_is_a_broken_one_and_the_others_are_kept
 ) -> None:
     plain, cursed = ledger.write, list[Any]()
 
-    def write(job: Run, lines: Sequence[ledger.Line], **options: Any) -> list[Call]:
+    def write(job: Run, lines: Sequence[ledger.LedgerLine], **options: Any) -> list[Call]:
         good = [line for line in lines if not line.attempt.error]
         cursed[:] = cursed or [line.attempt.id for line in good[1:2]]
         if [line for line in good if line.attempt.id in cursed]:

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from generation.llm.access import Access
+from generation.llm.http.access import Access
 from generation.models import Batch, Endpoint
 from review.models import User
 from tests.engine import Manage, conversations_file, endpoint, generated, imported, served, simulated

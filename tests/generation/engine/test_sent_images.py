@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from generation.engine import ledger, provider_batches
-from generation.engine.ledger import Line
+from generation.engine.ledger import LedgerLine
 from generation.llm import request_body
 from generation.llm.types import Attempt, Image, Message, Reply, Request, Text
 from generation.models import ProviderBatch, SentImage
@@ -30,14 +30,14 @@ def attempt(settings: Any) -> Attempt:
 def test_the_line_holds_the_digest_and_nothing_is_lost() -> None:
     of, job = endpoint("http://models.example/v1"), drafts(1)
     one = attempt(of.settings)
-    ledger.write(job, [Line(one, of, "draft:1"), Line(attempt(of.settings), of, "draft:2")])
+    ledger.write(job, [LedgerLine(one, of, "draft:1"), LedgerLine(attempt(of.settings), of, "draft:2")])
     lines = calls(job.job)
     parts = lines[0].sent["messages"][0]["content"]
     assert [part["image_url"]["url"] for part in parts[1:]] == [f"sha256:{DIGEST}"] * 2
     image = SentImage.objects.get()
     assert (image.digest, image.media_type, bytes(image.data)) == (DIGEST, "image/png", DATA)
     assert ledger.with_images(lines[0].sent) == one.sent
-    ledger.write(job, [Line(attempt(of.settings), of, "draft:1")])
+    ledger.write(job, [LedgerLine(attempt(of.settings), of, "draft:1")])
     assert SentImage.objects.count() == 1
 
 

@@ -583,7 +583,7 @@ def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
     batch = launched(source, endpoint(models), limit=1)
     before = served(models)["requests"]
     with monkeypatch.context() as patch:
-        patch.setattr("generation.llm.transport.text_of", meets(what))
+        patch.setattr("generation.llm.http.transport.text_of", meets(what))
         services.work_on_batch(batch.pk)
     sent = served(models)["requests"] - before
     batch.refresh_from_db()
@@ -630,7 +630,7 @@ def test_a_reply_that_the_ledger_cannot_hold_is_counted_and_its_row_ends(
     batch = launched(source, endpoint(models), limit=3)
     plain, cursed = books._call, list[str]()
 
-    def call(job: str, line: books.Line) -> Call:
+    def call(job: str, line: books.LedgerLine) -> Call:
         cursed[:] = cursed or [line.subject]
         if line.subject in cursed and line.attempt.reply and line.attempt.reply.text:
             raise ValueError("nothing that a database can hold")

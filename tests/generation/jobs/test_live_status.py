@@ -73,7 +73,7 @@ def released(count: int) -> Release:
 
 def line(
     of: Endpoint, *, error: str = "", at: datetime = NOON, hit_of: int | None = None, text: str = ""
-) -> ledger.Line:
+) -> ledger.LedgerLine:
     """A line for the ledger: 100 tokens in, 10 out, 40 of a cache, 5 of reasoning."""
     reply = Reply(text or "Said.", "", "stop", of.model, False, Usage(100, 10, 40, 5))
     attempt = Attempt(
@@ -87,7 +87,7 @@ def line(
         error=error,
         hit_of=hit_of,
     )
-    return ledger.Line(attempt, of, "draft:1")
+    return ledger.LedgerLine(attempt, of, "draft:1")
 
 
 # ------------------------------------------------------------------------------------------------------------- totals
@@ -156,7 +156,7 @@ def test_bars_stand_on_one_another() -> None:
         "tokens_reasoning": 0,
         "cost": Decimal(0),
     }
-    rows = [endpoints_queries.Usage(NOON.date(), calls=8, hits=2, failed=3, **nothing)]
+    rows = [endpoints_queries.UsageTotals(NOON.date(), calls=8, hits=2, failed=3, **nothing)]
     chart = usage_chart.days(rows)
     ground, failed, hits = chart.bars[0].parts
     assert (ground.index, failed.index, hits.index) == (0, 1, 2)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from generation.llm.access import Access, key_in, read_host, read_keys
 from generation.llm.errors import KeyMissing, NotAllowed
+from generation.llm.http.access import Access, key_in, read_host, read_keys
+from generation.llm.http.transport import Transport
 from generation.llm.simulator.server import running
-from generation.llm.transport import Transport
 from tests.generation.llm.helpers import ask, endpoint
 
 pytestmark = pytest.mark.plain

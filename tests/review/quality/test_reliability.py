@@ -18,7 +18,7 @@ from review.models import ActiveInterval, Assignment, CalibrationItem, Case, Ret
 from review.quality import activity, reliability
 from review.quality.agreement import Estimate, Why
 from review.quality.progress import progress, project
-from review.quality.reliability import Dot, Line, Pair, Share, Week, agreement_table, figures, my_week
+from review.quality.reliability import AgreementLine, Dot, RaterPair, Share, Week, agreement_table, figures, my_week
 from review.rules.case_spec import answers_to_json, spec_to_json
 from review.rules.questions import Answer, Answers, Choice, Form, Level, Question, RubricAnswer
 from review.rules.state_machine import Phase, Policy, Role, State
@@ -43,7 +43,7 @@ from tests.review.pages import Open
 __all__ = ["api"]
 
 
-def lines(**asked: str) -> dict[str, Line]:
+def lines(**asked: str) -> dict[str, AgreementLine]:
     """The reviewers' lines by criterion."""
     return {line.key: line for line in agreement_table(**{"pair": "reviewers", **asked}).lines}
 
@@ -86,8 +86,8 @@ def test_first_votes_of_adjudicators_stand_apart(ana: User, bo: User, chen: User
     say(chen, approving())
     say(dina, approving())
     found = {(line.pair, line.key): line.agreement for line in agreement_table().lines}
-    assert found[Pair.ADJUDICATORS, "verdict"].raw.value == 0
-    assert found[Pair.ADJUDICATORS, "verdict"].n == found[Pair.REVIEWERS, "verdict"].n == 1
+    assert found[RaterPair.ADJUDICATORS, "verdict"].raw.value == 0
+    assert found[RaterPair.ADJUDICATORS, "verdict"].n == found[RaterPair.REVIEWERS, "verdict"].n == 1
 
 
 def test_calibration_and_repeats_do_not_count(ana: User, bo: User) -> None:

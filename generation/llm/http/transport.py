@@ -8,8 +8,8 @@ import aiohttp
 import httpx2
 from openai import DefaultAioHttpClient
 
-from generation.llm.access import PLAIN, Access, Guard
 from generation.llm.errors import NotAllowed
+from generation.llm.http.access import PLAIN, Access, Guard
 
 LIMIT = "mhb_limit"  # the extension of a request that says how many bytes may come back
 MAX_BODY = 8 * 2**20  # bytes, where a request does not say: what is told of files and batches

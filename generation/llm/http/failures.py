@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx2
 
-from generation.llm.access import Forbidden
 from generation.llm.errors import (
     MAX_DETAIL,
     AuthFailed,
@@ -30,6 +29,7 @@ from generation.llm.errors import (
     TimedOut,
     UnexpectedError,
 )
+from generation.llm.http.access import Forbidden
 from generation.llm.parsing import storable
 
 log = logging.getLogger(__name__)
@@ -153,7 +153,7 @@ def _connection_error(failure: Any, api_key: str) -> LLMError:
     """The transport calls every lost connection a timeout; what really happened is further down the chain of causes."""
     from aiohttp import ClientConnectorError, ConnectionTimeoutError
 
-    from generation.llm.transport import TooLong
+    from generation.llm.http.transport import TooLong
 
     causes: list[BaseException] = []
     cause: BaseException | None = failure.__cause__
