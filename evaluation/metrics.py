@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import sqrt
 
 import numpy as np
 
 from evaluation.protocol import Rate
+from review.rules.intervals import wilson
 
 UNJUDGED = "unjudged"
-Z95 = 1.959963984540054  # two-sided 95 % of the normal distribution
 DRAWS = 2_000  # of a bootstrap
 DRAWN_FROM = 20260101  # the seed of every bootstrap: the same verdicts have the same interval, anywhere and always
 DEFINED = 0.95  # the share of draws in which a rate must be defined for its interval to be given
@@ -82,16 +81,6 @@ def measure(rate: Rate, verdicts: Mapping[str, int]) -> Measured:
 def pool(parts: Iterable[Measured]) -> Measured:
     """Micro-average: numerators and denominators are added before dividing (MHB, Metric: criteria over all criteria)."""
     return sum(parts, NOTHING)
-
-
-def wilson(hits: int, n: int, z: float = Z95) -> tuple[float, float]:
-    """The Wilson score interval of a proportion. Raises ValueError unless 0 <= hits <= n and n > 0."""
-    if not 0 <= hits <= n or n == 0:
-        raise ValueError(f"no proportion: {hits} of {n}")
-    share = hits / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 @lru_cache(maxsize=8192)

@@ -2,7 +2,8 @@
 Nobody signs up.
 
 Whatever is done to an account is written down beside it (`PersonEvent`), without passwords.
-`review.audit.verification` holds the accounts against these events, so nothing else may write `role`, `is_active`, `is_staff`, `is_superuser` or second factors.
+`review.audit.verification` compares the accounts with these events, so nothing else may write `role`,
+`is_active`, `is_staff`, `is_superuser` or second factors.
 """
 
 from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from django.utils import timezone
 
-from evaluation.metrics import DRAWS, NOTHING, Measured, bootstrap, measure, pool, wilson
+from evaluation.metrics import DRAWS, NOTHING, Measured, bootstrap, measure, pool
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Rate
 from evaluation.reports import queries
@@ -17,6 +17,7 @@ from evaluation.reports.queries import Report
 from generation.models import Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
+from review.rules.intervals import wilson
 from tests.engine import bare_release, endpoint
 
 plain = pytest.mark.plain

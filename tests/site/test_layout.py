@@ -1,7 +1,7 @@
 """The fences around the layout, and that each of them holds something back.
 
-What import-linter can say is in `pyproject.toml`; this is the rest: folders of at most 12 modules, modules of at most 400 lines,
-templates that follow the arrow, template lines that can be read, and class names that mean one thing.
+What import-linter can check is in `pyproject.toml`. This is the rest: folders of at most 12 modules, modules of at most 400
+lines, templates that follow the arrow, readable template lines, and class names that mean one thing.
 """
 
 import ast

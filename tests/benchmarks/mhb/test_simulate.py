@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from bench.rows import TURNS
-from evaluation.metrics import wilson
 from evaluation.protocol import Rubric
 from generation.llm.gateway import Gateway
 from generation.llm.ledger_interface import Ledger
@@ -21,6 +20,7 @@ from mhb_site.benchmarks.mhb import protocol, recipe, simulate, simulate_making,
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from mhb_site.benchmarks.mhb.simulate import FALL, JUDGE_ERROR, SCRIPT, expected_rate, true_rate
 from mhb_site.benchmarks.mhb.simulate_making import templates
+from review.rules.intervals import wilson
 from tests.benchmarks.mhb.helpers import (
     Scripted,
     answered,

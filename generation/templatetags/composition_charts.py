@@ -1,19 +1,15 @@
-"""What pages of other apps show of evaluation: generation knows nothing of it, but a page of the site may."""
+"""Charts of what samples are made of, what a plan has reached, and how often first versions were approved."""
 
 from collections.abc import Iterable
 
 from django import template
-from django.db.models import QuerySet
 
-from evaluation.metrics import wilson
-from evaluation.models import Run
-from evaluation.runs import queries
 from generation.batches.queries import Aim
-from generation.models import Release
 from generation.outcomes.attempts import Attempts
 from generation.releases.queries import Planted
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.distribution import Amount, DistributionChart, distribution
+from review.rules.intervals import wilson
 
 register = template.Library()
 
@@ -45,9 +41,3 @@ def attempts_chart(rows: Iterable[Attempts]) -> BarChart:
         else:
             drawn.append(Bar(label, None))
     return bars(drawn, name="attempts", title="")
-
-
-@register.simple_tag
-def runs_on(release: Release) -> QuerySet[Run]:
-    """`{% runs_on release as runs %}`: the runs on a release, newest first."""
-    return queries.runs_on(release)
