@@ -66,7 +66,7 @@ def spec(number: int) -> CaseSpec:
 
 
 def answers() -> dict[str, Any]:
-    """The fields of a review that approves, as `review.sheet` names them. They fit every case of this module."""
+    """The fields of a review that approves, as `review.answers.answer_form` names them. They fit every case of this module."""
     fields = {
         "question.naturalness": "3",
         "question.noticed": "no",

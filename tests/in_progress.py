@@ -20,6 +20,7 @@ from generation.models import (
     Endpoint,
     EndpointState,
     Import,
+    ImportStatus,
     JobError,
     Lane,
     ProviderBatch,
@@ -58,14 +59,14 @@ def get_under_way(job: Job, of: Endpoint) -> None:
 
 
 class InProgress:
-    """A batch and a run in each state of `JOBS`, an import in each state of work, all launched by `admin`, by number."""
+    """A batch and a run in each state of `JOBS`, an import in each of its states, all launched by `admin`, by number."""
 
     def __init__(self, admin: User, release: Release) -> None:
         self.admin, self.release = admin, release
         self.generator, self.judge = endpoint(MODELS, "busy"), endpoint(MODELS, "busy-judge", batches=True)
         self.batches = {state: self._in(state, self._batch) for state in JOBS}
         self.runs = {state: self._in(state, self._run) for state in JOBS}
-        self.imports = {status.value: self._import(status) for status in Work.Status}
+        self.imports = {status.value: self._import(status) for status in ImportStatus}
         self.comparison = self._comparison()
 
     def _batch(self, name: str) -> Batch:
@@ -119,16 +120,16 @@ class InProgress:
             created_at=timezone.now(),
         )
 
-    def _import(self, status: Work.Status) -> int:
+    def _import(self, status: ImportStatus) -> int:
         run = Import.objects.create(
             source=Source.objects.get(name="batch-running"), file_name="own.jsonl", path="own.jsonl", layout="jsonl",
             created_by=self.admin, created_at=timezone.now(),
         )  # fmt: skip
         mine = Import.objects.filter(pk=run.pk)
-        if status == Work.Status.RUNNING:
+        if status == ImportStatus.RUNNING:
             assert take(mine.order_by("pk"), 1)
         else:
-            mine.update(status=status, error="WrongFormat" if status == Work.Status.FAILED else "")
+            mine.update(status=status, error="WrongFormat" if status == ImportStatus.FAILED else "")
         return run.pk
 
     def _comparison(self) -> int:

@@ -101,7 +101,7 @@ class Site:
             "shell",
             "-v0",
             "-c",
-            "from generation.services import add_endpoint\n"
+            "from generation.endpoints.services import add_endpoint\n"
             f"for name in {models!r}:\n"
             f"    add_endpoint(name=name, url={self.models_url!r}, model=name, concurrency={concurrency})\n",
         )

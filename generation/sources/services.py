@@ -9,8 +9,7 @@ from django.db import DataError, transaction
 from django.utils import timezone
 
 from generation import errors
-from generation.common import formats
-from generation.common.chunks import CHUNK, chunked
+from generation.common import chunks, formats
 from generation.engine.task_queue import check_tries, finish, lease, take
 from generation.llm.errors import GivenUp
 from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
@@ -130,7 +129,7 @@ def _import_chunks(entries: Iterator[Row | Refusal]) -> Iterator[list[Row | Refu
         chunk.append(entry)
         if isinstance(entry, Row):
             size += len(json.dumps([entry.content, entry.private]))
-        if len(chunk) >= CHUNK or size >= CHUNK_SIZE:
+        if len(chunk) >= chunks.CHUNK or size >= CHUNK_SIZE:
             yield chunk
             chunk, size = [], 0
     if chunk:
@@ -170,12 +169,12 @@ def _refer(source: Source, rows: list[Row]) -> None:
     for record in records:
         match = by_id[record.external_id].match
         record.match = digest_of(match) if match else ""
-    SourceRecord.objects.bulk_update(records, ["match"], batch_size=CHUNK)
+    SourceRecord.objects.bulk_update(records, ["match"], batch_size=chunks.CHUNK)
     references = (
         Reference(record=record, format=name, digest=digest)
         for record in records
         for name, texts in by_id[record.external_id].refers.items()
         for digest in dict.fromkeys(map(digest_of, texts))
     )
-    for chunk in chunked(references):
+    for chunk in chunks.chunked(references):
         Reference.objects.bulk_create(chunk, ignore_conflicts=True)

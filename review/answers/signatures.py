@@ -95,7 +95,7 @@ def first_use(authenticator: Authenticator, code: str) -> bool:
         return True  # a recovery code is marked where it is stored
     digits = "".join(filter(str.isdigit, code))
     seconds = mfa.TOTP_PERIOD * (2 * mfa.TOTP_TOLERANCE + 1)
-    return cache.add(f"review.signing.used:{authenticator.user_id}:{digits}", True, timeout=seconds)
+    return cache.add(f"review.signatures.used:{authenticator.user_id}:{digits}", True, timeout=seconds)
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def _add(event: Event | PersonEvent) -> None:
     events = _pending.get()
     if events is None:
         raise RuntimeError(
-            "Events are recorded inside `with review.trail.recorded():`, instead of transaction.atomic()."
+            "Events are recorded inside `with review.audit.trail.recorded():`, instead of transaction.atomic()."
         )
     events.append(event)
 

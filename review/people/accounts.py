@@ -129,6 +129,7 @@ def set_password(person_id: int, password: str, *, actor: User | Operator) -> Us
     """Give somebody a new password; every session and every API token of that person ends with the old one."""
     require(actor, Can.OVERSEE)
     user = _locked(person_id)
+    _require_access_to(user, actor)
     user.set_password(password)
     user.save(update_fields=["password"])
     record_person(user, PersonEvent.Kind.PASSWORD, _by(actor), **_end_access(user))
@@ -150,6 +151,7 @@ def take_second_factor(person_id: int, *, actor: User | Operator) -> User:
     if isinstance(actor, User) and person_id == actor.pk:  # the account's own page asks who it is first
         raise NotAllowed(_("You cannot take away your own second factor here. Remove it in your account."))
     user = _locked(person_id)
+    _require_access_to(user, actor)
     gone, _each = Authenticator.objects.filter(user=user).delete()
     if gone:
         record_person(user, PersonEvent.Kind.SECOND_FACTOR, _by(actor))
@@ -175,6 +177,14 @@ def noting_factors(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
     return noted
 
 
+def may_take_over(user: User, actor: User | Operator) -> bool:
+    """Whether `actor` may give this account a new password or take its second factor away, and so could sign in with it.
+
+    Accounts with access to Django's admin can do more than an admin: only a superuser may do this to them.
+    """
+    return not (user.is_staff or user.is_superuser) or not isinstance(actor, User) or actor.is_superuser
+
+
 def account_trail(person: User) -> QuerySet[PersonEvent]:
     """What was done to an account, the newest first."""
     return PersonEvent.objects.filter(person=person).select_related("actor").order_by("-id")
@@ -195,6 +205,11 @@ def _require_keeper(actor: User) -> None:
     require(actor, Can.OVERSEE)
     if not actor.is_superuser:
         raise NotAllowed
+
+
+def _require_access_to(user: User, actor: User | Operator) -> None:
+    if not may_take_over(user, actor):
+        raise NotAllowed(_("Only a superuser can change how an account with access to Django's admin signs in."))
 
 
 def _by(actor: User | Operator) -> User | None:

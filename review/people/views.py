@@ -63,6 +63,7 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
         "left_hour": visibility.given_back(shown, visibility.HOUR),
         "left_limit": settings.MHB_RELEASES_PER_HOUR,
         "has_second_factor": signatures.has_second_factor(shown),
+        "may_take_over": accounts.may_take_over(shown, person(request)),
         "account_trail": accounts.account_trail(shown)[:20],
     }
     return render(request, "review/people/person.html", context, status=422 if refused else 200)

@@ -69,21 +69,18 @@ def test_400_for_json_that_nests_more_than_a_hundred_deep(api: Api, adela: User)
 @pytest.mark.parametrize(
     "charset", ["zlib", "hex", "idna", "undefined", "rot13", "utf-16", "utf-7", "cp037", "nothing"]
 )
-def test_a_body_is_read_as_utf_8_whatever_it_says(api: Api, adela: User, charset: str) -> None:
+def test_415_for_a_body_in_another_encoding(api: Api, adela: User, charset: str) -> None:
     """A decompressor is no charset: 5 MB of zlib would be 5 GB of JSON."""
     json_type, address = f"application/json; charset={charset}", reverse("api:endpoints")
-    body = problem(api(adela).generic("POST", address, '{"name": "no spaces"}', content_type=json_type), 400)
-    assert "url" in {error["field"] for error in body["errors"]}
-    packed: Any = zlib.compress(b"{}")
-    body = problem(api(adela).generic("POST", address, packed, content_type=json_type), 400)
-    assert body["type"] == "about:blank"
+    for body in ('{"name": "no spaces"}', zlib.compress(b"{}")):
+        problem(api(adela).generic("POST", address, body, content_type=json_type), 415)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("charset", ["zlib", "hex", "undefined", "utf-7"])
-def test_an_upload_says_no_charset_that_decodes_no_text(api: Api, adela: User, uploads: Any, charset: str) -> None:
+def test_415_for_an_upload_in_another_encoding(api: Api, adela: User, uploads: Any, charset: str) -> None:
     form = '--x\r\nContent-Disposition: form-data; name="format"\r\n\r\nhealthbench\r\n--x--\r\n'
     multipart = f"multipart/form-data; boundary=x; charset={charset}"
-    problem(api(adela).generic("POST", reverse("api:imports"), form, content_type=multipart), 400)
+    problem(api(adela).generic("POST", reverse("api:imports"), form, content_type=multipart), 415)
 
 
 def test_401_says_how_to_sign_in(api: Api) -> None:

@@ -15,9 +15,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.processes]
 
 PHYSICIANS = ("ana", "bo", "chen", "dina", "emil", "fei", "gita", "hugo", "ivo", "jun", "kai", "lea", "mia", "ned")
 MAKING = """
-from generation.recipe import NewRubric, NewSample
+from generation.recipes.recipe import NewRubric, NewSample
 from mhb_site.benchmarks.mhb.review import case
-from review import services
+from review.assignments import claims, first_look, services
 from review.models import User
 
 def turns(drug):
@@ -41,20 +41,20 @@ User.objects.create_superuser("adela")
 """
 # A case on which two physicians differ, reserved for the two who are to decide, so that no other test is given it.
 DISPUTED = f"""{MAKING}
-from review.machine import Role
+from review.rules.state_machine import Role
 from tests.review.approve import approval, rejection
 
 def reserve(role, name):
     to, _made = User.objects.get_or_create(username=name)
-    services.reassign(disputed.pk, role, to=to, actor=User.objects.get(username="adela"))
+    claims.reassign(disputed.pk, role, to=to, actor=User.objects.get(username="adela"))
     return to
 
 def says(role, name, *answers):
     physician = reserve(role, name)
     for given in answers:
-        held = services.claim_next(physician)
+        held = claims.claim_next(physician)
         if given is answers[0]:
-            services.reveal(physician, held.pk, held.token, given)
+            first_look.reveal(physician, held.pk, held.token, given)
         services.submit(physician, held.pk, held.token, given)
 
 disputed = opened("disputed-" + ONE)

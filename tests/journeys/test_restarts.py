@@ -37,9 +37,9 @@ RUNS = 7
 SETUP = f"""
 import json
 from django.test import Client
-from evaluation.services import launch_run, pause_run
+from evaluation.runs.services import launch_run, pause_run
 from generation.models import Draft
-from generation.services import add_endpoint
+from generation.endpoints.services import add_endpoint
 from review.models import User
 from tests.engine import bare_release
 release = bare_release(*[("dialogue", [["A1"]] * {RUBRICS})] * {SAMPLES})

@@ -55,7 +55,7 @@ FOLDER = {
         REASONS>>>
         """,
     "taxonomy.py": """
-        from generation.recipe import Term
+        from generation.recipes.recipe import Term
 
         TERMS = (Term("DRUG", "Wrong drug"), Term("DOSE", "Wrong dose"))
 
@@ -72,8 +72,8 @@ FOLDER = {
         from generation.llm.errors import BrokenReply
         from generation.llm.fencing import as_data
         from generation.llm.types import Request
-        from generation.recipe import ModelRole, NewRubric, NewSample, Preset, Recipe, each, read_prompt
-        from review.blocks import Table, Text
+        from generation.recipes.recipe import ModelRole, NewRubric, NewSample, Preset, Recipe, each, read_prompt
+        from review.rules.blocks import Table, Text
 
         CLAIM = read_prompt(Path(__file__).parent / "prompts" / "claim.md")
 
@@ -125,10 +125,10 @@ FOLDER = {
         )
         """,
     "review.py": """
-        from review.blocks import Text
-        from review.machine import Policy
-        from review.questions import Choice, Form, Question, RubricText
-        from review.spec import CaseSpec
+        from review.rules.blocks import Text
+        from review.rules.state_machine import Policy
+        from review.rules.questions import Choice, Form, Question, RubricText
+        from review.rules.case_spec import CaseSpec
 
         FALSE = Question(
             "false",

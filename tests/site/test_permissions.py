@@ -413,7 +413,7 @@ def test_djangos_own_admin_is_closed_to_who_does_not_keep_the_machine(world: Wor
 
 
 def test_who_keeps_the_machine_changes_neither_cases_nor_results(world: World) -> None:
-    """Through Django's admin: accounts, by the services, and nothing else of ours."""
+    """Through Django's admin: accounts and taxonomy terms, by the services, and nothing else of ours."""
     client = signed_in(world, "keeper", raise_request_exception=False)
     broken, open_to_change = [], set()
     for route in (route for route in routes() if django_admin(route) and "logout" not in route):
@@ -425,4 +425,4 @@ def test_who_keeps_the_machine_changes_neither_cases_nor_results(world: World) -
         if changes and client.post(address(route, world), {"post": "no"}).status_code != 403:
             open_to_change.add(rest.partition("/")[0])
     assert broken == []
-    assert open_to_change == {"user"}
+    assert open_to_change == {"user", "taxonomyterm"}

@@ -93,9 +93,9 @@ import django
 from django.conf import settings
 settings.DATABASES["default"]["NAME"] = sys.argv[1]
 django.setup()
-from review import signing
+from review.answers import signatures
 from review.models import User
-print(signing.takes_code(User.objects.get(username="ana"), sys.argv[2]))
+print(signatures.takes_code(User.objects.get(username="ana"), sys.argv[2]))
 """
 
 

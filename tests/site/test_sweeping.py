@@ -13,6 +13,7 @@ from evaluation.models import Run
 from evaluation.runs import work as runs_work
 from generation import tasks
 from generation.batches import services as batches_services
+from generation.batches import sweeping
 from generation.models import Batch, Import, Sample
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
@@ -107,7 +108,7 @@ def test_what_cannot_be_handled_keeps_nothing_else_from_being_swept(
     assert Sample.objects.get(pk=bad.pk).status == Sample.Status.IN_REVIEW
     release = releases_services.freeze_release("own", benchmark="mhb")
     run = launched_run(release, models, "sim-careful")
-    monkeypatch.setattr(batches_services, "settle_batch", handle_but_one)
+    monkeypatch.setattr(sweeping, "settle_batch", handle_but_one)
     Batch.objects.update(status=Batch.Status.RUNNING)
     assert sweep()["runs"] == 1
     assert ("work_on_run", run.pk) in sent

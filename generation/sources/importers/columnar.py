@@ -3,8 +3,8 @@
 A file of some kilobytes can unfold to gigabytes in one cell, and its reader is native code. So the process has a limit on its
 memory and, for every few rows, on its time; it knows none of the site's secrets; and what it says is JSON, a line a row.
 
-Run as `python -m generation.importers.columnar FILE BYTES SECONDS`. It writes the names of the columns, reads the names of
-those that are wanted, and writes the rows. `tables` is the other side.
+Run as `python -m generation.sources.importers.columnar FILE BYTES SECONDS`. It writes the names of the columns, reads the
+names of those that are wanted, and writes the rows. `tables` is the other side.
 """
 
 import contextlib

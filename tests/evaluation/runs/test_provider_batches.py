@@ -476,8 +476,8 @@ def killed_at(run: Run, monkeypatch: pytest.MonkeyPatch, clock: Clock, owner: An
         (Door, "create", False),
         (Door, "create", True),
         (Door, "state", True),
-        (provider_batches, "_keep", False),
-        (provider_batches, "_keep", True),
+        (provider_batch_results, "_keep", False),
+        (provider_batch_results, "_keep", True),
         (provider_batches, "_end", False),
         (provider_batches, "_end", True),
     ],
@@ -516,7 +516,7 @@ def test_a_kill_while_a_batch_is_prepared_gives_its_rows_back(
     release: Release, url: str, monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
     run = in_batches(release, url)
-    killed_at(run, monkeypatch, clock, provider_batches, "_place", after=False)
+    killed_at(run, monkeypatch, clock, provider_batch_filling, "_place", after=False)
     assert not ProviderBatch.objects.exists()
     assert worked(run).status == Run.Status.FINISHED
     assert served(url)["batch_billed"] == 12

@@ -583,7 +583,7 @@ def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
     batch = launched(source, endpoint(models), limit=1)
     before = served(models)["requests"]
     with monkeypatch.context() as patch:
-        patch.setattr("generation.llm.http.transport.text_of", meets(what))
+        patch.setattr("generation.llm.gateway.text_of", meets(what))
         services.work_on_batch(batch.pk)
     sent = served(models)["requests"] - before
     batch.refresh_from_db()
@@ -603,7 +603,7 @@ def test_a_budget_holds_whatever_the_attempts_meet(
 ) -> None:
     before = served(models)["requests"]
     batch = launched(source, endpoint(models, "sim-generator", name="odd"), budget_calls=7)
-    monkeypatch.setattr("generation.llm.reply_reading.said", meets(Odd("x")))
+    monkeypatch.setattr("generation.llm.gateway.said", meets(Odd("x")))
     for _ in range(5):
         services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -616,7 +616,7 @@ def test_an_endpoint_with_which_everything_goes_wrong_pauses_the_batch(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = launched(source, endpoint(models, name="odd"))
-    monkeypatch.setattr("generation.llm.reply_reading.said", meets(Odd("x")))
+    monkeypatch.setattr("generation.llm.gateway.said", meets(Odd("x")))
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from generation.llm import batch_protocol, reply_reading
+from generation.llm import batch_protocol
 from generation.llm.batch_protocol import Door, LineResult
 from generation.llm.errors import BadRequest, BrokenReply, ConnectionCut, LLMError, ServerError
 from generation.llm.fencing import as_data, read_data
@@ -84,7 +84,7 @@ def test_whatever_an_attempt_meets_is_in_the_ledger(
     def fail(*_: Any) -> None:
         raise odd
 
-    monkeypatch.setattr(reply_reading, "said", fail)
+    monkeypatch.setattr(gateway, "said", fail)
     ledger = Ledger()
     with endpoint("Yes.") as seen, pytest.raises(LLMError) as caught:
         ask(seen.url, ledger, key_env="OWN_KEY")

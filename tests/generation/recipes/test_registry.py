@@ -13,7 +13,7 @@ from generation.recipes.recipe import read_prompt, read_prompts
 
 FOLDER = {
     "__init__.py": "",
-    "recipe.py": "from generation.recipe import Recipe\nRECIPE = Recipe('Toy', frozenset({'toy'}), (), (), None)\n",
+    "recipe.py": "from generation.recipes.recipe import Recipe\nRECIPE = Recipe('Toy', frozenset({'toy'}), (), (), None)\n",
     "taxonomy.py": """
 TERMS = ()
 def facets(task, traps, terms, content):

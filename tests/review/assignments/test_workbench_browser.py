@@ -138,7 +138,7 @@ def test_a_draft_that_met_a_busy_database_is_kept_and_sent_again(
         raise OperationalError("database is locked")
 
     with monkeypatch.context() as busy:
-        busy.setattr("review.views.services.save_draft", locked)
+        busy.setattr("review.assignments.services.save_draft", locked)
         with desk.expect_response("**/draft/") as answer:
             desk.locator("#reason").fill("typed while somebody else wrote")
         assert answer.value.status == 503

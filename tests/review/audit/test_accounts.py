@@ -82,6 +82,33 @@ def test_admin_flags_are_given_by_those_who_have_them(adela: User, ana: User) ->
         accounts.add_person(User(username="new", is_superuser=True), NEW, actor=adela)
 
 
+@pytest.mark.parametrize("doors", [{"is_staff": True}, {"is_superuser": True}])
+def test_an_admin_does_not_take_over_an_account_that_can_do_more(adela: User, doors: dict[str, bool]) -> None:
+    keeper = account("keeper", UserRole.ADMIN, **doors)
+    enrol(keeper)
+    client = Client()
+    client.force_login(adela)
+    page = client.get(reverse("review:person", args=[keeper.pk])).content.decode()
+    for name, sent in (("person-password", {"password": NEW}), ("person-second-factor", {})):
+        address = reverse(f"review:{name}", args=[keeper.pk])
+        assert address not in page
+        assert client.post(address, sent).status_code == 403
+    for take_over in (
+        lambda by: accounts.set_password(keeper.pk, NEW, actor=by),
+        lambda by: accounts.take_second_factor(keeper.pk, actor=by),
+    ):
+        with pytest.raises(NotAllowed):
+            take_over(adela)
+    keeper.refresh_from_db()
+    assert keeper.check_password(PASSWORD)
+    assert Authenticator.objects.filter(user=keeper).exists()
+    root = account("root", UserRole.ADMIN, is_staff=True, is_superuser=True)
+    for by in (root, OPERATOR):
+        accounts.set_password(keeper.pk, NEW, actor=by)
+        accounts.take_second_factor(keeper.pk, actor=by)
+    assert not Authenticator.objects.filter(user=keeper).exists()
+
+
 def test_accounts_of_the_operator_and_of_the_demo_leave_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", NEW)
     call_command("createsuperuser", "--noinput", username="Root", email="", stdout=StringIO())
