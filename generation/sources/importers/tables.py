@@ -18,7 +18,7 @@ from review.rules import json_nesting
 MEMORY = 2**30  # bytes that reading a Parquet file may need
 SECONDS = 30  # that its next hundred rows may need
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 
 
 class _Lines:

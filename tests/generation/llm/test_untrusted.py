@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from generation.llm import batch_protocol
+from generation.llm import batch_protocol, gateway
 from generation.llm.batch_protocol import Door, LineResult
 from generation.llm.errors import BadRequest, BrokenReply, ConnectionCut, LLMError, ServerError
 from generation.llm.fencing import as_data, read_data

@@ -18,7 +18,7 @@ from generation.sources.importers import medhallu, mesh, pmc_patients, pubmedqa,
 from generation.sources.importers.base import Exhausting, Importer, Refusal, Row, WrongFormat
 from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, vocabulary
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DEEP = "[" * 100_000 + "]" * 100_000  # 200 KB, of which a parser that keeps its path makes 23 GB
 
 READ_ALL = """

@@ -25,7 +25,7 @@ from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, p
 from tests.profile import far
 
 CANARY = "canary GUID 00000000-made-up"
-REAL = Path(__file__).parents[3] / "shared/data/healthbench/healthbench.jsonl"
+REAL = Path(__file__).parents[4] / "shared/data/healthbench/healthbench.jsonl"
 
 
 def conversation(**changes):

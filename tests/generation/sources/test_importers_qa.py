@@ -27,7 +27,7 @@ from tests.generation.rows import (
     vocabulary,
 )
 
-SHARED = Path(__file__).parents[3] / "shared/data"
+SHARED = Path(__file__).parents[4] / "shared/data"
 
 
 def real(name: str) -> Path:

@@ -13,7 +13,7 @@ import pytest
 
 from bench import servers
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 pytestmark = [pytest.mark.processes, pytest.mark.plain]
 
 NOON = "2026-03-01 12:00:00.000001+00:00"

@@ -166,7 +166,7 @@ CHARTS = {
 
 @pytest.mark.parametrize("kind", CHARTS)
 def test_a_chart_as_markup(kind):
-    html = render_to_string(f"evaluation/charts/{kind}.html", {"chart": CHARTS[kind]})
+    html = render_to_string(f"review/charts/{kind}.html", {"chart": CHARTS[kind]})
     assert not re.search(r"\sstyle=|<style|<script|\son\w+=", html)  # the CSP would drop it
     assert not re.search(r"<(b|c|i|m)>", html)  # labels are text
     assert "<table" in html

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, Route
 
 pytestmark = [pytest.mark.browser, pytest.mark.plain]
 
-SCRIPT = Path(__file__).parents[2] / "static/mhb/js/talk.js"
+SCRIPT = Path(__file__).parents[3] / "static/mhb/js/talk.js"
 SITE = "https://mhb.invalid"
 PAGE = """<!doctype html><title>A case</title>
 <style>.diff__side--before ins, .diff__side--after del { display: none }</style>

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, Route
 
 pytestmark = [pytest.mark.browser, pytest.mark.plain]
 
-SCRIPT = Path(__file__).parents[2] / "static/mhb/js/activity.js"
+SCRIPT = Path(__file__).parents[3] / "static/mhb/js/activity.js"
 SITE = "https://mhb.invalid"
 START = 1_800_000_000_000  # the server's clock, milliseconds
 AHEAD = 3_600_000  # the reader's clock is an hour slow
