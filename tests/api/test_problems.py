@@ -71,7 +71,7 @@ def test_400_for_json_that_nests_more_than_a_hundred_deep(api: Api, adela: User)
 
 @pytest.mark.parametrize("charset", ["zlib", "hex", "undefined", "utf-16"])
 def test_a_body_is_read_as_utf_8_whatever_it_says(charset: str) -> None:
-    """A decompressor is no charset: 5 MB of zlib would be 5 GB of JSON. The site refuses it earlier (tests/site/test_requests.py)."""
+    """A decompressor is no charset: 5 MB of zlib would be 5 GB of JSON. The site refuses it earlier, with 415."""
     context = {"encoding": charset}
     assert Json().parse(BytesIO('{"name": "中"}'.encode()), parser_context=context) == {"name": "中"}
     with pytest.raises(ParseError):
