@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -118,7 +119,10 @@ def _read(run: Import) -> None:
     joined: Counter[str] = Counter()
     try:
         check_tries(run, IMPORT_TRIES)
-        for chunk in _import_chunks(importer.rows(path, importer.sniff(path))):
+        seconds = (
+            lease().total_seconds() / 3
+        )  # each chunk prolongs the lease, and the next rows may take their time, too
+        for chunk in _import_chunks(importer.rows(path, importer.sniff(path)), seconds):
             good = [entry for entry in chunk if isinstance(entry, Row)]
             bad = [entry for entry in chunk if isinstance(entry, Refusal)]
             with transaction.atomic():
@@ -157,17 +161,17 @@ def _import_failure(error: Exception) -> str:
     return str(error)
 
 
-def _import_chunks(entries: Iterator[Row | Refusal]) -> Iterator[list[Row | Refusal]]:
-    """The entries in what goes into one transaction each."""
+def _import_chunks(entries: Iterator[Row | Refusal], seconds: float) -> Iterator[list[Row | Refusal]]:
+    """The entries in what goes into one transaction each; what took `seconds` to read goes in as it is."""
     chunk: list[Row | Refusal] = []
-    size = 0
+    size, began = 0, time.monotonic()
     for entry in entries:
         chunk.append(entry)
         if isinstance(entry, Row):
             size += len(json.dumps([entry.content, entry.private]))
-        if len(chunk) >= CHUNK or size >= CHUNK_SIZE:
+        if len(chunk) >= CHUNK or size >= CHUNK_SIZE or time.monotonic() - began >= seconds:
             yield chunk
-            chunk, size = [], 0
+            chunk, size, began = [], 0, time.monotonic()
     if chunk:
         yield chunk
 
