@@ -1,6 +1,7 @@
 """Imports sources."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,7 +83,8 @@ def _read(run: Import) -> None:
     joined: Counter[str] = Counter()
     try:
         check_tries(run, IMPORT_TRIES)
-        for chunk in _import_chunks(importer.rows(path, importer.sniff(path))):
+        seconds = lease().total_seconds() / 3  # a chunk renews the lease, and the next rows may be slow as well
+        for chunk in _import_chunks(importer.rows(path, importer.sniff(path)), seconds):
             good = [entry for entry in chunk if isinstance(entry, Row)]
             bad = [entry for entry in chunk if isinstance(entry, Refusal)]
             with transaction.atomic():
@@ -121,17 +123,17 @@ def _import_failure(error: Exception) -> str:
     return str(error)
 
 
-def _import_chunks(entries: Iterator[Row | Refusal]) -> Iterator[list[Row | Refusal]]:
-    """The entries in what goes into one transaction each."""
+def _import_chunks(entries: Iterator[Row | Refusal], seconds: float) -> Iterator[list[Row | Refusal]]:
+    """The entries of each transaction. A chunk ends early once reading it has taken `seconds`."""
     chunk: list[Row | Refusal] = []
-    size = 0
+    size, began = 0, time.monotonic()
     for entry in entries:
         chunk.append(entry)
         if isinstance(entry, Row):
             size += len(json.dumps([entry.content, entry.private]))
-        if len(chunk) >= chunks.CHUNK or size >= CHUNK_SIZE:
+        if len(chunk) >= chunks.CHUNK or size >= CHUNK_SIZE or time.monotonic() - began >= seconds:
             yield chunk
-            chunk, size = [], 0
+            chunk, size, began = [], 0, time.monotonic()
     if chunk:
         yield chunk
 

@@ -193,6 +193,22 @@ def test_long_records_are_not_kept_by_the_hundreds(adela: User, monkeypatch: pyt
     assert sizes == [2, 2, 2]
 
 
+def test_records_that_take_long_are_kept_before_the_lease_runs_out(
+    adela: User, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """Else another worker begins the same file beside this one, and the import is given up after three."""
+    settings.MHB_LEASE_SECONDS = 0
+    kept = []
+
+    def counted(_source: Any, rows: Any) -> int:
+        kept.append(len(rows))
+        return 0
+
+    monkeypatch.setattr(sources_services, "_add_records", counted)
+    sources_services.run_import(upload(lines(*(conversation(n) for n in range(3))), adela).pk)
+    assert kept == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     "bad",
     [
