@@ -22,15 +22,6 @@ def test_every_section_names_tests() -> None:
     assert len(NAMED) > 90
 
 
-CONSTANTS = sorted(
-    set(
-        re.findall(
-            r"`((?:review|generation|evaluation|mhb_site)\.[\w.]+)`", (ROOT / "docs" / "security.md").read_text()
-        )
-    )
-)
-
-
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_a_named_module_or_constant_exists(name: str) -> None:
     if (ROOT / name.replace(".", "/")).with_suffix(".py").exists():
