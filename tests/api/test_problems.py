@@ -202,7 +202,7 @@ def test_500_says_nothing_of_the_fault(api: Api, adela: User, monkeypatch: pytes
     def broken(**_: Any) -> None:
         raise RuntimeError("the secret of the house")
 
-    monkeypatch.setattr("review.queries.cases", broken)
+    monkeypatch.setattr("review.cases.queries.cases", broken)
     client = api(adela)
     client.raise_request_exception = False
     answer = client.get(reverse("api:cases"))

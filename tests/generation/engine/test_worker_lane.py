@@ -583,7 +583,7 @@ def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
     batch = launched(source, endpoint(models), limit=1)
     before = served(models)["requests"]
     with monkeypatch.context() as patch:
-        patch.setattr("generation.llm.gateway.text_of", meets(what))
+        patch.setattr("generation.llm.http.transport.text_of", meets(what))
         services.work_on_batch(batch.pk)
     sent = served(models)["requests"] - before
     batch.refresh_from_db()
