@@ -134,9 +134,9 @@ OLD: list[tuple[str, dict[str, Any]]] = [
 
 LOOK = """
 import json
-from evaluation import queries, services
+from evaluation.runs import queries, services
 from evaluation.models import Run
-from generation import services as generation
+from generation.batches import sweeping as generation
 run = Run.objects.get()
 due, found, whole = services.sweep(), queries.live_of(run), queries.progress(run)
 print(json.dumps({

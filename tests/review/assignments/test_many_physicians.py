@@ -676,7 +676,9 @@ def test_whatever_many_physicians_do(ward_staff: None, clock: Clock) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
-    wanted = {"LeaseLost", "AlreadySubmitted", "StaleDraft", "NotUndoable", *State}
+    # Two windows rarely save one draft in a short run; test_concurrency has them do it every time.
+    rare = far(set(), {"StaleDraft"})
+    wanted = {"LeaseLost", "AlreadySubmitted", "NotUndoable", *State, *rare}
     assert not wanted - ManyPhysicians.met.keys(), f"it did not get far: {ManyPhysicians.met}"
 
 
