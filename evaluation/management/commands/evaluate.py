@@ -41,7 +41,9 @@ class Command(Step):
             default=[],
             help="data sets of the benchmark, comma-separated; default: all",
         )
-        parser.add_argument("--seed", type=_seed, default=0, help="for whatever the benchmark leaves to chance; default: 0")
+        parser.add_argument(
+            "--seed", type=_seed, default=0, help="for whatever the benchmark leaves to chance; default: 0"
+        )
         parser.add_argument(
             "--judge-temperature", type=float, help="default: the judge's own, else the published setting"
         )

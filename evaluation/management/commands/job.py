@@ -58,8 +58,12 @@ class Command(Step):
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("action", choices=[*DEEDS["batch"], "budget"])
         parser.add_argument("job", type=_job, metavar="JOB", help="batch:N or run:N")
-        parser.add_argument("--budget", type=_money, metavar="MONEY", help="with 'budget': an amount, or 'none' for no limit")
-        parser.add_argument("--budget-calls", type=_calls, metavar="N", help="with 'budget': a number, or 'none' for no limit")
+        parser.add_argument(
+            "--budget", type=_money, metavar="MONEY", help="with 'budget': an amount, or 'none' for no limit"
+        )
+        parser.add_argument(
+            "--budget-calls", type=_calls, metavar="N", help="with 'budget': a number, or 'none' for no limit"
+        )
 
     def step(self, **options: Any) -> dict[str, Any]:
         kind, pk = options["job"]

@@ -24,7 +24,9 @@ class Command(Step):
         parser.add_argument("--concurrency", type=int, default=8)
         parser.add_argument("--rpm", type=int, help="requests per minute (default: no limit)")
         parser.add_argument("--tpm", type=int, help="tokens per minute (default: no limit)")
-        parser.add_argument("--batches", action="store_true", help="the endpoint supports the batch protocol (files and batches)")
+        parser.add_argument(
+            "--batches", action="store_true", help="the endpoint supports the batch protocol (files and batches)"
+        )
         parser.add_argument(
             "--batch-discount", type=amount, default=Decimal("0.5"), help="price factor for provider batches"
         )

@@ -32,7 +32,9 @@ class Command(Step):
         parser.add_argument("--source", required=True)
         parser.add_argument("--limit", type=int, help="maximum number of records (default: all that are left)")
         parser.add_argument("--generator", help="the endpoint of the role 'generator'")
-        parser.add_argument("--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="the endpoint of any other role")
+        parser.add_argument(
+            "--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="the endpoint of any other role"
+        )
         parser.add_argument("--plan", default="", help="a JSON file of trap targets, a plan's name, or 'none'")
         parser.add_argument(
             "--preset", default="", metavar="NAME", help="a preset of the recipe's settings (default: the first)"
@@ -46,9 +48,13 @@ class Command(Step):
         )
         parser.add_argument("--prompts", default="", metavar="SET", help="the prompt set (default: the usual one)")
         parser.add_argument(
-            "--compare", metavar="SET", help="also launch a batch over the same records with this prompt set ('': the usual one)"
+            "--compare",
+            metavar="SET",
+            help="also launch a batch over the same records with this prompt set ('': the usual one)",
         )
-        parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="skip this check; repeat for several")
+        parser.add_argument(
+            "--skip", action="append", default=[], metavar="CHECK", help="skip this check; repeat for several"
+        )
         add_budget(parser)
         parser.add_argument("--wait", action="store_true", help="follow the work to its end")
 

@@ -18,9 +18,7 @@ class Command(Step):
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
         parser.add_argument("--format", required=True, choices=importers.available())
-        parser.add_argument(
-            "--name", required=True, help="the source's name: letters, digits, hyphens"
-        )
+        parser.add_argument("--name", required=True, help="the source's name: letters, digits, hyphens")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)

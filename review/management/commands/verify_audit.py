@@ -19,9 +19,7 @@ def _anchor(text: str) -> tuple[int, str]:
 
 
 class Command(BaseCommand):
-    help = (
-        "Check that no event or review was altered, removed, exchanged, added or cut off. Exit code 1 if one was."
-    )
+    help = "Check that no event or review was altered, removed, exchanged, added or cut off. Exit code 1 if one was."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON object")
