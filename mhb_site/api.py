@@ -49,7 +49,7 @@ LIMIT: int = knox_settings.TOKEN_LIMIT_PER_USER
 
 
 class SignInSerializer(serializers.Serializer[Any]):
-    """Who asks for a token, and for how long it shall last."""
+    """The account that requests a token, and how long the token should last."""
 
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(max_length=4096, trim_whitespace=False, style={"input_type": "password"})
@@ -57,21 +57,21 @@ class SignInSerializer(serializers.Serializer[Any]):
         allow_blank=True,
         default="",
         max_length=20,
-        help_text="The code your authenticator app shows, or a recovery code, where you have set up a second factor.",
+        help_text="A code from your authenticator app, or a recovery code, if you have set up a second factor.",
     )
     days = serializers.IntegerField(min_value=1, max_value=TTL.days, default=TTL.days)
 
 
 class IssuedSerializer(serializers.Serializer[Any]):
-    """A token, shown this once: only its hash is stored."""
+    """A token. It is shown only once; only its hash is stored."""
 
     token = serializers.CharField()
     expires_at = serializers.DateTimeField()
 
 
 class Token(APIView):
-    """A token for a username, a password and, where one is set up, a second factor's code; send it as
-    `Authorization: Bearer TOKEN`. An account has at most 20: the oldest gives way. Too many failures: 429."""
+    """Get a token for a username, a password and, if set up, a second-factor code. Send the token as
+    `Authorization: Bearer TOKEN`. An account has at most 20; a new one then replaces the oldest. Too many failures: 429."""
 
     authentication_classes = [BearerToken]
     permission_classes = [AllowAny]
@@ -104,7 +104,7 @@ def _issue(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
 
 
 class Logout(APIView):
-    """Forget the token that this request came with."""
+    """Delete the token of this request."""
 
     authentication_classes = [BearerToken]
     permission_classes = [IsAuthenticated]
@@ -116,7 +116,7 @@ class Logout(APIView):
 
 
 class LogoutAll(APIView):
-    """Forget all tokens of this account."""
+    """Delete all tokens of this account."""
 
     authentication_classes = [BearerToken]
     permission_classes = [IsAuthenticated]

@@ -107,7 +107,7 @@ def _step(job: Job, batch: ProviderBatch) -> None:
             raise BatchLost(f"It did not end within {AGE.days} days.")
         async_to_sync(_advance)(job, batch)
     except BatchGone:
-        log.warning("provider batch %s was lost to another worker", batch.pk)
+        log.warning("provider batch %s was taken over by another worker", batch.pk)
     except LLMError as error:
         log.warning("provider batch %s: %s", batch.pk, error)
         said = {"error": error.kind, "detail": str(error)}

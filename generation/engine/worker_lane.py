@@ -113,7 +113,7 @@ class AtWork:
             except (OperationalError, InterfaceError, LLMError):
                 raise
             except Exception as failure:  # something in it cannot be stored: it was made and paid for all the same
-                log.exception("a line of the ledger cannot be written")
+                log.exception("a ledger line could not be written")
                 error = UnexpectedError(f"Its line in the ledger could not be written ({type(failure).__name__}).")
                 await self._group(self._write, replace(line, attempt=books.bare(attempt, error)))
                 raise error from None

@@ -98,7 +98,7 @@ def handle_outcomes() -> int:
         except (OperationalError, InterfaceError):  # the database is away
             raise
         except Exception:
-            log.exception("what physicians decided on version %s cannot be carried over", pk)
+            log.exception("the review outcome of version %s could not be applied", pk)
     return handled
 
 

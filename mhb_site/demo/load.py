@@ -73,7 +73,7 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     ]
     tell("generating samples with the simulated generator")
     batches = [_generate(source) for source in sources]
-    tell("letting simulated physicians review")
+    tell("reviewing samples as simulated physicians")
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     for part, limit in enumerate((96, 30)):
         work_queue(SEED + part, limit, physicians)

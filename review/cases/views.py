@@ -120,7 +120,7 @@ def withdraw(request: HttpRequest, case_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def priority(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Hand a case out earlier or later than the others."""
+    """Set a case's priority in the queue."""
     if request.method != "POST":
         return redirect("review:history", case_id)
     case = get_object_or_404(Case, pk=case_id)

@@ -1,4 +1,4 @@
-"""The API's description of the caller."""
+"""The API of accounts: the caller's own, and everybody's for admins."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from review.rules.state_machine import State
 
 
 class MeSerializer(serializers.ModelSerializer[Any]):
-    """The own account. `can`: what its role lets it do."""
+    """Your account. `can`: what its role allows."""
 
     name = serializers.CharField()
     can = serializers.ListField(child=serializers.ChoiceField(choices=[can.value for can in Can]))
@@ -34,7 +34,7 @@ class MeSerializer(serializers.ModelSerializer[Any]):
 
 
 class Me(APIView):
-    """Who I am and what I may do."""
+    """Your account and what you may do."""
 
     permission_classes = [IsAuthenticated]
 
@@ -49,7 +49,7 @@ STAGES = [state.value for state in State if not state.final]
 
 
 class PersonSerializer(serializers.ModelSerializer[Any]):
-    """An account. `paused_at`: since when no new case is handed out. `simulated`: a scripted stand-in, no person."""
+    """An account. `paused_at`: since when it gets no new cases. `simulated`: a script, not a person."""
 
     languages = serializers.ListField(child=serializers.RegexField("^[a-z]{2,3}$"), required=False)
     stages = serializers.ListField(child=serializers.ChoiceField(choices=STAGES), required=False)
@@ -65,7 +65,7 @@ class PersonSerializer(serializers.ModelSerializer[Any]):
 
 
 class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
-    """What was done to an account."""
+    """A change to an account."""
 
     actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
     data = serializers.DictField()  # type: ignore[assignment]
@@ -76,7 +76,7 @@ class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
 
 
 class StandingSerializer(serializers.Serializer[Any]):
-    """How a physician does in one benchmark's calibration: the last items, and the share of expected answers given."""
+    """A physician's calibration in one benchmark: the last items, and the share of expected answers given."""
 
     benchmark = serializers.CharField()
     answered = serializers.IntegerField()
@@ -86,7 +86,7 @@ class StandingSerializer(serializers.Serializer[Any]):
 
 
 class WholePersonSerializer(PersonSerializer):
-    """An account with its calibration and with what was done to it, newest first."""
+    """An account with its calibration and its changes, newest first."""
 
     today = serializers.IntegerField(help_text="Cases answered since midnight UTC.")
     given_back = serializers.IntegerField(help_text="Cases given back or declined in the last hour.")
@@ -98,7 +98,7 @@ class WholePersonSerializer(PersonSerializer):
 
 
 class PauseSerializer(serializers.Serializer[Any]):
-    """Whether new cases are held back."""
+    """Whether the physician gets no new cases."""
 
     paused = serializers.BooleanField()
 
@@ -114,7 +114,7 @@ def _person(shown: User) -> dict[str, Any]:
 
 
 class AccountList(ListAPIView[User]):
-    """Accounts, the oldest first."""
+    """Accounts, oldest first."""
 
     can = Can.OVERSEE
     serializer_class = PersonSerializer
@@ -125,7 +125,7 @@ class AccountList(ListAPIView[User]):
 
 
 class PersonDetail(GenericAPIView[User]):
-    """One account; PATCH changes what decides which cases the person is offered."""
+    """One account. PATCH changes the profile that decides which cases the person is offered."""
 
     can = Can.OVERSEE
     queryset = User.objects.all()
@@ -142,7 +142,7 @@ class PersonDetail(GenericAPIView[User]):
 
 
 class Pause(GenericAPIView[User]):
-    """Hand a physician no new cases, or hand out again. What is in hand can be finished."""
+    """Stop or restart assigning new cases to a physician. Current cases can be finished."""
 
     can = Can.OVERSEE
     queryset = User.objects.all()

@@ -129,7 +129,7 @@ def person_pause(request: HttpRequest, person_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
-    """Offer a physician the calibration cases anew."""
+    """Offer a physician the calibration cases again."""
     shown = get_object_or_404(User, pk=person_id)
     if request.method == "POST":
         count = services.give_again(shown, actor=person(request))

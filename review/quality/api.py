@@ -1,4 +1,4 @@
-"""The API on trust: agreement by criterion, and one physician's own figures. Thin edges over `trust`."""
+"""The API of agreement by criterion and of one physician's own figures."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from review.rules.permissions import Can, UserRole
 
 
 class EstimateSerializer(serializers.Serializer[Any]):
-    """A figure and its 95 % bootstrap interval. What is not defined is null, and `why` says why; it is never 0."""
+    """A figure and its 95 % bootstrap interval. An undefined figure is null, never 0, and `why` gives the reason."""
 
     value = serializers.FloatField(allow_null=True)
     low = serializers.FloatField(allow_null=True)
@@ -39,7 +39,7 @@ class AgreementFiguresSerializer(serializers.Serializer[Any]):
 
 
 class AgreementLineSerializer(serializers.Serializer[Any]):
-    """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`: alpha is the ordinal one."""
+    """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`: alpha is ordinal."""
 
     benchmark = serializers.CharField()
     pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair])
@@ -50,7 +50,7 @@ class AgreementLineSerializer(serializers.Serializer[Any]):
 
 
 class AgreementSerializer(serializers.Serializer[Any]):
-    """The lines asked for."""
+    """Agreement, one line per criterion."""
 
     lines = AgreementLineSerializer(many=True)
 
@@ -64,7 +64,7 @@ class AgreementQuery(serializers.Serializer[Any]):
 
 
 class AgreementView(APIView):
-    """How far physicians agree who had not seen each other's answer, with n and intervals."""
+    """Agreement between physicians who had not seen each other's answers, with n and intervals."""
 
     can = Can.OVERSEE
 
@@ -74,7 +74,7 @@ class AgreementView(APIView):
 
 
 class ShareSerializer(serializers.Serializer[Any]):
-    """So many of so many; `value` is null of none."""
+    """A part of a whole; `value` is null if the whole is 0."""
 
     part = serializers.IntegerField()
     whole = serializers.IntegerField()
@@ -82,7 +82,7 @@ class ShareSerializer(serializers.Serializer[Any]):
 
 
 class WeekSerializer(serializers.Serializer[Any]):
-    """One week from `monday` on."""
+    """One week, starting on `monday`."""
 
     monday = serializers.DateField()
     cases = serializers.IntegerField()
@@ -91,16 +91,16 @@ class WeekSerializer(serializers.Serializer[Any]):
 
 
 class DotSerializer(serializers.Serializer[Any]):
-    """One case: its length in words (two CJK characters count as one) and the active minutes on it."""
+    """One case: its length in words (two CJK characters count as one) and the active minutes spent on it."""
 
     words = serializers.IntegerField()
     minutes = serializers.FloatField()
 
 
 class FiguresSerializer(serializers.Serializer[Any]):
-    """One physician's work, training cases and repeats included. `minutes` is the median of active minutes a case over the
-    `measured` ones, null where none is; `first_pass`: of the answered cases that have closed, those that ended as the own
-    blind verdict said."""
+    """One physician's work, including training cases and repeats. `minutes`: median active minutes per case over the
+    `measured` cases, null if there are none. `first_pass`: of the answered cases that have closed, those that matched
+    the physician's blind verdict."""
 
     stages = serializers.DictField(child=serializers.IntegerField())
     minutes = serializers.FloatField(allow_null=True)
@@ -119,7 +119,7 @@ def _figures(physician: User) -> Response:
 
 
 class ReviewerView(APIView):
-    """One physician's figures. There is no list of them, and so no order."""
+    """One physician's figures. There is no list of physicians, so no ranking."""
 
     can = Can.OVERSEE
 
@@ -129,7 +129,7 @@ class ReviewerView(APIView):
 
 
 class OwnFigures(APIView):
-    """My own figures; nobody else's can be asked for here."""
+    """Your own figures."""
 
     can = Can.REVIEW
 

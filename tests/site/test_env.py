@@ -80,7 +80,7 @@ def test_production(monkeypatch: pytest.MonkeyPatch) -> None:
         ("MHB_REVIEW_LEASE_MINUTES", "0", "1 or more"),
         ("MHB_DATABASE_POOL", "0", "1 or more"),
         ("MHB_RELEASES_PER_HOUR", "0", "greater than or equal to 1"),
-        ("MHB_DATA_DIR", "/dev/null/data", "cannot be made"),
+        ("MHB_DATA_DIR", "/dev/null/data", "cannot be created"),
         ("MHB_DATABASE_POOL", "many", "integer"),
     ],
 )

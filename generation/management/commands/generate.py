@@ -25,32 +25,38 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Launch a batch: the benchmark's recipe over records of a source."
+    help = "Launch a batch: run the benchmark's recipe over records of a source."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--benchmark", required=True)
         parser.add_argument("--source", required=True)
-        parser.add_argument("--limit", type=int, help="at most so many records (default: all that are left)")
-        parser.add_argument("--generator", help="endpoint for the role 'generator'")
-        parser.add_argument("--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="any other role")
+        parser.add_argument("--limit", type=int, help="maximum number of records (default: all that are left)")
+        parser.add_argument("--generator", help="the endpoint of the role 'generator'")
+        parser.add_argument(
+            "--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="the endpoint of any other role"
+        )
         parser.add_argument("--plan", default="", help="a JSON file of trap targets, a plan's name, or 'none'")
         parser.add_argument(
-            "--preset", default="", metavar="NAME", help="the recipe's settings (default: the usual ones)"
+            "--preset", default="", metavar="NAME", help="a preset of the recipe's settings (default: the first)"
         )
         parser.add_argument(
             "--set",
             action="append",
             default=[],
             metavar="NAME=VALUE",
-            help="another value of the preset, as JSON or a word; may be given again",
+            help="override a preset value, as JSON or a word; repeat for several",
         )
-        parser.add_argument("--prompts", default="", metavar="SET", help="the set of prompts (default: the usual one)")
+        parser.add_argument("--prompts", default="", metavar="SET", help="the prompt set (default: the usual one)")
         parser.add_argument(
-            "--compare", metavar="SET", help="a second batch over the same records with this set ('' is the usual one)"
+            "--compare",
+            metavar="SET",
+            help="also launch a batch over the same records with this prompt set ('': the usual one)",
         )
-        parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="leave this check out")
+        parser.add_argument(
+            "--skip", action="append", default=[], metavar="CHECK", help="skip this check; repeat for several"
+        )
         add_budget(parser)
-        parser.add_argument("--wait", action="store_true", help="follow it to its end")
+        parser.add_argument("--wait", action="store_true", help="follow the work to its end")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
@@ -58,7 +64,7 @@ class Command(Step):
         for binding in options["role"]:
             role, _, name = binding.partition("=")
             if not name:
-                raise CommandError(f"--role wants ROLE=ENDPOINT, not {binding!r}")
+                raise CommandError(f"--role expects ROLE=ENDPOINT, not {binding!r}")
             roles[role] = name
         benchmark = options["benchmark"]
         skipped = set(options["skip"])
@@ -137,7 +143,7 @@ def _change(said: str) -> tuple[str, Any]:
     """A setting with its new value."""
     name, there, value = said.partition("=")
     if not there:
-        raise CommandError(f"--set wants NAME=VALUE, not {said!r}")
+        raise CommandError(f"--set expects NAME=VALUE, not {said!r}")
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError):
