@@ -174,7 +174,7 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
         "Rate",
         "95 % interval",
         "Hits / counted",
-        "Unjudged" if report.run.judge else "Left out",
+        "Not judged" if report.run.judge else "Excluded",
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:

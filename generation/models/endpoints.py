@@ -67,7 +67,12 @@ class Endpoint(models.Model):
         """
         if self.key_env and not re.fullmatch(VARIABLE, self.key_env):
             raise ValidationError(
-                {"key_env": _("This is no name of a variable: capitals, digits and underscores. Not the key itself.")}
+                {
+                    "key_env": _(
+                        "Not a valid environment variable name. Use capital letters, digits and "
+                        "underscores. Do not enter the key itself."
+                    )
+                }
             )
         for name in ("temperature", "timeout"):
             value = getattr(self, name)

@@ -204,7 +204,7 @@ def test_extraction_finds_nothing_new(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = keys(catalogue(tmp_path / PO.relative_to(ROOT)))
     assert found.keys() - KNOWN.keys() == set(), "run `make messages` and translate"
-    assert ("", "This review was submitted already.") in found, "the errors' docstrings are collected, too"
+    assert ("", "This review has already been submitted.") in found, "the errors' docstrings are collected, too"
 
 
 # ---------------------------------------------------------------------------------------------------------- the pages

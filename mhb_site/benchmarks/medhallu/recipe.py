@@ -239,22 +239,22 @@ RECIPE = Recipe(
     kinds=frozenset({MADE, PUBLISHED}),
     roles=(
         ModelRole("generator", _("Generator: writes the hallucinated answers"), kinds=_MAKING),
-        ModelRole("voter_1", _("Voter 1: says which of two answers is more accurate"), kinds=_MAKING),
-        ModelRole("voter_2", _("Voter 2: says which of two answers is more accurate"), kinds=_MAKING),
-        ModelRole("voter_3", _("Voter 3: says which of two answers is more accurate"), kinds=_MAKING),
+        ModelRole("voter_1", _("Voter 1: chooses the more accurate of two answers"), kinds=_MAKING),
+        ModelRole("voter_2", _("Voter 2: chooses the more accurate of two answers"), kinds=_MAKING),
+        ModelRole("voter_3", _("Voter 3: chooses the more accurate of two answers"), kinds=_MAKING),
         ModelRole(
-            "critic", _("Critic: says what gives an answer away, and rewrites it"), default="generator", kinds=_MAKING
+            "critic", _("Critic: finds what gives an answer away and rewrites it"), default="generator", kinds=_MAKING
         ),
         ModelRole(
             "entailment",
-            _("Entailment: says whether one answer follows from another, where no NLI model is installed"),
+            _("Entailment: judges whether one answer follows from another if no NLI model is installed"),
             default="critic",
             optional=True,
             kinds=_MAKING,
         ),
         ModelRole(
             "embedder",
-            _("Embedder: says how near answers are to the true one; without it, TF-IDF does"),
+            _("Embedder: measures how similar answers are to the true answer; without it, TF-IDF is used"),
             optional=True,
             kinds=_MAKING,
         ),
