@@ -65,14 +65,20 @@ class WrongFile(GenerationError):
     status = 422
 
 
+class UnknownExportFormat(GenerationError):
+    """Releases cannot be exported in this format."""
+
+    status = 422
+
+
 class UnknownImport(GenerationError):
-    """There is no import of this number."""
+    """There is no import with this number."""
 
     status = 404
 
 
 class ImportOver(GenerationError):
-    """This import is over; nothing was cancelled."""
+    """This import has already ended. Nothing was cancelled."""
 
     status = 409
 
@@ -114,7 +120,7 @@ class NothingNew(GenerationError):
 
 
 class KeyReused(GenerationError):
-    """Something else was launched under this key. Send the same again, or another launch under another key."""
+    """This key was already used for a different launch. Send the same request again, or use a new key."""
 
     status = 409
 

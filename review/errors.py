@@ -43,7 +43,7 @@ class NotAllowed(ReviewError):
 
 
 class NotSimulated(ReviewError):
-    """This account is a person's. Simulated physicians review in accounts that were made for them."""
+    """This account belongs to a person. Simulated physicians can only use accounts created for them."""
 
     status = 403
 
@@ -67,7 +67,9 @@ class StaleDraft(ReviewError):
 
 
 class TooManyReleases(ReviewError):
-    """You have given back or declined as many cases as you may in an hour. This case stays yours: finish it, or try later."""
+    """You have reached the hourly limit for returned and declined cases. This case is still reserved for you: finish
+    it, or try again later.
+    """
 
     status = 429
 

@@ -31,7 +31,7 @@ class ChoiceOfWork(forms.Form):
 
 
 PLAN_BYTES = 100_000
-UNSTORABLE = _("This JSON holds a character that cannot be stored (NUL, or half of a surrogate pair).")
+UNSTORABLE = _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
 
 
 class ShallowJSON(forms.JSONField):

@@ -82,12 +82,12 @@ class Endpoint(models.Model):
         try:
             allowed.check_url(self.url)
         except NotAllowed as error:
-            told = _("Endpoints may not have this address. %(detail)s") % {"detail": error.detail}
+            told = _("Endpoints cannot use this address. %(detail)s") % {"detail": error.detail}
             raise ValidationError({"url": told}) from None
         try:
             allowed.check_key(self.key_env, self.url)
         except NotAllowed as error:
-            told = _("Endpoints may not use this variable. %(detail)s") % {"detail": error.detail}
+            told = _("Endpoints cannot use this variable. %(detail)s") % {"detail": error.detail}
             raise ValidationError({"key_env": told}) from None
 
     @property

@@ -86,11 +86,11 @@ SAID = {
     What.REVIEW_ALTERED: _("review %(detail)s was altered after it was submitted"),
     What.REVIEW_MISSING: _("review %(detail)s is missing, or its case, role or physician differs from the event"),
     What.REVIEW_UNRECORDED: _("review %(detail)s has no submission event"),
-    What.ACCOUNT_UNRECORDED: _("this account has no event: it was not made by this site"),
-    What.ACCOUNT_ROLE: _("this account's role is not the one that its events say"),
-    What.ACCOUNT_ACTIVE: _("this account is open or closed, and its events say the opposite"),
-    What.ACCOUNT_KEEPER: _("this account's access to Django's admin is not what its events say"),
-    What.ACCOUNT_SECOND_FACTOR: _("this account's second factor is not what its events say"),
+    What.ACCOUNT_UNRECORDED: _("this account has no events: it was not created by this site"),
+    What.ACCOUNT_ROLE: _("this account's role differs from its events"),
+    What.ACCOUNT_ACTIVE: _("this account is open or closed, contrary to its events"),
+    What.ACCOUNT_KEEPER: _("this account's access to Django's admin differs from its events"),
+    What.ACCOUNT_SECOND_FACTOR: _("this account's second factor differs from its events"),
 }
 
 

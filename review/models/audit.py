@@ -100,11 +100,11 @@ class PersonEvent(Chained):
         OWN_FACTOR = "own-factor", _("second factor set up or removed")
         ROLE = "role", _("role changed")
         KEEPER = "keeper", _("access to Django's admin changed")
-        FOUND = "found", _("account found without an event")
+        FOUND = "found", _("account without any event found")
         CALIBRATION = "calibration", _("calibration cases offered again")
         ITEM_MADE = "item-made", _("calibration case created")
         ITEM_CHANGED = "item-changed", _("calibration case edited")
-        TERM = "term", _("added or changed a taxonomy term")
+        TERM = "term", _("taxonomy term added or changed")
 
     person = models.ForeignKey(User, on_delete=models.PROTECT, related_name="account_events")
     kind = models.CharField(max_length=16, choices=Kind)

@@ -119,12 +119,16 @@ def _verdict(candidate: Mapping[str, Any]) -> str:
     return _("fooled too few voters")
 
 
+def _voter(role: str) -> str:
+    return {"voter_1": _("voter 1"), "voter_2": _("voter 2"), "voter_3": _("voter 3")}.get(role, role)
+
+
 def _votes(made: Sequence[Mapping[str, Any]]) -> Table:
     first = {"truth": _("true answer"), "hallucinated": _("hallucinated answer")}
     rows = tuple(
         (
             each["number"],
-            vote["role"],
+            _voter(vote["role"]),
             first[vote["first"]],
             f"{vote['unread']}\n→ {vote['reply']}" if vote.get("unread") else vote["reply"],
             _("broken") if vote["broken"] else _("fooled") if vote["fooled"] else _("not fooled"),
@@ -313,7 +317,7 @@ def _voters(votes: Counter[tuple[str, str, str]]) -> Table:
         read = truth - broken[0], hallucinated - broken[1]
         rows.append(
             (
-                role,
+                _voter(role),
                 str(truth + hallucinated),
                 _share(sum(fooled), sum(read)),
                 _share(fooled[0], read[0]),

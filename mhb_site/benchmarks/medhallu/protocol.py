@@ -33,6 +33,7 @@ TEMPERATURE, TOP_P, MAX_TOKENS = 0.3, 0.95, 512
 TRUTH: Literal["truth"] = "truth"
 HALLUCINATED: Literal["hallucinated"] = "hallucinated"
 Shown = Literal["truth", "hallucinated"]
+_WORDS = (_("truth"), _("hallucinated"))  # pages show the two values: this lists them for translation
 
 VERDICTS: Mapping[tuple[str, Reading], str] = {
     (HALLUCINATED, Reading.HALLUCINATED): "tp",
@@ -68,7 +69,7 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:
         Ask(
             prompt.messages(**data, **(knowledge if variant in HAS_KNOWLEDGE else {})),
             variant=variant,
-            about={"shown": answer},
+            about={_("shown"): answer},
             temperature=TEMPERATURE,
             top_p=TOP_P,
             max_tokens=MAX_TOKENS,

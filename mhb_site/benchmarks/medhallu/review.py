@@ -107,8 +107,8 @@ def _blocks(content: Any) -> Sequence[Block]:
         ),
         Table(
             _("Error in the hallucinated answer"),
-            (_("Category"), _("Justification")),
-            ((f"{category} {labels.get(category, '')}".strip(), content["justification"]),),
+            (_("Code"), _("Category"), _("Justification")),
+            ((category, labels.get(category, ""), content["justification"]),),
             tone="trap",
         ),
     )

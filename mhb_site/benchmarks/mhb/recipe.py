@@ -76,7 +76,7 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
             check=partial(check_dialogue, source=source, terms=draft.terms),
         )
         made = {
-            "task": "dialogue",
+            "task": _("dialogue"),
             "source_turns": source,
             "turns": [{"role": turn.role, "content": turn.content.strip()} for turn in altered.turns],
         }
@@ -88,7 +88,7 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
             ReportQuestion,
             check=partial(check_report, source=content["text"], terms=draft.terms),
         )
-        made = {"task": "report", "report": content["text"], "question": asked.question.strip()}
+        made = {"task": _("report"), "report": content["text"], "question": asked.question.strip()}
         traps, rubrics = asked.traps, asked.rubrics
     known = subtypes(draft.terms)
     # The name as it was when the trap was planted: an admin's own terms can be renamed later.

@@ -177,7 +177,7 @@ def _turns(turns: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
 def _traps(traps: Sequence[dict[str, Any]]) -> Table:
     return Table(
         _("Traps"),
-        (_("Trap"), _("Location"), _("What is false"), _("Why it is false")),
-        tuple((f"{trap['code']} {trap['name']}", trap["where"], trap["false"], trap["why"]) for trap in traps),
+        (_("Code"), _("Trap"), _("Location"), _("What is false"), _("Why it is false")),
+        tuple((trap["code"], trap["name"], trap["where"], trap["false"], trap["why"]) for trap in traps),
         tone="trap",
     )
