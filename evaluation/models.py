@@ -23,14 +23,14 @@ class Run(Job):
         PER_SAMPLE = "per-sample", _("one call per sample with all its rubrics")
 
     class Transport(models.TextChoices):
-        LIVE = "live", _("one by one, at once")
-        BATCH = "batch", _("in the providers' batches, within a day each, where an endpoint offers them")
+        LIVE = "live", _("live, one request at a time")
+        BATCH = "batch", _("provider batches where the endpoint supports them, each answered within a day")
 
     class Sampling(models.TextChoices):
         """Whose temperature, top_p and limit of tokens the models under test are asked with."""
 
-        PROTOCOL = "protocol", _("as the benchmark has it; the endpoints' own where it says nothing")
-        ENDPOINT = "endpoint", _("the endpoints' own settings alone")
+        PROTOCOL = "protocol", _("benchmark settings; endpoint settings where the benchmark has none")
+        ENDPOINT = "endpoint", _("endpoint settings only")
 
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="runs")
     judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="judged_runs")

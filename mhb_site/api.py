@@ -82,11 +82,11 @@ class Token(APIView):
         # The plain request: axes counts on it, and marks it where the account is locked.
         user = authenticate(request._request, username=body["username"], password=body["password"])
         if not isinstance(user, User):
-            raise AuthenticationFailed(_("Username or password is wrong."))
+            raise AuthenticationFailed(_("The username or password is incorrect."))
         if signatures.has_second_factor(user):
             with signatures.counting(request._request, user, AuthenticationFailed()):
                 if not signatures.takes_code(user, body["code"], recovery=True):
-                    raise AuthenticationFailed(_("The code of your second factor is missing or wrong."))
+                    raise AuthenticationFailed(_("The code of your second factor is missing or incorrect."))
         issued, token = _issue(user, timedelta(days=body["days"]))
         update_last_login(User, user)  # the signal would have axes start a session
         answer = IssuedSerializer({"token": token, "expires_at": issued.expiry}).data

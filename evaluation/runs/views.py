@@ -188,7 +188,7 @@ def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method != "POST":
         return render(request, "evaluation/runs/run_cancel.html", {"run": found, **_progress(found)})
     services.cancel_run(found.pk)
-    messages.success(request, _("The run was cancelled. What was said and judged stays."))
+    messages.success(request, _("Run cancelled. Responses and judgments so far are kept."))
     return redirect("evaluation:run", pk)
 
 
@@ -197,7 +197,7 @@ def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 def run_pause(request: HttpRequest, pk: int) -> HttpResponse:
     """Start no further call of it."""
     services.pause_run(queries.run(pk).pk)
-    messages.success(request, _("It is paused. What was under way is brought to its end and kept."))
+    messages.success(request, _("Paused. Calls in progress will finish."))
     return redirect("evaluation:run", pk)
 
 
@@ -207,7 +207,7 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     """Go on with it."""
     services.resume_run(queries.run(pk).pk)
     transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-    messages.success(request, _("It goes on."))
+    messages.success(request, _("Resumed."))
     return redirect("evaluation:run", pk)
 
 
@@ -223,7 +223,7 @@ def run_budget(request: HttpRequest, pk: int) -> HttpResponse:
     data = form.cleaned_data
     services.set_run_budget(found.pk, money=data["budget_money"], calls=data["budget_calls"])
     transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-    messages.success(request, _("The budget was changed."))
+    messages.success(request, _("Budget changed."))
     return redirect("evaluation:run", pk)
 
 
@@ -233,6 +233,6 @@ def run_retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Try again what failed."""
     count = services.retry_failed(queries.run(pk).pk)
     transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-    said = ngettext("%(count)d piece of work is tried again.", "%(count)d pieces of work are tried again.", count)
+    said = ngettext("Retrying %(count)d failed item.", "Retrying %(count)d failed items.", count)
     messages.success(request, said % {"count": count})
     return redirect("evaluation:run", pk)

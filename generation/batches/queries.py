@@ -332,7 +332,7 @@ def plan_against_reached(batch: Batch) -> list[tuple[str, list[Aim]]]:
             heading = f"{cluster.code} {gettext(cluster.label)}"
             of_cluster = batch.plan["clusters"][task].get(cluster.code, 0)
             there = reached.get(task, Counter())
-            aims.append(Aim(cluster.code, gettext("all of it"), heading, of_cluster, there[cluster.code]))
+            aims.append(Aim(cluster.code, gettext("whole cluster"), heading, of_cluster, there[cluster.code]))
             aims += [
                 Aim(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), there[t.code])
                 for t in in_force

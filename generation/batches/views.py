@@ -41,7 +41,7 @@ SAMPLES_SHOWN = 50
 def import_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     """Read no further in a file; it may be imported again, so the page does not ask first."""
     run = services.cancel_import(pk)
-    messages.success(request, _("The import was cancelled. The records that were already added stay."))
+    messages.success(request, _("Import cancelled. Records that were already added are kept."))
     return redirect("generation:source", run.source.name)
 
 

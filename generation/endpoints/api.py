@@ -88,7 +88,11 @@ class EndpointDetail(RetrieveAPIView[Endpoint]):
             for field in ("url", "model"):
                 if change.validated_data.get(field, getattr(changed, field)) != getattr(changed, field):
                     raise serializers.ValidationError(
-                        {field: _("An endpoint that was called keeps it: results name it.")}
+                        {
+                            field: _(
+                                "This cannot be changed. The endpoint has already been called, and results refer to it."
+                            )
+                        }
                     )
         return Response(EndpointSerializer(changed).data)
 

@@ -26,22 +26,21 @@ def advice(job: Job) -> str:
     if job.status != Job.Status.PAUSED:
         return ""
     if job.budget_spent:
-        return gettext("Raise the budget: then it can go on.")
+        return gettext("Raise the budget to continue.")
     if job.paused_because == "KeyMissing":
-        return gettext("Set the variable where the site and its workers are started, start them anew, and resume.")
+        return gettext("Set this environment variable for the site and its workers, restart them, then resume.")
     if job.paused_because == "NotAllowed":
         return gettext(
             "Change the endpoint, or ask the operator to allow its key or address (MHB_ENDPOINT_...); then resume."
         )
     if job.paused_because == "EndpointDown":
-        return gettext(
-            "See to the endpoint (its account, key, address and model's name); once it answers again, resume."
-        )
+        return gettext("Check the endpoint: its account, key, address and model name. Resume once it responds again.")
     if job.paused_because in ("BatchLost", "GivenUp"):
         return gettext(
-            "See at the endpoint whether it has answered this batch, and charged for it. Resume, and it is asked again."
+            "Check with the provider whether this provider batch was answered and charged. If you "
+            "resume, its requests are sent again."
         )
-    return gettext("Resume it, and it goes on where it stopped.")
+    return gettext("Resume to continue where it stopped.")
 
 
 J = TypeVar("J", bound=Job)

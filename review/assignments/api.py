@@ -194,7 +194,7 @@ class Next(APIView):
 
     @extend_schema(
         request=None,
-        responses={200: WorkSerializer, 204: OpenApiResponse(description="No case is available for you now.")},
+        responses={200: WorkSerializer, 204: OpenApiResponse(description="No cases are available for you right now.")},
     )
     def post(self, request: Request) -> Response:
         me = person(request)

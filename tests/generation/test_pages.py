@@ -463,7 +463,7 @@ def test_who_names_no_benchmark_gets_the_one_that_is_worked_on(admin: Client, tm
 def test_freezing_with_nothing_approved_says_so(admin: Client):
     answer = admin.post(reverse("generation:releases"), {"name": "first", "benchmark": "mhb"})
     assert answer.status_code == 422
-    assert "No sample of this benchmark is approved yet." in answer.context["form"].non_field_errors()[0]
+    assert "No samples of this benchmark have been approved yet." in answer.context["form"].non_field_errors()[0]
 
 
 def test_a_release_is_frozen_read_and_downloaded(

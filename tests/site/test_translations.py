@@ -29,7 +29,7 @@ from evaluation.models import Judgment
 from generation.batches import launch
 from generation.batches import services as batches_services
 from generation.errors import GenerationError
-from generation.models import Batch, Draft, ReleasedSample
+from generation.models import Batch, Draft, Import, ReleasedSample
 from generation.recipes import registry as recipes
 from generation.releases import services as releases_services
 from generation.sources import importers
@@ -204,7 +204,7 @@ def test_extraction_finds_nothing_new(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = keys(catalogue(tmp_path / PO.relative_to(ROOT)))
     assert found.keys() - KNOWN.keys() == set(), "run `make messages` and translate"
-    assert ("", "This review was submitted already.") in found, "the errors' docstrings are collected, too"
+    assert ("", "This review has already been submitted.") in found, "the errors' docstrings are collected, too"
 
 
 # ---------------------------------------------------------------------------------------------------------- the pages
@@ -268,6 +268,7 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
         "attempts": {},
         "comparisons": {"pk": pair.pk, "record_id": pair.source.records.earliest("pk").pk},
         "drafts": {"pk": stopped.pk},
+        "imports": {"pk": Import.objects.earliest("pk").pk},
         "releases": {"name": release.name, "version": release.version, "format_name": "csv"},
         "runs": {"pk": run.pk, "judgment_id": Judgment.objects.earliest("pk").pk},
     }

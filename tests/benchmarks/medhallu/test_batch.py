@@ -99,7 +99,7 @@ def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Clie
 
     page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
     assert "Difficulty" in page
-    assert "The try that qualified" in page
+    assert "Qualifying try" in page
     draft = drafts.order_by("pk").first()
     assert draft is not None
     shown = admin_client.get(reverse("generation:draft", args=[draft.pk])).content.decode()

@@ -414,7 +414,7 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
     assert len(rows) == COUNT / 4
     assert {row.response.variant for row in rows} == {"plain"}
     html = text_of(page)
-    assert "The reply was empty." in html
+    assert "The response was empty." in html
     assert "not readable" in html
     assert "shown" in html
     assert "Without a hint" in html

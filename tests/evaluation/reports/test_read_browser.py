@@ -35,8 +35,8 @@ def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: U
     reader.reads(reverse("evaluation:calls", args=[run.pk, run.judgments.all()[0].pk]))
     page: Any = reader.page
     page.goto(f"{reader.url}{report}?sort=-rate")
-    page.get_by_label("Rate that is drawn").select_option("accuracy")
-    page.get_by_role("button", name="Draw it").click()
+    page.get_by_label("Metric").select_option("accuracy")
+    page.get_by_role("button", name="Show").click()
     page.wait_for_url("**rate=accuracy*")
     assert "sort=-rate" in page.url
     reader.looks("another rate")
@@ -51,8 +51,8 @@ def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: U
     expect(page.get_by_label("Judge", exact=True)).to_have_count(0)
     page.get_by_role("checkbox", name="sim-average").check(force=True)
     page.get_by_role("checkbox", name="With a hint", exact=True).check(force=True)
-    page.get_by_role("button", name="See the estimate").click()
-    page.get_by_role("button", name="Launch the run").click()
+    page.get_by_role("button", name="Show estimate").click()
+    page.get_by_role("button", name="Launch run").click()
     page.wait_for_url("**/runs/*/")
     made = Run.objects.latest("pk")
     assert (made.judge, made.seed, made.variants) == (None, 3, ["hinted"])

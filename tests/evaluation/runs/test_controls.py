@@ -67,7 +67,7 @@ def test_a_run_is_paused_resumed_and_given_more_on_the_page(
     for _ in range(2):
         assert admin.post(address(run, "-pause")).status_code == 302
     page = text_of(admin.get(address(run)))
-    assert "It was paused" in page
+    assert "Paused" in page
     assert address(run, "-cancel") in page
     reader = Client()
     reader.force_login(rui)

@@ -888,7 +888,7 @@ def test_the_form_offers_it_and_refuses_it_where_no_endpoint_does(
     }
     refused = client.post(reverse("evaluation:run-new"), typed)
     assert refused.status_code == 422
-    assert "None of these endpoints offers batches." in refused.content.decode()
+    assert "None of these endpoints supports provider batches." in refused.content.decode()
     Endpoint.objects.filter(name="sim-judge").update(batches=True)
     estimate = client.post(reverse("evaluation:run-new"), typed)
     assert estimate.status_code == 200

@@ -132,7 +132,7 @@ def test_only_the_roles_that_the_records_need(models: str, admin: Client) -> Non
     pairs = source_of("tea is sweet", "coffee is bitter", kind="pair", name="pairs")
     page = text_of(admin.get(reverse("generation:batch-new") + "?benchmark=brew&source=pairs"))
     assert 'name="role-writer"' not in page
-    assert "See the estimate" in page, "no endpoint is needed, so that there is none does not matter"
+    assert "Show estimate" in page, "no endpoint is needed, so that there is none does not matter"
     batch = batches_launch.launch_batch(benchmark="brew", source=pairs, roles={})
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -166,7 +166,7 @@ def test_the_page_asks_for_each_role_once_and_says_what_leaving_it_out_means(mod
     for role in ("writer", "taster", "critic", "embedder"):
         assert page.count(f'name="role-{role}"') == 1
     assert "as the role taster" in page
-    assert "none: the recipe can do without" in page
+    assert "none (this role is optional)" in page
     assert 'name="plan_file"' not in page, "there are no subtypes to plan"
 
 
@@ -373,7 +373,7 @@ def test_pages_show_the_presets_and_what_was_chosen(models: str, admin: Client) 
     new = reverse("generation:batch-new")
     page = text_of(admin.get(new + "?benchmark=brew&source=notes"))
     assert "Three tries, as the paper has it." in page
-    assert "The values of each preset" in page
+    assert "Preset values" in page
     assert ">0.75</td>" in page
     assert page.count('type="radio" name="preset"') == 2
     chosen = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "preset": "patient"}
@@ -446,7 +446,7 @@ def test_analysis_over_all_drafts_of_a_batch(models: str, admin: Client) -> None
     assert there in text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
     page = text_of(admin.get(there))
     assert page.count('<path class="point') == 3 * 3 + 3, "a mark each, and a legend of three"
-    assert "As a table" in page
+    assert "Show as table" in page
     said = admin.get(f"/api/v1/batches/{batch.pk}/analysis/").json()
     [block] = said["blocks"]
     assert (block["kind"], block["x_label"], len(block["points"])) == ("points", "length", 9)
@@ -659,9 +659,9 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
     assert last is not None
     assert "Rubrics, as approved" in text_of(admin.get(f"{reading}?selected={last.pk}"))
     case = text_of(admin.get(reverse("review:history", args=[aside.case_id])))
-    assert "not reviewed: outside the sampled share" in case
+    assert "not selected for review" in case
     assert "Nobody was asked" in case
-    assert "Make a calibration case of it" not in case
+    assert "Use as calibration case" not in case
     overview = text_of(admin.get(reverse("review:overview")))
     assert "2 more cases were not reviewed" in overview
     assert text_of(admin.get(reverse("generation:samples"))).count("not reviewed") == 2

@@ -79,7 +79,7 @@ def test_paused_and_resumed_on_the_page_each_twice(
     assert batch.status == Status.PAUSED
     assert services.work_on_batch(batch.pk) == 0
     page = text_of(admin.get(address(batch)))
-    assert "Resume it, and it goes on where it stopped." in page
+    assert "Resume to continue where it stopped." in page
     assert address(batch, "-cancel") in page, "a paused one can be cancelled"
     with django_capture_on_commit_callbacks(execute=True):
         for _ in range(2):
@@ -102,7 +102,7 @@ def test_a_spent_budget_is_raised_on_the_page(admin: Client, source: Source, mod
     assert "2 of 2 calls" in page
     assert admin.post(address(batch, "-resume")).status_code == 409
     refused: Page = admin.post(address(batch, "-budget"), {"budget_calls": "many"}, follow=True)
-    assert "Budget: calls" in " ".join(str(message) for message in refused.context["messages"])
+    assert "Call budget" in " ".join(str(message) for message in refused.context["messages"])
     for _ in range(2):
         assert admin.post(address(batch, "-budget"), {"budget_calls": "6", "budget_money": "1.5"}).status_code == 302
     batch.refresh_from_db()
@@ -180,7 +180,7 @@ def test_the_controls_of_the_api(api: Api, adela: User, source: Source, models: 
     assert post("resume", status=202)["status"] == "running"
     services.work_on_batch(batch.pk)
     spent = client.get(reverse("api:batch", args=[batch.pk])).json()
-    assert (spent["paused_because"], spent["advice"]) == ("BudgetSpent", "Raise the budget: then it can go on.")
+    assert (spent["paused_because"], spent["advice"]) == ("BudgetSpent", "Raise the budget to continue.")
     assert post("resume", status=409)["type"] == "urn:mhb:budget-too-small"
     post("budget", {}, status=400)
     post("budget", {"budget_calls": -1}, status=400)

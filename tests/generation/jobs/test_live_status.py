@@ -278,10 +278,10 @@ def test_an_endpoint_that_is_left_alone_is_held_by_nobody_beyond_what_flies() ->
 @pytest.mark.parametrize(
     ("state", "name", "said"),
     [
-        ({"blocked": 60, "because": "RateLimited"}, "waiting", "left alone"),
+        ({"blocked": 60, "because": "RateLimited"}, "waiting", "rate limited"),
         ({"blocked": 60, "because": "ServerError", "openings": 2}, "open", "circuit breaker open"),
-        ({"down": True, "because": "AuthFailed", "detail": HOSTILE}, "down", "given up"),
-        ({"blocked": -1, "because": "RateLimited"}, "idle", "not being asked"),
+        ({"down": True, "because": "AuthFailed", "detail": HOSTILE}, "down", "unavailable"),
+        ({"blocked": -1, "because": "RateLimited"}, "idle", "idle"),
     ],
 )
 def test_a_page_says_what_is_the_matter_with_an_endpoint(
@@ -407,7 +407,7 @@ def test_the_last_failures_with_what_came_back(admin: Client) -> None:
         assert "old 0" in every
         assert HOSTILE not in every
         some = admin.get(there, {"error": "TimedOut"}).content.decode()
-        assert "Nothing came back." in some
+        assert "No reply was received." in some
         assert "old 0" not in some
         assert Call.objects.filter(job=job.job).exclude(error="").count() == 9
 

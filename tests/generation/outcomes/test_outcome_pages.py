@@ -106,7 +106,7 @@ def test_the_page_of_a_planned_batch_shows_both_numbers(admin: Client, source: S
     trap, reached = counts.most_common(1)[0]
     planned = batch.plan["targets"]["dialogue"].get(trap, 0)
     assert f"reached {reached}, planned {planned}</title>" in page
-    assert "The same text as another sample" in page
+    assert "Identical to another sample" in page
 
 
 def test_a_batch_without_a_plan_shows_none(admin: Client, source: Source, models: str) -> None:
@@ -146,7 +146,7 @@ def test_a_stopped_draft_is_read_and_let_through(admin: Client, adela: User, sto
     page = text_of(admin.get(url))
     assert "This is case 1." in page
     assert "The response must" in page
-    assert "Let it through to physicians" in page
+    assert "Send to review" in page
     assert HOSTILE not in page
     assert "&lt;script&gt;" in page
     through = reverse("generation:draft-let-through", args=[stopped.pk])
@@ -156,10 +156,10 @@ def test_a_stopped_draft_is_read_and_let_through(admin: Client, adela: User, sto
     page = text_of(admin.get(url))
     assert "Another patient." in page
     assert str(adela) in page
-    assert "Let it through to physicians" not in page
+    assert "Send to review" not in page
     assert admin.post(through, {"reason": "Again."}).status_code == 409
     sample = text_of(admin.get(reverse("generation:sample", args=[SampleVersion.objects.get(draft=stopped).sample_id])))
-    assert "let through" in sample
+    assert "sent to review" in sample
     assert url in sample
 
 

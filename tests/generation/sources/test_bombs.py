@@ -24,7 +24,7 @@ DEEP = "[" * 100_000 + "]" * 100_000  # 200 KB, of which a parser that keeps its
 READ_ALL = """
 import resource, sys
 from pathlib import Path
-from generation import importers
+from generation.sources import importers
 from generation.importers.base import Layout, WrongFormat
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

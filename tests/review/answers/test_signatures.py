@@ -232,7 +232,7 @@ def test_who_has_none_is_told_where_to_set_it_up(ana: User, client: Any) -> None
     for _ in range(settings.AXES_FAILURE_LIMIT + 1):
         refused = client.post(submit, {**posted(assignment, ""), "reason": "What I had typed."})
         assert refused.status_code == 403, "it is no guess"
-    assert "Set it up in your account" in refused.content.decode()
+    assert "Set up in your account" in refused.content.decode()
     assert Draft.objects.get().answers["reason"] == "What I had typed."
     assert not Review.objects.exists()
 

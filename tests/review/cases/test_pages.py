@@ -105,7 +105,7 @@ def test_nobody_reads_another_physicians_review(browse: Open, ana: User, bo: Use
 
 
 def test_an_empty_front_page_says_what_it_will_show(browse: Open, ana: User) -> None:
-    assert "No case waits for you" in text_of(browse(ana).get(reverse("review:workbench")))
+    assert "No cases available" in text_of(browse(ana).get(reverse("review:workbench")))
 
 
 def test_take_review_submit_and_go_on_with_the_next(browse: Open, ana: User) -> None:
@@ -130,7 +130,7 @@ def test_take_review_submit_and_go_on_with_the_next(browse: Open, ana: User) -> 
 
     answer = post(client, "submit", following, approving())
     assert answer["Location"] == reverse("review:workbench")
-    assert "No case waits for you now." in text_of(client.get(answer["Location"]))
+    assert "No cases are available for you right now." in text_of(client.get(answer["Location"]))
 
 
 def test_submit_and_stop_takes_no_further_case(browse: Open, ana: User) -> None:

@@ -83,7 +83,7 @@ def test_every_number_of_the_picture_stands_in_the_table() -> None:
 def test_without_points_nothing_is_drawn() -> None:
     shown = show_block(points(), 1)
     assert "<svg" not in shown
-    assert "There is nothing to draw yet." in shown
+    assert "Nothing to plot yet" in shown
 
 
 def test_labels_are_text() -> None:
