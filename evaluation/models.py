@@ -5,9 +5,8 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from generation.models import Call, Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
-from generation.models.jobs import Job, job_constraints
+from generation.models.jobs import Job
 from generation.models.work import Work, work_constraints
-from review.models import User
 
 SEEDS = 2**31 - 1  # the largest: what a positive integer of both databases holds
 
@@ -42,12 +41,9 @@ class Run(Job):
     seed = models.PositiveIntegerField(default=0)
     variants = models.JSONField(default=list, blank=True)
     rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
-    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            *job_constraints("run"),
             models.CheckConstraint(condition=Q(judging__in=["per-rubric", "per-sample"]), name="run_judging_known"),
             models.CheckConstraint(condition=Q(transport__in=["live", "batch"]), name="run_transport_known"),
             models.CheckConstraint(condition=Q(sampling__in=["protocol", "endpoint"]), name="run_sampling_known"),

@@ -255,7 +255,7 @@ class RunFailures(ListAPIView[Call]):
 
     def get_queryset(self) -> QuerySet[Call]:
         found = queries.run(self.kwargs["pk"])
-        return batches_queries.failed_calls(found.job, **asked(FailureQuery, self.request))
+        return batches_queries.failed_calls(found, **asked(FailureQuery, self.request))
 
 
 class CancelRun(APIView):

@@ -231,13 +231,14 @@ def _waits_for_others(run: Run) -> bool:
 
 def runs_to_follow() -> list[int]:
     """Runs of which a provider batch is to be brought a step further now, whatever has become of the run."""
-    names = [name.removeprefix("run:") for name in provider_batches.jobs_due() if name.startswith("run:")]
-    return [run.pk for run in Run.objects.filter(pk__in=names) if provider_batches.due(run).exists()]
+    return [
+        run.pk for run in Run.objects.filter(pk__in=provider_batches.jobs_due()) if provider_batches.due(run).exists()
+    ]
 
 
 def provider_batches_of(run: Run) -> QuerySet[ProviderBatch]:
     """The provider batches that were made of a run's requests, oldest first."""
-    return ProviderBatch.objects.filter(job=run.job).select_related("endpoint").order_by("pk")
+    return ProviderBatch.objects.filter(job=run).select_related("endpoint").order_by("pk")
 
 
 def at_temperature(request: Request, temperature: float | None) -> Request:
@@ -245,10 +246,10 @@ def at_temperature(request: Request, temperature: float | None) -> Request:
     return replace(request, temperature=temperature)
 
 
-def is_open(run: Run) -> bool:
+def is_open(run_id: int) -> bool:
     """Whether anything of the run is still to be done."""
     waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
-    return any(model.objects.filter(waiting, run=run).exists() for model in (Response, Judgment))
+    return any(model.objects.filter(waiting, run=run_id).exists() for model in (Response, Judgment))
 
 
 def runs_to_settle() -> list[int]:

@@ -15,7 +15,7 @@ from evaluation.runs import queries
 from generation.engine import provider_batches, worker_lane
 from generation.engine.task_queue import give_back_expired
 from generation.jobs import life_cycle
-from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
+from generation.models import Endpoint, Job, ProviderBatch, Release, ReleasedSample
 from generation.models.work import Work
 from review.models import User
 
@@ -116,31 +116,31 @@ def _responses(
 @transaction.atomic
 def settle_run(run_id: int) -> None:
     """Mark a run finished when nothing of it is open any more, and running again when something is; a pause stays a pause."""
-    run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
-    life_cycle.settle(run, is_open=queries.is_open(run))
+    run = life_cycle.locked(run_id)
+    life_cycle.settle(run, is_open=queries.is_open(run_id))
 
 
-def pause_run(run_id: int) -> Run:
+def pause_run(run_id: int) -> Job:
     """Start no further call of a run; what is in flight is kept. Raises JobOver."""
-    return life_cycle.pause(Run, run_id)
+    return life_cycle.pause(run_id)
 
 
-def resume_run(run_id: int) -> Run:
+def resume_run(run_id: int) -> Job:
     """Go on with a paused run, its endpoints included. Raises JobOver, BudgetTooSmall."""
-    run = life_cycle.resume(Run, run_id)
-    worker_lane.open_again(queries.endpoints_of(run))
+    run = life_cycle.resume(run_id)
+    worker_lane.open_again(queries.endpoints_of(Run.objects.get(pk=run_id)))
     return run
 
 
-def set_run_budget(run_id: int, *, money: Decimal | None, calls: int | None) -> Run:
+def set_run_budget(run_id: int, *, money: Decimal | None, calls: int | None) -> Job:
     """Give a run another budget; one that had paused for want of it goes on. Raises JobOver, BudgetTooSmall."""
-    return life_cycle.set_budget(Run, run_id, money=money, calls=calls)
+    return life_cycle.set_budget(run_id, money=money, calls=calls)
 
 
 @transaction.atomic
-def cancel_run(run_id: int) -> Run:
+def cancel_run(run_id: int) -> Job:
     """Take nothing further of this run; what was said and judged stays. Raises RunOver when it is finished."""
-    run = Run.objects.select_for_update(no_key=True).get(pk=run_id)
+    run = life_cycle.locked(run_id)
     if run.status == Run.Status.FINISHED:
         raise errors.RunOver
     life_cycle.cancel(run)
@@ -186,11 +186,10 @@ def sweep() -> list[int]:
 
 def _let_go_of_others() -> None:
     """Let no run wait for a provider batch of another one that was stopped before it was submitted."""
-    for batch in provider_batches.held_up(Run):
-        own = int(batch.job.removeprefix("run:"))
+    for batch in provider_batches.held_up():
         for model in (Response, Judgment):
             waiting = model._default_manager.filter(via=batch, status=Status.QUEUED, live=False)
-            waiting.exclude(run=own).update(via=None)
+            waiting.exclude(run=batch.job_id).update(via=None)
 
 
 def run_waits(run_id: int) -> bool:

@@ -122,7 +122,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "sort": sort,
         "simulated": report.simulated,
         "simulated_reviewers": report.run.release.simulated_samples,
-        "failures": failed_calls(found.job)[:CALLS_SHOWN],
+        "failures": failed_calls(found)[:CALLS_SHOWN],
         "failed": [
             (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
             for endpoint, count in sorted(report.responses_failed.items())
@@ -171,7 +171,7 @@ def run_failures(request: HttpRequest, pk: int) -> HttpResponse:
     """Every call of a run that ended in an error, or those of one class (`?error=`), with what came back."""
     found = queries.run(pk)
     error = request.GET.get("error", "")
-    page = keyset(failed_calls(found.job, error), request, size=25, newest_first=True)
+    page = keyset(failed_calls(found, error), request, size=25, newest_first=True)
     context = {
         "run": found,
         "page": page,

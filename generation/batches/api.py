@@ -181,7 +181,7 @@ class BatchFailures(ListAPIView[Call]):
 
     def get_queryset(self) -> QuerySet[Call]:
         batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
-        return queries.failed_calls(batch.job, **asked(FailureQuery, self.request))
+        return queries.failed_calls(batch, **asked(FailureQuery, self.request))
 
 
 def _whole_batch(batch: Batch) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "plans": queries.plan_against_reached(found),
         "checked": queries.checked(found),
         "failed": [(draft, calls[f"draft:{draft.pk}"]) for draft in failed],
-        "failures": queries.failed_calls(found.job)[:CALLS_SHOWN],
+        "failures": queries.failed_calls(found)[:CALLS_SHOWN],
         "dropped": queries.drafts(found, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],
         "made": keyset(samples_queries.samples(batch=found), request, size=SAMPLES_SHOWN, newest_first=True),
     }
@@ -219,5 +219,5 @@ def batch_failures(request: HttpRequest, pk: int) -> HttpResponse:
     """Every call of a batch that ended in an error, or those of one class (`?error=`), with what came back."""
     found = get_batch(pk)
     error = request.GET.get("error", "")
-    page = keyset(queries.failed_calls(found.job, error), request, size=25, newest_first=True)
+    page = keyset(queries.failed_calls(found, error), request, size=25, newest_first=True)
     return render(request, "generation/jobs/failures.html", {"batch": found, "page": page, "error": error})

@@ -100,7 +100,7 @@ def failing(batch: Batch) -> Draft:
     draft = batch.drafts.order_by("pk")[0]
     Draft.objects.filter(pk=draft.pk).update(status=Status.FAILED, error="BrokenReply", detail=f"Not JSON: {HOSTILE}")
     Call.objects.create(
-        job=batch.job,
+        job=batch,
         subject=f"draft:{draft.pk}",
         endpoint=Endpoint.objects.get_or_create(name="odd", url="http://odd.example/v1", model="odd-1")[0],
         model="odd-1",
@@ -306,8 +306,8 @@ def test_what_was_called_keeps_address_and_model(admin: Client):
     made.refresh_from_db()
     assert (made.name, made.model, made.simulated) == ("new", "sim-2", True)
     Call.objects.create(
-        job="run:1",
-        subject="response:1",
+        job=drafts(1, "own"),
+        subject="draft:1",
         endpoint=made,
         model="x",
         sent={},

@@ -117,7 +117,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch run").click()
     page.wait_for_url(re.compile(r"/evaluation/runs/\d+/"))
-    site.until("the run", lambda: site.sql("SELECT status FROM evaluation_run") == [("finished",)])
+    site.until("the run", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)])
     page.reload()
     expect(page.get_by_text("Simulated models: not evidence").first).to_be_visible()
     expect(page.locator("main svg[role=group]").first).to_be_visible()

@@ -118,11 +118,11 @@ def test_kills_amid_many_calls(site: Site) -> None:
     assert asked - ledger <= again, "what was lost is repeated"
     assert marked + hits <= again
     assert marked >= 1, "and marked so"
-    assert site.sql("SELECT calls, hits FROM evaluation_run") == [(ledger, hits)]
+    assert site.sql("SELECT calls, hits FROM generation_job WHERE kind = 'run'") == [(ledger, hits)]
 
 
 LEDGER = "SELECT count(*) FROM generation_call WHERE hit_of_id IS NULL"
-STATE = "SELECT status, paused_because FROM evaluation_run"
+STATE = "SELECT status, paused_because FROM generation_job WHERE kind = 'run'"
 
 
 def _kill(site: Site, pid: int) -> int:

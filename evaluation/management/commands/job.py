@@ -83,7 +83,7 @@ class Command(Step):
         if job.status == Job.Status.RUNNING:
             generation_tasks.wake(generation_tasks.work_on_batch if kind == "batch" else tasks.work_on_run, pk)
         return {
-            "job": job.job,
+            "job": job.name,
             "status": job.status,
             "paused": job.paused_detail,
             "advice": advice(job),

@@ -88,7 +88,7 @@ def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Clie
     assert Case.objects.filter(state="primary").count() == reviewed["sampled"]
     assert Sample.objects.filter(batch=batch, status="approved").count() == reviewed["not sampled"]
 
-    asked = Counter(Call.objects.filter(job=f"batch:{batch.pk}", error="").values_list("prompt", flat=True))
+    asked = Counter(Call.objects.filter(job=batch, error="").values_list("prompt", flat=True))
     data = list(drafts.values_list("data", flat=True))
     candidates = [each for one in data for tried in one["tries"] for each in tried["candidates"]]
     again = sum(bool(vote["unread"]) for each in candidates for vote in each["votes"])
@@ -142,7 +142,7 @@ def test_the_set_of_prompts_that_a_preset_brings_is_the_batchs_and_is_not_compar
     batch = batches_launch.launch_batch(setting=released, **launch)
     batches_services.work_on_batch(batch.pk)
     assert batch.prompts == "released"
-    asked = set(Call.objects.filter(job=f"batch:{batch.pk}").values_list("prompt", flat=True))
+    asked = set(Call.objects.filter(job=batch).values_list("prompt", flat=True))
     assert {"medhallu/released/generate@1", "medhallu/released/vote@1"} <= asked
 
 

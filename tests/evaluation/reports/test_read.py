@@ -90,7 +90,7 @@ def test_every_answer_is_read_and_no_judge_is_asked(release: Release, claimants:
     run = worked(release, claimants)
     assert (run.status, run.judge, run.judge_temperature, run.seed) == (Run.Status.FINISHED, None, None, SEED)
     assert run.variants == ["plain", "hinted"]
-    assert len(calls(run.job)) == 2 * 2 * COUNT == run.responses.count(), "one call a response, and none besides"
+    assert len(calls(run)) == 2 * 2 * COUNT == run.responses.count(), "one call a response, and none besides"
     assert set(Response.objects.values_list("status", flat=True)) == {Status.DONE}
     rows = Judgment.objects.filter(run=run).select_related("response__endpoint", "response__sample")
     assert len(rows) == 2 * 2 * COUNT
@@ -153,7 +153,7 @@ def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) ->
 
 def test_what_the_benchmark_says_of_sampling_is_sent(release: Release, claimants: str) -> None:
     run = worked(release, claimants, "sim-average", variants=["plain"])
-    for call in calls(run.job):
+    for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (0.25, 8)
     sample = ReleasedSample.objects.filter(release=release)[0]
     asked = runs_queries.question(reports_queries.report(run).protocol, sample, SEED, "plain").request
@@ -163,7 +163,7 @@ def test_what_the_benchmark_says_of_sampling_is_sent(release: Release, claimants
 def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claimants: str, admin: Client) -> None:
     endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000)
     run = worked(release, claimants, "sim-average", sampling="endpoint")
-    for call in calls(run.job):
+    for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (1.0, 4000)
         assert "top_p" not in call.sent
     [line, _hint] = estimate.of_run(release, [call.endpoint], seed=SEED, sampling="endpoint").lines

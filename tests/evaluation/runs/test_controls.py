@@ -179,7 +179,7 @@ def test_it_is_what_the_run_then_asks(tmp_path: Path, models: str, ana: User, bo
         said = runs_estimate.of_run(release, [target], judge, judging=judging, fresh=True)
         run = evaluated(release, models, "sim-careful", judging=judging, fresh=True)
         assert run.calls == said.calls
-        prompts = set(Call.objects.filter(job=run.job).values_list("prompt", flat=True))
+        prompts = set(Call.objects.filter(job=run).values_list("prompt", flat=True))
         assert prompts == {line.prompt for line in said.lines}
     measured = runs_estimate.of_run(release, [target], judge, fresh=True)
     assert all(line.measured and line.tokens_out != line.calls * TOKENS_OUT for line in measured.lines)

@@ -83,7 +83,7 @@ def test_one_response_for_each_and_one_judgment_for_each_rubric(release: Release
     assert not Judgment.objects.filter(explanation="").exists()
     assert Response.objects.values("endpoint", "sample").distinct().count() == 8
     assert Judgment.objects.values("response__endpoint", "rubric").distinct().count() == 2 * rubrics
-    assert len(calls(run.job)) == 8 + 2 * rubrics
+    assert len(calls(run)) == 8 + 2 * rubrics
     progress = runs_queries.progress(run)
     assert (progress.percent, progress.rubrics_total) == (100, 2 * rubrics)
     assert reports_queries.percents([run]) == {run.pk: 100}
@@ -225,7 +225,7 @@ def test_faults_of_every_kind_on_the_way(release: Release, models: str) -> None:
     assert run.status == Run.Status.FINISHED
     judged, unjudged = statuses(run, Judgment)[Status.DONE], statuses(run, Judgment)[Status.FAILED]
     assert judged + unjudged == 2 * release.rubrics_count
-    assert {"ServerError", "RateLimited", "ConnectionCut"} <= {call.error for call in calls(run.job)}
+    assert {"ServerError", "RateLimited", "ConnectionCut"} <= {call.error for call in calls(run)}
     rows = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
     assert (sum(row.denominator for row in rows), sum(row.excluded for row in rows)) == (judged, unjudged)
 
@@ -236,7 +236,7 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
     run = evaluated(bare, models, "sim-average")
     expected = sum(
         Decimal(call.tokens_in * price[0] + call.tokens_out * price[1])
-        for call in calls(run.job)
+        for call in calls(run)
         for price in [(10, 30) if call.endpoint.name == "sim-judge" else (2, 6)]
     )
     assert reports_queries.report(run).cost == runs_queries.progress(run).responses.cost == expected / 1_000_000 > 0
@@ -255,7 +255,7 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
         run = services.launch_run(bare, [chosen], endpoint(judge.url, "judge"))
         work.work_on_run(run.pk)
         assert len(target.bodies) == 2
-    first, second = Call.objects.filter(job=run.job, endpoint=chosen).order_by("pk")
+    first, second = Call.objects.filter(job=run, endpoint=chosen).order_by("pk")
     assert (first.tokens_out, first.cost, first.detail) == (MOST_TOKENS, Decimal(99_999_900), "")
     assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, Decimal(0), "")
     assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
@@ -508,7 +508,7 @@ def test_lanes_at_once_do_each_row_once(tmp_path: Path, together: Together, mode
     Endpoint.objects.update(concurrency=2)
     outcomes = together([lambda: work.work_on_run(run.pk)] * 3)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
-    assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run.job))
+    assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run))
     assert set(Response.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
     assert set(Judgment.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
     assert runs_queries.run(run.pk).status == Run.Status.FINISHED

@@ -191,7 +191,7 @@ def test_the_same_texts_are_paid_for_once(models: str) -> None:
     source_of("tea", name="one")
     source_of("tea", name="two")
     first, second = (made(Source.objects.get(name=name), models) for name in ("one", "two"))
-    lines = [[(line.prompt, line.hit_of_id is not None) for line in calls(batch.job)] for batch in (first, second)]
+    lines = [[(line.prompt, line.hit_of_id is not None) for line in calls(batch)] for batch in (first, second)]
     assert ("embeddings", False) in lines[0]
     assert ("embeddings", True) in lines[1]
     assert second.calls == 0

@@ -289,10 +289,10 @@ def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path:
 
 def test_only_reports_are_asked_about_and_only_where_the_check_is_made(tmp_path: Path, models: str) -> None:
     talk = batch_over(imported(conversations_file(tmp_path / "own.jsonl", 2)), models)
-    assert len(calls(talk.job)) == 2
+    assert len(calls(talk)) == 2
     assert set(talk.drafts.values_list("step", "tries")) == {(0, 1)}, "a step that does not apply costs no round"
     reports = imported(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
-    assert len(calls(batch_over(reports, models, checks=("leak",)).job)) == 1
+    assert len(calls(batch_over(reports, models, checks=("leak",)))) == 1
 
 
 def test_a_checker_of_its_own_is_asked(tmp_path: Path, models: str) -> None:
@@ -300,7 +300,7 @@ def test_a_checker_of_its_own_is_asked(tmp_path: Path, models: str) -> None:
     other = endpoint(models, name="other")
     batch = launch.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models), "checker": other})
     services.work_on_batch(batch.pk)
-    assert [call.endpoint.name for call in calls(batch.job)] == ["sim-generator", "other"]
+    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other"]
 
 
 def test_what_made_a_version_stands_on_it(tmp_path: Path, models: str) -> None:

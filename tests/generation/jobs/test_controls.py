@@ -131,7 +131,7 @@ def test_an_endpoint_that_is_down_is_linked_to(admin: Client, source: Source, mo
     now = timezone.now()
     for one in (Endpoint.objects.get(name="sim-generator"), other):
         EndpointState.objects.create(endpoint=one, down_since=now, because="ServerError")
-    life_cycle.pause(Batch, batch.pk, because="EndpointDown", detail="sim-generator (ServerError)")
+    life_cycle.pause(batch.pk, because="EndpointDown", detail="sim-generator (ServerError)")
     paused = text_of(admin.get(address(batch))).partition('id="paused"')[2].partition("</div>")[0]
     assert reverse("generation:endpoint", args=["sim-generator"]) in paused
     assert "sim-judge" not in paused, "it has no part in this batch"
@@ -144,7 +144,7 @@ def test_a_batch_that_rests_can_be_told_to_ask_again(admin: Client, source: Sour
     EndpointState.objects.create(endpoint=of, blocked_until=until, because="RateLimited")
     resume = reverse("generation:batch-resume", args=[batch.pk])
     assert resume not in text_of(admin.get(address(batch)))
-    life_cycle.rest(Batch, batch.pk, until)
+    life_cycle.rest(batch.pk, until)
     assert resume in text_of(admin.get(address(batch)))
     assert services.work_on_batch(batch.pk) == 0
     admin.post(resume)
@@ -246,7 +246,7 @@ def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> N
     with simulated("500@0.3") as url:
         maker = endpoint(url, price_in="2", price_out="4")
         batch = generated(source, maker, 4)
-    calls = Call.objects.filter(job=batch.job)
+    calls = Call.objects.filter(job=batch)
     found = batches_estimate.of_batch(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
     [line] = found.lines
     assert line.requests == 2
@@ -267,7 +267,7 @@ def test_the_means_are_of_the_last_calls_found_by_index(source: Source, monkeypa
     with simulated() as url:
         maker = endpoint(url)
         batch = generated(source, maker, 4)
-    lines = Call.objects.filter(job=batch.job).order_by("-pk")
+    lines = Call.objects.filter(job=batch).order_by("-pk")
     last = list(lines.values_list("pk", flat=True)[:3])
     lines.exclude(pk__in=last).update(tokens_in=10**6)
     lines.filter(pk__in=last).update(tokens_in=50)

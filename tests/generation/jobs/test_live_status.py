@@ -98,10 +98,10 @@ def test_the_days_and_errors_agree_with_the_ledger(tmp_path: Path) -> None:
     with simulated("429@0.4", "500@0.2") as url:
         of = endpoint(url, price_in="1", price_out="2")
         batch = generated(source, of)
-    written = calls(batch.job)
+    written = calls(batch)
     failed = [call.error for call in written if call.error]
     assert set(failed) == {"RateLimited", "ServerError"}
-    kept = dict(JobError.objects.filter(job=batch.job).values_list("error", "calls"))
+    kept = dict(JobError.objects.filter(job=batch).values_list("error", "calls"))
     assert kept == {name: failed.count(name) for name in set(failed)} == batches_queries.batch_live(batch).error_counts
     days = EndpointDay.objects.filter(endpoint=of)
     sums = days.aggregate(**{f"sum_{name}": Sum(name) for name in ("calls", "hits", "failed", *SUMS)})
@@ -179,17 +179,17 @@ def _moments(batch: Batch) -> tuple[Any, ...]:
 
 def test_the_rate_is_told_of_the_last_minutes() -> None:
     batch = drafts(1)
-    life_cycle.mark(Batch, batch.pk, NOON)
+    life_cycle.mark(batch.pk, NOON)
     assert _moments(batch) == (NOON, 0, NOON, 0, 0)
     _counts(batch, calls=10, hits=3)
-    life_cycle.mark(Batch, batch.pk, NOON + timedelta(seconds=59))
+    life_cycle.mark(batch.pk, NOON + timedelta(seconds=59))
     assert _moments(batch) == (NOON, 0, NOON, 0, 0), "too early"
-    life_cycle.mark(Batch, batch.pk, second := NOON + life_cycle.MARK)
+    life_cycle.mark(batch.pk, second := NOON + life_cycle.MARK)
     assert _moments(batch) == (NOON, 0, second, 10, 3)
     _counts(batch, calls=30)
-    life_cycle.mark(Batch, batch.pk, third := second + life_cycle.MARK)
+    life_cycle.mark(batch.pk, third := second + life_cycle.MARK)
     assert _moments(batch) == (second, 10, third, 30, 3)
-    life_cycle.mark(Batch, batch.pk, later := third + life_cycle.IDLE)
+    life_cycle.mark(batch.pk, later := third + life_cycle.IDLE)
     assert _moments(batch) == (later, 30, later, 30, 3), "nobody worked meanwhile"
 
 
@@ -222,7 +222,7 @@ def test_a_lane_measures(tmp_path: Path) -> None:
     with simulated() as url:
         batch = generated(source, endpoint(url))
     assert batch.since_at is not None
-    assert (batch.since_calls, batch.calls) == (0, len(calls(batch.job)))
+    assert (batch.since_calls, batch.calls) == (0, len(calls(batch)))
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_who_works_at_an_endpoint_and_with_which_share() -> None:
     assert [(lane.worker, lane.flying) for lane in there.lanes] == [("one:1", 3)]
     assert (there.state, there.flying, there.share, there.others) == ("working", 3, 6, 2)
     both = endpoint_now(of)
-    assert [(lane.job, lane.share, lane.flying) for lane in both.lanes] == [(mine.job, 6, 3), (other.job, 2, 1)]
+    assert [(lane.job, lane.share, lane.flying) for lane in both.lanes] == [(mine.name, 6, 3), (other.name, 2, 1)]
     Lane.objects.update(until=now)
     assert endpoint_now(of).state == "idle", "the dead do not work"
 
@@ -383,8 +383,8 @@ def _judge() -> Endpoint:
 
 def _pages(batch: Batch, run: Run) -> dict[str, str]:
     return {
-        batch.job: reverse("generation:batch-failures", args=[batch.pk]),
-        run.job: f"/evaluation/runs/{run.pk}/failures/",
+        batch.name: reverse("generation:batch-failures", args=[batch.pk]),
+        run.name: f"/evaluation/runs/{run.pk}/failures/",
     }
 
 
@@ -396,7 +396,7 @@ def test_the_last_failures_with_what_came_back(admin: Client) -> None:
         ledger.write(job, [line(of, error="BrokenReply", text=f"new {HOSTILE}") for n in range(5)])
         ledger.write(job, [line(of), line(of, error="TimedOut")])
         page = admin.get(f"/{'generation/batches' if job is batch else 'evaluation/runs'}/{job.pk}/").content.decode()
-        there = _pages(batch, run)[job.job]
+        there = _pages(batch, run)[job.name]
         assert "new &lt;script&gt;" in page
         assert HOSTILE not in page
         assert "old 0" not in page
@@ -409,7 +409,7 @@ def test_the_last_failures_with_what_came_back(admin: Client) -> None:
         some = admin.get(there, {"error": "TimedOut"}).content.decode()
         assert "No reply was received." in some
         assert "old 0" not in some
-        assert Call.objects.filter(job=job.job).exclude(error="").count() == 9
+        assert Call.objects.filter(job=job).exclude(error="").count() == 9
 
 
 def test_the_numbers_of_the_pages_over_the_api(admin: Client, tmp_path: Path) -> None:
@@ -418,9 +418,9 @@ def test_the_numbers_of_the_pages_over_the_api(admin: Client, tmp_path: Path) ->
         of = endpoint(url, price_in="1", price_out="2")
         batch = generated(source, of)
     whole = admin.get(f"/api/v1/batches/{batch.pk}/").json()
-    failed = JobError.objects.get(job=batch.job).calls
+    failed = JobError.objects.get(job=batch).calls
     assert whole["live"]["error_counts"] == {"ServerError": failed}
-    assert whole["totals"]["calls"] == len(calls(batch.job)) == batch.calls
+    assert whole["totals"]["calls"] == len(calls(batch)) == batch.calls
     assert [each["name"] for each in whole["live"]["endpoints"]] == [of.name]
     rows = admin.get(f"/api/v1/batches/{batch.pk}/failures/?error=ServerError").json()["results"]
     assert [row["error"] for row in rows] == ["ServerError"] * failed

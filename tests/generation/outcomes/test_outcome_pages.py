@@ -206,7 +206,7 @@ def test_attempts_count_versions_by_what_made_them(
     batch = batch_over(twins(tmp_path, "one")[0], models, checks=())
     decide(Sample.objects.get(), ana, bo, rejecting)
     batches_services.work_on_batch(batch.pk)
-    rejected = calls(batch.job)[-1].sent["messages"][1]["content"].partition("<<<REJECTED\n")[2]
+    rejected = calls(batch)[-1].sent["messages"][1]["content"].partition("<<<REJECTED\n")[2]
     assert "Nobody would ask for a dose in this way." in rejected.partition("\nREJECTED>>>")[0], "MHB-9"
     others = batches_launch.launch_batch(
         benchmark="mhb",
@@ -248,10 +248,10 @@ def test_both_batches_are_over_the_same_records_with_the_same_wishes(compared: C
     assert (a.prompts, b.prompts) == ("", "v1")
     wishes = [list(batch.drafts.order_by("record").values_list("record", "preferred")) for batch in (a, b)]
     assert wishes[0] == wishes[1]
-    assert {call.prompt for call in calls(a.job)} == {"mhb/inject_dialogue@2"}
-    assert {call.prompt for call in calls(b.job)} == {"mhb/v1/inject_dialogue@1"}
-    assert "<<<PREFERRED" in calls(a.job)[0].sent["messages"][1]["content"]
-    assert "<<<PREFERRED" not in calls(b.job)[0].sent["messages"][1]["content"]
+    assert {call.prompt for call in calls(a)} == {"mhb/inject_dialogue@2"}
+    assert {call.prompt for call in calls(b)} == {"mhb/v1/inject_dialogue@1"}
+    assert "<<<PREFERRED" in calls(a)[0].sent["messages"][1]["content"]
+    assert "<<<PREFERRED" not in calls(b)[0].sent["messages"][1]["content"]
 
 
 def test_two_alike_of_one_comparison_do_not_stop_one_another(tmp_path: Path, db: None) -> None:

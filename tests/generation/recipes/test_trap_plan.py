@@ -203,7 +203,7 @@ def test_without_a_plan_nothing_is_preferred(source: Source, models: str) -> Non
     batch = launch.launch_batch(benchmark="mhb", source=source, roles=roles, limit=1)
     services.work_on_batch(batch.pk)
     assert batch.plan == {}
-    assert preferred_in(calls(batch.job)[0].sent["messages"][1]["content"]) is None
+    assert preferred_in(calls(batch)[0].sent["messages"][1]["content"]) is None
 
 
 def test_what_was_reached_stands_beside_what_was_planned(source: Source, models: str) -> None:
