@@ -146,10 +146,8 @@ def as_markdown(report: Report) -> str:
             *_table(report, report.facets[view.name], facet=view.label),
         ]
         if n := report.without[view.name]:
-            lines += [
-                "",
-                f"{n} {'judgment has' if n == 1 else 'judgments have'} no value here and {'is' if n == 1 else 'are'} not counted in these rows.",
-            ]
+            judgments = "judgment has no value here and is" if n == 1 else "judgments have no value here and are"
+            lines += ["", f"{n} {judgments} not counted in these rows."]
     return "\n".join(lines) + "\n"
 
 
