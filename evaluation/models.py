@@ -41,6 +41,7 @@ class Run(Job):
     sampling = models.CharField(max_length=8, choices=Sampling, default=Sampling.PROTOCOL)
     seed = models.PositiveIntegerField(default=0)
     variants = models.JSONField(default=list, blank=True)
+    endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
     rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
