@@ -40,6 +40,7 @@ class Run(Job):
     sampling = models.CharField(max_length=8, choices=Sampling, default=Sampling.PROTOCOL)
     seed = models.PositiveIntegerField(default=0)
     variants = models.JSONField(default=list, blank=True)
+    endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
     rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
 
     class Meta:

@@ -33,10 +33,12 @@ from generation.samples import api as samples_api
 from generation.sources import api as sources_api
 from review.answers import signatures
 from review.assignments import api as assignments_api
+from review.audit import api as audit_api
 from review.calibration import api as calibration_api
 from review.cases import api as cases_api
 from review.common.api import BearerToken, Needs, sent
 from review.common.decorators import requires
+from review.discussion import api as discussion_api
 from review.models import User
 from review.people import api as people_api
 from review.quality import api as trust
@@ -200,11 +202,15 @@ _v1 = [
     path("cases/<int:pk>/specialty/", cases_api.SetSpecialty.as_view(), name="case-specialty"),
     path("cases/<int:pk>/set-back/", cases_api.SetBack.as_view(), name="case-set-back"),
     path("cases/<int:pk>/calibration/", calibration_api.MakeCalibration.as_view(), name="case-calibration"),
+    path("cases/<int:pk>/remarks/", discussion_api.CaseRemarks.as_view(), name="case-remarks"),
     path("calibration/", calibration_api.Calibration.as_view(), name="calibration"),
     path("calibration/<int:pk>/", calibration_api.CalibrationDetail.as_view(), name="calibration-item"),
     path("people/", people_api.AccountList.as_view(), name="people"),
     path("people/<int:pk>/", people_api.PersonDetail.as_view(), name="person"),
     path("people/<int:pk>/pause/", people_api.Pause.as_view(), name="person-pause"),
+    path("people/<int:pk>/active/", people_api.SetActive.as_view(), name="person-active"),
+    path("people/<int:pk>/password/", people_api.SetPassword.as_view(), name="person-password"),
+    path("people/<int:pk>/second-factor/", people_api.TakeSecondFactor.as_view(), name="person-second-factor"),
     path("people/<int:pk>/calibration/", calibration_api.GiveAgain.as_view(), name="person-calibration"),
     path("assignments/next/", assignments_api.Next.as_view(), name="assignment-next"),
     path("assignments/<assignment:assignment_id>/", assignments_api.Work.as_view(), name="assignment"),
@@ -225,9 +231,17 @@ _v1 = [
     path(
         "assignments/<assignment:assignment_id>/problem/", assignments_api.Report.as_view(), name="assignment-problem"
     ),
+    path("assignments/<assignment:assignment_id>/activity/", trust.RecordActivity.as_view(), name="activity"),
+    path("assignments/<assignment:assignment_id>/remarks/", discussion_api.OwnRemarks.as_view(), name="own-remarks"),
+    path("guidelines/", discussion_api.GuidelinesInForce.as_view(), name="guidelines"),
+    path("guidelines/<slug:benchmark>/<slug:stage>/", discussion_api.GuidelineVersions.as_view(), name="guideline"),
+    path("audit/", audit_api.AuditStatus.as_view(), name="audit"),
+    path("audit/check/", audit_api.RequestCheck.as_view(), name="audit-check"),
+    path("audit/events/", audit_api.AuditEvents.as_view(), name="audit-events"),
     path("reviews/mine/", assignments_api.Mine.as_view(), name="reviews-mine"),
     path("reviews/<int:review_id>/retract/", assignments_api.Retract.as_view(), name="review-retract"),
     path("review/agreement/", trust.AgreementView.as_view(), name="agreement"),
+    path("review/progress/", trust.ProgressView.as_view(), name="progress"),
     path("reviewers/me/", trust.OwnFigures.as_view(), name="reviewer-me"),
     path("reviewers/<int:pk>/", trust.ReviewerView.as_view(), name="reviewer"),
     # measure

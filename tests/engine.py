@@ -19,8 +19,10 @@ from bench.rows import drafts as drafts
 from evaluation.models import Run
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.engine.task_queue import lease
 from generation.llm.simulator.server import make_app, running
@@ -146,11 +148,7 @@ def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
 def launched(source: Source, generator: Endpoint, limit: int | None = None, **options: Any) -> Batch:
     """A batch without the checks before review, which `tests.generation.drafts.test_pre_review_checks` is about."""
     return launch.launch_batch(
-        benchmark="mhb",
-        source=source,
-        roles={"generator": generator},
-        limit=limit,
-        setting=launch.Setting(checks=(), **options),
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": generator}, limit=limit, checks=(), **options)
     )
 
 
@@ -189,7 +187,7 @@ def frozen(folder: Path, url: str, physicians: Sequence[User], *, conversations:
 
 def launched_run(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
     chosen = [endpoint(url, model) for model in targets]
-    return runs_services.launch_run(release, chosen, endpoint(url, judge), **options)
+    return runs_services.launch_run(RunSettings(release, chosen, endpoint(url, judge), **options))
 
 
 def evaluated(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:

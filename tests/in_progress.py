@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from evaluation.models import Response, Run
 from evaluation.runs import services as runs_services
+from evaluation.runs.settings import RunSettings
 from generation.batches import services as batches_services
 from generation.engine.task_queue import take
 from generation.jobs import life_cycle
@@ -76,7 +77,9 @@ class InProgress:
         return batch
 
     def _run(self, _name: str) -> Run:
-        return runs_services.launch_run(self.release, [self.generator, self.judge], self.judge, actor=self.admin)
+        return runs_services.launch_run(
+            RunSettings(self.release, [self.generator, self.judge], self.judge), actor=self.admin
+        )
 
     def _in(self, state: str, make: Callable[[str], Job]) -> int:
         job = make(state)

@@ -16,6 +16,7 @@ from evaluation import tasks
 from evaluation.models import SEEDS, Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import queries, services
+from evaluation.runs.settings import RunSettings
 from generation.batches import queries as batches_queries
 from generation.jobs.serializers import (
     JOB_FIELDS,
@@ -187,6 +188,11 @@ class EvaluateSerializer(ConfirmSerializer, RunAskSerializer):
     """A run to launch, with a budget or `confirmed`."""
 
 
+def _settings(body: dict[str, Any]) -> RunSettings:
+    """What a body asks for. Raises UnknownRelease."""
+    return RunSettings(**{**body, "release": releases_queries.release(body["release"])})
+
+
 def _run_answer(run: Run, status: int = 200) -> Answer:
     run = queries.watched(run.pk)
     fields = [name for name in RunSerializer.Meta.fields if name not in ("release_version", "datasets")]
@@ -214,9 +220,8 @@ class Runs(ListAPIView[Run]):
     @extend_schema(parameters=[LAUNCH_KEY], request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
         """Evaluate models on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
-        body = sent(EvaluateSerializer, request)
-        release = releases_queries.release(body.pop("release"))
-        run = services.launch_run(release, **body, actor=person(request), key=launch_key(request))
+        settings = _settings(sent(EvaluateSerializer, request))
+        run = services.launch_run(settings, actor=person(request), key=launch_key(request))
         transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))
         return _run_answer(run, 202)
 
@@ -228,9 +233,7 @@ class EstimateRun(APIView):
 
     @extend_schema(request=RunAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Answer:
-        body = sent(RunAskSerializer, request)
-        del body["judge_temperature"]  # which costs nothing
-        estimate = runs_estimate.of_run(releases_queries.release(body.pop("release")), **body)
+        estimate = runs_estimate.of_run(_settings(sent(RunAskSerializer, request)))
         return Answer(LaunchEstimateSerializer(estimate).data)
 
 

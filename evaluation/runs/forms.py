@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from evaluation import errors, registry
 from evaluation.models import SEEDS, Run
 from evaluation.runs import queries
+from evaluation.runs.settings import RunSettings
 from generation.jobs.forms import SpendingForm
 from generation.models import Endpoint, Release
 
@@ -112,20 +113,21 @@ class LaunchForm(SpendingForm):
                 del self.fields[name]
 
     @property
-    def setting(self) -> dict[str, Any]:
-        """What is asked, and how: arguments of `services.launch_run` and `estimates.of_run` alike."""
+    def settings(self) -> RunSettings:
+        """What is to be launched, of a valid form."""
         data = self.cleaned_data
-        return {
-            "release": data["release"],
-            "endpoints": list(data["endpoints"]),
-            "judge": data.get("judge"),
-            "judging": data.get("judging", Run.Judging.PER_RUBRIC),
-            "transport": data["transport"],
-            "sampling": data.get("sampling") or Run.Sampling.PROTOCOL,
-            "seed": data.get("seed") or 0,
-            "variants": data.get("datasets", ()),
-            "fresh": data["fresh"],
-        }
+        return RunSettings(
+            release=data["release"],
+            endpoints=list(data["endpoints"]),
+            judge=data.get("judge"),
+            judge_temperature=data.get("judge_temperature"),
+            judging=data.get("judging", Run.Judging.PER_RUBRIC),
+            transport=data["transport"],
+            sampling=data.get("sampling") or Run.Sampling.PROTOCOL,
+            seed=data.get("seed") or 0,
+            variants=data.get("datasets", ()),
+            **{name: data[name] for name in SpendingForm.base_fields},
+        )
 
     def clean_transport(self) -> str:
         """One by one, unless said otherwise."""

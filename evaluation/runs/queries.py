@@ -10,6 +10,7 @@ from django.db.models.functions import MD5
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
+from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
 from generation.jobs import live_status
 from generation.jobs.life_cycle import OVER
@@ -18,6 +19,7 @@ from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
 from generation.models.work import Work
 
 Status = Work.Status
+FROZEN = ("temperature", "max_tokens")  # of an endpoint, for the length of a run
 
 
 def run(run_id: int | str) -> Run:
@@ -49,30 +51,26 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
     return tuple(one for one in data_sets_in(run.release) if not run.variants or one.name in run.variants)
 
 
-def what_to_ask(
-    release: Release,
-    endpoints: Sequence[Endpoint],
-    judge: Endpoint | None,
-    *,
-    judging: str,
-    variants: Sequence[str],
-) -> tuple[Protocol, tuple[DataSet, ...]]:
-    """The protocol of a run that is wanted, and the data sets that it asks (of these names; all, where there are none).
+def what_to_ask(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:
+    """The protocol of a run that is wanted, and the data sets that it asks.
 
-    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet.
+    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet, NoBatches.
     """
-    if not endpoints:
+    judge, variants = settings.judge, settings.variants
+    if not settings.endpoints:
         raise errors.NoEndpoints
-    protocol = registry.protocol(release.benchmark)
+    protocol = registry.protocol(settings.release.benchmark)
     if protocol.judge is None and judge is not None:
         raise errors.NoJudgeNeeded
     if protocol.judge is not None and judge is None:
         raise errors.JudgeNeeded
-    if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
+    if settings.judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
         raise errors.NotPerSample
-    there = data_sets_in(release)
+    there = data_sets_in(settings.release)
     if unknown := sorted(set(variants) - {one.name for one in there}):
         raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(one.name for one in there)}")
+    if settings.transport == Run.Transport.BATCH and not any(each.batches for each in settings.asked):
+        raise errors.NoBatches
     return protocol, tuple(one for one in there if not variants or one.name in variants)
 
 
@@ -95,6 +93,13 @@ def to_send(ask: Ask, sampling: str) -> Request:
     if sampling == Run.Sampling.PROTOCOL:
         return ask.request
     return replace(ask.request, temperature=None, top_p=None, max_tokens=None)
+
+
+def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
+    """The same endpoint with its sampling settings as they were at the launch. Not to be saved."""
+    for name, value in run.endpoint_settings.get(str(endpoint.pk), {}).items():
+        setattr(endpoint, name, value)
+    return endpoint
 
 
 def asked_how(run: Run) -> list[Request]:

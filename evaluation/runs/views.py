@@ -66,19 +66,13 @@ def run_new(request: HttpRequest) -> HttpResponse:
         data = form.cleaned_data
         try:
             if "confirmed" not in request.POST:
-                estimate = runs_estimate.of_run(**form.setting)
+                estimate = runs_estimate.of_run(form.settings)
                 budget = BudgetForm.proposed(estimate, data)
                 carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]
                 context = {"estimate": estimate, "carried": carried, "form": budget, "release": data["release"]}
                 return render(request, "evaluation/runs/run_estimate.html", context)
-            made = services.launch_run(
-                **form.setting,
-                judge_temperature=data.get("judge_temperature"),
-                budget_money=data["budget_money"],
-                budget_calls=data["budget_calls"],
-                actor=person(request),
-                key=request.POST.get(LAUNCH_KEY, ""),
-            )
+            key = request.POST.get(LAUNCH_KEY, "")
+            made = services.launch_run(form.settings, actor=person(request), key=key)
         except EvaluationError as error:
             form.add_error(None, str(error))
         else:

@@ -37,7 +37,10 @@ def work_on_run(run_id: int) -> int:
     """Work on a run's responses and judgments in a lane until none is queued or its time is up; returns how many."""
     run = Run.objects.select_related("release", "judge").get(pk=run_id)
     protocol = registry.protocol(run.release.benchmark)
-    endpoints = {row.endpoint_id: row.endpoint for row in run.tested.select_related("endpoint")}
+    tested = run.tested.select_related("endpoint")
+    endpoints = {row.endpoint_id: queries.as_launched(run, row.endpoint) for row in tested}
+    if run.judge:
+        queries.as_launched(run, run.judge)
     keep = partial(_keep_responses, protocol)  # one for all: what is kept by the same function is kept together
 
     def take_rows(lane: AtWork, count: int) -> worker_lane.Rows:

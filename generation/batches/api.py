@@ -39,7 +39,6 @@ from generation.sources.api import ImportSerializer
 from review.common.api import MAX_ID, ByName, NewestFirst, asked, sent
 from review.common.decorators import person
 from review.common.serializers import BlockSerializer
-from review.models import User
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
 
@@ -148,26 +147,14 @@ class LaunchSerializer(ConfirmSerializer, BatchAskSerializer):
     """A batch to launch, with a budget or `confirmed`."""
 
 
-def estimate_response(body: dict[str, Any]) -> Response:
+def batch_settings(body: dict[str, Any]) -> launch.BatchSettings:
+    """What a body asks for. Raises WrongPlan."""
+    return launch.BatchSettings(**{**body, "plan": registry.plan_of(body["benchmark"], body.get("plan", ""))})
+
+
+def estimate_response(settings: launch.BatchSettings) -> Response:
     """What a launch would come to."""
-    prompts = [body["prompts"], *([body["compare"]] if "compare" in body else [])]
-    names = ("benchmark", "source", "roles", "limit", "checks", "preset", "changes")
-    plan = registry.plan_of(body["benchmark"], body.get("plan", ""))
-    found = estimate.of_batch(prompts=prompts, plan=plan, **{name: body[name] for name in names})
-    return Response(LaunchEstimateSerializer(found).data)
-
-
-def read_launch(body: dict[str, Any], actor: User) -> dict[str, Any]:
-    """The arguments of a launch. Raises WrongPlan."""
-    setting = launch.Setting(
-        plan=registry.plan_of(body["benchmark"], body.pop("plan", "")),
-        prompts=body.pop("prompts"),
-        preset=body.pop("preset"),
-        changes=body.pop("changes"),
-        checks=body.pop("checks"),
-        **{name: body.pop(name) for name in ("budget_money", "budget_calls", "fresh")},
-    )
-    return {**body, "setting": setting, "actor": actor}
+    return Response(LaunchEstimateSerializer(estimate.of_batch(settings)).data)
 
 
 @extend_schema_view(get=extend_schema(parameters=[FailureQuery]))
@@ -216,8 +203,8 @@ class Batches(ListAPIView[Batch]):
     @extend_schema(parameters=[LAUNCH_KEY], request=LaunchSerializer, responses={202: WholeBatchSerializer})
     def post(self, request: Request) -> Response:
         """Launch a recipe over records that have no draft of this benchmark yet. Workers do the rest."""
-        asked = read_launch(sent(LaunchSerializer, request), person(request))
-        batch = launch.launch_batch(**asked, key=launch_key(request))
+        settings = batch_settings(sent(LaunchSerializer, request))
+        batch = launch.launch_batch(settings, actor=person(request), key=launch_key(request))
         transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, batch.pk))
         return _batch_answer(batch.pk, 202)
 
@@ -229,7 +216,7 @@ class EstimateBatch(APIView):
 
     @extend_schema(request=BatchAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Response:
-        return estimate_response(sent(BatchAskSerializer, request))
+        return estimate_response(batch_settings(sent(BatchAskSerializer, request)))
 
 
 class BatchDetail(GenericAPIView[Batch]):

@@ -1,7 +1,7 @@
 """Forms of the pages on batches and drafts."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from django import forms
@@ -89,10 +89,10 @@ class LaunchForm(SpendingForm):
         help_text=_("All other checks run before physicians see a sample."),
     )
 
-    def __init__(self, *args: Any, benchmark: str, kinds: Collection[str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, benchmark: str, source: Source, kinds: Collection[str], **kwargs: Any) -> None:
         """`kinds` of the records that are left; only the roles that these need are asked for."""
         super().__init__(*args, **kwargs)
-        self._benchmark, self._file_text = benchmark, ""
+        self._benchmark, self._source, self._file_text = benchmark, source, ""
         recipe = registry.recipe(benchmark)
         needed = registry.roles_for(benchmark, kinds or recipe.kinds)
         for role in needed:
@@ -198,29 +198,27 @@ class LaunchForm(SpendingForm):
         return any(field.required for name, field in self.fields.items() if name.startswith("role-"))
 
     @property
-    def roles(self) -> Mapping[str, Endpoint]:
-        """The endpoints by role, of a valid form."""
-        chosen = self.cleaned_data.items()
-        return {
-            name.removeprefix("role-"): endpoint for name, endpoint in chosen if name.startswith("role-") and endpoint
-        }
-
-    @property
-    def setting(self) -> launch.Setting:
-        """How the batch is to be made, of a valid form."""
+    def settings(self) -> launch.BatchSettings:
+        """What is to be launched, of a valid form."""
         data = self.cleaned_data
         plan = data.get("plan_file") or data.get("plan_text") or registry.plan(self._benchmark, data.get("plan", ""))
         checks = [name for name in registry.check_names(self._benchmark) if name not in data.get("skip", ())]
         spending = {name: data[name] for name in SpendingForm.base_fields}
-        made = {name: data.get(name, "") for name in ("prompts", "preset")}
-        changes = data.get("changes") or {}
-        return launch.Setting(plan=plan, checks=checks, changes=changes, **made, **spending)
-
-    @property
-    def compared_with(self) -> str | None:
-        """The other set of prompts; None where nothing is compared."""
-        said: str = self.cleaned_data.get("compare", "")
-        return said[1:] if said else None
+        against: str = data.get("compare", "")
+        chosen = data.items()
+        return launch.BatchSettings(
+            benchmark=self._benchmark,
+            source=self._source,
+            roles={name.removeprefix("role-"): each for name, each in chosen if name.startswith("role-") and each},
+            limit=data["limit"],
+            plan=plan,
+            prompts=data.get("prompts", ""),
+            compare=against[1:] if against else None,
+            preset=data.get("preset", ""),
+            changes=data.get("changes") or {},
+            checks=checks,
+            **spending,
+        )
 
 
 def _unchosen(role: ModelRole) -> str:

@@ -1,7 +1,6 @@
 """Pages of batches."""
 
 from functools import partial
-from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
@@ -64,37 +63,18 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     benchmark, source = chosen.cleaned_data["benchmark"], chosen.cleaned_data["source"]
     left = queries.kinds_left(source, benchmark)
     sent = (request.POST, request.FILES) if request.method == "POST" else ()
-    form = forms.LaunchForm(*sent, benchmark=benchmark, kinds=left)
+    form = forms.LaunchForm(*sent, benchmark=benchmark, source=source, kinds=left)
     if form.is_valid():
-        asked_for: dict[str, Any] = {
-            "benchmark": benchmark,
-            "source": source,
-            "roles": form.roles,
-            "limit": form.cleaned_data["limit"],
-            "setting": form.setting,
-            "actor": person(request),
-            "key": request.POST.get(jobs_forms.LAUNCH_KEY, ""),
-        }
-        sets = (form.setting.prompts, *([] if form.compared_with is None else [form.compared_with]))
+        settings, actor, key = form.settings, person(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")
         try:
             if "confirmed" not in request.POST:
-                estimate = batches_estimate.of_batch(
-                    benchmark=benchmark,
-                    source=source,
-                    roles=form.roles,
-                    limit=form.cleaned_data["limit"],
-                    prompts=sets,
-                    checks=form.setting.checks,
-                    plan=form.setting.plan,
-                    preset=form.setting.preset,
-                    changes=form.setting.changes,
-                )
+                estimate = batches_estimate.of_batch(settings)
                 return _estimated(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
-            if form.compared_with is None:
-                made = [launch.launch_batch(**asked_for)]
+            if settings.compare is None:
+                made = [launch.launch_batch(settings, actor=actor, key=key)]
                 there = reverse("generation:batch", args=[made[0].pk])
             else:
-                comparison = launch.launch_comparison(prompts=(sets[0], sets[1]), **asked_for)
+                comparison = launch.launch_comparison(settings, actor=actor, key=key)
                 made = list(comparison.batches.order_by("arm"))
                 there = reverse("generation:comparison", args=[comparison.pk])
         except KeyReused:

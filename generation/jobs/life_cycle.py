@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -85,7 +85,7 @@ def once(
     make: Callable[[], J],
     *,
     actor: models.Model | None,
-    asked: Mapping[str, Any],
+    asked: Any,
     what: str = "",
 ) -> J:
     """Make a job in one transaction; or return the one that this person launched under this key before.
@@ -121,7 +121,7 @@ def _plain(value: Any) -> Any:
         return value.pk
     if isinstance(value, Decimal):
         return f"{value.normalize():f}"
-    return asdict(value)
+    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 @transaction.atomic

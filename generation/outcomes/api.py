@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 
 from generation import tasks
 from generation.batches import launch
-from generation.batches.api import BatchAskSerializer, estimate_response, read_launch
+from generation.batches.api import BatchAskSerializer, batch_settings, estimate_response
 from generation.jobs.serializers import LAUNCH_KEY, ConfirmSerializer, LaunchEstimateSerializer, launch_key
 from generation.models import Comparison, SourceRecord
 from generation.outcomes import attempts, comparisons
@@ -141,10 +141,8 @@ class Comparisons(ListAPIView[Comparison]):
     @extend_schema(parameters=[LAUNCH_KEY], request=CompareSerializer, responses={202: ComparedSerializer})
     def post(self, request: Request) -> Response:
         """Launch two batches over the same records. Workers do the rest."""
-        body = sent(CompareSerializer, request)
-        prompts = (body["prompts"], body.pop("compare"))
-        asked = read_launch(body, person(request))
-        made = launch.launch_comparison(prompts=prompts, **asked, key=launch_key(request))
+        settings = batch_settings(sent(CompareSerializer, request))
+        made = launch.launch_comparison(settings, actor=person(request), key=launch_key(request))
         for pk in made.batches.order_by("arm").values_list("pk", flat=True):
             transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
         return Response(_compared(made.pk), status=202)
@@ -157,7 +155,7 @@ class EstimateComparison(APIView):
 
     @extend_schema(request=CompareAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Response:
-        return estimate_response(sent(CompareAskSerializer, request))
+        return estimate_response(batch_settings(sent(CompareAskSerializer, request)))
 
 
 class ComparisonDetail(GenericAPIView[Comparison]):

@@ -1,12 +1,40 @@
 """Frozen cases and answers as JSON, shared by the apps' APIs."""
 
-from typing import Any
+from dataclasses import fields
+from datetime import date, datetime
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from rest_framework import serializers
 
 from review.rules.citations import KINDS
 from review.rules.questions import RUBRIC_VALUES
 from review.rules.state_machine import Verdict
+
+_FIELDS: dict[type, Any] = {
+    str: serializers.CharField,
+    int: serializers.IntegerField,
+    float: serializers.FloatField,
+    bool: serializers.BooleanField,
+    date: serializers.DateField,
+    datetime: serializers.DateTimeField,
+}
+
+
+class DataclassSerializer(serializers.Serializer[Any]):
+    """Shows the plain fields of the dataclass `Meta.mirrors`; others have to be declared, and what is declared wins."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        shown = super().get_fields()
+        mirrored = self.Meta.mirrors  # type: ignore[attr-defined]
+        hints = get_type_hints(mirrored)
+        found: dict[str, serializers.Field[Any, Any, Any, Any]] = {}
+        for name in (each.name for each in fields(mirrored)):
+            if name not in shown:
+                kinds = set(get_args(hints[name]) or (hints[name],))
+                options = {"allow_null": True} if NoneType in kinds else {}
+                found[name] = _FIELDS[(kinds - {NoneType}).pop()](**options)
+        return {**found, **shown}
 
 
 class AnswerSerializer(serializers.Serializer[Any]):

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -64,6 +66,34 @@ class PersonSerializer(serializers.ModelSerializer[Any]):
         read_only_fields = ["username", "role", "is_active", "paused_at", "simulated"]
 
 
+def _password() -> serializers.CharField:
+    return serializers.CharField(
+        write_only=True, max_length=4096, trim_whitespace=False, style={"input_type": "password"}
+    )
+
+
+class NewPersonSerializer(PersonSerializer):
+    """A new account with its first password, which is handed over in person."""
+
+    password = _password()
+
+    class Meta(PersonSerializer.Meta):
+        fields = [*PersonSerializer.Meta.fields, "password"]
+        read_only_fields = ["is_active", "paused_at", "simulated"]
+
+
+class PasswordSerializer(serializers.Serializer[Any]):
+    """A new password, which is handed over in person."""
+
+    password = _password()
+
+
+class ActiveSerializer(serializers.Serializer[Any]):
+    """Whether the person may sign in."""
+
+    active = serializers.BooleanField()
+
+
 class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
     """A change to an account."""
 
@@ -123,6 +153,23 @@ class AccountList(ListAPIView[User]):
     def get_queryset(self) -> QuerySet[User]:
         return User.objects.all()
 
+    @extend_schema(request=NewPersonSerializer, responses={201: PersonSerializer})
+    def post(self, request: Request) -> Response:
+        """Make an account. Nobody signs up."""
+        body = sent(NewPersonSerializer, request)
+        password = body.pop("password")
+        user = User(**body)
+        _check_password(password, user)
+        return Response(PersonSerializer(accounts.add_person(user, password, actor=person(request))).data, status=201)
+
+
+def _check_password(password: str, user: User) -> None:
+    """Raises ValidationError where the rules for passwords do not allow it."""
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise ValidationError({"password": error}) from None
+
 
 class PersonDetail(GenericAPIView[User]):
     """One account. PATCH changes the profile that decides which cases the person is offered."""
@@ -151,3 +198,39 @@ class Pause(GenericAPIView[User]):
     def post(self, request: Request, pk: int) -> Response:
         paused = sent(PauseSerializer, request)["paused"]
         return Response(PersonSerializer(accounts.set_paused(self.get_object().pk, paused, actor=person(request))).data)
+
+
+class SetActive(GenericAPIView[User]):
+    """Close an account, or open it again. Closing ends its sessions and tokens; what the person did stays."""
+
+    can = Can.OVERSEE
+    queryset = User.objects.all()
+
+    @extend_schema(request=ActiveSerializer, responses=PersonSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        active = sent(ActiveSerializer, request)["active"]
+        return Response(PersonSerializer(accounts.set_active(self.get_object().pk, active, actor=person(request))).data)
+
+
+class SetPassword(GenericAPIView[User]):
+    """Give somebody a new password. It ends every session and token of that person."""
+
+    can = Can.OVERSEE
+    queryset = User.objects.all()
+
+    @extend_schema(request=PasswordSerializer, responses=PersonSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        user, password = self.get_object(), sent(PasswordSerializer, request)["password"]
+        _check_password(password, user)
+        return Response(PersonSerializer(accounts.set_password(user.pk, password, actor=person(request))).data)
+
+
+class TakeSecondFactor(GenericAPIView[User]):
+    """Take away the second factor of somebody who has lost it, recovery codes included."""
+
+    can = Can.OVERSEE
+    queryset = User.objects.all()
+
+    @extend_schema(request=None, responses=PersonSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        return Response(PersonSerializer(accounts.take_second_factor(self.get_object().pk, actor=person(request))).data)

@@ -9,11 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from review.common.api import asked
+from review.common.api import asked, sent
 from review.common.decorators import person
+from review.common.serializers import DataclassSerializer
 from review.models import User
-from review.quality import reliability
+from review.quality import activity, reliability
 from review.quality.agreement import Why
+from review.quality.progress import Day, Progress, Projection, progress
 from review.quality.reliability import RaterPair
 from review.rules.permissions import Can, UserRole
 
@@ -71,6 +73,76 @@ class AgreementView(APIView):
     @extend_schema(parameters=[AgreementQuery], responses=AgreementSerializer, operation_id="review_agreement_retrieve")
     def get(self, request: Request) -> Response:
         return Response(AgreementSerializer(reliability.agreement_table(**asked(AgreementQuery, request))).data)
+
+
+class ProgressQuery(serializers.Serializer[Any]):
+    """Of which benchmark; of all without it."""
+
+    benchmark = serializers.CharField(required=False, max_length=64)
+
+
+class WorkDaySerializer(DataclassSerializer):
+    """Reviews submitted and cases closed on one day."""
+
+    class Meta:
+        mirrors = Day
+
+
+class ProjectionSerializer(DataclassSerializer):
+    """When all open cases will have closed at the pace of the last active days: cases closed on a typical one (`pace`).
+
+    Null where too few days are known, or nothing closes.
+    """
+
+    class Meta:
+        mirrors = Projection
+
+
+class ReviewProgressSerializer(DataclassSerializer):
+    """The last days, the backlog and the projected finish."""
+
+    days = WorkDaySerializer(many=True)
+    backlog = serializers.DictField(
+        child=serializers.DictField(child=serializers.IntegerField()),
+        help_text="Specialty (empty: any), stage: open cases.",
+    )
+    projection = ProjectionSerializer()
+
+    class Meta:
+        mirrors = Progress
+
+
+class ProgressView(APIView):
+    """Throughput, backlog and the projected finish of the reviews."""
+
+    can = Can.OVERSEE
+
+    @extend_schema(
+        parameters=[ProgressQuery], responses=ReviewProgressSerializer, operation_id="review_progress_retrieve"
+    )
+    def get(self, request: Request) -> Response:
+        return Response(ReviewProgressSerializer(progress(**asked(ProgressQuery, request))).data)
+
+
+class StretchesSerializer(serializers.Serializer[Any]):
+    """When you worked on the case: pairs of when a stretch began and ended, in milliseconds since 1970."""
+
+    stretches = serializers.ListField(
+        child=serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2),
+        max_length=activity.MOST,
+    )
+
+
+class RecordActivity(APIView):
+    """Keep when you worked on a case. What is sent again, or from two windows at once, counts once."""
+
+    can = Can.REVIEW
+
+    @extend_schema(request=StretchesSerializer, responses={204: None})
+    def post(self, request: Request, assignment_id: int) -> Response:
+        stretches = activity.parsed(sent(StretchesSerializer, request)["stretches"])
+        activity.record(person(request), assignment_id, stretches)
+        return Response(status=204)
 
 
 class ShareSerializer(serializers.Serializer[Any]):

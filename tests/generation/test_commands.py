@@ -8,6 +8,7 @@ import pytest
 from generation.batches import launch as batches_launch
 from generation.batches import services as batches_services
 from generation.batches import sweeping
+from generation.batches.launch import BatchSettings
 from generation.engine import worker_beats
 from generation.engine.task_queue import take
 from generation.models import Batch, Draft, Endpoint, Import, Release, Sample, Source
@@ -163,8 +164,8 @@ def test_wait_takes_over_from_a_worker_that_died(
     """Its row is held until the lease runs out; the command sits that out and brings the batch to its end."""
     launch = batches_launch.launch_batch
 
-    def killed(**options: object) -> Batch:
-        batch = launch(**options)  # type: ignore[arg-type]
+    def killed(settings: BatchSettings) -> Batch:
+        batch = launch(settings)
         take(Draft.objects.filter(batch=batch).order_by("pk"), 1)
         return batch
 

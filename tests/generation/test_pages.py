@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from generation.batches import launch
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.models import (
     Batch,
@@ -351,7 +352,7 @@ def test_a_batch_is_launched_over_what_is_left(
 
 def test_a_batch_page_follows_it_to_its_end(admin: Client, tmp_path: Path, models: str):
     source = imported(conversations_file(tmp_path / "own.jsonl", 2))
-    batch = launch.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models)})
+    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models)}))
     page, fragment = (reverse(f"generation:batch{part}", args=[batch.pk]) for part in ("", "-progress"))
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 2" in text_of(admin.get(fragment))

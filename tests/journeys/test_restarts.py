@@ -38,6 +38,7 @@ SETUP = f"""
 import json
 from django.test import Client
 from evaluation.runs.services import launch_run, pause_run
+from evaluation.runs.settings import RunSettings
 from generation.models import Draft
 from generation.endpoints.services import add_endpoint
 from review.models import User
@@ -48,7 +49,7 @@ target, judge = [
     for name in ("sim-average", "sim-judge")
 ]
 Draft.objects.update(status="dropped")  # of no use here
-runs = [pause_run(launch_run(release, [target], judge, fresh=True).pk).pk for _ in range({RUNS})]
+runs = [pause_run(launch_run(RunSettings(release, [target], judge, fresh=True)).pk).pk for _ in range({RUNS})]
 client = Client()
 client.force_login(User.objects.create_user("adela", role="admin"))
 print(json.dumps({{"runs": runs, "cookie": client.cookies["sessionid"].value}}))

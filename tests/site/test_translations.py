@@ -28,6 +28,7 @@ from evaluation.errors import EvaluationError
 from evaluation.models import Judgment
 from generation.batches import launch
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.errors import GenerationError
 from generation.models import Batch, Draft, Import, ReleasedSample
 from generation.recipes import registry as recipes
@@ -234,15 +235,18 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
     run = evaluated(release, models, "sim-average")
     source = imported(file("second.jsonl", ours[2:4]), "second")
     pair = launch.launch_comparison(
-        benchmark="mhb",
-        source=imported(file("third.jsonl", ours[2:4]), "third"),
-        roles={"generator": endpoint(models)},
-        prompts=("", "v1"),
-        setting=launch.Setting(checks=()),
+        BatchSettings(
+            benchmark="mhb",
+            source=imported(file("third.jsonl", ours[2:4]), "third"),
+            roles={"generator": endpoint(models)},
+            prompts="",
+            compare="v1",
+            checks=(),
+        )
     )
     for batch in pair.batches.all():
         batches_services.work_on_batch(batch.pk)
-    batch = launch.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models)})
+    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models)}))
     batches_services.work_on_batch(batch.pk)  # the comparison has made samples of the same text: it is stopped
     plan = {"name": "paper", "targets": {"dialogue": {"A1": 2}}, "clusters": {"dialogue": {"A": 2}}}
     Batch.objects.filter(pk=batch.pk).update(plan=plan)

@@ -14,6 +14,7 @@ from django.utils import timezone
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from evaluation.models import Judgment, Run
 from evaluation.runs import services as runs_services
+from evaluation.runs.settings import RunSettings
 from generation.jobs.life_cycle import pause
 from generation.models import (
     Batch,
@@ -336,4 +337,4 @@ class World:
 
     def _run(self, release: Release) -> Run:
         models = [endpoint("http://models.example/v1", f"model-{number}") for number in (1, 2)]
-        return runs_services.launch_run(release, models, self.judge, actor=self["adela"])
+        return runs_services.launch_run(RunSettings(release, models, self.judge), actor=self["adela"])

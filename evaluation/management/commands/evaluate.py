@@ -9,6 +9,7 @@ from evaluation.models import SEEDS, Run
 from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, work
 from evaluation.runs.estimate import of_run
+from evaluation.runs.settings import RunSettings
 from generation.endpoints import queries as endpoints_queries
 from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
 from generation.releases import queries as releases_queries
@@ -65,26 +66,23 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
-        asked: dict[str, Any] = {
-            "release": releases_queries.release(options["release"]),
-            "endpoints": [endpoints_queries.endpoint(name) for name in options["endpoint"]],
-            "judge": endpoints_queries.endpoint(options["judge"]) if options["judge"] else None,
-            "judging": options["judging"],
-            "transport": options["transport"],
-            "sampling": options["sampling"],
-            "seed": options["seed"],
-            "variants": options["datasets"],
-            "fresh": options["fresh"],
-        }
-        estimate = of_run(**asked)
-        if refused := unconfirmed(self, estimate, options):
-            return refused
-        run = services.launch_run(
-            **asked,
+        settings = RunSettings(
+            release=releases_queries.release(options["release"]),
+            endpoints=[endpoints_queries.endpoint(name) for name in options["endpoint"]],
+            judge=endpoints_queries.endpoint(options["judge"]) if options["judge"] else None,
             judge_temperature=options["judge_temperature"],
+            judging=options["judging"],
+            transport=options["transport"],
+            sampling=options["sampling"],
+            seed=options["seed"],
+            variants=options["datasets"],
             budget_money=options["budget"],
             budget_calls=options["budget_calls"],
+            fresh=options["fresh"],
         )
+        if refused := unconfirmed(self, of_run(settings), options):
+            return refused
+        run = services.launch_run(settings)
         wake(tasks.work_on_run, run.pk)
         if options["wait"]:
             wait(

@@ -71,38 +71,27 @@ class Command(Step):
         known = registry.check_names(benchmark)
         if unknown := skipped - set(known):
             raise UnknownCheck(f"{', '.join(sorted(unknown))}; known: {', '.join(known)}")
-        asked: dict[str, Any] = {
-            "benchmark": benchmark,
-            "source": sources_queries.source(options["source"]),
-            "roles": {role: endpoints_queries.endpoint(name) for role, name in roles.items()},
-            "limit": options["limit"],
-            "setting": launch.Setting(
-                plan=_plan(benchmark, options["plan"]),
-                prompts=options["prompts"],
-                preset=options["preset"],
-                changes=dict(_change(said) for said in options["set"]),
-                checks=[name for name in known if name not in skipped],
-                budget_money=options["budget"],
-                budget_calls=options["budget_calls"],
-                fresh=options["fresh"],
-            ),
-        }
-        setting: launch.Setting = asked["setting"]
-        sets = (setting.prompts, *([] if options["compare"] is None else [options["compare"]]))
-        what = {name: asked[name] for name in ("benchmark", "source", "roles", "limit")}
-        estimate = of_batch(
-            **what,
-            prompts=sets,
-            checks=setting.checks,
-            plan=setting.plan,
-            preset=setting.preset,
-            changes=setting.changes,
+        settings = launch.BatchSettings(
+            benchmark=benchmark,
+            source=sources_queries.source(options["source"]),
+            roles={role: endpoints_queries.endpoint(name) for role, name in roles.items()},
+            limit=options["limit"],
+            plan=_plan(benchmark, options["plan"]),
+            prompts=options["prompts"],
+            compare=options["compare"],
+            preset=options["preset"],
+            changes=dict(_change(said) for said in options["set"]),
+            checks=[name for name in known if name not in skipped],
+            budget_money=options["budget"],
+            budget_calls=options["budget_calls"],
+            fresh=options["fresh"],
         )
+        estimate = of_batch(settings)
         if refused := unconfirmed(self, estimate, options):
             return refused
-        if options["compare"] is None:
-            return self._follow(launch.launch_batch(**asked), wait_for_it=options["wait"])
-        pair = launch.launch_comparison(prompts=(options["prompts"], options["compare"]), **asked)
+        if settings.compare is None:
+            return self._follow(launch.launch_batch(settings), wait_for_it=options["wait"])
+        pair = launch.launch_comparison(settings)
         arms = [self._follow(batch, wait_for_it=options["wait"]) for batch in pair.batches.order_by("arm")]
         return {"comparison": pair.pk, "batches": arms, "failed": sum(arm["failed"] for arm in arms)}
 

@@ -13,6 +13,7 @@ from evaluation.reports import queries as reports_queries
 from evaluation.reports.figures import figures
 from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, work
+from evaluation.runs.settings import RunSettings
 from generation.llm.simulator.server import make_app, running
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from mhb_site.benchmarks.medhallu import protocol, simulate
@@ -56,7 +57,7 @@ def release() -> Release:
 
 
 def worked(url: str) -> Run:
-    run = services.launch_run(release(), [endpoint(url, "sim-careful")], seed=0)
+    run = services.launch_run(RunSettings(release(), [endpoint(url, "sim-careful")], seed=0))
     work.work_on_run(run.pk)
     return runs_queries.run(run.pk)
 

@@ -20,8 +20,9 @@ from evaluation.reports import queries as reports_queries
 from evaluation.runs import estimate, services, work
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.services import NO_RESPONSE
+from evaluation.runs.settings import RunSettings
 from generation.jobs.estimate import TOKENS_OUT
-from generation.models import Release, ReleasedSample
+from generation.models import Call, Endpoint, Release, ReleasedSample
 from generation.models.work import Work
 from generation.recipes import registry
 from review.models import User
@@ -53,7 +54,7 @@ def admin(adela: User) -> Client:
 
 def launched(release: Release, url: str, *models: str, **options: Any) -> Run:
     tested = [endpoint(url, model) for model in models or MODELS]
-    return services.launch_run(release, tested, **{"seed": SEED, **options})
+    return services.launch_run(RunSettings(release, tested, **{"seed": SEED, **options}))
 
 
 def worked(release: Release, url: str, *models: str, **options: Any) -> Run:
@@ -166,9 +167,9 @@ def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claiman
     for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (1.0, 4000)
         assert "top_p" not in call.sent
-    [line, _hint] = estimate.of_run(release, [call.endpoint], seed=SEED, sampling="endpoint").lines
+    [line, _hint] = estimate.of_run(RunSettings(release, [call.endpoint], seed=SEED, sampling="endpoint")).lines
     assert line.cached == 1
-    [line, _hint] = estimate.of_run(release, [call.endpoint], seed=SEED).lines
+    [line, _hint] = estimate.of_run(RunSettings(release, [call.endpoint], seed=SEED)).lines
     assert line.cached == 0
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     assert "settings alone" in page
@@ -203,6 +204,17 @@ def test_the_setting_is_chosen_on_the_page_over_the_api_and_in_the_shell(
     )
     manage.json(*launch)
     assert list(Run.objects.values_list("sampling", flat=True)) == ["endpoint"] * 3
+
+
+def test_a_change_of_an_endpoint_does_not_reach_a_run_that_was_launched(release: Release, claimants: str) -> None:
+    run = launched(release, claimants, "sim-average", sampling="endpoint")
+    later = {"temperature": 0.9, "max_tokens": 7}
+    Endpoint.objects.filter(name="sim-average").update(**later)
+    work.work_on_run(run.pk)
+    for call in Call.objects.filter(job=run.job):
+        assert not set(later) & set(call.sent), "it had none of its own at the launch"
+    work.work_on_run(launched(release, claimants, "sim-average", sampling="endpoint", fresh=True).pk)
+    assert later.items() <= Call.objects.latest("pk").sent.items()
 
 
 @pytest.mark.parametrize("sampling", Run.Sampling.values)
@@ -264,13 +276,13 @@ def test_only_the_data_sets_that_are_wanted(release: Release, claimants: str) ->
 def test_a_judge_where_there_is_none_and_none_where_there_is_one(release: Release, claimants: str) -> None:
     model = endpoint(claimants, "sim-average")
     with pytest.raises(errors.NoJudgeNeeded):
-        services.launch_run(release, [model], model)
+        services.launch_run(RunSettings(release, [model], model))
     with pytest.raises(errors.NotPerSample):
-        services.launch_run(release, [model], judging=Run.Judging.PER_SAMPLE)
+        services.launch_run(RunSettings(release, [model], judging=Run.Judging.PER_SAMPLE))
     judged = Release.objects.get(name="bare")
     for ask in (services.launch_run, estimate.of_run):
         with pytest.raises(errors.JudgeNeeded):
-            ask(judged, [model])
+            ask(RunSettings(judged, [model]))
     assert not Run.objects.exists()
 
 
@@ -339,7 +351,7 @@ def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) 
     """And benchmarks: what another one was answered by the same model says nothing of this one."""
     target = endpoint(claimants, "sim-average")
     run = worked(release, claimants, "sim-average", variants=["plain"])
-    found = {line.prompt: line for line in estimate.of_run(release, [target], seed=SEED, fresh=True).lines}
+    found = {line.prompt: line for line in estimate.of_run(RunSettings(release, [target], seed=SEED, fresh=True)).lines}
     assert found["toy/plain@1"].measured == run.calls == COUNT
     assert found["toy/plain@1"].tokens_out < COUNT * TOKENS_OUT
     assert (found["toy/hint@1"].measured, found["toy/hint@1"].requests) == (0, COUNT)
@@ -348,10 +360,10 @@ def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) 
 def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) -> None:
     worked(release, claimants, "sim-average")
     model = endpoint(claimants, "sim-average")
-    plain, hint = estimate.of_run(release, [model], seed=SEED).lines
+    plain, hint = estimate.of_run(RunSettings(release, [model], seed=SEED)).lines
     for line in (plain, hint):
         assert (line.role, line.requests, line.cached, line.calls) == ("target", COUNT, 1.0, 0)
-    [other] = estimate.of_run(release, [model], seed=SEED, variants=["plain"]).lines
+    [other] = estimate.of_run(RunSettings(release, [model], seed=SEED, variants=["plain"])).lines
     assert other.requests == COUNT
     again = worked(release, claimants, "sim-average")
     assert (again.calls, again.hits) == (0, 2 * COUNT)

@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from evaluation.models import Run
 from evaluation.runs import services, work
+from evaluation.runs.settings import RunSettings
 from generation.models import Release
 from review.models import User
 from tests.conftest import Together
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("toy", "transactional
 def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: User, together: Together) -> None:
     release = toy_release(24)
     models = [endpoint(claimants, name) for name in ("sim-careful", "sim-average")]
-    run = services.launch_run(release, models, seed=SEED)
+    run = services.launch_run(RunSettings(release, models, seed=SEED))
     together([lambda: work.work_on_run(run.pk)])  # not here: the browser's loop runs in this thread
     reader.becomes(adela)
     report, answers, launch = (

@@ -23,6 +23,7 @@ from django.utils.html import strip_tags
 from evaluation import errors
 from evaluation.models import Judgment, Response, Run
 from evaluation.runs import queries, services, views, work
+from evaluation.runs.settings import RunSettings
 from generation.engine import ledger, provider_batch_filling, provider_batch_results, provider_batches
 from generation.engine.task_queue import put_back, take
 from generation.jobs import life_cycle
@@ -584,8 +585,8 @@ def test_live_calls_leave_alone_what_is_set_aside_for_batches(release: Release, 
 
 def test_what_is_set_aside_is_what_such_lines_cost(release: Release, url: str) -> None:
     limit = 4_000
+    endpoint(url, "sim-average", batches=True, max_tokens=limit, **PRICES)
     run = in_batches(release, url)
-    Endpoint.objects.filter(name="sim-average").update(max_tokens=limit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provider_batches, "follow", lambda run: None)
         work.work_on_run(run.pk)
@@ -805,7 +806,7 @@ def test_nobody_is_woken_while_batches_cannot_be_filled_yet(release: Release, ur
     """Two lanes: one has live rows in flight, whose judgments are to go into the same batch; the other finds nothing."""
     settings.MHB_LANES = 2
     live, offers = endpoint(url, "sim-careful"), endpoint(url, "sim-average", batches=True)
-    run = services.launch_run(release, [live, offers], endpoint(url, "sim-judge"), transport=BATCH)
+    run = services.launch_run(RunSettings(release, [live, offers], endpoint(url, "sim-judge"), transport=BATCH))
     in_flight = take(Response.objects.filter(run=run, endpoint=live).order_by("pk"), 100)
     assert in_flight
     work.work_on_run(run.pk)

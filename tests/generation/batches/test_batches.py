@@ -15,6 +15,7 @@ from generation import errors
 from generation.batches import launch, sweeping
 from generation.batches import queries as batches_queries
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.engine.task_queue import MAX_TRIES, give_back_expired, take
 from generation.models import Batch, Call, Draft, Endpoint, Lane, Rubric, Sample, SampleVersion, Source
@@ -62,9 +63,9 @@ def nothing_for_physicians() -> bool:
 def test_what_cannot_be_launched(source: Source, models: str) -> None:
     generator = endpoint(models)
     with pytest.raises(errors.UnknownBenchmark, match="mhb"):
-        launch.launch_batch(benchmark="mbh", source=source, roles={"generator": generator})
+        launch.launch_batch(BatchSettings(benchmark="mbh", source=source, roles={"generator": generator}))
     with pytest.raises(errors.RolesUnbound, match="generator"):
-        launch.launch_batch(benchmark="mhb", source=source, roles={"judge": generator})
+        launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"judge": generator}))
     for limit in (0, -1):
         with pytest.raises(errors.NothingToDo):
             launched(source, generator, limit)

@@ -17,6 +17,7 @@ from generation.batches import estimate as batches_estimate
 from generation.batches import launch as batches_launch
 from generation.batches import queries as batches_queries
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.llm.parsing import vectors_of
 from generation.models import (
     Batch,
@@ -86,7 +87,7 @@ def launched(source: Source, models: str, *, embedder: bool = True, limit: int |
     if embedder:
         roles["embedder"] = endpoint(models, "sim-embedder")
     return batches_launch.launch_batch(
-        benchmark="brew", source=source, roles=roles, limit=limit, setting=batches_launch.Setting(**setting)
+        BatchSettings(benchmark="brew", source=source, roles=roles, limit=limit, **setting)
     )
 
 
@@ -124,7 +125,7 @@ def test_defaults_chain_and_optional_roles_may_be_left_out(models: str) -> None:
 
 def test_an_endpoint_in_the_middle_of_the_chain_plays_what_comes_after(models: str) -> None:
     roles = {"writer": endpoint(models), "taster": endpoint(models, "sim-judge")}
-    batch = batches_launch.launch_batch(benchmark="brew", source=source_of("tea"), roles=roles)
+    batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=source_of("tea"), roles=roles))
     assert dict(batch.roles.values_list("role", "endpoint__name"))["critic"] == "sim-judge"
 
 
@@ -133,7 +134,7 @@ def test_only_the_roles_that_the_records_need(models: str, admin: Client) -> Non
     page = text_of(admin.get(reverse("generation:batch-new") + "?benchmark=brew&source=pairs"))
     assert 'name="role-writer"' not in page
     assert "Show estimate" in page, "no endpoint is needed, so that there is none does not matter"
-    batch = batches_launch.launch_batch(benchmark="brew", source=pairs, roles={})
+    batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=pairs, roles={}))
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
@@ -142,7 +143,9 @@ def test_only_the_roles_that_the_records_need(models: str, admin: Client) -> Non
     assert set(SampleVersion.objects.values_list("generator", flat=True)) == {""}
     assert Sample.objects.count() == 2
     other = batches_launch.launch_batch(
-        benchmark="brew", source=source_of("cocoa", kind="pair", name="pairs"), roles={"writer": endpoint(models)}
+        BatchSettings(
+            benchmark="brew", source=source_of("cocoa", kind="pair", name="pairs"), roles={"writer": endpoint(models)}
+        )
     )
     assert not other.roles.exists(), "an endpoint that nothing needs is not bound"
 
@@ -150,11 +153,11 @@ def test_only_the_roles_that_the_records_need(models: str, admin: Client) -> Non
 def test_clear_words_for_a_role_that_is_missing_or_unknown(models: str) -> None:
     notes = source_of("tea")
     with pytest.raises(errors.RolesUnbound, match="writer, taster, critic") as unbound:
-        batches_launch.launch_batch(benchmark="brew", source=notes, roles={})
+        batches_launch.launch_batch(BatchSettings(benchmark="brew", source=notes, roles={}))
     assert "embedder" not in str(unbound.value)
     with pytest.raises(errors.UnknownRole, match="voter; known: writer, taster"):
         batches_launch.launch_batch(
-            benchmark="brew", source=notes, roles={"writer": endpoint(models), "voter": endpoint(models)}
+            BatchSettings(benchmark="brew", source=notes, roles={"writer": endpoint(models), "voter": endpoint(models)})
         )
     assert not Batch.objects.exists()
 
@@ -222,7 +225,7 @@ def test_vectors_that_are_none_fail_the_draft(models: str, fault: str) -> None:
     notes = source_of("tea")
     with simulated() as url:
         roles = {"writer": endpoint(models), "embedder": endpoint(url, f"sim-embedder+{fault}")}
-        batch = batches_launch.launch_batch(benchmark="brew", source=notes, roles=roles)
+        batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=notes, roles=roles))
         batches_services.work_on_batch(batch.pk)
     draft = Draft.objects.get()
     assert (draft.status, draft.error) == (Work.Status.FAILED, "BrokenReply")
@@ -235,7 +238,7 @@ def test_an_embedder_that_fails_for_a_moment(models: str) -> None:
     notes = source_of("tea", "coffee", "cocoa", "milk")
     with simulated() as url:
         roles = {"writer": endpoint(models), "embedder": endpoint(url, "sim-embedder+429@0.4+500@0.3+cut@0.3")}
-        batch = batches_launch.launch_batch(benchmark="brew", source=notes, roles=roles)
+        batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=notes, roles=roles))
         for _ in range(5):
             batches_services.work_on_batch(batch.pk)
             batches_services.retry_failed(batch.pk)
@@ -271,7 +274,9 @@ def test_values_of_a_preset_are_changed_at_the_launch(models: str) -> None:
     assert batch.changed == ["tries"], "what is as it was has not been changed"
     assert Call.objects.filter(prompt="brew/write@1").count() == 2
     with_tries = batches_estimate.of_batch(
-        benchmark="brew", source=source_of("milk"), roles={"writer": endpoint(models)}, changes={"tries": 5}
+        BatchSettings(
+            benchmark="brew", source=source_of("milk"), roles={"writer": endpoint(models)}, changes={"tries": 5}
+        )
     )
     assert next(line.requests for line in with_tries.lines if line.prompt == "brew/write@1") == 5
 
@@ -356,7 +361,9 @@ def test_an_estimate_knows_preset_and_roles(models: str) -> None:
     roles = {"writer": endpoint(models)}
 
     def asked(**options: Any) -> dict[str, int]:
-        found = batches_estimate.of_batch(benchmark="brew", source=notes, roles=options.pop("roles", roles), **options)
+        found = batches_estimate.of_batch(
+            BatchSettings(benchmark="brew", source=notes, roles=options.pop("roles", roles), **options)
+        )
         return {line.prompt: line.requests for line in found.lines}
 
     assert asked() == {"brew/write@1": 2, "brew/taste@1": 2}

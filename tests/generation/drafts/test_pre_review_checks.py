@@ -11,6 +11,7 @@ from django.db import DatabaseError, transaction
 
 from generation import errors
 from generation.batches import launch, queries, services
+from generation.batches.launch import BatchSettings
 from generation.drafts import pre_review_checks
 from generation.models import Band, Batch, Draft, Finding, Fingerprint, GateEvent, Sample, SampleVersion, Source
 from generation.models.work import Work
@@ -36,7 +37,7 @@ Status, Gate = Work.Status, Draft.Gate
 def batch_over(source: Source, url: str, **setting: Any) -> Batch:
     """A batch that was worked on to its end, with all checks unless told otherwise."""
     batch = launch.launch_batch(
-        benchmark="mhb", source=source, roles={"generator": endpoint(url)}, setting=launch.Setting(**setting)
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(url)}, **setting)
     )
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -298,7 +299,9 @@ def test_only_reports_are_asked_about_and_only_where_the_check_is_made(tmp_path:
 def test_a_checker_of_its_own_is_asked(tmp_path: Path, models: str) -> None:
     source = imported(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
     other = endpoint(models, name="other")
-    batch = launch.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models), "checker": other})
+    batch = launch.launch_batch(
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models), "checker": other})
+    )
     services.work_on_batch(batch.pk)
     assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other"]
 

@@ -17,6 +17,7 @@ from generation import errors
 from generation.batches import estimate as batches_estimate
 from generation.batches import launch as batches_launch
 from generation.batches import services
+from generation.batches.launch import BatchSettings
 from generation.jobs import estimate as jobs_estimate
 from generation.jobs import life_cycle
 from generation.jobs.estimate import TOKENS_IN, TOKENS_OUT
@@ -225,16 +226,16 @@ def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) 
 def test_what_was_never_asked_is_assumed(tmp_path: Path, source: Source, models: str) -> None:
     reports = imported(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
     asked = {"benchmark": "mhb", "roles": {"generator": endpoint(models, price_in="1", price_out="10")}}
-    found = batches_estimate.of_batch(source=reports, **asked)  # type: ignore[arg-type]
+    found = batches_estimate.of_batch(BatchSettings(source=reports, **asked))  # type: ignore[arg-type]
     lines = [(line.role, line.prompt.partition("@")[0], line.calls, line.measured) for line in found.lines]
     assert lines == [("generator", "mhb/question_report", 3, 0), ("checker", "mhb/answerable_report", 3, 0)]
     assert (found.calls, found.tokens_in, found.tokens_out) == (6, 6 * TOKENS_IN, 6 * TOKENS_OUT)
     assert found.cost == (found.tokens_in + 10 * found.tokens_out) / Decimal(10**6)
     assert found.budget_calls == 8, "a quarter more, rounded up"
     assert found.budget_money == Decimal("0.10"), "0.0975, in whole cents"
-    unchecked = batches_estimate.of_batch(source=reports, checks=("leak",), limit=2, **asked)  # type: ignore[arg-type]
+    unchecked = batches_estimate.of_batch(BatchSettings(source=reports, checks=("leak",), limit=2, **asked))  # type: ignore[arg-type]
     assert [(line.role, line.calls) for line in unchecked.lines] == [("generator", 2)]
-    pair = batches_estimate.of_batch(source=reports, checks=(), prompts=("", "v1"), **asked)  # type: ignore[arg-type]
+    pair = batches_estimate.of_batch(BatchSettings(source=reports, checks=(), prompts="", compare="v1", **asked))  # type: ignore[arg-type]
     assert sorted(line.prompt.rpartition("@")[0] for line in pair.lines) == [
         "mhb/question_report",
         "mhb/v1/question_report",
@@ -247,7 +248,9 @@ def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> N
         maker = endpoint(url, price_in="2", price_out="4")
         batch = generated(source, maker, 4)
     calls = Call.objects.filter(job=batch)
-    found = batches_estimate.of_batch(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
+    found = batches_estimate.of_batch(
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
+    )
     [line] = found.lines
     assert line.requests == 2
     assert line.measured == calls.count() > 4, "some were made again"
@@ -257,7 +260,9 @@ def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> N
     same_model = endpoint(url, name="second-name")
     other_model = endpoint(url, "sim-careful")
     measured = [
-        batches_estimate.of_batch(benchmark="mhb", source=source, roles={"generator": one}, checks=()).lines[0].measured
+        batches_estimate.of_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": one}, checks=()))
+        .lines[0]
+        .measured
         for one in (same_model, other_model)
     ]
     assert measured == [line.measured, 0]
@@ -272,7 +277,9 @@ def test_the_means_are_of_the_last_calls_found_by_index(source: Source, monkeypa
     lines.exclude(pk__in=last).update(tokens_in=10**6)
     lines.filter(pk__in=last).update(tokens_in=50)
     monkeypatch.setattr(jobs_estimate, "LATELY", 3)
-    [line] = batches_estimate.of_batch(benchmark="mhb", source=source, roles={"generator": maker}, checks=()).lines
+    [line] = batches_estimate.of_batch(
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
+    ).lines
     assert (line.measured, line.calls, line.tokens_in) == (3, 2, 100)
     if connection.vendor == "sqlite":  # PostgreSQL reads a table as small as this one as a whole
         with CaptureQueriesContext(connection) as asked:
@@ -287,11 +294,11 @@ def test_an_estimate_refuses_what_a_launch_would(source: Source, models: str) ->
     for wrong, error in (
         ({"roles": {}}, errors.RolesUnbound),
         ({"limit": 0}, errors.NothingToDo),
-        ({"prompts": ("v1", "v1")}, errors.SamePrompts),
-        ({"prompts": ("v9",)}, errors.UnknownPrompts),
+        ({"prompts": "v1", "compare": "v1"}, errors.SamePrompts),
+        ({"prompts": "v9"}, errors.UnknownPrompts),
     ):
         with pytest.raises(error):
-            batches_estimate.of_batch(**{**asked, **wrong})
+            batches_estimate.of_batch(BatchSettings(**{**asked, **wrong}))
 
 
 def test_the_page_asks_before_it_launches(admin: Client, source: Source, models: str) -> None:
@@ -325,11 +332,10 @@ def test_what_is_launched_twice_at_once_under_a_key_is_launched_once(
         "benchmark": "mhb",
         "source": source,
         "roles": {"generator": endpoint(models)},
-        "actor": adela,
     }
-    hows: list[dict[str, Any]] = [{"key": "some", "limit": 1}, {"key": "rest", "limit": None}]
-    for how in hows:
-        one, other = together([partial(batches_launch.launch_batch, **what, **how)] * 2)
+    for key, limit in (("some", 1), ("rest", None)):
+        settings = BatchSettings(**what, limit=limit)
+        one, other = together([partial(batches_launch.launch_batch, settings, actor=adela, key=key)] * 2)
         assert isinstance(one, Batch)
         assert one == other
     assert Batch.objects.count() == 2
@@ -340,12 +346,12 @@ def test_a_comparison_is_launched_once_under_a_key(source: Source, adela: User, 
         "benchmark": "mhb",
         "source": source,
         "roles": {"generator": endpoint(models)},
-        "actor": adela,
         "limit": 1,
     }
-    made = [batches_launch.launch_comparison(**what, prompts=("", "v1"), key="a") for _ in range(2)]
+    settings = BatchSettings(**what, compare="v1")
+    made = [batches_launch.launch_comparison(settings, actor=adela, key="a") for _ in range(2)]
     assert made[0] == made[1]
-    assert batches_launch.launch_batch(**what, key="a").comparison is None
+    assert batches_launch.launch_batch(BatchSettings(**what), actor=adela, key="a").comparison is None
 
 
 def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, models: str) -> None:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from evaluation.models import Judgment, Response, Run
 from evaluation.runs import queries as runs_queries
 from evaluation.runs import services as runs_services
+from evaluation.runs.settings import RunSettings
 from generation.batches import queries as batches_queries
 from generation.batches import services as batches_services
 from generation.endpoints import queries as endpoints_queries
@@ -339,8 +340,8 @@ def test_a_poll_of_a_batch_is_one_statement_however_large(admin: Client) -> None
 def test_a_poll_of_a_run_is_one_statement_however_large(admin: Client) -> None:
     release = released(10)
     models = [endpoint("http://models.example/v1", f"model-{n}") for n in range(50)]
-    small = runs_services.launch_run(release, models[:1], models[0])
-    large = runs_services.launch_run(release, models, models[0])
+    small = runs_services.launch_run(RunSettings(release, models[:1], models[0]))
+    large = runs_services.launch_run(RunSettings(release, models, models[0]))
     answered = list(Response.objects.filter(run=large)[:100].values_list("pk", "sample__rubrics"))
     Judgment.objects.bulk_create(Judgment(run=large, response_id=row, rubric_id=rubric) for row, rubric in answered)
     polls = [_poll(admin, reverse("evaluation:run-progress", args=[run.pk])) for run in (small, large)]
@@ -369,7 +370,9 @@ def test_a_poll_after_the_end_loads_the_page_afresh(admin: Client) -> None:
 
 def test_a_run_knows_its_judgments_from_the_start() -> None:
     release = released(3)
-    run = runs_services.launch_run(release, [endpoint("http://m.example/v1", f"m-{n}") for n in (1, 2)], _judge())
+    run = runs_services.launch_run(
+        RunSettings(release, [endpoint("http://m.example/v1", f"m-{n}") for n in (1, 2)], _judge())
+    )
     assert run.rubrics_total == 2 * release.rubrics_count > 0
     assert runs_queries.progress(run).rubrics_total == run.rubrics_total
 
@@ -389,7 +392,7 @@ def _pages(batch: Batch, run: Run) -> dict[str, str]:
 
 
 def test_the_last_failures_with_what_came_back(admin: Client) -> None:
-    batch, run = asking(_judge()), runs_services.launch_run(released(1), [_judge()], _judge())
+    batch, run = asking(_judge()), runs_services.launch_run(RunSettings(released(1), [_judge()], _judge()))
     of = _judge()
     for job in (batch, run):
         ledger.write(job, [line(of, error="BrokenReply", text=f"old {n}") for n in range(3)])

@@ -15,6 +15,7 @@ from django.urls import reverse
 from generation import errors
 from generation.batches import launch as batches_launch
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.models import Batch, Comparison, Draft, Finding, Release, Sample, SampleVersion, Source
 from generation.outcomes import attempts, comparisons
 from generation.outcomes.comparisons import sign_test
@@ -58,11 +59,9 @@ def source(tmp_path: Path, db: None) -> Source:
 def compared(source: Source, models: str) -> Comparison:
     """Four records, with the usual prompts and with those of set v1; both batches at their end."""
     made = batches_launch.launch_comparison(
-        benchmark="mhb",
-        source=source,
-        roles={"generator": endpoint(models)},
-        prompts=("", "v1"),
-        setting=batches_launch.Setting(plan=PAPER),
+        BatchSettings(
+            benchmark="mhb", source=source, roles={"generator": endpoint(models)}, prompts="", compare="v1", plan=PAPER
+        )
     )
     for batch in made.batches.all():
         batches_services.work_on_batch(batch.pk)
@@ -209,9 +208,11 @@ def test_attempts_count_versions_by_what_made_them(
     rejected = calls(batch)[-1].sent["messages"][1]["content"].partition("<<<REJECTED\n")[2]
     assert "Nobody would ask for a dose in this way." in rejected.partition("\nREJECTED>>>")[0], "MHB-9"
     others = batches_launch.launch_batch(
-        benchmark="mhb",
-        source=imported(conversations_file(tmp_path / "more.jsonl", *map(conversation, (2, 3, 4))), "more"),
-        roles={"generator": endpoint(models)},
+        BatchSettings(
+            benchmark="mhb",
+            source=imported(conversations_file(tmp_path / "more.jsonl", *map(conversation, (2, 3, 4))), "more"),
+            roles={"generator": endpoint(models)},
+        )
     )
     batches_services.work_on_batch(others.pk)
     SampleVersion.objects.filter(sample__batch=others).update(prompt="mhb/other@3")
@@ -260,7 +261,7 @@ def test_two_alike_of_one_comparison_do_not_stop_one_another(tmp_path: Path, db:
     source = imported(conversations_file(tmp_path / "own.jsonl", 2))
     with simulated_by(fixed(None)) as url:
         made = batches_launch.launch_comparison(
-            benchmark="mhb", source=source, roles={"generator": endpoint(url)}, prompts=("", "v1")
+            BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(url)}, prompts="", compare="v1")
         )
         for batch in made.batches.all():
             batches_services.work_on_batch(batch.pk)
@@ -272,9 +273,9 @@ def test_two_alike_of_one_comparison_do_not_stop_one_another(tmp_path: Path, db:
 def test_what_cannot_be_compared(source: Source, models: str) -> None:
     asked: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}}
     with pytest.raises(errors.SamePrompts):
-        batches_launch.launch_comparison(prompts=("v1", "v1"), **asked)
+        batches_launch.launch_comparison(BatchSettings(prompts="v1", compare="v1", **asked))
     with pytest.raises(errors.UnknownPrompts, match="v1"):
-        batches_launch.launch_comparison(prompts=("", "v9"), **asked)
+        batches_launch.launch_comparison(BatchSettings(prompts="", compare="v9", **asked))
     assert not Batch.objects.exists()
     assert not Comparison.objects.exists()
 
