@@ -33,7 +33,7 @@ from generation.jobs.serializers import (
     job_values,
     launch_key,
 )
-from generation.models import Call, Endpoint, ProviderBatch
+from generation.models import Call, Endpoint, Job, ProviderBatch
 from generation.releases import queries as releases_queries
 from generation.tasks import wake
 from review.common.api import ByName, NewestFirst, asked, sent
@@ -193,8 +193,8 @@ def _settings(body: dict[str, Any]) -> RunSettings:
     return RunSettings(**{**body, "release": releases_queries.release(body["release"])})
 
 
-def _run_answer(run: Run, status: int = 200) -> Answer:
-    run = queries.watched(run.pk)
+def _run_answer(job: Job, status: int = 200) -> Answer:
+    run = queries.watched(job.pk)
     fields = [name for name in RunSerializer.Meta.fields if name not in ("release_version", "datasets")]
     whole = {
         **{name: getattr(run, name) for name in fields},

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
@@ -99,7 +99,7 @@ def once(
     name = _digest([kind._meta.model_name, what, actor and actor.pk, key])
     digest = _digest(asked)
     known = kind._default_manager.filter(launch_key=name)
-    found: J | None
+    found: Any
     try:
         with transaction.atomic():
             found = known.first() or _keep(make(), launch_key=name, launch_digest=digest)
@@ -108,7 +108,7 @@ def once(
             raise
     if found.launch_digest not in ("", digest):
         raise errors.KeyReused
-    return found
+    return cast(J, found)
 
 
 def _digest(value: Any) -> str:

@@ -211,7 +211,7 @@ def test_a_change_of_an_endpoint_does_not_reach_a_run_that_was_launched(release:
     later = {"temperature": 0.9, "max_tokens": 7}
     Endpoint.objects.filter(name="sim-average").update(**later)
     work.work_on_run(run.pk)
-    for call in Call.objects.filter(job=run.job):
+    for call in Call.objects.filter(job=run):
         assert not set(later) & set(call.sent), "it had none of its own at the launch"
     work.work_on_run(launched(release, claimants, "sim-average", sampling="endpoint", fresh=True).pk)
     assert later.items() <= Call.objects.latest("pk").sent.items()
