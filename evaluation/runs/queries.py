@@ -297,7 +297,7 @@ class RunProgress:
 
 
 def watched_runs() -> QuerySet[Run]:
-    """Runs with all that `progress` and `live_of` need: one statement, however many responses and judgments a run has."""
+    """Runs with all that `progress` and `live_of` need, in one statement, however large a run is."""
     rows = {
         "responses": Response.objects.filter(run=OuterRef("pk")),
         "judgments": Judgment.objects.filter(run=OuterRef("pk")),

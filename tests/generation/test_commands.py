@@ -113,7 +113,7 @@ def test_a_failure_is_one_sentence(
     [
         (
             ["add_endpoint", "own", "--url", "http://127.0.0.1:1/v1", "--model", "m", "--price-in", "free"],
-            "is no number",
+            "is not a number",
         ),
         (["simulate_llm", "--port", "1", "--fault", "flood"], "no fault 'flood'"),
     ],
