@@ -148,7 +148,8 @@ def as_markdown(report: Report) -> str:
         if n := report.without[view.name]:
             lines += [
                 "",
-                f"{n} {'judgment has' if n == 1 else 'judgments have'} no value here and {'is' if n == 1 else 'are'} not counted in these rows.",
+                f"{n} {'judgment has' if n == 1 else 'judgments have'} no value here. These rows leave "
+                f"{'it' if n == 1 else 'them'} out.",
             ]
     return "\n".join(lines) + "\n"
 
