@@ -146,8 +146,8 @@ def as_markdown(report: Report) -> str:
             *_table(report, report.facets[view.name], facet=view.label),
         ]
         if n := report.without[view.name]:
-            judgments = "judgment has no value here and is" if n == 1 else "judgments have no value here and are"
-            lines += ["", f"{n} {judgments} not counted in these rows."]
+            judgments, them = ("judgment has", "it") if n == 1 else ("judgments have", "them")
+            lines += ["", f"{n} {judgments} no value here. These rows leave {them} out."]
     return "\n".join(lines) + "\n"
 
 

@@ -357,14 +357,11 @@ def _of_clusters(clusters: Sequence[Mapping[str, Any]]) -> Table:
         means = [f"{fmean(each[name] for each in chosen):.3f}" if chosen else "–" for name in _measures()]
         rows.append((label, str(len(chosen)), str(sum(len(each["members"]) for each in chosen)), *means))
     columns = (_("Clusters"), _("Number"), _("Candidates"), *_measures().values())
-    return Table(
-        _(
-            "Clusters by whether at least half of their candidates fool the voters: mean similarity and "
-            "distance to the true answer"
-        ),
-        columns,
-        tuple(rows),
+    title = _(
+        "Clusters by whether at least half of their candidates fool the voters: mean similarity and "
+        "distance to the true answer"
     )
+    return Table(title, columns, tuple(rows))
 
 
 def _findings(seen: _Seen) -> Table:

@@ -136,7 +136,7 @@ def test_what_has_no_value_of_a_facet_is_counted(toy: None, claimants: str, admi
     report = reports_queries.report(run)
     assert report.without == {"level": 2 * len(MODELS) * 2}, "two samples, in two variants"
     assert formats.as_dict(report)["without"] == {"level": 8}
-    assert "8 judgments have no value of it" in formats.as_markdown(report)
+    assert "8 judgments have no value here" in formats.as_markdown(report)
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     assert "8 judgments have no value here" in page
 
@@ -549,7 +549,7 @@ def test_reports_carry_all_rates(release: Release, claimants: str, admin: Client
     told = json.loads(formats.as_json(report))
     text, table = formats.as_markdown(report), formats.as_csv(report)
     assert "# toy v1: F1, Accuracy, Response rate" in text
-    assert "answers read by code, seed 7" in text
+    assert "responses read by code, seed 7" in text
     assert "| What the hint adds | sim-careful | F1 |" in text
     for each in told["overall"]:
         for name, found in each["rates"].items():

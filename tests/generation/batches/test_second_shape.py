@@ -547,7 +547,7 @@ def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Bat
     card = data_card.data_card(release)
     assert "| review | not sampled | 2 |" in card
     assert "| unreviewed | 2 |" in card
-    assert "The other 2 are outside the sampled share and were **not reviewed**" in card
+    assert "The other 2 were not selected for review and are **not reviewed**" in card
     assert "each approved by physicians" not in card
     assert "1 sample was approved by a primary reviewer and an independent secondary reviewer." in card
     assert "two further physicians" not in card
@@ -565,7 +565,7 @@ def test_the_data_card_says_by_how_many_physicians(half: Batch) -> None:
     release = releases_services.freeze_release("brews", benchmark="brew")
     release.grounds = {"primary-alone": 2, "unreviewed": 1}  # as a policy of one reviewer leaves it
     card = data_card.data_card(release)
-    assert "2 samples were reviewed by one physician, whose word decided; nobody verified it independently." in card
+    assert "2 samples were reviewed by one physician, who decided alone, without independent verification." in card
     assert "secondary reviewer" not in card
     release.grounds = {"adjudicated": 2, "consensus": 1}
     card = data_card.data_card(release)
@@ -648,7 +648,7 @@ def test_a_release_from_before_keeps_its_bytes(half: Batch, tmp_path: Path) -> N
 
 
 def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) -> None:
-    said = "Not reviewed: outside the sampled share"
+    said = "Not selected for review"
     release: Release = releases_services.freeze_release("brews", benchmark="brew")
     by_text = {version.content["text"]: version for version in SampleVersion.objects.select_related("sample", "case")}
     aside, seen = by_text["tea."], by_text["milk"]
@@ -656,8 +656,8 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
     assert said not in text_of(admin.get(reverse("generation:sample", args=[seen.sample_id])))
     page = text_of(admin.get(reverse("generation:release", args=["brews", 1])))
     assert page.count("S Sweet") >= 1, "a taxonomy of one level has a composition, too"
-    assert "2 of 3 samples were not reviewed by a physician" in page
-    assert "not reviewed: outside the sampled share: 2" in page
+    assert "2 of 3 samples were not selected for review: no physician has reviewed them" in page
+    assert "not selected for review: 2" in page
     assert "not sampled" in page
     reading = reverse("generation:release-samples", args=["brews", 1])
     assert said in text_of(admin.get(reading)), "the first one"
