@@ -75,15 +75,15 @@ def test_readable_without_json(manage: Manage, tmp_path: Path) -> None:
     [
         (["import_source", "--format", "healthbench", "--name", "own", "/no/such/file"], "No such file"),
         (["import_source", "--format", "healthbench", "--name", "own", "{other}"], "one JSON object on each line"),
-        (["import_source", "--format", "pmc-patients", "--name", "here", "{other}"], "exists with another format"),
+        (["import_source", "--format", "pmc-patients", "--name", "here", "{other}"], "already exists in a different format"),
         (["import_source", "--format", "healthbench", "--name", "two words", "{file}"], "name: "),
         (["generate", "--benchmark", "mbh", "--source", "here", "--generator", "sim-generator"], "no benchmark"),
         (["generate", "--benchmark", "mhb", "--source", "gone", "--generator", "sim-generator"], "no source"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--generator", "gone"], "no endpoint"),
-        (["generate", "--benchmark", "mhb", "--source", "here"], "needs an endpoint"),
+        (["generate", "--benchmark", "mhb", "--source", "here"], "Choose an endpoint"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--role", "generator"], "ROLE=ENDPOINT"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--generator", "sim-generator", "--limit", "-1"],
-         "no record left"),
+         "No records are left"),
         (["freeze_release", "own", "--benchmark", "mhb"], "approved yet"),
         (["freeze_release", "own", "--benchmark", "mbh"], "no benchmark"),
         (["export_release", "own", "--format", "csv", "--out", "{out}"], "no release"),
@@ -250,6 +250,6 @@ def test_roles_can_be_named_one_by_one(manage: Manage, tmp_path: Path, models: s
 def test_a_launch_beside_another(manage: Manage, tmp_path: Path, models: str) -> None:
     source = imported(conversations_file(tmp_path / "own.jsonl", 1))
     launched(source, endpoint(models))
-    assert "no record left" in manage.refused(
+    assert "No records are left" in manage.refused(
         "generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator"
     )

@@ -187,7 +187,7 @@ def test_an_upload_is_kept_queued_and_read(
     fragment = reverse("generation:source-imports", args=["own"])
     polled = text_of(admin.get(fragment, headers={"HX-Request": "true"}))
     assert f'hx-get="{fragment}"' in polled
-    assert "No worker is alive" in polled
+    assert "No worker is running" in polled
 
     sources_services.run_import(run.pk)
     assert admin.get(fragment, headers={"HX-Request": "true"})["HX-Refresh"] == "true"
@@ -347,7 +347,7 @@ def test_a_batch_is_launched_over_what_is_left(
     admin.post(url, {**data, "limit": ""})
     nothing = admin.post(url, data)
     assert nothing.status_code == 422
-    assert "no record left" in nothing.context["form"].non_field_errors()[0]
+    assert "No records are left" in nothing.context["form"].non_field_errors()[0]
 
 
 def test_a_batch_page_follows_it_to_its_end(admin: Client, tmp_path: Path, models: str):
@@ -386,7 +386,7 @@ def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
     batch = drafts(2)
     failing(batch)
     retry, cancel = (reverse(f"generation:batch-{what}", args=[batch.pk]) for what in ("retry", "cancel"))
-    assert "cannot be taken back" in text_of(admin.get(cancel))
+    assert "cannot be undone" in text_of(admin.get(cancel))
     assert Batch.objects.get(pk=batch.pk).status == Batch.Status.RUNNING
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(retry).status_code == 302

@@ -42,7 +42,7 @@ def test_every_candidate_vote_score_and_feedback_is_shown():
     assert [row[0] for row in candidates] == ["1.1", "1.2"]
     assert [row[1] for row in candidates] == ["generated", "rewritten by the critic"]
     assert [row[-1] for row in candidates] == ["fooled too few voters", "qualified"]
-    assert candidates[0][4] == "12 (outside the limits)"
+    assert candidates[0][4] == "12 (outside the length limits)"
     assert [row[5] for row in candidates] == ["0 / 3", "2 / 3"]
     answers = found["Candidate answers"].rows
     assert [row[:2] for row in answers] == [("1.1", worded(1, 12)), ("1.1", worded(1, 12)), ("1.2", worded(2))]
@@ -164,7 +164,7 @@ def test_shares_of_difficulty_category_tries_and_fallback():
         ("none (fallback used)", "1", "25.0 %"),
     )
     voters = {row[0]: row for row in found["Voters"].rows}
-    assert voters["voter_1"][1:3] == ("14", "21.4 %")  # 1 + 1 + 2 + 10 votes, fooled thrice
+    assert voters["voter 1"][1:3] == ("14", "21.4 %")  # 1 + 1 + 2 + 10 votes, fooled thrice
     of = {row[0]: row[1] for row in found["Candidates"].rows}
     assert (of["All"], of["Rewritten by the critic"], of["Outside the length limits"]) == ("14", "6", "1")
     assert all(len(row) == len(table.columns) for table in found.values() for row in table.rows)

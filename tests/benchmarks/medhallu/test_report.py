@@ -76,9 +76,9 @@ def test_by_kind_recall_is_drawn_and_the_report_says_why(url: str, admin_client:
     assert [section.rate for section in chosen.sections] == ["F1"]
 
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
-    assert "Drawn: Recall." in page
+    assert "Metric: Recall." in page
     assert "About half of the answers shown are true and of no kind" in page
     asked = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": "f1"}).content.decode()
     assert "Drawn: F1." in asked
-    assert "Drawn: Recall." not in asked
+    assert "Metric: Recall." not in asked
     assert "About half of the answers shown are true and of no kind" in formats.as_markdown(report)

@@ -89,7 +89,7 @@ def test_a_run_is_paused_resumed_and_given_more_on_the_page(
 
 def test_cancelling_asks_first(admin: Client, release: Release, models: str) -> None:
     run = launched_run(release, models, "sim-careful")
-    assert "cannot be taken back" in text_of(admin.get(address(run, "-cancel")))
+    assert "cannot be undone" in text_of(admin.get(address(run, "-cancel")))
     assert Run.objects.get().status == Status.RUNNING
     for _ in range(2):
         assert admin.post(address(run, "-cancel")).status_code == 302

@@ -202,7 +202,7 @@ def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) 
         assert manage.json("job", "pause", name)["status"] == "paused"
     assert manage.json("job", "resume", name)["status"] == "running"
     services.work_on_batch(batch.pk)
-    assert "no further call" in manage.refused("job", "resume", name)
+    assert "no more calls" in manage.refused("job", "resume", name)
     said = manage.json("job", "budget", name, "--budget", "3.5")
     assert (said["status"], said["budget"], said["budget_calls"]) == ("paused", "3.5000", 2)
     assert "Raise the budget" in said["advice"]
@@ -309,7 +309,7 @@ def test_the_page_asks_before_it_launches(admin: Client, source: Source, models:
     assert asked.status_code == 200
     assert not Batch.objects.exists()
     page = text_of(asked)
-    assert "assumed: 3,000 tokens in and 1,000 out" in page
+    assert "assumed: 3,000 input and 1,000 output tokens" in page
     assert asked.context["form"].initial == {"budget_money": Decimal("0.03"), "budget_calls": 5}
     typed: Page = admin.post(url, {**data, "budget_calls": "70"})
     assert typed.context["form"].initial == {"budget_money": None, "budget_calls": 70}

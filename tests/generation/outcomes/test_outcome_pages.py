@@ -79,7 +79,11 @@ def test_a_plan_of_ones_own_is_uploaded(admin: Client, source: Source, models: s
     endpoint(models)
     data = {"benchmark": "mhb", "source": source.name, "role-generator": "sim-generator", "skip": ["alike"]}
     url = reverse("generation:batch-new")
-    for wrong, why in ((b"{", "no JSON"), (b'{"Z1": 1}', "no trap"), (b'{"A1": 1' + b" " * 100_000 + b"}", "no JSON")):
+    for wrong, why in (
+        (b"{", "not valid JSON"),
+        (b'{"Z1": 1}', "no trap"),
+        (b'{"A1": 1' + b" " * 100_000 + b"}", "not valid JSON"),
+    ):
         refused: Page = admin.post(url, {**data, "plan_file": SimpleUploadedFile("plan.json", wrong)})
         assert refused.status_code == 422
         [error] = refused.context["form"].errors.get("plan_file") or refused.context["form"].non_field_errors()
@@ -104,7 +108,7 @@ def test_the_page_of_a_planned_batch_shows_both_numbers(admin: Client, source: S
     counts = Counter(trap for traps in SampleVersion.objects.values_list("traps", flat=True) for trap in set(traps))
     trap, reached = counts.most_common(1)[0]
     planned = batch.plan["targets"]["dialogue"].get(trap, 0)
-    assert f"reached {reached}, planned {planned}</title>" in page
+    assert f"reached {reached}, planned {planned}\n" in page
     assert "Identical to another sample" in page
 
 
@@ -175,7 +179,7 @@ def test_a_sample_says_that_its_next_version_is_held(admin: Client, source: Sour
 def test_stopped_from_the_shell(manage: Manage, stopped: Draft) -> None:
     [row] = manage.json("stopped")["stopped"]
     assert (row["draft"], row["batch"]) == (stopped.pk, stopped.batch_id)
-    assert "Say why" in manage.refused("stopped", "--let-through", stopped.pk)
+    assert "Give a reason" in manage.refused("stopped", "--let-through", stopped.pk)
     said = manage.json("stopped", "--let-through", stopped.pk, "--reason", "Fine.")
     assert said["gate"] == "let-through"
     assert said["sample"] == Sample.objects.order_by("-pk")[0].key
@@ -297,7 +301,7 @@ def test_paired_counts_and_the_sign_test(
     assert dict(found.table) == {"approved": (1, 1, 1), "not-approved": (1, 0, 0), "open": (0, 0, 0)}
     assert (found.only_a, found.only_b, found.chance) == (1, 1, 1.0)
     page = text_of(admin.get(reverse("generation:comparison", args=[compared.pk])))
-    assert "Approved with A alone: 1. Approved with B alone: 1." in page
+    assert "Approved with A only: 1. Approved with B only: 1." in page
     said = manage.json("comparison", compared.pk)
     assert (said["records"], said["only_a"], said["only_b"]) == (4, 1, 1)
     answer = api(adela).get(f"/api/v1/comparisons/{compared.pk}/").json()

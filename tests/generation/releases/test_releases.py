@@ -338,7 +338,7 @@ def test_a_release_names_its_simulated_reviewers(
     client.force_login(adela)
     for name in ("release", "release-samples"):
         page = client.get(reverse(f"generation:{name}", args=["told", 1])).content.decode()
-        assert "Simulated reviews: not evidence" in page, name
+        assert "Simulated reviewers: not evidence" in page, name
         other = client.get(reverse(f"generation:{name}", args=["plain", 1])).content.decode()
         assert "Simulated reviewers" not in other, name
     assert "simulated reviewers" in client.get(reverse("generation:releases")).content.decode()
@@ -360,7 +360,7 @@ def test_a_run_on_it_says_so_too(by_hand: list[Sample], bo: User, adela: User, c
     run = Run.objects.create(release=release, created_at=timezone.now())
     client.force_login(adela)
     page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
-    assert "Simulated reviews: not evidence" in page
+    assert "Simulated reviewers: not evidence" in page
     report = reports_queries.report(run)
     assert as_dict(report)["simulated_reviewers"] is True
     assert "> **Simulated reviewers: not evidence.**" in as_markdown(report)

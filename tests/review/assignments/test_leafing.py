@@ -66,7 +66,7 @@ def test_the_page_and_the_api_say_what_to_do_and_the_draft_is_kept(leafed: Assig
     client, fields = browse(ana), {"token": str(leafed.token), "revision": "0", "reason": "typed before"}
     page = client.post(reverse("review:release", args=[leafed.pk]), fields)
     assert page.status_code == 429
-    assert "This case stays yours: finish it, or try later." in page.content.decode()
+    assert "This case is still reserved for you: finish it, or try again later." in page.content.decode()
     assert Draft.objects.get(physician=ana, assignment=leafed).answers["reason"] == "typed before"
     answer = client.post(
         reverse("api:assignment-release", args=[leafed.pk]), {"token": str(leafed.token)}, "application/json"

@@ -91,7 +91,7 @@ def test_the_pages_say_so(adela: User) -> None:
     client.force_login(adela)
     page = client.get(reverse("review:history", args=[case.pk])).content.decode()
     assert "not selected for review" in page
-    assert "Nobody was asked" in page
+    assert "This case was not selected for review" in page
     listed = client.get(reverse("review:cases")).content.decode()
     assert "not selected for review" in listed
     overview = client.get(reverse("review:overview")).content.decode()

@@ -254,7 +254,7 @@ def test_whoever_counts_their_own_answers_finds_no_copy_missing(ana: User, brows
     found = figures(ana)
     assert (found.cases, found.measured, len(found.dots)) == (2, 2, 2)
     page = browse(ana).get(reverse("review:me")).content.decode()
-    assert "All cases answered count here, training cases and those that came again among them" in page
+    assert "All answered cases count here, including training and repeat cases" in page
 
 
 # Progress -------------------------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def test_agreement_page_says_what_is_undefined(browse: Open, adela: User, ana: U
     both(ana, bo, approving(), approving())
     page = browse(adela).get(address).content.decode()
     assert "undefined: all answers were the same" in page
-    assert "κ collapses" in page
+    assert "κ breaks down" in page
     nothing = browse(adela).get(address, {"pair": "adjudicators"}).content.decode()
     assert "No case that matches this filter has both answers." in nothing
 
@@ -391,7 +391,7 @@ def test_the_front_page_tells_the_own_week(browse: Open, ana: User, bo: User, cl
     say(bo, approving(), approving())
     page = browse(ana).get(reverse("review:workbench")).content.decode()
     assert ">1:05<" in page
-    assert "1 of 1 cases that closed" in page
+    assert "1 of 1 closed cases" in page
 
 
 def test_progress_page_says_where_data_are_missing(browse: Open, adela: User) -> None:
