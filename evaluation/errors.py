@@ -57,12 +57,6 @@ class UnknownDataSet(EvaluationError):
     status = 422
 
 
-class RunOver(EvaluationError):
-    """This run is over."""
-
-    status = 409
-
-
 class NoBatches(EvaluationError):
     """None of these endpoints offers batches."""
 

@@ -117,6 +117,12 @@ class KeyReused(GenerationError):
     status = 409
 
 
+class UnknownJob(GenerationError):
+    """There is no job of this kind and number."""
+
+    status = 404
+
+
 class JobOver(GenerationError):
     """This batch or run is over."""
 
@@ -125,12 +131,6 @@ class JobOver(GenerationError):
 
 class BudgetTooSmall(GenerationError):
     """This budget allows no further call."""
-
-    status = 409
-
-
-class BatchOver(JobOver):
-    """This batch is over."""
 
     status = 409
 

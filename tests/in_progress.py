@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from evaluation.models import Response, Run
 from evaluation.runs import services as runs_services
-from generation.batches import services as batches_services
 from generation.engine.task_queue import take
 from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.models import (
     Batch,
     BatchRole,
@@ -20,6 +20,7 @@ from generation.models import (
     Endpoint,
     EndpointState,
     Import,
+    ImportStatus,
     JobError,
     Lane,
     ProviderBatch,
@@ -65,7 +66,7 @@ class InProgress:
         self.generator, self.judge = endpoint(MODELS, "busy"), endpoint(MODELS, "busy-judge", batches=True)
         self.batches = {state: self._in(state, self._batch) for state in JOBS}
         self.runs = {state: self._in(state, self._run) for state in JOBS}
-        self.imports = {status.value: self._import(status) for status in Work.Status}
+        self.imports = {status.value: self._import(status) for status in ImportStatus}
         self.comparison = self._comparison()
 
     def _batch(self, name: str) -> Batch:
@@ -98,7 +99,7 @@ class InProgress:
             case "finished":
                 rows.update(status=Work.Status.DONE, **NOBODYS)
             case "cancelled":
-                batches_services.cancel_batch(pk) if kind is Batch else runs_services.cancel_run(pk)
+                jobs_services.cancel(pk)
         if state in ("failed", "finished"):
             life_cycle.settle(kind._default_manager.get(pk=pk), is_open=False)
         return int(pk)
@@ -119,16 +120,16 @@ class InProgress:
             created_at=timezone.now(),
         )
 
-    def _import(self, status: Work.Status) -> int:
+    def _import(self, status: ImportStatus) -> int:
         run = Import.objects.create(
             source=Source.objects.get(name="batch-running"), file_name="own.jsonl", path="own.jsonl", layout="jsonl",
             created_by=self.admin, created_at=timezone.now(),
         )  # fmt: skip
         mine = Import.objects.filter(pk=run.pk)
-        if status == Work.Status.RUNNING:
+        if status == ImportStatus.RUNNING:
             assert take(mine.order_by("pk"), 1)
         else:
-            mine.update(status=status, error="WrongFormat" if status == Work.Status.FAILED else "")
+            mine.update(status=status, error="WrongFormat" if status == ImportStatus.FAILED else "")
         return run.pk
 
     def _comparison(self) -> int:

@@ -144,7 +144,7 @@ class Comparisons(ListAPIView[Comparison]):
         asked = read_launch(body, person(request))
         made = launch.launch_comparison(prompts=prompts, **asked, key=launch_key(request))
         for pk in made.batches.order_by("arm").values_list("pk", flat=True):
-            transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+            transaction.on_commit(partial(tasks.wake, tasks.work_on_job, pk))
         return Response(_compared(made.pk), status=202)
 
 

@@ -32,8 +32,8 @@ LATENCY = 0.6  # seconds: there is work for as long as there are kills
 CONCURRENCY = 16  # of each of the two endpoints
 
 SETUP = """
-from evaluation.services import launch_run
-from generation.services import add_endpoint
+from evaluation.runs.services import launch_run
+from generation.endpoints.services import add_endpoint
 from tests.engine import bare_release
 release = bare_release(*[("dialogue", [["A1"]] * {rubrics})] * {samples})
 made = [
@@ -42,7 +42,7 @@ made = [
 ]
 print(launch_run(release, made[:1], made[1], budget_calls={budget}).pk)
 """
-RAISE = "from evaluation.services import set_run_budget\nset_run_budget({run}, money=None, calls=None)\n"
+RAISE = "from generation.jobs.life_cycle import set_budget\nset_budget({run}, money=None, calls=None)\n"
 
 
 class Says:
