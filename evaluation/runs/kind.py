@@ -61,7 +61,8 @@ class RunKind(JobKind[Run]):
         }
 
     def progress(self, job: Run) -> RunProgress:
-        return RunProgress(*self.parts(job), job.rubrics_total)
+        responses, judgments = self.parts(job)
+        return RunProgress(responses, judgments, job.rubrics_total)
 
     def list_address(self) -> str:
         return reverse("evaluation:runs")

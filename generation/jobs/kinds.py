@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.urls import reverse
@@ -73,7 +73,7 @@ class JobKind(Generic[J]):
 
     def jobs(self) -> QuerySet[J]:
         """All of the kind, with what their pages show."""
-        return self.model._default_manager.select_related("created_by")
+        return cast("QuerySet[J]", self.model._default_manager.select_related("created_by"))
 
     def get(self, pk: int) -> J:
         """Raises the kind's own error where there is none of this number."""
@@ -114,7 +114,7 @@ class JobKind(Generic[J]):
         some = Q()
         for rows in self.rows_of(OuterRef("pk"), status=Status.QUEUED):
             some |= Q(Exists(rows))
-        return self.model._default_manager.filter(some)
+        return cast("QuerySet[J]", self.model._default_manager.filter(some))
 
     def due(self) -> list[int]:
         """The jobs that want a worker, each as often as it may have another lane."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
@@ -99,7 +99,7 @@ def once(
             return make()
     name = _digest([kind._meta.model_name, what, actor and actor.pk, key])
     digest = _digest(asked)
-    known = kind._default_manager.filter(launch_key=name)
+    known = cast("models.QuerySet[J]", kind._default_manager.filter(launch_key=name))
     found: J | None
     try:
         with transaction.atomic():

@@ -36,7 +36,11 @@ def _of_a_kind(right: str) -> Callable[[Page], View]:
         @wraps(page)
         def view(request: HttpRequest, pk: int, kind: str) -> HttpResponseBase:
             found = kinds.named(kind)
-            guarded: View = requires(getattr(found, right))(lambda request: page(request, found, pk))
+
+            @requires(getattr(found, right))
+            def guarded(request: HttpRequest) -> HttpResponse:
+                return page(request, found, pk)
+
             return guarded(request)
 
         return view

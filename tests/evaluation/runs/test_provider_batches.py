@@ -577,9 +577,9 @@ def test_live_calls_leave_alone_what_is_set_aside_for_batches(release: Release, 
         assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 3
         Run.objects.filter(pk=run.pk).update(cost=1 - aside)
         assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 0
-        run = life_cycle.pause(run.pk, because="BudgetSpent")
-        assert run.status == Run.Status.RUNNING, "what comes back may have cost less"
-        assert run.rests_until == ProviderBatch.objects.get().next_at
+        job = life_cycle.pause(run.pk, because="BudgetSpent")
+        assert job.status == Run.Status.RUNNING, "what comes back may have cost less"
+        assert job.rests_until == ProviderBatch.objects.get().next_at
         Run.objects.filter(pk=run.pk).update(cost=1)
         assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 0
         assert life_cycle.pause(run.pk, because="BudgetSpent").status == Run.Status.PAUSED

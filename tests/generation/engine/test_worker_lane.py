@@ -631,7 +631,7 @@ def test_a_reply_that_the_ledger_cannot_hold_is_counted_and_its_row_ends(
     batch = launched(source, endpoint(models), limit=3)
     plain, cursed = books._call, list[str]()
 
-    def call(job: str, line: books.LedgerLine) -> Call:
+    def call(job: int, line: books.LedgerLine) -> Call:
         cursed[:] = cursed or [line.subject]
         if line.subject in cursed and line.attempt.reply and line.attempt.reply.text:
             raise ValueError("nothing that a database can hold")
