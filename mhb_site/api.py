@@ -31,6 +31,7 @@ from generation.outcomes import api as outcomes_api
 from generation.releases import api as releases_api
 from generation.samples import api as samples_api
 from generation.sources import api as sources_api
+from mhb_site.web.router import Router
 from review.answers import signatures
 from review.assignments import api as assignments_api
 from review.audit import api as audit_api
@@ -154,6 +155,15 @@ docs: Callable[..., HttpResponseBase] = requires(Can.READ_RESULTS)(DocsView.as_v
 
 _RELEASE = "releases/<slug:name>/<int:version>/"
 
+_router = Router()
+_router.register("cases", cases_api.CaseViewSet, "case")
+_router.register("cases", calibration_api.CaseCalibrationViewSet, "case")
+_router.register("calibration", calibration_api.CalibrationViewSet, "calibration-item")
+_router.register("people", people_api.PersonViewSet, "person")
+_router.register("people", calibration_api.PersonCalibrationViewSet, "person")
+_router.register("assignments", assignments_api.AssignmentViewSet, "assignment")
+_router.register("reviews", assignments_api.OwnReviewViewSet, "review")
+
 _v1 = [
     path("auth/token/", Token.as_view(), name="token"),
     path("auth/logout/", Logout.as_view(), name="logout"),
@@ -194,43 +204,7 @@ _v1 = [
     path("samples/", samples_api.Samples.as_view(), name="samples"),
     path("samples/<int:pk>/", samples_api.SampleDetail.as_view(), name="sample"),
     # review
-    path("cases/", cases_api.Cases.as_view(), name="cases"),
-    path("cases/<int:pk>/", cases_api.CaseDetail.as_view(), name="case"),
-    path("cases/<int:pk>/withdraw/", cases_api.Withdraw.as_view(), name="case-withdraw"),
-    path("cases/<int:pk>/priority/", cases_api.Prioritise.as_view(), name="case-priority"),
-    path("cases/<int:pk>/reassign/", cases_api.Reassign.as_view(), name="case-reassign"),
-    path("cases/<int:pk>/specialty/", cases_api.SetSpecialty.as_view(), name="case-specialty"),
-    path("cases/<int:pk>/set-back/", cases_api.SetBack.as_view(), name="case-set-back"),
-    path("cases/<int:pk>/calibration/", calibration_api.MakeCalibration.as_view(), name="case-calibration"),
     path("cases/<int:pk>/remarks/", discussion_api.CaseRemarks.as_view(), name="case-remarks"),
-    path("calibration/", calibration_api.Calibration.as_view(), name="calibration"),
-    path("calibration/<int:pk>/", calibration_api.CalibrationDetail.as_view(), name="calibration-item"),
-    path("people/", people_api.AccountList.as_view(), name="people"),
-    path("people/<int:pk>/", people_api.PersonDetail.as_view(), name="person"),
-    path("people/<int:pk>/pause/", people_api.Pause.as_view(), name="person-pause"),
-    path("people/<int:pk>/active/", people_api.SetActive.as_view(), name="person-active"),
-    path("people/<int:pk>/password/", people_api.SetPassword.as_view(), name="person-password"),
-    path("people/<int:pk>/second-factor/", people_api.TakeSecondFactor.as_view(), name="person-second-factor"),
-    path("people/<int:pk>/calibration/", calibration_api.GiveAgain.as_view(), name="person-calibration"),
-    path("assignments/next/", assignments_api.Next.as_view(), name="assignment-next"),
-    path("assignments/<assignment:assignment_id>/", assignments_api.Work.as_view(), name="assignment"),
-    path(
-        "assignments/<assignment:assignment_id>/heartbeat/",
-        assignments_api.Heartbeat.as_view(),
-        name="assignment-heartbeat",
-    ),
-    path("assignments/<assignment:assignment_id>/draft/", assignments_api.SaveDraft.as_view(), name="assignment-draft"),
-    path("assignments/<assignment:assignment_id>/reveal/", assignments_api.Reveal.as_view(), name="assignment-reveal"),
-    path("assignments/<assignment:assignment_id>/submit/", assignments_api.Submit.as_view(), name="assignment-submit"),
-    path(
-        "assignments/<assignment:assignment_id>/release/", assignments_api.GiveBack.as_view(), name="assignment-release"
-    ),
-    path(
-        "assignments/<assignment:assignment_id>/decline/", assignments_api.Decline.as_view(), name="assignment-decline"
-    ),
-    path(
-        "assignments/<assignment:assignment_id>/problem/", assignments_api.Report.as_view(), name="assignment-problem"
-    ),
     path("assignments/<assignment:assignment_id>/activity/", trust.RecordActivity.as_view(), name="activity"),
     path("assignments/<assignment:assignment_id>/remarks/", discussion_api.OwnRemarks.as_view(), name="own-remarks"),
     path("guidelines/", discussion_api.GuidelinesInForce.as_view(), name="guidelines"),
@@ -238,8 +212,6 @@ _v1 = [
     path("audit/", audit_api.AuditStatus.as_view(), name="audit"),
     path("audit/check/", audit_api.RequestCheck.as_view(), name="audit-check"),
     path("audit/events/", audit_api.AuditEvents.as_view(), name="audit-events"),
-    path("reviews/mine/", assignments_api.Mine.as_view(), name="reviews-mine"),
-    path("reviews/<int:review_id>/retract/", assignments_api.Retract.as_view(), name="review-retract"),
     path("review/agreement/", trust.AgreementView.as_view(), name="agreement"),
     path("review/progress/", trust.ProgressView.as_view(), name="progress"),
     path("reviewers/me/", trust.OwnFigures.as_view(), name="reviewer-me"),
@@ -263,6 +235,7 @@ _v1 = [
     path("runs/<int:pk>/report.md", reports_api.MarkdownReport.as_view(), name="run-report-md"),
     path("runs/<int:pk>/responses/", reports_api.Responses.as_view(), name="run-responses"),
     path("runs/<int:pk>/judgments/", reports_api.Judgments.as_view(), name="run-judgments"),
+    *_router.urls,
 ]
 
 urlpatterns = [

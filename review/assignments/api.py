@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet, ViewSet
 
 from review.access import visibility
 from review.answers import signatures
@@ -187,131 +186,10 @@ def _work(me: User, assignment: Assignment) -> dict[str, Any]:
     }
 
 
-class Next(APIView):
-    """Claim the next case, or get back the one in hand."""
-
-    can = Can.REVIEW
-
-    @extend_schema(
-        request=None,
-        responses={200: WorkSerializer, 204: OpenApiResponse(description="No case waits for you now.")},
-    )
-    def post(self, request: Request) -> Response:
-        me = person(request)
-        taken = claims.claim_next(me)
-        return Response(WorkSerializer(_work(me, taken)).data) if taken else Response(status=204)
-
-
-class Work(APIView):
-    """One own assignment: the case, the own draft, and the reviews of others that may be read by now."""
-
-    can = Can.REVIEW
-
-    @extend_schema(responses=WorkSerializer)
-    def get(self, request: Request, assignment_id: int) -> Response:
-        me = person(request)
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
-
-
-class Heartbeat(APIView):
-    """Renew the lease."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=TokenSerializer, responses=LeaseSerializer)
-    def post(self, request: Request, assignment_id: int) -> Response:
-        token = sent(TokenSerializer, request)["token"]
-        return Response(LeaseSerializer(claims.heartbeat(person(request), assignment_id, token)).data)
-
-
-class SaveDraft(APIView):
-    """Keep what was typed and renew the lease. Too late (409) is answered after the draft was kept."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=SaveSerializer, responses=SavedSerializer)
-    def put(self, request: Request, assignment_id: int) -> Response:
-        body = sent(SaveSerializer, request)
-        answers = answers_from_json(body["answers"])
-        draft = services.save_draft(person(request), assignment_id, body["token"], answers, revision=body["revision"])
-        return Response(SavedSerializer(draft).data)
-
-
-class Submit(APIView):
-    """Submit the review that is due. Twice, too late, or before the first look: 409. Not complete: 422 with `problems`.
-
-    Where the case asks for the password or a second factor's code: 403 without it, and 429 after too many wrong ones.
-    """
-
-    can = Can.REVIEW
-
-    @extend_schema(request=SubmitSerializer, responses={201: SubmittedSerializer})
-    def post(self, request: Request, assignment_id: int) -> Response:
-        body, me = sent(SubmitSerializer, request), person(request)
-        answers = answers_from_json(body["answers"])
-        with signatures.counted(request._request, me, assignment_id, body["token"]):
-            review = services.submit(
-                me,
-                assignment_id,
-                body["token"],
-                answers,
-                password=body["password"],
-                code=body["code"],
-                revision=body.get("revision"),
-            )
-        return Response(SubmittedSerializer(review).data, status=201)
-
-
 class RevealSerializer(TokenSerializer):
     """The answers of the first look; others are left out."""
 
     answers = AnswersSerializer()
-
-
-class Reveal(APIView):
-    """Commit the first look and see the traps. Where the case hides nothing: 409. Not complete: 422 with `problems`."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=RevealSerializer, responses=WorkSerializer)
-    def post(self, request: Request, assignment_id: int) -> Response:
-        me, body = person(request), sent(RevealSerializer, request)
-        first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
-
-
-class Retract(APIView):
-    """Take an own review back; the case is in your hands again, the answers as its draft. Too late: 409."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=None, responses=WorkSerializer)
-    def post(self, request: Request, review_id: int) -> Response:
-        me = person(request)
-        assignment = retraction.retract(me, review_id)
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment.pk))).data)
-
-
-class GiveBack(APIView):
-    """Give a case back uncommitted; the draft is kept for you."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=TokenSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
-        claims.release(person(request), assignment_id, sent(TokenSerializer, request)["token"])
-        return Response(status=204)
-
-
-class Mine(ListAPIView[Review]):
-    """My reviews, newest first."""
-
-    can = Can.REVIEW
-    serializer_class = MyReviewSerializer
-    pagination_class = NewestFirst
-
-    def get_queryset(self) -> QuerySet[Review]:
-        return visibility.submitted_by(person(self.request))
 
 
 class DeclineSerializer(TokenSerializer):
@@ -327,25 +205,120 @@ class ProblemTextSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(max_length=2000)
 
 
-class Decline(APIView):
-    """Decline a case for good: it goes to somebody else and is not offered to you again."""
+class AssignmentViewSet(ViewSet):
+    """Your own assignments."""
 
     can = Can.REVIEW
+    lookup_field = "assignment_id"
+    lookup_value_converter = "assignment"
+
+    @extend_schema(
+        request=None,
+        responses={200: WorkSerializer, 204: OpenApiResponse(description="No case waits for you now.")},
+    )
+    @action(detail=False, methods=["post"])
+    def next(self, request: Request) -> Response:
+        """Claim the next case, or get back the one in hand."""
+        me = person(request)
+        taken = claims.claim_next(me)
+        return Response(WorkSerializer(_work(me, taken)).data) if taken else Response(status=204)
+
+    @extend_schema(responses=WorkSerializer)
+    def retrieve(self, request: Request, assignment_id: int) -> Response:
+        """One own assignment: the case, the own draft, and the reviews of others that may be read by now."""
+        me = person(request)
+        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
+
+    @extend_schema(request=TokenSerializer, responses=LeaseSerializer)
+    @action(detail=True, methods=["post"])
+    def heartbeat(self, request: Request, assignment_id: int) -> Response:
+        """Renew the lease."""
+        token = sent(TokenSerializer, request)["token"]
+        return Response(LeaseSerializer(claims.heartbeat(person(request), assignment_id, token)).data)
+
+    @extend_schema(request=SaveSerializer, responses=SavedSerializer)
+    @action(detail=True, methods=["put"])
+    def draft(self, request: Request, assignment_id: int) -> Response:
+        """Keep what was typed and renew the lease. Too late (409) is answered after the draft was kept."""
+        body = sent(SaveSerializer, request)
+        answers = answers_from_json(body["answers"])
+        draft = services.save_draft(person(request), assignment_id, body["token"], answers, revision=body["revision"])
+        return Response(SavedSerializer(draft).data)
+
+    @extend_schema(request=SubmitSerializer, responses={201: SubmittedSerializer})
+    @action(detail=True, methods=["post"])
+    def submit(self, request: Request, assignment_id: int) -> Response:
+        """Submit the review that is due. Twice, too late, or before the first look: 409. Not complete: 422 with `problems`.
+
+        Where the case asks for the password or a second factor's code: 403 without it, and 429 after too many wrong ones.
+        """
+        body, me = sent(SubmitSerializer, request), person(request)
+        answers = answers_from_json(body["answers"])
+        with signatures.counted(request._request, me, assignment_id, body["token"]):
+            review = services.submit(
+                me,
+                assignment_id,
+                body["token"],
+                answers,
+                password=body["password"],
+                code=body["code"],
+                revision=body.get("revision"),
+            )
+        return Response(SubmittedSerializer(review).data, status=201)
+
+    @extend_schema(request=RevealSerializer, responses=WorkSerializer)
+    @action(detail=True, methods=["post"])
+    def reveal(self, request: Request, assignment_id: int) -> Response:
+        """Commit the first look and see the traps. Where the case hides nothing: 409. Not complete: 422 with `problems`."""
+        me, body = person(request), sent(RevealSerializer, request)
+        first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
+        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
+
+    @extend_schema(request=TokenSerializer, responses={204: None})
+    @action(detail=True, methods=["post"])
+    def release(self, request: Request, assignment_id: int) -> Response:
+        """Give a case back uncommitted; the draft is kept for you."""
+        claims.release(person(request), assignment_id, sent(TokenSerializer, request)["token"])
+        return Response(status=204)
 
     @extend_schema(request=DeclineSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
+    @action(detail=True, methods=["post"])
+    def decline(self, request: Request, assignment_id: int) -> Response:
+        """Decline a case for good: it goes to somebody else and is not offered to you again."""
         body = sent(DeclineSerializer, request)
         reason = Declined.Reason(body["reason"])
         claims.decline(person(request), assignment_id, body["token"], reason, body["text"])
         return Response(status=204)
 
-
-class Report(APIView):
-    """Tell the admins that something is wrong with a case. You keep it."""
-
-    can = Can.REVIEW
-
     @extend_schema(request=ProblemTextSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
+    @action(detail=True, methods=["post"])
+    def problem(self, request: Request, assignment_id: int) -> Response:
+        """Tell the admins that something is wrong with a case. You keep it."""
         claims.report_problem(person(request), assignment_id, sent(ProblemTextSerializer, request)["text"])
         return Response(status=204)
+
+
+class OwnReviewViewSet(GenericViewSet[Review]):
+    """Your own reviews."""
+
+    can = Can.REVIEW
+    serializer_class = MyReviewSerializer
+    pagination_class = NewestFirst
+    queryset = Review.objects.none()
+    lookup_url_kwarg = "review_id"
+    lookup_value_converter = "int"
+
+    @extend_schema(responses=MyReviewSerializer(many=True))
+    @action(detail=False)
+    def mine(self, request: Request) -> Response:
+        """My reviews, newest first."""
+        page = self.paginate_queryset(visibility.submitted_by(person(request))) or []
+        return self.get_paginated_response(self.get_serializer(page, many=True).data)
+
+    @extend_schema(request=None, responses=WorkSerializer)
+    @action(detail=True, methods=["post"])
+    def retract(self, request: Request, review_id: int) -> Response:
+        """Take an own review back; the case is in your hands again, the answers as its draft. Too late: 409."""
+        me = person(request)
+        assignment = retraction.retract(me, review_id)
+        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment.pk))).data)

@@ -5,9 +5,11 @@ from typing import Any
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
 from review.access import visibility
 from review.assignments import claims
@@ -138,55 +140,6 @@ def _whole(me: User, case: Case) -> dict[str, Any]:
     }
 
 
-@extend_schema_view(get=extend_schema(parameters=[CaseQuery]))
-class Cases(ListAPIView[Case]):
-    """Cases, newest first."""
-
-    can = Can.OVERSEE
-    serializer_class = CaseSerializer
-    pagination_class = NewestFirst
-
-    def get_queryset(self) -> QuerySet[Case]:
-        return queries.cases(**asked(CaseQuery, self.request)).defer("spec")
-
-
-class CaseDetail(GenericAPIView[Case]):
-    """A case with its reviews and its full history."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(responses=WholeCaseSerializer)
-    def get(self, request: Request, pk: int) -> Response:
-        return Response(WholeCaseSerializer(_whole(person(request), self.get_object())).data)
-
-
-class Withdraw(GenericAPIView[Case]):
-    """Take a case away from the physicians, for good. One that has ended: 409."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=WithdrawSerializer, responses=CaseSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        reason = sent(WithdrawSerializer, request)["reason"]
-        case = services.withdraw(self.get_object().pk, actor=person(request), reason=reason)
-        return Response(CaseSerializer(case).data)
-
-
-class Prioritise(GenericAPIView[Case]):
-    """Hand a case out earlier or later than the others."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        priority = sent(PrioritySerializer, request)["priority"]
-        case = services.prioritise(self.get_object().pk, actor=person(request), priority=priority)
-        return Response(CaseSerializer(case).data)
-
-
 class ReassignSerializer(serializers.Serializer[Any]):
     """Which role goes to whom; null: to anybody."""
 
@@ -196,38 +149,10 @@ class ReassignSerializer(serializers.Serializer[Any]):
     )
 
 
-class Reassign(GenericAPIView[Case]):
-    """Take a role from its holder and hand it to somebody, or to anybody. After an answer was committed: 409."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=ReassignSerializer, responses=HolderSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        body = sent(ReassignSerializer, request)
-        assignment = claims.reassign(
-            self.get_object().pk, Role(body["role"]), to=body["physician"], actor=person(request)
-        )
-        return Response(HolderSerializer(assignment).data)
-
-
 class SpecialtySerializer(serializers.Serializer[Any]):
     """Of which specialty whoever reviews a case has to be; empty: of any."""
 
     specialty = serializers.CharField(max_length=100, allow_blank=True)
-
-
-class SetSpecialty(GenericAPIView[Case]):
-    """Hand a case only to physicians of a specialty, and to those with none on record. One that has ended: 409."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=SpecialtySerializer, responses=CaseSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        specialty = sent(SpecialtySerializer, request)["specialty"]
-        case = claims.set_specialty(self.get_object().pk, specialty, actor=person(request))
-        return Response(CaseSerializer(case).data)
 
 
 class SetBackSerializer(serializers.Serializer[Any]):
@@ -237,14 +162,61 @@ class SetBackSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000)
 
 
-class SetBack(GenericAPIView[Case]):
-    """Open a role anew whose holder has answered and left before the confirmation or the second vote. Else: 409."""
+@extend_schema_view(list=extend_schema(parameters=[CaseQuery]))
+class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
+    """Cases, newest first."""
 
     can = Can.OVERSEE
+    serializer_class = CaseSerializer
+    pagination_class = NewestFirst
     queryset = Case.objects.all()
+    lookup_value_converter = "int"
+
+    def get_queryset(self) -> QuerySet[Case]:
+        if self.action != "list":
+            return super().get_queryset()
+        return queries.cases(**asked(CaseQuery, self.request)).defer("spec")
+
+    @extend_schema(responses=WholeCaseSerializer)
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """A case with its reviews and its full history."""
+        return Response(WholeCaseSerializer(_whole(person(request), self.get_object())).data)
+
+    @extend_schema(request=WithdrawSerializer, responses=CaseSerializer)
+    @action(detail=True, methods=["post"])
+    def withdraw(self, request: Request, pk: int) -> Response:
+        """Take a case away from the physicians, for good. One that has ended: 409."""
+        case = services.withdraw(self.get_object().pk, actor=person(request), **sent(WithdrawSerializer, request))
+        return Response(CaseSerializer(case).data)
+
+    @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
+    @action(detail=True, methods=["post"])
+    def priority(self, request: Request, pk: int) -> Response:
+        """Hand a case out earlier or later than the others."""
+        case = services.prioritise(self.get_object().pk, actor=person(request), **sent(PrioritySerializer, request))
+        return Response(CaseSerializer(case).data)
+
+    @extend_schema(request=ReassignSerializer, responses=HolderSerializer)
+    @action(detail=True, methods=["post"])
+    def reassign(self, request: Request, pk: int) -> Response:
+        """Take a role from its holder and hand it to somebody, or to anybody. After an answer was committed: 409."""
+        body = sent(ReassignSerializer, request)
+        role, actor = Role(body["role"]), person(request)
+        assignment = claims.reassign(self.get_object().pk, role, to=body["physician"], actor=actor)
+        return Response(HolderSerializer(assignment).data)
+
+    @extend_schema(request=SpecialtySerializer, responses=CaseSerializer)
+    @action(detail=True, methods=["post"])
+    def specialty(self, request: Request, pk: int) -> Response:
+        """Hand a case only to physicians of a specialty, and to those with none on record. One that has ended: 409."""
+        specialty = sent(SpecialtySerializer, request)["specialty"]
+        case = claims.set_specialty(self.get_object().pk, specialty, actor=person(request))
+        return Response(CaseSerializer(case).data)
 
     @extend_schema(request=SetBackSerializer, responses=HolderSerializer)
-    def post(self, request: Request, pk: int) -> Response:
+    @action(detail=True, methods=["post"], url_path="set-back")
+    def set_back(self, request: Request, pk: int) -> Response:
+        """Open a role anew whose holder has answered and left before the confirmation or the second vote. Else: 409."""
         body = sent(SetBackSerializer, request)
         role, actor = Role(body["role"]), person(request)
         assignment = claims.set_back(self.get_object().pk, role, actor=actor, reason=body["reason"])

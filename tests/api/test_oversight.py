@@ -85,11 +85,11 @@ def test_the_trail_is_checked_and_read(
     assert (fault["what"], fault["name"]) == ("account-role", "ana")
     assert "role" in fault["text"]
     events = reverse("api:audit-events")
-    rows = client.get(events, {"case": case.pk, "actor": "ana"}).json()["results"]
+    rows = client.get(events, {"case": str(case.pk), "actor": "ana"}).json()["results"]
     assert [(row["kind"], row["case"]) for row in rows] == [("claimed", case.pk)]
     today = timezone.now().date()
-    assert client.get(events, {"since": today + timedelta(days=1)}).json()["results"] == []
-    assert len(client.get(events, {"until": today}).json()["results"]) == Event.objects.count()
+    assert client.get(events, {"since": str(today + timedelta(days=1))}).json()["results"] == []
+    assert len(client.get(events, {"until": str(today)}).json()["results"]) == Event.objects.count()
     assert client.get(events, {"kind": "nothing"}).status_code == 400
 
 

@@ -98,7 +98,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("assignment-reveal", "POST"): PHYSICIAN,
     ("assignment-submit", "POST"): PHYSICIAN,
     ("assignment-release", "POST"): PHYSICIAN,
-    ("reviews-mine", "GET"): PHYSICIAN,
+    ("review-mine", "GET"): PHYSICIAN,
     ("agreement", "GET"): ADMIN,
     ("reviewer-me", "GET"): PHYSICIAN,
     ("reviewer", "GET"): ADMIN,
@@ -149,7 +149,10 @@ def routes(patterns: list[Any] | None = None, *, inside: bool = False) -> dict[s
 
 def methods(route: URLPattern) -> set[str]:
     """The HTTP methods that a route's view implements."""
-    view: Any = route.callback.cls  # type: ignore[attr-defined]
+    callback: Any = route.callback
+    if actions := getattr(callback, "actions", None):
+        return {name.upper() for name in actions} - {"OPTIONS", "HEAD"}
+    view = callback.cls
     return {name.upper() for name in view.http_method_names if hasattr(view, name)} - {"OPTIONS", "HEAD"}
 
 
