@@ -127,7 +127,7 @@ def as_markdown(report: Report) -> str:
     if run.release.simulated_samples:
         lines += [f"> **{SIMULATED_REVIEWERS}**", ""]
     if not report.finished:
-        lines += ["> Results so far: unfinished items count as not judged.", ""]
+        lines += ["> The run has not finished: the numbers are of what is there.", ""]
     lines += [
         f"Run {run.pk}, {_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
         f"Release SHA-256 `{run.release.sha256}`.",
@@ -146,15 +146,17 @@ def as_markdown(report: Report) -> str:
             *_table(report, report.facets[view.name], facet=view.label),
         ]
         if n := report.without[view.name]:
-            judgments, them = ("judgment has", "it") if n == 1 else ("judgments have", "them")
-            lines += ["", f"{n} {judgments} no value here. These rows leave {them} out."]
+            lines += [
+                "",
+                f"{n} {'judgment has' if n == 1 else 'judgments have'} no value of it and are in none of these rows.",
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _decided(report: Report) -> str:
     judge = report.run.judge
-    said = f"judge `{judge.name}` ({judge.model})" if judge else f"responses read by code, seed {report.run.seed}"
-    own = ", sampled with the settings of the endpoints, not of the benchmark"
+    said = f"judge `{judge.name}` ({judge.model})" if judge else f"answers read by code, seed {report.run.seed}"
+    own = ", models asked with the sampling settings of their endpoints, not the benchmark's"
     return said + (own if report.run.sampling == Run.Sampling.ENDPOINT else "")
 
 
@@ -171,8 +173,8 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
         *(["Metric"] if several else []),
         "Rate",
         "95 % interval",
-        "Numerator / denominator",
-        "Not judged" if report.run.judge else "Excluded",
+        "Hits / counted",
+        "Unjudged" if report.run.judge else "Left out",
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
@@ -203,7 +205,7 @@ def _contrasts(report: Report) -> list[str]:
     labels = {rate.name: str(rate.label) for rate in report.rates}
     if not report.contrasts:
         return []
-    lines = ["", "## Effects of the variants", "", "| Comparison | Model | Metric | Variant | Baseline | Difference |"]
+    lines = ["", "## What the variants change", "", "| Compared | Model | Metric | First | Second | Difference |"]
     lines.append("|" + "---|" * 6)
     for each in report.contrasts:
         first, second = (said(value, percent=False) or "–" for value in each.values)

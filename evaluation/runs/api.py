@@ -16,7 +16,6 @@ from evaluation import tasks
 from evaluation.models import SEEDS, Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import queries, services
-from evaluation.runs.settings import RunSettings
 from generation.batches import queries as batches_queries
 from generation.jobs.serializers import (
     JOB_FIELDS,
@@ -33,7 +32,7 @@ from generation.jobs.serializers import (
     job_values,
     launch_key,
 )
-from generation.models import Call, Endpoint, Job, ProviderBatch
+from generation.models import Call, Endpoint, ProviderBatch
 from generation.releases import queries as releases_queries
 from generation.tasks import wake
 from review.common.api import ByName, NewestFirst, asked, sent
@@ -42,7 +41,7 @@ from review.rules.permissions import Can
 
 
 class WorkCountsSerializer(serializers.Serializer[Any]):
-    """Rows of work by status. A failed judgment is unjudged."""
+    """Rows of work by status. What failed among judgments is unjudged."""
 
     queued = serializers.IntegerField()
     running = serializers.IntegerField()
@@ -52,7 +51,7 @@ class WorkCountsSerializer(serializers.Serializer[Any]):
 
 
 class RunProgressSerializer(serializers.Serializer[Any]):
-    """The progress of a run. Judgments appear as responses arrive, up to `rubrics_total`."""
+    """How far a run is. Judgments appear as responses arrive; there will be `rubrics_total`."""
 
     percent = serializers.IntegerField()
     responses = WorkCountsSerializer()
@@ -65,13 +64,13 @@ class RunProgressSerializer(serializers.Serializer[Any]):
 
 
 class RunSerializer(serializers.ModelSerializer[Any]):
-    """One evaluation of endpoints on a release, decided by a judge, or by code if the benchmark needs no judge."""
+    """One evaluation of endpoints on a release, decided by one judge, or by code where the benchmark needs none."""
 
     release = serializers.CharField(source="release.name")
     release_version = serializers.IntegerField(source="release.version")
     judge = serializers.CharField(source="judge.name", allow_null=True, default=None)
     datasets = serializers.ListField(
-        source="variants", child=serializers.CharField(), help_text="The data sets asked; empty: all."
+        source="variants", child=serializers.CharField(), help_text="The data sets that are asked; empty: all."
     )
     endpoints = serializers.SlugRelatedField[Endpoint](slug_field="name", many=True, read_only=True)
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
@@ -98,12 +97,12 @@ class RunSerializer(serializers.ModelSerializer[Any]):
 
 
 class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
-    """Requests of the run sent to an endpoint in one file. Refused and missing ones are asked live."""
+    """Requests of the run that went to an endpoint in one file; those refused, or missing in the end, are asked live."""
 
     endpoint = serializers.CharField(source="endpoint.name")
     state = serializers.CharField(help_text="prepared, submitted, collected or dropped.")
     lines = serializers.IntegerField(source="lines_count")
-    said = serializers.CharField(help_text="The status as the endpoint reports it.")
+    said = serializers.CharField(help_text="The endpoint's own word for its status.")
 
     class Meta:
         model = ProviderBatch
@@ -124,7 +123,7 @@ class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
 
 
 class WholeRunSerializer(JobSerializer, RunSerializer):
-    """A run with its budget and progress. `simulated`: a simulated model contributed to its numbers."""
+    """A run with its budget and its progress. `simulated`: a simulated model had a part in its numbers."""
 
     simulated = serializers.BooleanField()
     progress = RunProgressSerializer()
@@ -145,17 +144,17 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
 
 
 class RunAskSerializer(serializers.Serializer[Any]):
-    """The settings of a run."""
+    """What a run is to be."""
 
     release = serializers.RegexField(
-        r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for the latest version, or NAME@VERSION."
+        r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for its latest version, or NAME@VERSION."
     )
     endpoints = serializers.ListField(child=ByName(queryset=Endpoint.objects.all()), allow_empty=False, max_length=100)
     judge = ByName(
         queryset=Endpoint.objects.all(),
         allow_null=True,
         default=None,
-        help_text="Required, except for a benchmark whose answers are read by code, which takes none.",
+        help_text="Not for a benchmark whose answers are read by code, needed for every other.",
     )
     datasets = serializers.ListField(
         child=serializers.CharField(max_length=100),
@@ -165,7 +164,7 @@ class RunAskSerializer(serializers.Serializer[Any]):
         help_text="The names of the data sets to ask; default: all.",
     )
     seed = serializers.IntegerField(
-        min_value=0, max_value=SEEDS, default=0, help_text="Seed for whatever the benchmark leaves to chance."
+        min_value=0, max_value=SEEDS, default=0, help_text="Of what the benchmark leaves to chance."
     )
     judge_temperature = serializers.FloatField(
         min_value=0, max_value=2, allow_null=True, default=None, help_text="Default: the published setting."
@@ -173,28 +172,23 @@ class RunAskSerializer(serializers.Serializer[Any]):
     transport = serializers.ChoiceField(
         choices=Run.Transport.choices,
         default=Run.Transport.LIVE,
-        help_text="batch: use provider batches where an endpoint offers them, at a lower price and within a day each.",
+        help_text="batch: in the providers' batches where an endpoint offers them, at a lower price and within a day each.",
     )
     judging = serializers.ChoiceField(choices=Run.Judging.choices, default=Run.Judging.PER_RUBRIC)
     sampling = serializers.ChoiceField(
         choices=Run.Sampling.choices,
         default=Run.Sampling.PROTOCOL,
-        help_text="endpoint: ask models with their endpoints' settings only, not with the benchmark's.",
+        help_text="endpoint: models are asked with the settings of their endpoints alone, not with the benchmark's.",
     )
-    fresh = serializers.BooleanField(default=False, help_text="Ignore cached replies.")
+    fresh = serializers.BooleanField(default=False, help_text="Ask anew what has been paid for already.")
 
 
 class EvaluateSerializer(ConfirmSerializer, RunAskSerializer):
-    """A run to launch, with a budget or `confirmed`."""
+    """A run to be launched, with a budget or `confirmed`."""
 
 
-def _settings(body: dict[str, Any]) -> RunSettings:
-    """What a body asks for. Raises UnknownRelease."""
-    return RunSettings(**{**body, "release": releases_queries.release(body["release"])})
-
-
-def _run_answer(job: Job, status: int = 200) -> Answer:
-    run = queries.watched(job.pk)
+def _run_answer(run: Run, status: int = 200) -> Answer:
+    run = queries.watched(run.pk)
     fields = [name for name in RunSerializer.Meta.fields if name not in ("release_version", "datasets")]
     whole = {
         **{name: getattr(run, name) for name in fields},
@@ -219,21 +213,24 @@ class Runs(ListAPIView[Run]):
 
     @extend_schema(parameters=[LAUNCH_KEY], request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
-        """Evaluate models on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
-        settings = _settings(sent(EvaluateSerializer, request))
-        run = services.launch_run(settings, actor=person(request), key=launch_key(request))
+        """Put models to a release; a judge decides each rubric, or code reads the answers. Workers take it."""
+        body = sent(EvaluateSerializer, request)
+        release = releases_queries.release(body.pop("release"))
+        run = services.launch_run(release, **body, actor=person(request), key=launch_key(request))
         transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))
         return _run_answer(run, 202)
 
 
 class EstimateRun(APIView):
-    """Estimate a run before launch: calls, tokens and money, with the basis of each line."""
+    """What a run would come to, before anything is asked: calls, tokens and money, with the basis of each line."""
 
     can = Can.MEASURE
 
     @extend_schema(request=RunAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Answer:
-        estimate = runs_estimate.of_run(_settings(sent(RunAskSerializer, request)))
+        body = sent(RunAskSerializer, request)
+        del body["judge_temperature"]  # which costs nothing
+        estimate = runs_estimate.of_run(releases_queries.release(body.pop("release")), **body)
         return Answer(LaunchEstimateSerializer(estimate).data)
 
 
@@ -249,7 +246,7 @@ class RunDetail(APIView):
 
 @extend_schema_view(get=extend_schema(parameters=[FailureQuery]))
 class RunFailures(ListAPIView[Call]):
-    """Failed calls of a run, newest first. Includes calls that succeeded on retry."""
+    """The calls of a run that ended in an error, newest first; what healed by trying again is among them."""
 
     can = Can.READ_RESULTS
     serializer_class = FailedCallSerializer
@@ -258,11 +255,11 @@ class RunFailures(ListAPIView[Call]):
 
     def get_queryset(self) -> QuerySet[Call]:
         found = queries.run(self.kwargs["pk"])
-        return batches_queries.failed_calls(found, **asked(FailureQuery, self.request))
+        return batches_queries.failed_calls(found.job, **asked(FailureQuery, self.request))
 
 
 class CancelRun(APIView):
-    """Cancel a run. Responses and judgments so far are kept. 409 if it is over."""
+    """Take nothing further of it; what was said and judged stays. One that is over: 409."""
 
     can = Can.MEASURE
 
@@ -272,7 +269,7 @@ class CancelRun(APIView):
 
 
 class PauseRun(APIView):
-    """Pause it: no new calls start; calls in progress finish and are kept. 409 if it is over."""
+    """Start no further call of it; what is in flight is kept. One that is over: 409."""
 
     can = Can.MEASURE
 
@@ -282,7 +279,7 @@ class PauseRun(APIView):
 
 
 class ResumeRun(APIView):
-    """Resume it, and try its endpoints again. 409 if it is over or its budget is spent."""
+    """Go on with it, its endpoints included. One that is over, or whose budget is spent: 409."""
 
     can = Can.MEASURE
 
@@ -294,7 +291,7 @@ class ResumeRun(APIView):
 
 
 class RunBudget(APIView):
-    """Change its budget. If it paused for its budget, it continues. 409 if it is cancelled."""
+    """Give it another budget; one that had paused for want of it goes on. A cancelled one: 409."""
 
     can = Can.MEASURE
 
@@ -306,7 +303,7 @@ class RunBudget(APIView):
 
 
 class RetryRun(APIView):
-    """Queue failed rows and unjudged ones again. 409 if the run is cancelled."""
+    """Queue again what failed and what stayed unjudged. A cancelled run: 409."""
 
     can = Can.MEASURE
 

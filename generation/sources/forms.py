@@ -15,11 +15,10 @@ class ImportForm(forms.Form):
 
     format = forms.ChoiceField(label=_("Format"), choices=_formats)
     name = forms.SlugField(
-        label=_("Source name"),
+        label=_("Name of the source"),
         max_length=100,
         help_text=_(
-            "Use letters, digits and hyphens. With an existing name, the file is added to that source; "
-            "records are never added twice."
+            "Letters, digits and hyphens. An existing name adds the file to that source; nothing is added twice."
         ),
     )
-    file = forms.FileField(label=_("File"), help_text=_("The file as its authors publish it, unpacked."))
+    file = forms.FileField(label=_("File"), help_text=_("As its authors publish it, unpacked."))
