@@ -25,7 +25,7 @@ READ_ALL = """
 import resource, sys
 from pathlib import Path
 from generation.sources import importers
-from generation.importers.base import Layout, WrongFormat
+from generation.sources.importers.base import Layout, WrongFormat
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for path in map(Path, sys.argv[1:]):
