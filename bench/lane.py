@@ -76,12 +76,13 @@ def launch(url: str, samples: int, flying: int) -> int:
     from django.db import connection
 
     from evaluation.runs.services import launch_run
+    from evaluation.runs.settings import RunSettings
     from generation.endpoints.services import add_endpoint
     from generation.models import Endpoint, Release
 
     name = f"bench-{Endpoint.objects.count()}"
     endpoint = add_endpoint(name=name, url=url, model=name, concurrency=flying, max_tokens=500)
-    run = launch_run(Release.objects.get(name=_name(samples)), [endpoint], endpoint)
+    run = launch_run(RunSettings(Release.objects.get(name=_name(samples)), [endpoint], endpoint))
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")  # what autovacuum does within a minute
     return run.pk

@@ -40,7 +40,7 @@ class BatchAdmin(ReadOnly):
 @admin.register(ProviderBatch)
 class ProviderBatchAdmin(ReadOnly):
     list_display = ["pk", "job", "endpoint", "state", "said", "lines_count", "answered", "refused", "missing", "error"]
-    list_select_related = ["endpoint"]
+    list_select_related = ["job", "endpoint"]
     list_filter = ["state"]
 
 

@@ -33,10 +33,12 @@ from generation.samples import api as samples_api
 from generation.sources import api as sources_api
 from review.answers import signatures
 from review.assignments import api as assignments_api
+from review.audit import api as audit_api
 from review.calibration import api as calibration_api
 from review.cases import api as cases_api
 from review.common.api import BearerToken, Needs, sent
 from review.common.decorators import requires
+from review.discussion import api as discussion_api
 from review.models import User
 from review.people import api as people_api
 from review.quality import api as trust
@@ -49,7 +51,7 @@ LIMIT: int = knox_settings.TOKEN_LIMIT_PER_USER
 
 
 class SignInSerializer(serializers.Serializer[Any]):
-    """Who asks for a token, and for how long it shall last."""
+    """The account that requests a token, and how long the token should last."""
 
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(max_length=4096, trim_whitespace=False, style={"input_type": "password"})
@@ -57,21 +59,21 @@ class SignInSerializer(serializers.Serializer[Any]):
         allow_blank=True,
         default="",
         max_length=20,
-        help_text="The code your authenticator app shows, or a recovery code, where you have set up a second factor.",
+        help_text="A code from your authenticator app, or a recovery code, if you have set up a second factor.",
     )
     days = serializers.IntegerField(min_value=1, max_value=TTL.days, default=TTL.days)
 
 
 class IssuedSerializer(serializers.Serializer[Any]):
-    """A token, shown this once: only its hash is stored."""
+    """A token. It is shown only once; only its hash is stored."""
 
     token = serializers.CharField()
     expires_at = serializers.DateTimeField()
 
 
 class Token(APIView):
-    """A token for a username, a password and, where one is set up, a second factor's code; send it as
-    `Authorization: Bearer TOKEN`. An account has at most 20: the oldest gives way. Too many failures: 429."""
+    """Get a token for a username, a password and, if set up, a second-factor code. Send the token as
+    `Authorization: Bearer TOKEN`. An account has at most 20; a new one then replaces the oldest. Too many failures: 429."""
 
     authentication_classes = [BearerToken]
     permission_classes = [AllowAny]
@@ -82,11 +84,11 @@ class Token(APIView):
         # The plain request: axes counts on it, and marks it where the account is locked.
         user = authenticate(request._request, username=body["username"], password=body["password"])
         if not isinstance(user, User):
-            raise AuthenticationFailed(_("Username or password is wrong."))
+            raise AuthenticationFailed(_("The username or password is incorrect."))
         if signatures.has_second_factor(user):
             with signatures.counting(request._request, user, AuthenticationFailed()):
                 if not signatures.takes_code(user, body["code"], recovery=True):
-                    raise AuthenticationFailed(_("The code of your second factor is missing or wrong."))
+                    raise AuthenticationFailed(_("The code of your second factor is missing or incorrect."))
         issued, token = _issue(user, timedelta(days=body["days"]))
         update_last_login(User, user)  # the signal would have axes start a session
         answer = IssuedSerializer({"token": token, "expires_at": issued.expiry}).data
@@ -104,7 +106,7 @@ def _issue(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
 
 
 class Logout(APIView):
-    """Forget the token that this request came with."""
+    """Delete the token of this request."""
 
     authentication_classes = [BearerToken]
     permission_classes = [IsAuthenticated]
@@ -116,7 +118,7 @@ class Logout(APIView):
 
 
 class LogoutAll(APIView):
-    """Forget all tokens of this account."""
+    """Delete all tokens of this account."""
 
     authentication_classes = [BearerToken]
     permission_classes = [IsAuthenticated]
@@ -200,11 +202,15 @@ _v1 = [
     path("cases/<int:pk>/specialty/", cases_api.SetSpecialty.as_view(), name="case-specialty"),
     path("cases/<int:pk>/set-back/", cases_api.SetBack.as_view(), name="case-set-back"),
     path("cases/<int:pk>/calibration/", calibration_api.MakeCalibration.as_view(), name="case-calibration"),
+    path("cases/<int:pk>/remarks/", discussion_api.CaseRemarks.as_view(), name="case-remarks"),
     path("calibration/", calibration_api.Calibration.as_view(), name="calibration"),
     path("calibration/<int:pk>/", calibration_api.CalibrationDetail.as_view(), name="calibration-item"),
     path("people/", people_api.AccountList.as_view(), name="people"),
     path("people/<int:pk>/", people_api.PersonDetail.as_view(), name="person"),
     path("people/<int:pk>/pause/", people_api.Pause.as_view(), name="person-pause"),
+    path("people/<int:pk>/active/", people_api.SetActive.as_view(), name="person-active"),
+    path("people/<int:pk>/password/", people_api.SetPassword.as_view(), name="person-password"),
+    path("people/<int:pk>/second-factor/", people_api.TakeSecondFactor.as_view(), name="person-second-factor"),
     path("people/<int:pk>/calibration/", calibration_api.GiveAgain.as_view(), name="person-calibration"),
     path("assignments/next/", assignments_api.Next.as_view(), name="assignment-next"),
     path("assignments/<assignment:assignment_id>/", assignments_api.Work.as_view(), name="assignment"),
@@ -225,9 +231,17 @@ _v1 = [
     path(
         "assignments/<assignment:assignment_id>/problem/", assignments_api.Report.as_view(), name="assignment-problem"
     ),
+    path("assignments/<assignment:assignment_id>/activity/", trust.RecordActivity.as_view(), name="activity"),
+    path("assignments/<assignment:assignment_id>/remarks/", discussion_api.OwnRemarks.as_view(), name="own-remarks"),
+    path("guidelines/", discussion_api.GuidelinesInForce.as_view(), name="guidelines"),
+    path("guidelines/<slug:benchmark>/<slug:stage>/", discussion_api.GuidelineVersions.as_view(), name="guideline"),
+    path("audit/", audit_api.AuditStatus.as_view(), name="audit"),
+    path("audit/check/", audit_api.RequestCheck.as_view(), name="audit-check"),
+    path("audit/events/", audit_api.AuditEvents.as_view(), name="audit-events"),
     path("reviews/mine/", assignments_api.Mine.as_view(), name="reviews-mine"),
     path("reviews/<int:review_id>/retract/", assignments_api.Retract.as_view(), name="review-retract"),
     path("review/agreement/", trust.AgreementView.as_view(), name="agreement"),
+    path("review/progress/", trust.ProgressView.as_view(), name="progress"),
     path("reviewers/me/", trust.OwnFigures.as_view(), name="reviewer-me"),
     path("reviewers/<int:pk>/", trust.ReviewerView.as_view(), name="reviewer"),
     # measure

@@ -21,22 +21,22 @@ from review.rules.permissions import Can
 
 
 class MeasuredSerializer(serializers.Serializer[Any]):
-    """A rate with its numerator, its denominator, what it leaves out, and its 95 % interval."""
+    """A rate with its numerator, denominator, unjudged count and 95 % interval."""
 
     rate = serializers.FloatField(allow_null=True)
-    numerator = serializers.IntegerField(help_text="A sum of weights: of F1, twice the true positives.")
+    numerator = serializers.IntegerField(help_text="A sum of weights; for F1, twice the true positives.")
     denominator = serializers.IntegerField()
-    unjudged = serializers.IntegerField(help_text="Whatever the rate leaves out.")
+    unjudged = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
 
 
 class RowSerializer(MeasuredSerializer):
-    """The first rate of an endpoint on a data set, all of its rates by name, and the verdicts they are counted from."""
+    """An endpoint on a data set: its first rate, all rates by name, and the verdict counts behind them."""
 
     endpoint = serializers.CharField()
     dataset = serializers.CharField()
-    value = serializers.CharField(required=False, help_text="Of the facet; absent overall.")
+    value = serializers.CharField(required=False, help_text="Value of the facet; absent in the overall row.")
     label = serializers.CharField(required=False)  # type: ignore[assignment]
     rates = serializers.DictField(child=MeasuredSerializer())
     verdicts = serializers.DictField(child=serializers.IntegerField())
@@ -59,7 +59,7 @@ class OfDatasetSerializer(serializers.Serializer[Any]):
 
 
 class ContrastSerializer(serializers.Serializer[Any]):
-    """A rate of one endpoint on two data sets that the benchmark sets against each other: the first minus the second."""
+    """A rate of one endpoint on two data sets that the benchmark contrasts: the first minus the second."""
 
     endpoint = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
@@ -77,7 +77,7 @@ class DatasetSerializer(serializers.Serializer[Any]):
 
 
 class ReportSerializer(serializers.Serializer[Any]):
-    """All rates of a run, as far as it is. `notice` is there where simulated models had a part."""
+    """All rates of a run so far. `notice` is present if simulated models took part."""
 
     run = serializers.IntegerField()
     release = serializers.CharField()
@@ -91,9 +91,9 @@ class ReportSerializer(serializers.Serializer[Any]):
     seed = serializers.IntegerField()
     finished = serializers.BooleanField()
     simulated = serializers.BooleanField()
-    simulated_reviewers = serializers.BooleanField(help_text="Scripted stand-ins reviewed samples of the release.")
+    simulated_reviewers = serializers.BooleanField(help_text="Simulated physicians reviewed samples of the release.")
     notice = serializers.CharField(required=False)
-    rate = RateSerializer(help_text="The first of `rates`.")
+    rate = RateSerializer(help_text="The first entry of `rates`.")
     rates = RateSerializer(many=True)
     datasets = DatasetSerializer(many=True)
     endpoints = serializers.ListField(child=serializers.CharField())
@@ -102,14 +102,14 @@ class ReportSerializer(serializers.Serializer[Any]):
     facets = serializers.DictField(child=RowSerializer(many=True))
     without = serializers.DictField(
         child=serializers.IntegerField(),
-        help_text="Facet: judgments that have no value of it and are in none of its rows.",
+        help_text="By facet: judgments without a value, which are in none of its rows.",
     )
     contrasts = ContrastSerializer(many=True)
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 
 class ResponseSerializer(serializers.ModelSerializer[Response]):
-    """What a model said to one sample."""
+    """A model's response to one sample."""
 
     endpoint = serializers.CharField(source="endpoint.name")
     sample = serializers.CharField(source="sample.key")
@@ -127,12 +127,14 @@ class ResponseQuery(serializers.Serializer[Any]):
 
 
 class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
-    """What was decided on one rubric for one response; an empty verdict is unjudged, and `error` says why."""
+    """The verdict on one rubric for one response. An empty verdict means unjudged, and `error` says why."""
 
     endpoint = serializers.CharField(source="response.endpoint.name")
     sample = serializers.CharField(source="rubric.sample.key")
     dataset = serializers.CharField(source="rubric.sample.task", help_text="The task of the sample.")
-    variant = serializers.CharField(source="response.variant", help_text="Of the question; most benchmarks have one.")
+    variant = serializers.CharField(
+        source="response.variant", help_text="Variant of the question; most benchmarks have one."
+    )
     rubric = serializers.CharField(source="rubric.key")
     criterion = serializers.CharField(source="rubric.criterion")
     traps = serializers.ListField(source="rubric.traps", child=serializers.CharField())
@@ -158,13 +160,15 @@ class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
 
 
 class JudgmentQuery(serializers.Serializer[Any]):
-    """Which judgments: those behind one number of the report."""
+    """Which judgments to list: those behind one number of the report."""
 
     endpoint = serializers.SlugField(required=False)
     dataset = serializers.CharField(required=False, max_length=40)
-    facet = serializers.CharField(required=False, max_length=40, help_text="With `value`: cluster, subtype, ...")
+    facet = serializers.CharField(required=False, max_length=40, help_text="Used with `value`: cluster, subtype, ...")
     value = serializers.CharField(required=False, max_length=100)
-    verdict = serializers.CharField(required=False, max_length=200, help_text="Several by commas; or 'unjudged'.")
+    verdict = serializers.CharField(
+        required=False, max_length=200, help_text="Verdicts, comma-separated, or 'unjudged'."
+    )
 
 
 class ReportView(APIView):
@@ -178,7 +182,7 @@ class ReportView(APIView):
 
 
 class MarkdownReport(APIView):
-    """The same as tables in Markdown."""
+    """The report as tables in Markdown."""
 
     can = Can.READ_RESULTS
 
@@ -190,7 +194,7 @@ class MarkdownReport(APIView):
 
 @extend_schema_view(get=extend_schema(parameters=[ResponseQuery]))
 class Responses(ListAPIView[Response]):
-    """What the models said."""
+    """The models' responses."""
 
     can = Can.READ_RESULTS
     serializer_class = ResponseSerializer
@@ -207,7 +211,7 @@ class Responses(ListAPIView[Response]):
 
 @extend_schema_view(get=extend_schema(parameters=[JudgmentQuery]))
 class Judgments(ListAPIView[Judgment]):
-    """What the judge decided, rubric by rubric, and why."""
+    """The judgments of a run, rubric by rubric, with explanations."""
 
     can = Can.READ_RESULTS
     serializer_class = JudgmentSerializer

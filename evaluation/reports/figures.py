@@ -153,7 +153,9 @@ def _differences(report: Report, rate: Rate) -> tuple[Difference, ...]:
 def _signed(difference: float | None, rate: Rate) -> str:
     if difference is None:
         return ""
-    return gettext("%(n)s points") % {"n": f"{100 * difference:+.1f}"} if rate.percent else f"{difference:+.3f}"
+    return (
+        gettext("%(n)s percentage points") % {"n": f"{100 * difference:+.1f}"} if rate.percent else f"{difference:+.3f}"
+    )
 
 
 def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> Section:

@@ -127,7 +127,7 @@ def as_markdown(report: Report) -> str:
     if run.release.simulated_samples:
         lines += [f"> **{SIMULATED_REVIEWERS}**", ""]
     if not report.finished:
-        lines += ["> The run has not finished: the numbers are of what is there.", ""]
+        lines += ["> Results so far: unfinished items count as not judged.", ""]
     lines += [
         f"Run {run.pk}, {_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
         f"Release SHA-256 `{run.release.sha256}`.",
@@ -146,17 +146,15 @@ def as_markdown(report: Report) -> str:
             *_table(report, report.facets[view.name], facet=view.label),
         ]
         if n := report.without[view.name]:
-            lines += [
-                "",
-                f"{n} {'judgment has' if n == 1 else 'judgments have'} no value of it and are in none of these rows.",
-            ]
+            judgments, them = ("judgment has", "it") if n == 1 else ("judgments have", "them")
+            lines += ["", f"{n} {judgments} no value here. These rows leave {them} out."]
     return "\n".join(lines) + "\n"
 
 
 def _decided(report: Report) -> str:
     judge = report.run.judge
-    said = f"judge `{judge.name}` ({judge.model})" if judge else f"answers read by code, seed {report.run.seed}"
-    own = ", models asked with the sampling settings of their endpoints, not the benchmark's"
+    said = f"judge `{judge.name}` ({judge.model})" if judge else f"responses read by code, seed {report.run.seed}"
+    own = ", sampled with the settings of the endpoints, not of the benchmark"
     return said + (own if report.run.sampling == Run.Sampling.ENDPOINT else "")
 
 
@@ -173,8 +171,8 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
         *(["Metric"] if several else []),
         "Rate",
         "95 % interval",
-        "Hits / counted",
-        "Unjudged" if report.run.judge else "Left out",
+        "Numerator / denominator",
+        "Not judged" if report.run.judge else "Excluded",
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
@@ -205,7 +203,7 @@ def _contrasts(report: Report) -> list[str]:
     labels = {rate.name: str(rate.label) for rate in report.rates}
     if not report.contrasts:
         return []
-    lines = ["", "## What the variants change", "", "| Compared | Model | Metric | First | Second | Difference |"]
+    lines = ["", "## Effects of the variants", "", "| Comparison | Model | Metric | Variant | Baseline | Difference |"]
     lines.append("|" + "---|" * 6)
     for each in report.contrasts:
         first, second = (said(value, percent=False) or "–" for value in each.values)

@@ -16,6 +16,7 @@ from evaluation import tasks
 from evaluation.models import SEEDS, Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import queries, services
+from evaluation.runs.settings import RunSettings
 from generation.batches import queries as batches_queries
 from generation.jobs.serializers import (
     JOB_FIELDS,
@@ -32,7 +33,7 @@ from generation.jobs.serializers import (
     job_values,
     launch_key,
 )
-from generation.models import Call, Endpoint, ProviderBatch
+from generation.models import Call, Endpoint, Job, ProviderBatch
 from generation.releases import queries as releases_queries
 from generation.tasks import wake
 from review.common.api import ByName, NewestFirst, asked, sent
@@ -41,7 +42,7 @@ from review.rules.permissions import Can
 
 
 class WorkCountsSerializer(serializers.Serializer[Any]):
-    """Rows of work by status. What failed among judgments is unjudged."""
+    """Rows of work by status. A failed judgment is unjudged."""
 
     queued = serializers.IntegerField()
     running = serializers.IntegerField()
@@ -51,7 +52,7 @@ class WorkCountsSerializer(serializers.Serializer[Any]):
 
 
 class RunProgressSerializer(serializers.Serializer[Any]):
-    """How far a run is. Judgments appear as responses arrive; there will be `rubrics_total`."""
+    """The progress of a run. Judgments appear as responses arrive, up to `rubrics_total`."""
 
     percent = serializers.IntegerField()
     responses = WorkCountsSerializer()
@@ -64,13 +65,13 @@ class RunProgressSerializer(serializers.Serializer[Any]):
 
 
 class RunSerializer(serializers.ModelSerializer[Any]):
-    """One evaluation of endpoints on a release, decided by one judge, or by code where the benchmark needs none."""
+    """One evaluation of endpoints on a release, decided by a judge, or by code if the benchmark needs no judge."""
 
     release = serializers.CharField(source="release.name")
     release_version = serializers.IntegerField(source="release.version")
     judge = serializers.CharField(source="judge.name", allow_null=True, default=None)
     datasets = serializers.ListField(
-        source="variants", child=serializers.CharField(), help_text="The data sets that are asked; empty: all."
+        source="variants", child=serializers.CharField(), help_text="The data sets asked; empty: all."
     )
     endpoints = serializers.SlugRelatedField[Endpoint](slug_field="name", many=True, read_only=True)
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
@@ -97,12 +98,12 @@ class RunSerializer(serializers.ModelSerializer[Any]):
 
 
 class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
-    """Requests of the run that went to an endpoint in one file; those refused, or missing in the end, are asked live."""
+    """Requests of the run sent to an endpoint in one file. Refused and missing ones are asked live."""
 
     endpoint = serializers.CharField(source="endpoint.name")
     state = serializers.CharField(help_text="prepared, submitted, collected or dropped.")
     lines = serializers.IntegerField(source="lines_count")
-    said = serializers.CharField(help_text="The endpoint's own word for its status.")
+    said = serializers.CharField(help_text="The status as the endpoint reports it.")
 
     class Meta:
         model = ProviderBatch
@@ -123,7 +124,7 @@ class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
 
 
 class WholeRunSerializer(JobSerializer, RunSerializer):
-    """A run with its budget and its progress. `simulated`: a simulated model had a part in its numbers."""
+    """A run with its budget and progress. `simulated`: a simulated model contributed to its numbers."""
 
     simulated = serializers.BooleanField()
     progress = RunProgressSerializer()
@@ -144,17 +145,17 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
 
 
 class RunAskSerializer(serializers.Serializer[Any]):
-    """What a run is to be."""
+    """The settings of a run."""
 
     release = serializers.RegexField(
-        r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for its latest version, or NAME@VERSION."
+        r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for the latest version, or NAME@VERSION."
     )
     endpoints = serializers.ListField(child=ByName(queryset=Endpoint.objects.all()), allow_empty=False, max_length=100)
     judge = ByName(
         queryset=Endpoint.objects.all(),
         allow_null=True,
         default=None,
-        help_text="Not for a benchmark whose answers are read by code, needed for every other.",
+        help_text="Required, except for a benchmark whose answers are read by code, which takes none.",
     )
     datasets = serializers.ListField(
         child=serializers.CharField(max_length=100),
@@ -164,7 +165,7 @@ class RunAskSerializer(serializers.Serializer[Any]):
         help_text="The names of the data sets to ask; default: all.",
     )
     seed = serializers.IntegerField(
-        min_value=0, max_value=SEEDS, default=0, help_text="Of what the benchmark leaves to chance."
+        min_value=0, max_value=SEEDS, default=0, help_text="Seed for whatever the benchmark leaves to chance."
     )
     judge_temperature = serializers.FloatField(
         min_value=0, max_value=2, allow_null=True, default=None, help_text="Default: the published setting."
@@ -172,23 +173,28 @@ class RunAskSerializer(serializers.Serializer[Any]):
     transport = serializers.ChoiceField(
         choices=Run.Transport.choices,
         default=Run.Transport.LIVE,
-        help_text="batch: in the providers' batches where an endpoint offers them, at a lower price and within a day each.",
+        help_text="batch: use provider batches where an endpoint offers them, at a lower price and within a day each.",
     )
     judging = serializers.ChoiceField(choices=Run.Judging.choices, default=Run.Judging.PER_RUBRIC)
     sampling = serializers.ChoiceField(
         choices=Run.Sampling.choices,
         default=Run.Sampling.PROTOCOL,
-        help_text="endpoint: models are asked with the settings of their endpoints alone, not with the benchmark's.",
+        help_text="endpoint: ask models with their endpoints' settings only, not with the benchmark's.",
     )
-    fresh = serializers.BooleanField(default=False, help_text="Ask anew what has been paid for already.")
+    fresh = serializers.BooleanField(default=False, help_text="Ignore cached replies.")
 
 
 class EvaluateSerializer(ConfirmSerializer, RunAskSerializer):
-    """A run to be launched, with a budget or `confirmed`."""
+    """A run to launch, with a budget or `confirmed`."""
 
 
-def _run_answer(run: Run, status: int = 200) -> Answer:
-    run = queries.watched(run.pk)
+def _settings(body: dict[str, Any]) -> RunSettings:
+    """What a body asks for. Raises UnknownRelease."""
+    return RunSettings(**{**body, "release": releases_queries.release(body["release"])})
+
+
+def _run_answer(job: Job, status: int = 200) -> Answer:
+    run = queries.watched(job.pk)
     fields = [name for name in RunSerializer.Meta.fields if name not in ("release_version", "datasets")]
     whole = {
         **{name: getattr(run, name) for name in fields},
@@ -213,24 +219,21 @@ class Runs(ListAPIView[Run]):
 
     @extend_schema(parameters=[LAUNCH_KEY], request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
-        """Put models to a release; a judge decides each rubric, or code reads the answers. Workers take it."""
-        body = sent(EvaluateSerializer, request)
-        release = releases_queries.release(body.pop("release"))
-        run = services.launch_run(release, **body, actor=person(request), key=launch_key(request))
+        """Evaluate models on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
+        settings = _settings(sent(EvaluateSerializer, request))
+        run = services.launch_run(settings, actor=person(request), key=launch_key(request))
         transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))
         return _run_answer(run, 202)
 
 
 class EstimateRun(APIView):
-    """What a run would come to, before anything is asked: calls, tokens and money, with the basis of each line."""
+    """Estimate a run before launch: calls, tokens and money, with the basis of each line."""
 
     can = Can.MEASURE
 
     @extend_schema(request=RunAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Answer:
-        body = sent(RunAskSerializer, request)
-        del body["judge_temperature"]  # which costs nothing
-        estimate = runs_estimate.of_run(releases_queries.release(body.pop("release")), **body)
+        estimate = runs_estimate.of_run(_settings(sent(RunAskSerializer, request)))
         return Answer(LaunchEstimateSerializer(estimate).data)
 
 
@@ -246,7 +249,7 @@ class RunDetail(APIView):
 
 @extend_schema_view(get=extend_schema(parameters=[FailureQuery]))
 class RunFailures(ListAPIView[Call]):
-    """The calls of a run that ended in an error, newest first; what healed by trying again is among them."""
+    """Failed calls of a run, newest first. Includes calls that succeeded on retry."""
 
     can = Can.READ_RESULTS
     serializer_class = FailedCallSerializer
@@ -255,11 +258,11 @@ class RunFailures(ListAPIView[Call]):
 
     def get_queryset(self) -> QuerySet[Call]:
         found = queries.run(self.kwargs["pk"])
-        return batches_queries.failed_calls(found.job, **asked(FailureQuery, self.request))
+        return batches_queries.failed_calls(found, **asked(FailureQuery, self.request))
 
 
 class CancelRun(APIView):
-    """Take nothing further of it; what was said and judged stays. One that is over: 409."""
+    """Cancel a run. Responses and judgments so far are kept. 409 if it is over."""
 
     can = Can.MEASURE
 
@@ -269,7 +272,7 @@ class CancelRun(APIView):
 
 
 class PauseRun(APIView):
-    """Start no further call of it; what is in flight is kept. One that is over: 409."""
+    """Pause it: no new calls start; calls in progress finish and are kept. 409 if it is over."""
 
     can = Can.MEASURE
 
@@ -279,7 +282,7 @@ class PauseRun(APIView):
 
 
 class ResumeRun(APIView):
-    """Go on with it, its endpoints included. One that is over, or whose budget is spent: 409."""
+    """Resume it, and try its endpoints again. 409 if it is over or its budget is spent."""
 
     can = Can.MEASURE
 
@@ -291,7 +294,7 @@ class ResumeRun(APIView):
 
 
 class RunBudget(APIView):
-    """Give it another budget; one that had paused for want of it goes on. A cancelled one: 409."""
+    """Change its budget. If it paused for its budget, it continues. 409 if it is cancelled."""
 
     can = Can.MEASURE
 
@@ -303,7 +306,7 @@ class RunBudget(APIView):
 
 
 class RetryRun(APIView):
-    """Queue again what failed and what stayed unjudged. A cancelled run: 409."""
+    """Queue failed rows and unjudged ones again. 409 if the run is cancelled."""
 
     can = Can.MEASURE
 

@@ -10,6 +10,7 @@ from django.db.models.functions import MD5
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
+from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
 from generation.jobs import live_status
 from generation.jobs.life_cycle import OVER
@@ -18,6 +19,7 @@ from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
 from generation.models.work import Work
 
 Status = Work.Status
+FROZEN = ("temperature", "max_tokens")  # of an endpoint, for the length of a run
 
 
 def run(run_id: int | str) -> Run:
@@ -49,30 +51,26 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
     return tuple(one for one in data_sets_in(run.release) if not run.variants or one.name in run.variants)
 
 
-def what_to_ask(
-    release: Release,
-    endpoints: Sequence[Endpoint],
-    judge: Endpoint | None,
-    *,
-    judging: str,
-    variants: Sequence[str],
-) -> tuple[Protocol, tuple[DataSet, ...]]:
-    """The protocol of a run that is wanted, and the data sets that it asks (of these names; all, where there are none).
+def what_to_ask(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:
+    """The protocol of a run that is wanted, and the data sets that it asks.
 
-    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet.
+    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet, NoBatches.
     """
-    if not endpoints:
+    judge, variants = settings.judge, settings.variants
+    if not settings.endpoints:
         raise errors.NoEndpoints
-    protocol = registry.protocol(release.benchmark)
+    protocol = registry.protocol(settings.release.benchmark)
     if protocol.judge is None and judge is not None:
         raise errors.NoJudgeNeeded
     if protocol.judge is not None and judge is None:
         raise errors.JudgeNeeded
-    if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
+    if settings.judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
         raise errors.NotPerSample
-    there = data_sets_in(release)
+    there = data_sets_in(settings.release)
     if unknown := sorted(set(variants) - {one.name for one in there}):
         raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(one.name for one in there)}")
+    if settings.transport == Run.Transport.BATCH and not any(each.batches for each in settings.asked):
+        raise errors.NoBatches
     return protocol, tuple(one for one in there if not variants or one.name in variants)
 
 
@@ -95,6 +93,13 @@ def to_send(ask: Ask, sampling: str) -> Request:
     if sampling == Run.Sampling.PROTOCOL:
         return ask.request
     return replace(ask.request, temperature=None, top_p=None, max_tokens=None)
+
+
+def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
+    """The same endpoint with its sampling settings as they were at the launch. Not to be saved."""
+    for name, value in run.endpoint_settings.get(str(endpoint.pk), {}).items():
+        setattr(endpoint, name, value)
+    return endpoint
 
 
 def asked_how(run: Run) -> list[Request]:
@@ -231,13 +236,14 @@ def _waits_for_others(run: Run) -> bool:
 
 def runs_to_follow() -> list[int]:
     """Runs of which a provider batch is to be brought a step further now, whatever has become of the run."""
-    names = [name.removeprefix("run:") for name in provider_batches.jobs_due() if name.startswith("run:")]
-    return [run.pk for run in Run.objects.filter(pk__in=names) if provider_batches.due(run).exists()]
+    return [
+        run.pk for run in Run.objects.filter(pk__in=provider_batches.jobs_due()) if provider_batches.due(run).exists()
+    ]
 
 
 def provider_batches_of(run: Run) -> QuerySet[ProviderBatch]:
     """The provider batches that were made of a run's requests, oldest first."""
-    return ProviderBatch.objects.filter(job=run.job).select_related("endpoint").order_by("pk")
+    return ProviderBatch.objects.filter(job=run).select_related("endpoint").order_by("pk")
 
 
 def at_temperature(request: Request, temperature: float | None) -> Request:
@@ -245,10 +251,10 @@ def at_temperature(request: Request, temperature: float | None) -> Request:
     return replace(request, temperature=temperature)
 
 
-def is_open(run: Run) -> bool:
+def is_open(run_id: int) -> bool:
     """Whether anything of the run is still to be done."""
     waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
-    return any(model.objects.filter(waiting, run=run).exists() for model in (Response, Judgment))
+    return any(model.objects.filter(waiting, run=run_id).exists() for model in (Response, Judgment))
 
 
 def runs_to_settle() -> list[int]:
@@ -291,7 +297,7 @@ class RunProgress:
 
 
 def watched_runs() -> QuerySet[Run]:
-    """Runs with all that `progress` and `live_of` need: one statement, however many responses and judgments a run has."""
+    """Runs with all that `progress` and `live_of` need, in one statement, however large a run is."""
     rows = {
         "responses": Response.objects.filter(run=OuterRef("pk")),
         "judgments": Judgment.objects.filter(run=OuterRef("pk")),

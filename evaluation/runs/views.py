@@ -66,19 +66,13 @@ def run_new(request: HttpRequest) -> HttpResponse:
         data = form.cleaned_data
         try:
             if "confirmed" not in request.POST:
-                estimate = runs_estimate.of_run(**form.setting)
+                estimate = runs_estimate.of_run(form.settings)
                 budget = BudgetForm.proposed(estimate, data)
                 carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]
                 context = {"estimate": estimate, "carried": carried, "form": budget, "release": data["release"]}
                 return render(request, "evaluation/runs/run_estimate.html", context)
-            made = services.launch_run(
-                **form.setting,
-                judge_temperature=data.get("judge_temperature"),
-                budget_money=data["budget_money"],
-                budget_calls=data["budget_calls"],
-                actor=person(request),
-                key=request.POST.get(LAUNCH_KEY, ""),
-            )
+            key = request.POST.get(LAUNCH_KEY, "")
+            made = services.launch_run(form.settings, actor=person(request), key=key)
         except EvaluationError as error:
             form.add_error(None, str(error))
         else:
@@ -122,7 +116,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "sort": sort,
         "simulated": report.simulated,
         "simulated_reviewers": report.run.release.simulated_samples,
-        "failures": failed_calls(found.job)[:CALLS_SHOWN],
+        "failures": failed_calls(found)[:CALLS_SHOWN],
         "failed": [
             (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
             for endpoint, count in sorted(report.responses_failed.items())
@@ -171,7 +165,7 @@ def run_failures(request: HttpRequest, pk: int) -> HttpResponse:
     """Every call of a run that ended in an error, or those of one class (`?error=`), with what came back."""
     found = queries.run(pk)
     error = request.GET.get("error", "")
-    page = keyset(failed_calls(found.job, error), request, size=25, newest_first=True)
+    page = keyset(failed_calls(found, error), request, size=25, newest_first=True)
     context = {
         "run": found,
         "page": page,
@@ -188,7 +182,7 @@ def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method != "POST":
         return render(request, "evaluation/runs/run_cancel.html", {"run": found, **_progress(found)})
     services.cancel_run(found.pk)
-    messages.success(request, _("The run was cancelled. What was said and judged stays."))
+    messages.success(request, _("Run cancelled. Responses and judgments so far are kept."))
     return redirect("evaluation:run", pk)
 
 
@@ -197,7 +191,7 @@ def run_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 def run_pause(request: HttpRequest, pk: int) -> HttpResponse:
     """Start no further call of it."""
     services.pause_run(queries.run(pk).pk)
-    messages.success(request, _("It is paused. What was under way is brought to its end and kept."))
+    messages.success(request, _("Paused. Calls in progress will finish."))
     return redirect("evaluation:run", pk)
 
 
@@ -207,7 +201,7 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     """Go on with it."""
     services.resume_run(queries.run(pk).pk)
     transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-    messages.success(request, _("It goes on."))
+    messages.success(request, _("Resumed."))
     return redirect("evaluation:run", pk)
 
 
@@ -223,7 +217,7 @@ def run_budget(request: HttpRequest, pk: int) -> HttpResponse:
     data = form.cleaned_data
     services.set_run_budget(found.pk, money=data["budget_money"], calls=data["budget_calls"])
     transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-    messages.success(request, _("The budget was changed."))
+    messages.success(request, _("Budget changed."))
     return redirect("evaluation:run", pk)
 
 
@@ -233,6 +227,6 @@ def run_retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Try again what failed."""
     count = services.retry_failed(queries.run(pk).pk)
     transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-    said = ngettext("%(count)d piece of work is tried again.", "%(count)d pieces of work are tried again.", count)
+    said = ngettext("Retrying %(count)d failed item.", "Retrying %(count)d failed items.", count)
     messages.success(request, said % {"count": count})
     return redirect("evaluation:run", pk)

@@ -37,7 +37,10 @@ def work_on_run(run_id: int) -> int:
     """Work on a run's responses and judgments in a lane until none is queued or its time is up; returns how many."""
     run = Run.objects.select_related("release", "judge").get(pk=run_id)
     protocol = registry.protocol(run.release.benchmark)
-    endpoints = {row.endpoint_id: row.endpoint for row in run.tested.select_related("endpoint")}
+    tested = run.tested.select_related("endpoint")
+    endpoints = {row.endpoint_id: queries.as_launched(run, row.endpoint) for row in tested}
+    if run.judge:
+        queries.as_launched(run, run.judge)
     keep = partial(_keep_responses, protocol)  # one for all: what is kept by the same function is kept together
 
     def take_rows(lane: AtWork, count: int) -> worker_lane.Rows:
@@ -45,7 +48,7 @@ def work_on_run(run_id: int) -> int:
             return take_some(lane, count)
 
     def take_some(lane: AtWork, count: int) -> worker_lane.Rows:
-        if not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists():
+        if not life_cycle.is_running(run.pk):
             return []
         found: worker_lane.Rows = []
         # Judgments first: what has been paid for is brought to its end before more is asked.
@@ -75,7 +78,7 @@ def work_on_run(run_id: int) -> int:
     done = worker_lane.work(run, asked.values(), take_rows, partial(_has_work, run_id))
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
-    life_cycle.pause_if_spent(Run, run_id)
+    life_cycle.pause_if_spent(run_id)
     settle_run(run_id)
     return done
 
@@ -97,8 +100,7 @@ def _follow_batches(run: Run, protocol: Protocol, asked: Mapping[int, Endpoint])
     """Bring the provider batches of a run a step further, and put into new ones what has to wait for no other answer."""
     provider_batches.follow(run)
     offers = {pk: endpoint for pk, endpoint in asked.items() if endpoint.batches}
-    running = Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists()
-    if running and offers and queries.to_be_batched(run):
+    if life_cycle.is_running(run.pk) and offers and queries.to_be_batched(run):
         _fill_batches(run, protocol, offers)
         provider_batches.follow(run)
 
@@ -124,7 +126,7 @@ def _fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) 
             else:
                 with suppress(JobOver):
                     spent = BudgetSpent()
-                    life_cycle.pause(Run, run.pk, because=spent.kind, detail=str(spent))
+                    life_cycle.pause(run.pk, because=spent.kind, detail=str(spent))
             return
 
 

@@ -25,7 +25,7 @@ def batch_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method != "POST":
         return render(request, "generation/batches/batch_cancel.html", {"batch": found, **progress_context(found)})
     services.cancel_batch(found.pk)
-    messages.success(request, _("The batch was cancelled. What it made stays."))
+    messages.success(request, _("Batch cancelled. What it generated is kept."))
     return redirect("generation:batch", pk)
 
 
@@ -34,7 +34,7 @@ def batch_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 def batch_pause(request: HttpRequest, pk: int) -> HttpResponse:
     """Start no further call of it."""
     services.pause_batch(get_batch(pk).pk)
-    messages.success(request, _("It is paused. What was under way is brought to its end and kept."))
+    messages.success(request, _("Paused. Calls in progress will finish."))
     return redirect("generation:batch", pk)
 
 
@@ -44,7 +44,7 @@ def batch_resume(request: HttpRequest, pk: int) -> HttpResponse:
     """Go on with it."""
     services.resume_batch(get_batch(pk).pk)
     transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-    messages.success(request, _("It goes on."))
+    messages.success(request, _("Resumed."))
     return redirect("generation:batch", pk)
 
 
@@ -60,7 +60,7 @@ def batch_budget(request: HttpRequest, pk: int) -> HttpResponse:
     data = form.cleaned_data
     services.set_batch_budget(found.pk, money=data["budget_money"], calls=data["budget_calls"])
     transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-    messages.success(request, _("The budget was changed."))
+    messages.success(request, _("Budget changed."))
     return redirect("generation:batch", pk)
 
 
@@ -70,6 +70,6 @@ def batch_retry(request: HttpRequest, pk: int) -> HttpResponse:
     """Try again what failed."""
     count = services.retry_failed(get_batch(pk).pk)
     transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-    said = ngettext("%(count)d draft is tried again.", "%(count)d drafts are tried again.", count)
+    said = ngettext("Retrying %(count)d draft.", "Retrying %(count)d drafts.", count)
     messages.success(request, said % {"count": count})
     return redirect("generation:batch", pk)

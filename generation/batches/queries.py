@@ -167,9 +167,9 @@ def _watched(batch: Batch) -> Batch:
     return batch if hasattr(batch, "lanes_listed") else watched_batches().get(pk=batch.pk)
 
 
-def failed_calls(job: str, error: str = "") -> QuerySet[Call]:
+def failed_calls(job: Job, error: str = "") -> QuerySet[Call]:
     """The calls of a job that ended in an error (of one class), newest first, without what was sent."""
-    found = Call.objects.filter(~Q(error=""), job=job).select_related("endpoint").defer("sent").order_by("-pk")
+    found = Call.objects.filter(~Q(error=""), job=job.pk).select_related("endpoint").defer("sent").order_by("-pk")
     return found.filter(error=error) if error else found
 
 
@@ -332,7 +332,7 @@ def plan_against_reached(batch: Batch) -> list[tuple[str, list[Aim]]]:
             heading = f"{cluster.code} {gettext(cluster.label)}"
             of_cluster = batch.plan["clusters"][task].get(cluster.code, 0)
             there = reached.get(task, Counter())
-            aims.append(Aim(cluster.code, gettext("all of it"), heading, of_cluster, there[cluster.code]))
+            aims.append(Aim(cluster.code, gettext("whole cluster"), heading, of_cluster, there[cluster.code]))
             aims += [
                 Aim(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), there[t.code])
                 for t in in_force

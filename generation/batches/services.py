@@ -19,7 +19,7 @@ from generation.engine.task_queue import check_tries, finish, take
 from generation.engine.worker_lane import AtWork
 from generation.jobs import life_cycle
 from generation.llm.errors import LLMError
-from generation.models import Batch, BatchRole, Draft, Import, ImportStatus, Sample, SampleVersion
+from generation.models import Batch, BatchRole, Draft, Import, ImportStatus, Job, Sample, SampleVersion
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.recipes.recipe import Draft as DraftValue
@@ -57,8 +57,7 @@ def work_on_batch(batch_id: int) -> int:
     drafts = Draft.objects.filter(batch=batch)
 
     def take_rows(lane: AtWork, count: int) -> worker_lane.Rows:
-        stopped = not Batch.objects.filter(pk=batch.pk, status=Batch.Status.RUNNING).exists()
-        if stopped or any(lane.away(endpoint) for endpoint in bound.values()):
+        if not life_cycle.is_running(batch.pk) or any(lane.away(endpoint) for endpoint in bound.values()):
             return []
         return [
             (row, partial(_work_on_draft, row, batch, lane.models(bound, row)))
@@ -66,7 +65,7 @@ def work_on_batch(batch_id: int) -> int:
         ]
 
     done = worker_lane.work(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
-    life_cycle.pause_if_spent(Batch, batch_id)
+    life_cycle.pause_if_spent(batch_id)
     settle_batch(batch_id)
     return done
 
@@ -146,39 +145,39 @@ def _drop(row: Draft, reason: str) -> None:
 @transaction.atomic
 def settle_batch(batch_id: int) -> None:
     """Mark a batch finished when no draft of it is open any more, and running again when one is; a pause stays a pause."""
-    batch = Batch.objects.select_for_update(no_key=True).get(pk=batch_id)
-    is_open = Draft.objects.filter(batch=batch, status__in=[Status.QUEUED, Status.RUNNING]).exists()
+    batch = life_cycle.locked(batch_id)
+    is_open = Draft.objects.filter(batch=batch_id, status__in=[Status.QUEUED, Status.RUNNING]).exists()
     life_cycle.settle(batch, is_open=is_open)
 
 
-def pause_batch(batch_id: int) -> Batch:
+def pause_batch(batch_id: int) -> Job:
     """Start no further call of a batch; what is in flight is kept. Raises JobOver."""
-    return life_cycle.pause(Batch, batch_id)
+    return life_cycle.pause(batch_id)
 
 
-def resume_batch(batch_id: int) -> Batch:
+def resume_batch(batch_id: int) -> Job:
     """Go on with a paused batch, its endpoints included. Raises JobOver, BudgetTooSmall."""
-    batch = life_cycle.resume(Batch, batch_id)
-    worker_lane.open_again(endpoints_queries.endpoints_of(batch))
+    batch = life_cycle.resume(batch_id)
+    worker_lane.open_again(endpoints_queries.endpoints_of(Batch.objects.get(pk=batch_id)))
     return batch
 
 
-def set_batch_budget(batch_id: int, *, money: Decimal | None, calls: int | None) -> Batch:
+def set_batch_budget(batch_id: int, *, money: Decimal | None, calls: int | None) -> Job:
     """Give a batch another budget; one that had paused for want of it goes on. Raises JobOver, BudgetTooSmall."""
-    return life_cycle.set_budget(Batch, batch_id, money=money, calls=calls)
+    return life_cycle.set_budget(batch_id, money=money, calls=calls)
 
 
 @transaction.atomic
-def cancel_batch(batch_id: int) -> Batch:
+def cancel_batch(batch_id: int) -> Job:
     """Take no further draft of this batch; what was made stays, and what waited to be made again is discarded.
 
     Records that it had not come to are free for another batch. Raises BatchOver when it is finished.
     """
-    batch = Batch.objects.select_for_update(no_key=True).get(pk=batch_id)
+    batch = life_cycle.locked(batch_id)
     if batch.status == Batch.Status.FINISHED:
         raise errors.BatchOver
     if life_cycle.cancel(batch):
-        Sample.objects.filter(batch=batch, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
+        Sample.objects.filter(batch=batch_id, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
     return batch
 
 

@@ -1,7 +1,6 @@
 """Pages of batches."""
 
 from functools import partial
-from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
@@ -41,7 +40,7 @@ SAMPLES_SHOWN = 50
 def import_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     """Read no further in a file; it may be imported again, so the page does not ask first."""
     run = services.cancel_import(pk)
-    messages.success(request, _("The import was cancelled. The records that were already added stay."))
+    messages.success(request, _("Import cancelled. Records that were already added are kept."))
     return redirect("generation:source", run.source.name)
 
 
@@ -64,37 +63,18 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     benchmark, source = chosen.cleaned_data["benchmark"], chosen.cleaned_data["source"]
     left = queries.kinds_left(source, benchmark)
     sent = (request.POST, request.FILES) if request.method == "POST" else ()
-    form = forms.LaunchForm(*sent, benchmark=benchmark, kinds=left)
+    form = forms.LaunchForm(*sent, benchmark=benchmark, source=source, kinds=left)
     if form.is_valid():
-        asked_for: dict[str, Any] = {
-            "benchmark": benchmark,
-            "source": source,
-            "roles": form.roles,
-            "limit": form.cleaned_data["limit"],
-            "setting": form.setting,
-            "actor": person(request),
-            "key": request.POST.get(jobs_forms.LAUNCH_KEY, ""),
-        }
-        sets = (form.setting.prompts, *([] if form.compared_with is None else [form.compared_with]))
+        settings, actor, key = form.settings, person(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")
         try:
             if "confirmed" not in request.POST:
-                estimate = batches_estimate.of_batch(
-                    benchmark=benchmark,
-                    source=source,
-                    roles=form.roles,
-                    limit=form.cleaned_data["limit"],
-                    prompts=sets,
-                    checks=form.setting.checks,
-                    plan=form.setting.plan,
-                    preset=form.setting.preset,
-                    changes=form.setting.changes,
-                )
+                estimate = batches_estimate.of_batch(settings)
                 return _estimated(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
-            if form.compared_with is None:
-                made = [launch.launch_batch(**asked_for)]
+            if settings.compare is None:
+                made = [launch.launch_batch(settings, actor=actor, key=key)]
                 there = reverse("generation:batch", args=[made[0].pk])
             else:
-                comparison = launch.launch_comparison(prompts=(sets[0], sets[1]), **asked_for)
+                comparison = launch.launch_comparison(settings, actor=actor, key=key)
                 made = list(comparison.batches.order_by("arm"))
                 there = reverse("generation:comparison", args=[comparison.pk])
         except KeyReused:
@@ -170,7 +150,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "plans": queries.plan_against_reached(found),
         "checked": queries.checked(found),
         "failed": [(draft, calls[f"draft:{draft.pk}"]) for draft in failed],
-        "failures": queries.failed_calls(found.job)[:CALLS_SHOWN],
+        "failures": queries.failed_calls(found)[:CALLS_SHOWN],
         "dropped": queries.drafts(found, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],
         "made": keyset(samples_queries.samples(batch=found), request, size=SAMPLES_SHOWN, newest_first=True),
     }
@@ -219,5 +199,5 @@ def batch_failures(request: HttpRequest, pk: int) -> HttpResponse:
     """Every call of a batch that ended in an error, or those of one class (`?error=`), with what came back."""
     found = get_batch(pk)
     error = request.GET.get("error", "")
-    page = keyset(queries.failed_calls(found.job, error), request, size=25, newest_first=True)
+    page = keyset(queries.failed_calls(found, error), request, size=25, newest_first=True)
     return render(request, "generation/jobs/failures.html", {"batch": found, "page": page, "error": error})

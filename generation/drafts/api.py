@@ -19,7 +19,7 @@ from review.rules.permissions import Can
 
 
 class DraftSerializer(serializers.ModelSerializer[Draft]):
-    """A sample in the making. `step` is the step of the recipe that it waits at, `gate` what a check made of it."""
+    """A sample in the making. `step` is its current step of the recipe, `gate` the decision of the pre-review checks."""
 
     record = serializers.CharField(source="record.external_id")
     preferred = serializers.ListField(child=serializers.CharField())
@@ -50,7 +50,7 @@ class DraftQuery(serializers.Serializer[Any]):
 
 
 class FindingSerializer(serializers.ModelSerializer[Finding]):
-    """What a check found in a draft. `other`: the sample that it is like, `likeness` from 0 to 1."""
+    """A finding of a check in a draft. `other`: the similar sample; `likeness`: from 0 to 1."""
 
     check_name = serializers.CharField()
     gate = serializers.CharField(source="draft.gate")
@@ -69,7 +69,7 @@ class FindingQuery(serializers.Serializer[Any]):
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
-    """Why; it is kept."""
+    """The reason, which is recorded."""
 
     reason = serializers.CharField(max_length=2_000)
 
@@ -90,7 +90,7 @@ class Drafts(ListAPIView[Draft]):
 
 @extend_schema_view(get=extend_schema(parameters=[FindingQuery]))
 class Findings(ListAPIView[Finding]):
-    """What the checks found in the drafts of a batch."""
+    """Findings of the checks in the drafts of a batch."""
 
     can = Can.PRODUCE
     serializer_class = FindingSerializer
@@ -103,7 +103,7 @@ class Findings(ListAPIView[Finding]):
 
 
 class LetThrough(GenericAPIView[Draft]):
-    """Put before physicians what a check had stopped. A draft that is not stopped: 409."""
+    """Send a stopped draft to review. 409 if it is not stopped."""
 
     can = Can.PRODUCE
     queryset = Draft.objects.select_related("record")
@@ -116,7 +116,7 @@ class LetThrough(GenericAPIView[Draft]):
 
 
 class DiscardStopped(GenericAPIView[Draft]):
-    """Give up what a check had stopped. A draft that is not stopped: 409."""
+    """Discard a stopped draft. 409 if it is not stopped."""
 
     can = Can.PRODUCE
     queryset = Draft.objects.select_related("record")

@@ -58,7 +58,7 @@ def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
     """Put before physicians what a check had stopped."""
     found = get_object_or_404(Draft, pk=pk)
     version = services.let_through(found.pk, actor=person(request), reason=request.POST.get("reason", ""))
-    messages.success(request, _("It goes before physicians as %(sample)s.") % {"sample": version.sample.key})
+    messages.success(request, _("Sent to review as %(sample)s.") % {"sample": version.sample.key})
     return redirect("generation:draft", pk)
 
 
@@ -68,5 +68,5 @@ def draft_discard(request: HttpRequest, pk: int) -> HttpResponse:
     """Give up what a check had stopped."""
     found = get_object_or_404(Draft, pk=pk)
     services.discard_stopped(found.pk, actor=person(request), reason=request.POST.get("reason", ""))
-    messages.success(request, _("It was discarded."))
+    messages.success(request, _("Draft discarded."))
     return redirect("generation:draft", pk)

@@ -20,7 +20,7 @@ from review.rules.permissions import Can
 
 
 class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
-    """A model at an OpenAI-compatible address. `key_env` is the NAME of a variable of the server; the key is never seen."""
+    """A model at an OpenAI-compatible address. `key_env` is the NAME of a server variable; the key itself is not shown."""
 
     key_env = serializers.RegexField(VARIABLE, max_length=100, allow_blank=True, default="")
 
@@ -48,14 +48,14 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
 
 
 class EndpointChangeSerializer(EndpointSerializer):
-    """What may be changed of an endpoint: all but its name, and once it has answered not its address and model either."""
+    """The fields of an endpoint that can change: all except its name and, once it has answered, its address and model."""
 
     class Meta(EndpointSerializer.Meta):
         read_only_fields = ["name", "simulated", "created_at"]
 
 
 class Endpoints(ListAPIView[Endpoint]):
-    """All endpoints, in the order they were made."""
+    """All endpoints, oldest first."""
 
     can = Can.CONNECT
     serializer_class = EndpointSerializer
@@ -64,7 +64,7 @@ class Endpoints(ListAPIView[Endpoint]):
 
     @extend_schema(request=EndpointSerializer, responses={201: EndpointSerializer})
     def post(self, request: Request) -> Response:
-        """Make an endpoint."""
+        """Add an endpoint."""
         endpoint = services.add_endpoint(actor=person(request), **sent(EndpointSerializer, request))
         return Response(EndpointSerializer(endpoint).data, status=201)
 
@@ -79,7 +79,7 @@ class EndpointDetail(RetrieveAPIView[Endpoint]):
 
     @extend_schema(request=EndpointChangeSerializer(partial=True), responses=EndpointSerializer)
     def patch(self, request: Request, name: str) -> Response:
-        """Change an endpoint: all but its name, and once it has answered not its address and model either."""
+        """Change an endpoint: all except its name and, once it has answered, its address and model."""
         endpoint = self.get_object()
         change = EndpointChangeSerializer(endpoint, data=request.data, partial=True)
         change.is_valid(raise_exception=True)
@@ -88,19 +88,23 @@ class EndpointDetail(RetrieveAPIView[Endpoint]):
             for field in ("url", "model"):
                 if change.validated_data.get(field, getattr(changed, field)) != getattr(changed, field):
                     raise serializers.ValidationError(
-                        {field: _("An endpoint that was called keeps it: results name it.")}
+                        {
+                            field: _(
+                                "This cannot be changed. The endpoint has already been called, and results refer to it."
+                            )
+                        }
                     )
         return Response(EndpointSerializer(changed).data)
 
 
 class DaySerializer(TotalsSerializer):
-    """What the calls of an endpoint that began on a day (UTC) came to."""
+    """Totals of an endpoint's calls that began on one day (UTC)."""
 
     day = serializers.DateField()
 
 
 class UsageSerializer(serializers.Serializer[Any]):
-    """An endpoint at this moment, what was asked of it in all, and by day."""
+    """An endpoint now, its totals, and its usage by day."""
 
     now = EndpointNowSerializer()
     total = TotalsSerializer()
@@ -110,11 +114,13 @@ class UsageSerializer(serializers.Serializer[Any]):
 class UsageQuery(serializers.Serializer[Any]):
     """How far back."""
 
-    days = serializers.IntegerField(default=30, min_value=1, max_value=366, help_text="So many, up to today (UTC).")
+    days = serializers.IntegerField(
+        default=30, min_value=1, max_value=366, help_text="Number of days, up to today (UTC)."
+    )
 
 
 class EndpointUsage(GenericAPIView[Endpoint]):
-    """An endpoint at this moment, what was asked of it in all, and by day."""
+    """An endpoint now, its totals, and its usage by day."""
 
     can = Can.CONNECT
     queryset = Endpoint.objects.all()

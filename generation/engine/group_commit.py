@@ -31,7 +31,7 @@ def patiently(work: Callable[..., T], *arguments: Any) -> T:
         except (OperationalError, InterfaceError) as error:
             if connection.in_atomic_block or time.monotonic() > end:
                 raise
-            log.warning("database away, trying again: %s", error)
+            log.warning("database unavailable, trying again: %s", error)
             connection.close_if_unusable_or_obsolete()
             time.sleep(RETRY_DATABASE)
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from generation.engine.task_queue import PULSE, lease
+from generation.jobs.life_cycle import is_running
 from generation.llm.rate_limiter import fair_shares
 from generation.models import Endpoint, EndpointState, Lane
 from generation.models.jobs import Job
@@ -60,8 +61,7 @@ def exchange(job: Job, lane: Lane, seen: Mapping[int, Seen], now: datetime) -> d
             str(pk): [seen[pk].wish, max(each.hold, seen[pk].flying), seen[pk].flying] for pk, each in said.items()
         }
         Lane.objects.filter(pk=lane.pk).update(until=now + lease(), holds=holds)
-    running = type(job)._default_manager.filter(pk=job.pk, status=Job.Status.RUNNING).exists()
-    return said if running else None
+    return said if is_running(job.pk) else None
 
 
 def _agree(state: EndpointState, seen: Seen, lane: Lane, lanes: list[Lane], now: datetime) -> Said:

@@ -57,7 +57,7 @@ async def collect(
             raise
         except Exception as failure:  # one that cannot be written is no reason to lose the others
             if len(results) == 1:
-                log.exception("provider batch %s: a result cannot be written", batch.pk)
+                log.exception("provider batch %s: a result could not be written", batch.pk)
                 broken = BrokenReply(f"This result cannot be kept ({type(failure).__name__}).")
                 results = [replace(results[0], outcome=broken)]
                 await sync_to_async(patiently)(_keep, endpoint, job, batch, found, results)

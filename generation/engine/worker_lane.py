@@ -113,7 +113,7 @@ class AtWork:
             except (OperationalError, InterfaceError, LLMError):
                 raise
             except Exception as failure:  # something in it cannot be stored: it was made and paid for all the same
-                log.exception("a line of the ledger cannot be written")
+                log.exception("a ledger line could not be written")
                 error = UnexpectedError(f"Its line in the ledger could not be written ({type(failure).__name__}).")
                 await self._group(self._write, replace(line, attempt=books.bare(attempt, error)))
                 raise error from None
@@ -214,7 +214,7 @@ class AtWork:
             self._hear(self.gate(self.endpoints[pk]), pk, each, seen[pk])
         if self._clock() >= self._mark_at:
             self._mark_at = self._clock() + life_cycle.MARK.total_seconds() / 4
-            await sync_to_async(patiently)(life_cycle.mark, type(self.job), self.job.pk, timezone.now())
+            await sync_to_async(patiently)(life_cycle.mark, self.job.pk, timezone.now())
         if ENDING.is_set() or self._clock() > self._ends_at + DRAIN:
             self.stop(LaneOver())
 
@@ -308,7 +308,7 @@ async def _run(
 
 def _failures(job: Job, subject: str, identity: str) -> int:
     """How many attempts of a row at a request have failed."""
-    return Call.objects.filter(job=job.job, subject=subject, identity=identity, error__in=COUNTED).count()
+    return Call.objects.filter(job=job.pk, subject=subject, identity=identity, error__in=COUNTED).count()
 
 
 def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> Rows:
@@ -322,7 +322,7 @@ def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> R
 
 def lanes_of(job: Job) -> int:
     """How many living lanes a job has."""
-    return Lane.objects.filter(job=job.job, until__gt=timezone.now()).count()
+    return Lane.objects.filter(job=job.pk, until__gt=timezone.now()).count()
 
 
 def lanes_wanted(job: Job) -> int:
@@ -340,18 +340,17 @@ def due(waiting: QuerySet[J]) -> list[int]:
 @transaction.atomic
 def _open(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     now = timezone.now()
-    fresh = type(job)._default_manager.select_for_update(of=("self",), no_key=True).get(pk=job.pk)
-    resting = fresh.rests_until is not None and fresh.rests_until > now
-    if fresh.status != Job.Status.RUNNING or resting:
+    fresh = life_cycle.locked(job.pk)
+    if fresh.status != Job.Status.RUNNING or fresh.rests:
         return None
-    Lane.objects.filter(job=job.job, until__lte=now).delete()
+    Lane.objects.filter(job=job.pk, until__lte=now).delete()
     if not lanes_wanted(job):
         return None
     EndpointState.objects.bulk_create((EndpointState(endpoint=each) for each in endpoints), ignore_conflicts=True)
     probe_again(endpoints, down_before=now - HEAL if fresh.calls else now)  # a new job does not inherit an old verdict
-    life_cycle.mark(type(job), job.pk, now)
+    life_cycle.mark(job.pk, now)
     worker = f"{socket.gethostname()}:{os.getpid()}"[:200]
-    return Lane.objects.create(job=job.job, worker=worker, until=now + lease(), started_at=now)
+    return Lane.objects.create(job_id=job.pk, worker=worker, until=now + lease(), started_at=now)
 
 
 def _close(lane: Lane) -> None:
@@ -360,7 +359,7 @@ def _close(lane: Lane) -> None:
 
 def _pause(job: Job, error: LLMError) -> None:
     try:
-        patiently(partial(life_cycle.pause, type(job), job.pk, because=error.kind, detail=str(error)))
+        patiently(partial(life_cycle.pause, job.pk, because=error.kind, detail=str(error)))
     except JobOver:  # cancelled meanwhile
         return
 
@@ -369,7 +368,7 @@ def _leave(job: Job, away: Mapping[str, timedelta | None]) -> None:
     """All that is left waits for endpoints that are away: let the job rest, or pause it until somebody looks."""
     waits = [wait for wait in away.values() if wait is not None]
     if waits:
-        life_cycle.rest(type(job), job.pk, timezone.now() + min(waits))
+        life_cycle.rest(job.pk, timezone.now() + min(waits))
     else:
         states = EndpointState.objects.filter(endpoint__name__in=away, down_since__isnull=False)
         said = [

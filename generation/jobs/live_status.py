@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar, cast
 
-from django.db.models import Exists, F, Func, IntegerField, JSONField, OuterRef, QuerySet, Subquery, TextField, Value
-from django.db.models.functions import Cast, Concat, JSONObject
+from django.db.models import Exists, F, Func, IntegerField, JSONField, OuterRef, QuerySet, Subquery
+from django.db.models.functions import JSONObject
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
@@ -167,7 +167,7 @@ def endpoints_listed(rows: QuerySet[Any], path: str = "endpoint__") -> Subquery:
 
 def lanes_listed(now: datetime) -> Subquery:
     """All lanes that live: a few for each job that is worked on."""
-    return listed(Lane.objects.filter(until__gt=now), "id", "job", "worker", "holds", "started_at")
+    return listed(Lane.objects.filter(until__gt=now), "id", "job", "worker", "holds", "started_at", kind="job__kind")
 
 
 def workers_live() -> Exists:
@@ -180,13 +180,11 @@ def watched(jobs: QuerySet[J], rows: Mapping[str, QuerySet[Any]], endpoints: Map
 
     `rows`: name -> the job's rows of work (by OuterRef). `endpoints`: name -> some of those that it asks.
     """
-    name = Concat(Value(f"{jobs.model._meta.model_name}:"), Cast("pk", TextField()), output_field=TextField())
     counts = {
         f"{of}_{status}": counted(each.filter(status=status)) for of, each in rows.items() for status in Work.Status
     }
-    from_errors = listed(JobError.objects.filter(job=OuterRef("job_name_")), "error", "calls")
-    found: Any = jobs.annotate(job_name_=name)
-    found = found.annotate(
+    from_errors = listed(JobError.objects.filter(job=OuterRef("pk")), "error", "calls")
+    found: Any = jobs.annotate(
         **counts,
         **{f"at_{of}": each for of, each in endpoints.items()},
         errors_listed=from_errors,
@@ -225,7 +223,7 @@ def live(job: Job, at: Sequence[str], *, ended: int, total: int) -> Live:
         left=left,
         projected=projected,
         errors=tuple(sorted(errors, key=lambda each: (-each[1], each[0]))),
-        endpoints=endpoints_now(found, watched_job.lanes_listed, job.job, now=now),
+        endpoints=endpoints_now(found, watched_job.lanes_listed, job.pk, now=now),
         worker_lives=watched_job.worker_lives,
     )
 
@@ -233,7 +231,7 @@ def live(job: Job, at: Sequence[str], *, ended: int, total: int) -> Live:
 def endpoints_now(
     endpoints: Iterable[Mapping[str, Any]],
     lanes: Iterable[Mapping[str, Any]] | None,
-    job: str | None = None,
+    job: int | None = None,
     *,
     now: datetime,
 ) -> tuple[EndpointNow, ...]:
@@ -246,7 +244,9 @@ def endpoints_now(
         down = _moment(each["down_since"])
         there = [(lane, *_held(lane, each["id"], idle=bool(blocked or down))) for lane in living]
         mine = tuple(
-            AtEndpoint(lane["worker"], lane["job"], share, flying, _moment(lane["started_at"]) or now)
+            AtEndpoint(
+                lane["worker"], f"{lane['kind']}:{lane['job']}", share, flying, _moment(lane["started_at"]) or now
+            )
             for lane, wish, share, flying in there
             if (wish or share or flying) and job in (None, lane["job"])
         )

@@ -15,7 +15,7 @@ from review.common.api import sent
 
 
 class ProgressSerializer(serializers.Serializer[Any]):
-    """How far a piece of work is: its rows by status, and what its calls came to."""
+    """Progress of a job: its rows by status, and its calls and cost."""
 
     queued = serializers.IntegerField()
     running = serializers.IntegerField()
@@ -29,7 +29,7 @@ class ProgressSerializer(serializers.Serializer[Any]):
 
 
 class LaneSerializer(serializers.Serializer[Any]):
-    """A worker at an endpoint: what it may have at once, and what it has in flight."""
+    """A worker that uses an endpoint: its share of the concurrency, and its calls in flight."""
 
     worker = serializers.CharField()
     job = serializers.CharField(help_text="`batch:7`, `run:3`.")
@@ -39,13 +39,13 @@ class LaneSerializer(serializers.Serializer[Any]):
 
 
 class EndpointNowSerializer(serializers.Serializer[Any]):
-    """An endpoint at this moment. `open`: the circuit breaker's pause; `waiting`: it asked to be left alone; `down`: given up.
+    """An endpoint now. `open`: paused by the circuit breaker; `waiting`: paused at its own request; `down`: given up.
 
-    `limit`: as many calls at once as it was found to bear; `others`: the share that other work has.
+    `limit`: the concurrency that it was found to support; `others`: the share used by other work.
     """
 
     name = serializers.CharField()
-    state = serializers.CharField(help_text="working, idle, waiting, open or down.")
+    state = serializers.CharField(help_text="One of: working, idle, waiting, open, down.")
     concurrency = serializers.IntegerField()
     limit = serializers.IntegerField()
     share = serializers.IntegerField()
@@ -59,7 +59,7 @@ class EndpointNowSerializer(serializers.Serializer[Any]):
 
 
 class TotalsSerializer(serializers.Serializer[Any]):
-    """What calls came to. `calls` are HTTP attempts, `failed` those that ended in an error, `hits` what was paid for before."""
+    """Totals. `calls` are HTTP attempts, `failed` those that ended in an error, `hits` replies that were already paid for."""
 
     calls = serializers.IntegerField()
     hits = serializers.IntegerField()
@@ -72,24 +72,24 @@ class TotalsSerializer(serializers.Serializer[Any]):
 
 
 class LiveSerializer(serializers.Serializer[Any]):
-    """A batch or a run at this moment. Null is unknown: nothing was measured yet, or nothing more will come."""
+    """A batch or a run now. Null means unknown: nothing is measured yet, or nothing more will come."""
 
-    rate = serializers.FloatField(allow_null=True, help_text="Calls a minute over the last minutes.")
+    rate = serializers.FloatField(allow_null=True, help_text="Calls per minute over the last minutes.")
     seconds_left = serializers.FloatField(allow_null=True)
     projected = serializers.DecimalField(
-        max_digits=24, decimal_places=4, allow_null=True, help_text="The cost in the end, as it looks now."
+        max_digits=24, decimal_places=4, allow_null=True, help_text="The projected final cost."
     )
     error_counts = serializers.DictField(
-        child=serializers.IntegerField(), help_text="Error class: how many calls ended in it."
+        child=serializers.IntegerField(), help_text="Number of failed calls by error class."
     )
     endpoints = EndpointNowSerializer(many=True)
     worker_lives = serializers.BooleanField()
 
 
 class JobSerializer(serializers.Serializer[Any]):
-    """What may be spent on a batch or run, and, where it is paused, why and what to do about it.
+    """The budget of a batch or run and, if it is paused, why and what to do.
 
-    `paused_because` is empty where a person did it.
+    `paused_because` is empty if a person paused it.
     """
 
     budget_money = serializers.DecimalField(max_digits=14, decimal_places=4, allow_null=True)
@@ -109,7 +109,7 @@ def job_values(job: Job) -> dict[str, Any]:
 
 
 class BudgetSerializer(serializers.Serializer[Any]):
-    """A budget; what is left out stays as it is, null is no limit."""
+    """A budget. A field left out keeps its value; null means no limit."""
 
     budget_money = serializers.DecimalField(
         max_digits=14, decimal_places=4, min_value=Decimal(0), allow_null=True, required=False
@@ -131,8 +131,8 @@ def budget_sent(request: Request, job: Job) -> dict[str, Any]:
 LAUNCH_KEY = OpenApiParameter(
     "Idempotency-Key",
     location=OpenApiParameter.HEADER,
-    description="Any text of yours, another for each launch: sent again with the same body, it answers with what "
-    "was launched the first time; with another body: 409.",
+    description="Any text of yours, a different one for each launch. The same body sent again gets the first launch; "
+    "another body gets 409.",
 )
 
 
@@ -144,8 +144,8 @@ def launch_key(request: Request) -> str:
 class ConfirmSerializer(BudgetSerializer):
     """What makes a request a launch: a budget, or `confirmed`, which says that there shall be none."""
 
-    fresh = serializers.BooleanField(default=False, help_text="Ask anew what has been paid for already.")
-    confirmed = serializers.BooleanField(default=False, help_text="Without any budget: there is no limit.")
+    fresh = serializers.BooleanField(default=False, help_text="Ignore cached replies.")
+    confirmed = serializers.BooleanField(default=False, help_text="Launch without a budget: there is no limit.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         confirmed = attrs.pop("confirmed")
@@ -158,11 +158,11 @@ class ConfirmSerializer(BudgetSerializer):
 
 
 class LineSerializer(serializers.Serializer[Any]):
-    """What one endpoint would be asked under one prompt.
+    """The questions to one endpoint under one prompt.
 
-    `cached`: the share that was found paid for already, null where that was not looked up. `measured`: the earlier calls that
-    the means are of; 0: the tokens are assumed. `batched`: questions are asked at the price of the provider's batches, retries
-    and repairs at the full one.
+    `cached`: the share of replies already paid for, null if not looked up. `measured`: how many earlier calls the means
+    are based on; 0: the tokens are assumed. `batched`: questions at the price of provider batches, retries and repairs
+    at the full price.
     """
 
     role = serializers.CharField()
@@ -179,7 +179,7 @@ class LineSerializer(serializers.Serializer[Any]):
 
 
 class LaunchEstimateSerializer(serializers.Serializer[Any]):
-    """What a launch would come to, line by line, and the budget that is proposed for each batch or run of it."""
+    """The estimate of a launch, line by line, and the proposed budget for each of its batches or runs."""
 
     calls = serializers.IntegerField()
     tokens_in = serializers.IntegerField()
@@ -191,7 +191,7 @@ class LaunchEstimateSerializer(serializers.Serializer[Any]):
 
 
 class CallSerializer(serializers.ModelSerializer[Call]):
-    """One HTTP attempt at a model, exactly as it was sent and answered. Keys are not part of it."""
+    """One HTTP attempt at a model, exactly as sent and answered, without keys."""
 
     endpoint = serializers.CharField(source="endpoint.name")
     sent = serializers.DictField()
@@ -223,7 +223,7 @@ class CallSerializer(serializers.ModelSerializer[Call]):
 
 
 class FailedCallSerializer(serializers.ModelSerializer[Call]):
-    """A call that ended in an error, with what came back. `subject` is the row it was made for (``draft:12``)."""
+    """A failed call with what came back. `subject` is the row it was made for (``draft:12``)."""
 
     endpoint = serializers.CharField(source="endpoint.name")
 

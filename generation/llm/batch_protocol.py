@@ -189,7 +189,7 @@ class Door:
         try:
             return self._read(name, found.get("error"), found.get("response"))
         except Exception as failure:  # one line is no reason to lose the others, which are paid for
-            log.exception("a line of results cannot be read")
+            log.exception("a result line could not be read")
             return LineResult(name, BrokenReply(f"This result cannot be read ({type(failure).__name__})."))
 
     def _read(self, name: str, error: object, response: object) -> LineResult:

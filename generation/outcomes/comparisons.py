@@ -100,7 +100,7 @@ def _arm(batch: Batch) -> Arm:
         stopped=Count("pk", filter=Q(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])),
         failed=Count("pk", filter=Q(status=Status.FAILED)),
     )
-    spent = Call.objects.filter(job=batch.job).aggregate(calls=Count("pk"), cost=Sum("cost"))
+    spent = Call.objects.filter(job=batch).aggregate(calls=Count("pk"), cost=Sum("cost"))
     bound = BatchRole.objects.filter(batch=batch).order_by("pk").values_list("role", "endpoint__name")
     return Arm(
         batch=batch,

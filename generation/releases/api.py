@@ -24,14 +24,14 @@ from review.rules.permissions import Can
 
 
 class CountSerializer(serializers.Serializer[Any]):
-    """How much of a release falls under one value of a facet."""
+    """Samples and rubrics of a release with one value of a facet."""
 
     samples = serializers.IntegerField()
     rubrics = serializers.IntegerField()
 
 
 class ReleasedSourceSerializer(serializers.Serializer[Any]):
-    """A source that a release drew on."""
+    """A source used by a release."""
 
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
@@ -40,7 +40,8 @@ class ReleasedSourceSerializer(serializers.Serializer[Any]):
     restrictions = serializers.CharField()
     samples = serializers.IntegerField()
     joined = serializers.BooleanField(
-        default=False, help_text="Its records are no samples: they were joined with those that became some."
+        default=False,
+        help_text="Its records are not samples themselves; they were joined with records that became samples.",
     )
 
 
@@ -65,9 +66,9 @@ class ReleaseSerializer(serializers.ModelSerializer[Release]):
 
 
 class WholeReleaseSerializer(ReleaseSerializer):
-    """A release with what it is made of. `counts`: facet, value, samples and rubrics.
+    """A release with its composition. `counts`: facet, value, samples and rubrics.
 
-    `made`: how samples were made, by name and value. `grounds`: why they were approved; `unreviewed` of them no physician saw.
+    `made`: how samples were made, by name and value. `grounds`: why they were approved; no physician saw `unreviewed` ones.
     """
 
     counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
@@ -77,8 +78,8 @@ class WholeReleaseSerializer(ReleaseSerializer):
     grounds = serializers.DictField(child=serializers.IntegerField())
     reviewers = serializers.DictField(
         child=serializers.IntegerField(),
-        help_text="`physicians`: accounts that reviewed; `simulated` of them are scripted stand-ins, who had a part in"
-        " `simulated_samples`. Empty: frozen before it was counted.",
+        help_text="`physicians`: accounts that reviewed. `simulated`: how many of them are simulated; they reviewed"
+        " `simulated_samples`. Empty: the release is older than these counts.",
     )
     unreviewed = serializers.IntegerField()
 
@@ -90,14 +91,14 @@ class WholeReleaseSerializer(ReleaseSerializer):
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
-    """A release to be frozen; a name that exists gets its next version."""
+    """A release to freeze. An existing name gets its next version."""
 
     name = serializers.SlugField(max_length=100)
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
 
 
 class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
-    """A rubric in the wording that physicians approved, with the harm they expect; as generated where nobody reviewed it."""
+    """A rubric as approved by physicians, with the harm they expect; if nobody reviewed it, as generated."""
 
     traps = serializers.ListField(child=serializers.CharField())
 
@@ -107,7 +108,7 @@ class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
 
 
 class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
-    """A sample as released: `exported` is its object in the export, `rubrics` stand beside it."""
+    """A sample as released. `exported` is its object in the export; `rubrics` are listed beside it."""
 
     exported = serializers.DictField()
     rubrics = ReleasedRubricSerializer(many=True)
@@ -118,7 +119,7 @@ class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
 
 
 class ExportQuery(serializers.Serializer[Any]):
-    """In which format. JSON Lines is the file itself; the others are a zip with data card and checksums."""
+    """The format. JSON Lines is the plain file; the others are a zip with data card and checksums."""
 
     format = serializers.ChoiceField(choices=exporters.available(), default="jsonl")
 
@@ -137,7 +138,7 @@ class Releases(ListAPIView[Release]):
 
     @extend_schema(request=FreezeSerializer, responses={201: WholeReleaseSerializer})
     def post(self, request: Request) -> Response:
-        """Freeze what is approved as the next version of a name. Nothing approved, or nothing new: 409."""
+        """Freeze all approved samples as the next version of a name. 409 if nothing is approved or nothing is new."""
         body = sent(FreezeSerializer, request)
         samples_services.handle_outcomes()  # what physicians decided a moment ago belongs to it
         release = services.freeze_release(body["name"], benchmark=body["benchmark"], actor=person(request))
@@ -145,7 +146,7 @@ class Releases(ListAPIView[Release]):
 
 
 class ReleaseDetail(APIView):
-    """One release with what it is made of."""
+    """One release with its composition."""
 
     can = Can.READ_RESULTS
 
@@ -196,7 +197,7 @@ class Export(APIView):
 
 
 class DataCard(APIView):
-    """The release in words, as Markdown."""
+    """The release's data card, as Markdown."""
 
     can = Can.READ_RESULTS
 

@@ -17,7 +17,7 @@ from review.rules.permissions import Can
 
 
 class Calls(ListAPIView[Call]):
-    """What models were asked for a draft and what they said, call by call."""
+    """The model calls of a draft, one by one, with prompts and replies."""
 
     can = Can.PRODUCE
     serializer_class = CallSerializer
@@ -30,7 +30,7 @@ class Calls(ListAPIView[Call]):
 
 
 class SampleSerializer(serializers.ModelSerializer[Sample]):
-    """One test case, whatever its version. `key` is its name in releases; `unreviewed`: approved without any physician's word,
+    """One test case, in all its versions. `key` is its name in releases. `unreviewed`: approved without a physician,
     because it is outside the share that is reviewed."""
 
     key = serializers.CharField()
@@ -57,9 +57,9 @@ class SampleSerializer(serializers.ModelSerializer[Sample]):
 
 
 class RubricSerializer(serializers.ModelSerializer[Rubric]):
-    """One criterion, as generated, and as physicians approved it (empty until then), with the harm they expect.
+    """One criterion as generated and as approved by physicians (empty until then), with the harm they expect.
 
-    `removed`: they took it away. `added`: it is theirs.
+    `removed`: physicians removed it. `added`: physicians wrote it.
     """
 
     traps = serializers.ListField(child=serializers.CharField())
@@ -70,9 +70,9 @@ class RubricSerializer(serializers.ModelSerializer[Rubric]):
 
 
 class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
-    """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of those who approved it.
+    """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of the approving physicians.
 
-    `made`: how it was made, as the recipe says, by name.
+    `made`: how it was made, by name, in the recipe's words.
     """
 
     made = serializers.DictField(child=serializers.CharField())
@@ -115,7 +115,9 @@ class SampleQuery(serializers.Serializer[Any]):
     benchmark = serializers.CharField(required=False, max_length=64)
     task = serializers.CharField(required=False, max_length=40)
     status = serializers.ChoiceField(choices=Sample.Status.choices, required=False)
-    text = serializers.CharField(required=False, max_length=200, help_text="In the title, the record's id or the key.")
+    text = serializers.CharField(
+        required=False, max_length=200, help_text="Search text: in the title, the record's id or the key."
+    )
     batch = serializers.IntegerField(required=False, min_value=1, max_value=MAX_ID)
 
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs import life_cycle
-from generation.models import Batch, BatchRole, Draft, Rubric, Sample, SampleVersion, TaxonomyTerm
+from generation.models import Batch, BatchRole, Draft, Job, Rubric, Sample, SampleVersion, TaxonomyTerm
 from generation.recipes import registry
 from generation.recipes.recipe import NewSample
 from review.assignments import services
@@ -98,7 +98,7 @@ def handle_outcomes() -> int:
         except (OperationalError, InterfaceError):  # the database is away
             raise
         except Exception:
-            log.exception("what physicians decided on version %s cannot be carried over", pk)
+            log.exception("the review outcome of version %s could not be applied", pk)
     return handled
 
 
@@ -135,10 +135,10 @@ def _queue_next(version: SampleVersion) -> bool:
     sample = version.sample
     if version.number >= registry.recipe(sample.benchmark).max_versions:
         return False
-    batch = Batch.objects.select_for_update(no_key=True).get(pk=sample.batch_id)
-    if batch.status == Batch.Status.CANCELLED:
+    job = life_cycle.locked(sample.batch_id)
+    if job.status == Job.Status.CANCELLED:
         return False
-    life_cycle.settle(batch, is_open=True)
+    life_cycle.settle(job, is_open=True)
     Draft.objects.create(
         batch_id=sample.batch_id,
         record_id=sample.record_id,

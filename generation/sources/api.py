@@ -32,7 +32,7 @@ class SourceSerializer(serializers.ModelSerializer[Source]):
 
 
 class RecordSerializer(serializers.ModelSerializer[SourceRecord]):
-    """One record as it may be shown; what is private is not even read."""
+    """One record, without its private fields."""
 
     content = serializers.DictField()
 
@@ -42,7 +42,7 @@ class RecordSerializer(serializers.ModelSerializer[SourceRecord]):
 
 
 class ImportSerializer(serializers.ModelSerializer[Import]):
-    """The reading of one file into a source: how far it is, and what it came to."""
+    """The import of one file into a source, with its progress and results."""
 
     source = serializers.CharField(source="source.name")  # type: ignore[assignment]
     facets = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
@@ -70,7 +70,7 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
 
 
 class RefusalSerializer(serializers.ModelSerializer[ImportRefusal]):
-    """One bad row: where it stands in the file and why it was refused."""
+    """One bad row: its place in the file and why it was refused."""
 
     class Meta:
         model = ImportRefusal
@@ -78,7 +78,7 @@ class RefusalSerializer(serializers.ModelSerializer[ImportRefusal]):
 
 
 class UploadSerializer(serializers.Serializer[Any]):
-    """A file to be read into a source. A name that exists adds the file to that source; nothing is added twice."""
+    """A file to import. An existing source name adds the file to that source; nothing is added twice."""
 
     file = serializers.FileField(max_length=300)
     format = serializers.ChoiceField(choices=importers.available())
@@ -86,7 +86,7 @@ class UploadSerializer(serializers.Serializer[Any]):
 
 
 class Sources(ListAPIView[Source]):
-    """All sources, in the order they came."""
+    """All sources, oldest first."""
 
     can = Can.PRODUCE
     serializer_class = SourceSerializer
@@ -126,7 +126,7 @@ class Imports(ListAPIView[Import]):
 
     @extend_schema(request={"multipart/form-data": UploadSerializer}, responses={202: ImportSerializer})
     def post(self, request: Request) -> Response:
-        """Send a file, as its authors publish it; a worker reads it."""
+        """Upload a file as its authors publish it. A worker reads it."""
         body = sent(UploadSerializer, request)
         run = uploads.start_import(body["file"], format_name=body["format"], name=body["name"], actor=person(request))
         transaction.on_commit(partial(tasks.wake, tasks.run_import, run.pk))
@@ -134,7 +134,7 @@ class Imports(ListAPIView[Import]):
 
 
 class ImportDetail(RetrieveAPIView[Import]):
-    """One import and how far it is."""
+    """One import and its progress."""
 
     can = Can.PRODUCE
     serializer_class = ImportSerializer

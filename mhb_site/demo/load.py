@@ -9,8 +9,10 @@ from django.db import transaction
 from evaluation.models import Run
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
 from generation.batches import launch, sweeping
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.models import Batch, Endpoint, Release, Source
 from generation.recipes import registry
@@ -73,7 +75,7 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     ]
     tell("generating samples with the simulated generator")
     batches = [_generate(source) for source in sources]
-    tell("letting simulated physicians review")
+    tell("reviewing samples as simulated physicians")
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     for part, limit in enumerate((96, 30)):
         work_queue(SEED + part, limit, physicians)
@@ -118,10 +120,12 @@ def _source(name: str, format_name: str, path: Path) -> Source:
 
 def _generate(source: Source) -> Batch:
     batch = launch.launch_batch(
-        benchmark="mhb",
-        source=source,
-        roles={"generator": Endpoint.objects.get(name="sim-generator")},
-        setting=launch.Setting(plan=registry.plan("mhb")),
+        BatchSettings(
+            benchmark="mhb",
+            source=source,
+            roles={"generator": Endpoint.objects.get(name="sim-generator")},
+            plan=registry.plan("mhb"),
+        )
     )
     batches_services.work_on_batch(batch.pk)
     return batch
@@ -129,9 +133,9 @@ def _generate(source: Source) -> Batch:
 
 def _evaluate(release: Release) -> Run:
     run = runs_services.launch_run(
-        release,
-        [Endpoint.objects.get(name=name) for name in TARGETS],
-        Endpoint.objects.get(name="sim-judge"),
+        RunSettings(
+            release, [Endpoint.objects.get(name=name) for name in TARGETS], Endpoint.objects.get(name="sim-judge")
+        )
     )
     work.work_on_run(run.pk)
     return run

@@ -39,7 +39,7 @@ PROBLEM = {
         "detail": {"type": "string"},
         "errors": {
             "type": "array",
-            "description": "400: what is wrong with which field of the request.",
+            "description": "400: the invalid fields of the request.",
             "items": {
                 "type": "object",
                 "required": ["field", "code", "detail"],
@@ -63,7 +63,7 @@ def with_problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Schema hook: every operation answers problem+json when it cannot do what was asked."""
     result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
     answer = {
-        "description": "It could not be done.",
+        "description": "The request was refused or failed.",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     for methods in result["paths"].values():

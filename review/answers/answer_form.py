@@ -207,7 +207,7 @@ class _Filling:
 
 def _sentence(problem: Problem) -> str:
     if problem.field.endswith(".read_on"):
-        return gettext("Give the day on which you read it, today at the latest.")
+        return gettext("Enter the date you read it. The date cannot be in the future.")
     return str(SENTENCES[problem.code])
 
 
@@ -341,10 +341,10 @@ def _labelled(made: Sheet) -> Iterator[tuple[str, Control]]:
         label = gettext("Rubric %(number)s") % {"number": row.number}
         yield from ((label, control) for control in row.controls)
     for own in made.added:
-        label = gettext("Rubric of your own %(number)s") % {"number": own.number}
+        label = gettext("Your rubric %(number)s") % {"number": own.number}
         yield from ((label, control) for control in own.controls)
     yield gettext("Verdict"), made.verdict
     yield gettext("Reason"), made.reason_code
     yield gettext("Reason"), made.dissent_code
     yield gettext("Reason"), made.reason
-    yield gettext("Reason of the change"), made.change_reason
+    yield gettext("Reason for change"), made.change_reason

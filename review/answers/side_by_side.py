@@ -125,7 +125,7 @@ def _reasons(form: Form, answers: Answers) -> str:
     approved = answers.verdict == Verdict.APPROVE
     offered, code = (form.dissents, answers.dissent_code) if approved else (form.reasons, answers.reason_code)
     coded = next((said(reason.label) for reason in offered if reason.code == code), "")
-    changed = gettext("Changed, because: %(reason)s") % {"reason": answers.change_reason}
+    changed = gettext("Reason for change: %(reason)s") % {"reason": answers.change_reason}
     return "\n".join(part for part in (coded, answers.reason, changed if answers.change_reason else "") if part)
 
 
@@ -186,7 +186,7 @@ def plain(form: Form, answers: Answers) -> str:
         finding = answers.rubrics.get(rubric.key, RubricAnswer())
         title = gettext("Rubric %(number)s") % {"number": number}
         lines.append((title, _finding(form, finding), "\n".join(filter(None, (finding.wording, finding.note)))))
-    lines += [(gettext("Rubric of your own"), "", text) for text in _added(form, answers)]
+    lines += [(gettext("Your rubric"), "", text) for text in _added(form, answers)]
     lines += [(gettext("Source"), "", cited(each)) for each in answers.citations]
     verdict = str(VERDICTS.get(answers.verdict, answers.verdict))
     lines.append((gettext("Verdict"), verdict, _reasons(form, answers)))
@@ -206,7 +206,7 @@ def offers(voices: Sequence[Voice]) -> dict[str, list[Offer]]:
             known = found.setdefault(key, [])
             if voice.own or finding.value != "corrected" or wording in {offer.wording for offer in known}:
                 continue
-            label = gettext("Corrected, as the %(who)s worded it") % {"who": voice.who.lower()}
+            label = gettext("Corrected (%(who)s's wording)") % {"who": voice.who.lower()}
             known.append(Offer(f"adopt.{voice.role}", label, wording))
     return found
 

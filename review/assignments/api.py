@@ -23,7 +23,7 @@ from review.rules.permissions import Can
 
 
 class SubmitSerializer(TokenSerializer):
-    """A whole review. With it you sign it off, in your name."""
+    """A complete review. Submitting it signs it in your name."""
 
     answers = AnswersSerializer()
     password = serializers.CharField(
@@ -31,31 +31,31 @@ class SubmitSerializer(TokenSerializer):
         default="",
         max_length=4096,
         trim_whitespace=False,
-        help_text="Your password, where the case asks that reviews be signed with it. It is not kept.",
+        help_text="Your password, if the case requires reviews to be signed with it. It is not stored.",
     )
     code = serializers.CharField(
         allow_blank=True,
         default="",
         max_length=20,
-        help_text="The code your authenticator app shows, where the case asks that reviews be signed with it.",
+        help_text="The code from your authenticator app, if the case requires reviews to be signed with it.",
     )
     revision = serializers.IntegerField(
         min_value=0,
         max_value=2**31 - 1,
         required=False,
-        help_text="The draft's revision last seen: too late, the answers are kept as the draft only if it is still that one.",
+        help_text="The draft revision you last saw. A late submission is kept as the draft only if it is still that one.",
     )
 
 
 class SaveSerializer(TokenSerializer):
-    """A draft. `revision` is the one last seen, 0 where there was none."""
+    """A draft to save. `revision` is the one you last saw, 0 before the first save."""
 
     answers = AnswersSerializer()
     revision = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
 
 
 class ReviewDraftSerializer(serializers.ModelSerializer[Draft]):
-    """What the physician has typed for the phase that is due."""
+    """The physician's draft for the current phase."""
 
     answers = AnswersSerializer()
 
@@ -65,7 +65,7 @@ class ReviewDraftSerializer(serializers.ModelSerializer[Draft]):
 
 
 class ShownReviewSerializer(serializers.Serializer[Any]):
-    """A review that the physician may read now, without names. `own`: the physician's."""
+    """A review that the physician may read now, without names. `own`: it is the physician's."""
 
     role = serializers.CharField()
     phase = serializers.CharField()
@@ -76,7 +76,7 @@ class ShownReviewSerializer(serializers.Serializer[Any]):
 
 
 class HoldSerializer(serializers.ModelSerializer[Any]):
-    """Where an assignment stands: what is to be submitted next (`phase`), under which token, until when."""
+    """The state of an assignment: what to submit next (`phase`), under which token, until when."""
 
     id = serializers.CharField(source="public_id", read_only=True)
 
@@ -86,8 +86,8 @@ class HoldSerializer(serializers.ModelSerializer[Any]):
 
 
 class WorkSerializer(HoldSerializer):
-    """Everything that a physician needs to work on one case. `draft` is null where nothing was typed yet. `revealed`: false
-    while the first look is due, and `case` holds only what belongs to it."""
+    """Everything a physician needs to work on one case. `draft` is null if nothing was saved yet. `revealed` is false
+    until the first look is committed; until then, `case` holds only what the first look shows."""
 
     revealed = serializers.BooleanField()
     case = ShownSpecSerializer()
@@ -99,13 +99,13 @@ class WorkSerializer(HoldSerializer):
 
 
 class LeaseSerializer(serializers.Serializer[Any]):
-    """Until when the claim holds without another sign of life."""
+    """When the claim ends unless it is renewed."""
 
     lease_until = serializers.DateTimeField()
 
 
 class SavedSerializer(serializers.ModelSerializer[Draft]):
-    """A stored draft: its revision is what the next save has to name."""
+    """A saved draft. Send its revision with the next save."""
 
     class Meta:
         model = Draft
@@ -113,18 +113,18 @@ class SavedSerializer(serializers.ModelSerializer[Draft]):
 
 
 class SubmittedSerializer(serializers.Serializer[Any]):
-    """What was stored, and where the assignment stands now: a phase may follow, under its own token."""
+    """The submitted review and the assignment's new state: another phase may follow, under its own token."""
 
     review = serializers.IntegerField(source="id")
     verdict = serializers.CharField()
     signed_as = serializers.CharField()
-    meaning = serializers.CharField(help_text="Of the signature: review, verification or adjudication.")
+    meaning = serializers.CharField(help_text="Meaning of the signature: review, verification or adjudication.")
     submitted_at = serializers.DateTimeField()
     assignment = HoldSerializer()
 
 
 class CaseNameSerializer(serializers.ModelSerializer[Case]):
-    """Which case; how it stands is not told while it is open."""
+    """A case's id and title. Its state is not shown while it is open."""
 
     id = serializers.CharField(source="public_id", read_only=True)
 
@@ -134,7 +134,7 @@ class CaseNameSerializer(serializers.ModelSerializer[Case]):
 
 
 class MyReviewSerializer(serializers.ModelSerializer[Review]):
-    """An own review. `outcome` is empty while the case is open."""
+    """One of your reviews. `outcome` is empty while the case is open."""
 
     assignment = serializers.SerializerMethodField()
     case = CaseNameSerializer()
@@ -164,7 +164,7 @@ class MyReviewSerializer(serializers.ModelSerializer[Review]):
 
 
 def _work(me: User, assignment: Assignment) -> dict[str, Any]:
-    """An assignment with its case, the own draft and the reviews that may be read now."""
+    """An assignment with its case, your draft and the reviews that you may read now."""
     shown = [
         {
             "role": review.role,
@@ -188,13 +188,13 @@ def _work(me: User, assignment: Assignment) -> dict[str, Any]:
 
 
 class Next(APIView):
-    """Claim the next case, or get back the one in hand."""
+    """Claim the next case, or get the one you already hold."""
 
     can = Can.REVIEW
 
     @extend_schema(
         request=None,
-        responses={200: WorkSerializer, 204: OpenApiResponse(description="No case waits for you now.")},
+        responses={200: WorkSerializer, 204: OpenApiResponse(description="No cases are available for you right now.")},
     )
     def post(self, request: Request) -> Response:
         me = person(request)
@@ -203,7 +203,7 @@ class Next(APIView):
 
 
 class Work(APIView):
-    """One own assignment: the case, the own draft, and the reviews of others that may be read by now."""
+    """One of your assignments: the case, your draft, and the other reviews that you may read now."""
 
     can = Can.REVIEW
 
@@ -214,7 +214,7 @@ class Work(APIView):
 
 
 class Heartbeat(APIView):
-    """Renew the lease."""
+    """Renew the claim."""
 
     can = Can.REVIEW
 
@@ -225,7 +225,7 @@ class Heartbeat(APIView):
 
 
 class SaveDraft(APIView):
-    """Keep what was typed and renew the lease. Too late (409) is answered after the draft was kept."""
+    """Save the draft and renew the claim. If the claim has ended, the draft is saved and the answer is 409."""
 
     can = Can.REVIEW
 
@@ -238,9 +238,9 @@ class SaveDraft(APIView):
 
 
 class Submit(APIView):
-    """Submit the review that is due. Twice, too late, or before the first look: 409. Not complete: 422 with `problems`.
+    """Submit the review for this phase. Twice, too late or before the first look: 409. Incomplete: 422 with `problems`.
 
-    Where the case asks for the password or a second factor's code: 403 without it, and 429 after too many wrong ones.
+    If the case requires the password or a second-factor code: 403 without it, 429 after too many wrong ones.
     """
 
     can = Can.REVIEW
@@ -263,13 +263,13 @@ class Submit(APIView):
 
 
 class RevealSerializer(TokenSerializer):
-    """The answers of the first look; others are left out."""
+    """The answers of the first look; other answers are ignored."""
 
     answers = AnswersSerializer()
 
 
 class Reveal(APIView):
-    """Commit the first look and see the traps. Where the case hides nothing: 409. Not complete: 422 with `problems`."""
+    """Commit the first look and reveal the traps. No first look: 409. Incomplete: 422 with `problems`."""
 
     can = Can.REVIEW
 
@@ -281,7 +281,7 @@ class Reveal(APIView):
 
 
 class Retract(APIView):
-    """Take an own review back; the case is in your hands again, the answers as its draft. Too late: 409."""
+    """Undo a submission of yours: you hold the case again, with your answers as the draft. Too late: 409."""
 
     can = Can.REVIEW
 
@@ -293,7 +293,7 @@ class Retract(APIView):
 
 
 class GiveBack(APIView):
-    """Give a case back uncommitted; the draft is kept for you."""
+    """Return a case to the queue. Your draft is kept."""
 
     can = Can.REVIEW
 
@@ -304,7 +304,7 @@ class GiveBack(APIView):
 
 
 class Mine(ListAPIView[Review]):
-    """My reviews, newest first."""
+    """Your reviews, newest first."""
 
     can = Can.REVIEW
     serializer_class = MyReviewSerializer
@@ -315,7 +315,7 @@ class Mine(ListAPIView[Review]):
 
 
 class DeclineSerializer(TokenSerializer):
-    """Why not."""
+    """Why you decline."""
 
     reason = serializers.ChoiceField(choices=Declined.Reason.choices)
     text = serializers.CharField(allow_blank=True, default="", max_length=2000)
@@ -328,7 +328,7 @@ class ProblemTextSerializer(serializers.Serializer[Any]):
 
 
 class Decline(APIView):
-    """Decline a case for good: it goes to somebody else and is not offered to you again."""
+    """Decline a case for good. It goes to somebody else and is not offered to you again."""
 
     can = Can.REVIEW
 
@@ -341,7 +341,7 @@ class Decline(APIView):
 
 
 class Report(APIView):
-    """Tell the admins that something is wrong with a case. You keep it."""
+    """Report a problem with a case to the admins. You keep the case."""
 
     can = Can.REVIEW
 

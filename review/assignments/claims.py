@@ -287,9 +287,9 @@ def _take_back(review: Review, actor: User) -> None:
 
 def _check_reserved(assignment: Assignment, to: User) -> None:
     if not allowed(to, Can.REVIEW):
-        raise errors.NotReserved(_("This account does not review."))
+        raise errors.NotReserved(_("This account cannot review cases."))
     if assignment.case.kind != Case.Kind.WORK:
-        raise errors.NotReserved(_("It is a training case of somebody else's."))
+        raise errors.NotReserved(_("This is another physician's training case."))
     problem = eligibility.problem_with(to, assignment)
     if problem is not None:
         raise errors.NotReserved(str(problem))

@@ -30,16 +30,16 @@ TURNS = {State.ADJUDICATION: 0, State.SECONDARY: 1, State.PRIMARY: 2}
 WAITING_COUNTED = 100  # nobody reads the hundred-first: counting stops there
 PRIME = 65_537
 
-WHY_RESERVED = gettext_noop("An admin has reserved it for you.")
-WHY_TRAINING = gettext_noop("Training: cases whose answer is known come first.")
-WHY_ADJUDICATOR = gettext_noop("The first two reviewers differ, and you have had no part in this case.")
-WHY_SECONDARY = gettext_noop("Second opinion: another physician reviewed it first.")
-WHY_FRESH = gettext_noop("Version %(version)s: you have not seen an earlier one.")
-WHY_SEEN = gettext_noop("Version %(version)s: you know an earlier one, and nothing else waits for you.")
-WHY_LEFT = gettext_noop("Another physician left it unfinished.")
-WHY_AGAIN = gettext_noop("You gave it back earlier, and nothing else waits for you.")
-WHY_PRIORITY = gettext_noop("An admin has given it priority.")
-WHY_NEXT = gettext_noop("It is among the cases that have waited longest.")
+WHY_RESERVED = gettext_noop("An admin reserved this case for you.")
+WHY_TRAINING = gettext_noop("Training: cases with a known answer come first.")
+WHY_ADJUDICATOR = gettext_noop("The first two reviewers disagree, and you have not worked on this case.")
+WHY_SECONDARY = gettext_noop("Second review: another physician has already reviewed this case.")
+WHY_FRESH = gettext_noop("Version %(version)s: you have not seen an earlier version.")
+WHY_SEEN = gettext_noop("Version %(version)s: you have seen an earlier version, but no other case is available.")
+WHY_LEFT = gettext_noop("Another physician left this case unfinished.")
+WHY_AGAIN = gettext_noop("You returned this case to the queue earlier, but no other case is available.")
+WHY_PRIORITY = gettext_noop("An admin gave this case priority.")
+WHY_NEXT = gettext_noop("This is one of the cases that have waited longest.")
 
 
 def asked_of(case: Case, role: Role, policy: Policy) -> dict[str, Any]:
@@ -166,9 +166,9 @@ def waiting_for(physician: User) -> int:
 def hindrance(physician: User) -> object | None:
     """Why this physician gets no new case at all, as a sentence; None: nothing stands in the way."""
     if physician.paused_at is not None:
-        return _("An admin has paused your account: you take no new cases for now.")
+        return _("An admin has paused your account. You cannot take new cases for now.")
     if physician.daily_cap is not None and done_today(physician) >= physician.daily_cap:
-        return _("You have reached the number of cases agreed for one day.")
+        return _("You have reached your daily case limit.")
     return None
 
 
@@ -185,20 +185,21 @@ def done_today(physician: User, now: datetime | None = None) -> int:
 def problem_with(physician: User, assignment: Assignment) -> object | None:
     """Why `assignment` cannot be given to `physician` even by an admin, as a sentence; None: it can."""
     if Assignment.objects.filter(case=assignment.case_id, physician=physician).exists():
-        return _("This physician has a role in this case already.")
+        return _("This physician already has a role in this case.")
     if Declined.objects.filter(case=assignment.case_id, physician=physician).exists():
-        return _("This physician has declined this case, or an admin has set it back.")
+        return _("This physician declined this case, or an admin reopened their role.")
     if assignment.other_hospital and not physician.hospital.strip():
         return _(
-            "This case asks for another hospital than the first reviewer's, and this physician has none on record."
+            "This case requires a different hospital from the first reviewer's, and this physician has "
+            "no hospital on record."
         )
     case = assignment.case
     earlier = Review.objects.filter(case__lineage=case.lineage, case__version__lt=case.version, physician=physician)
     if case.fresh_eyes_required and earlier.exists():
-        return _("This physician has reviewed an earlier version, and the case asks for fresh eyes.")
+        return _("This physician has reviewed an earlier version, and this case requires someone who has not seen one.")
     permitted = _Where("w.id = %s", (assignment.pk,)) & _permitted(physician)
     if _window(permitted).peek() is None:
-        return _("This physician works at the first reviewer's hospital, and the case asks for another.")
+        return _("This physician works at the first reviewer's hospital, and this case requires a different one.")
     return None
 
 

@@ -53,7 +53,7 @@ def decline(request: HttpRequest, assignment_id: int) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         reason = Declined.Reason(form.cleaned_data["reason"])
         claims.decline(me, assignment_id, posted_token(request), reason, form.cleaned_data["text"])
-        messages.success(request, _("Declined. You are not offered this case again."))
+        messages.success(request, _("Case declined. It will not be offered to you again."))
         return arrived(redirect("review:workbench"), request.POST.get("local", ""))
     return _aside(request, assignment, declining=form)
 
@@ -69,7 +69,7 @@ def problem(request: HttpRequest, assignment_id: int) -> HttpResponse:
     if not form.is_valid():
         return _aside(request, assignment, reporting=form)
     claims.report_problem(me, assignment_id, form.cleaned_data["text"])
-    messages.success(request, _("Reported. The admins are told."))
+    messages.success(request, _("Problem reported. The admins will be notified."))
     return arrived(redirect("review:case", assignment_id), request.POST.get("local", ""))
 
 

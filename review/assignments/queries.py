@@ -19,7 +19,7 @@ def assignment_of(physician: User, assignment_id: int) -> Assignment:
 
 
 def draft_of(assignment: Assignment, physician: User) -> Draft | None:
-    """What the physician has typed for the phase that is due."""
+    """The physician's draft for the current phase."""
     return Draft.objects.filter(assignment=assignment, physician=physician, phase=assignment.phase).first()
 
 

@@ -115,7 +115,7 @@ def _keep_late(physician: User, assignment_id: int, answers: Answers, revision: 
 
 
 def _outdated(late: errors.ReviewError) -> errors.ReviewError:
-    late.detail = _("What is kept is the version that another window saved later. Copy what you typed here.")
+    late.detail = _("Another window saved a later version, and that version is kept. Copy what you typed here.")
     return late
 
 

@@ -77,7 +77,7 @@ def _go_on(request: HttpRequest) -> HttpResponseRedirect:
     taken = claims.claim_next(person(request))
     if taken is None:
         hindered = eligibility.hindrance(person(request))
-        messages.info(request, str(hindered) if hindered else _("No case waits for you now."))
+        messages.info(request, str(hindered) if hindered else _("No cases are available for you right now."))
         return redirect("review:workbench")
     return redirect("review:case", taken.pk)
 
@@ -119,7 +119,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _lost(request, late, assignment_id, posted.answers)
     if not _is_htmx(request):
         if "do" not in request.POST:
-            messages.success(request, _("Your draft is saved."))
+            messages.success(request, _("Draft saved."))
         return arrived(
             redirect("review:case", assignment_id), posted.local, anchor=_row_asked_for(request, posted.answers)
         )
@@ -181,10 +181,10 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _lost(request, late, assignment_id, answers)
     again = visibility.in_hand(posted.me).filter(pk=assignment_id).first()
     if again is not None and again.phase == Phase.CONFIRM:
-        messages.success(request, _("Your own answer is committed. Now compare it with the first reviewer's."))
+        messages.success(request, _("Your answer is committed. Now compare it with the first reviewer's answer."))
         return arrived(redirect("review:case", assignment_id), posted.local)
     if again is not None:
-        messages.success(request, _("Your vote is committed. The two votes differ: read both and vote once more."))
+        messages.success(request, _("Your vote is committed. The two votes differ. Read both, then vote again."))
         return arrived(redirect("review:case", assignment_id), posted.local)
     messages.success(request, _("Submitted."))
     return arrived(redirect("review:workbench") if "stop" in request.POST else _go_on(request), posted.local)
@@ -195,7 +195,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
 def retract(request: HttpRequest, review_id: int) -> HttpResponse:
     """Take the own review back and go on with it as a draft."""
     taken_back = retraction.retract(person(request), review_id)
-    messages.success(request, _("Your review is taken back. It is a draft again."))
+    messages.success(request, _("Submission undone. Your review is a draft again."))
     return redirect("review:case", taken_back.pk)
 
 
@@ -208,7 +208,7 @@ def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
     with suppress(errors.StaleDraft):  # another window has saved a later one, which stands
         services.save_draft(posted.me, assignment_id, posted.token, posted.answers, revision=posted.revision)
     claims.release(posted.me, assignment_id, posted.token)
-    messages.success(request, _("The case is given back. Your draft is kept."))
+    messages.success(request, _("Case returned to the queue. Your draft is kept."))
     return arrived(redirect("review:workbench"), posted.local)
 
 

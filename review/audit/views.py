@@ -61,7 +61,7 @@ def check(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         asked = verification.request_check(person(request))
         transaction.on_commit(partial(tasks.wake, tasks.check_trail, asked.pk))
-        messages.info(request, _("The check has been asked for."))
+        messages.info(request, _("Check requested."))
         return redirect("review:audit")
     if not getattr(request, "htmx", False):
         return redirect("review:audit")

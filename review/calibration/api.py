@@ -21,13 +21,13 @@ from review.rules.permissions import Can, UserRole
 
 
 class GiveAgainSerializer(serializers.Serializer[Any]):
-    """How many calibration cases were put before the physician."""
+    """How many calibration cases were offered to the physician."""
 
     items = serializers.IntegerField()
 
 
 class GiveAgain(GenericAPIView[User]):
-    """Offer a physician the calibration cases anew."""
+    """Offer a physician the calibration cases again."""
 
     can = Can.OVERSEE
     queryset = User.objects.filter(role=UserRole.PHYSICIAN)
@@ -38,7 +38,7 @@ class GiveAgain(GenericAPIView[User]):
 
 
 class CalibrationSerializer(serializers.ModelSerializer[CalibrationItem]):
-    """A case with a known answer. Of `expected`, only the values count; a blank one is not asked."""
+    """A case with known answers. In `expected`, only the values count; a blank one is not checked."""
 
     expected = AnswersSerializer(required=False)
 
@@ -61,7 +61,7 @@ class Calibration(ListAPIView[CalibrationItem]):
 
 
 class CalibrationDetail(APIView):
-    """Take a calibration case out of use or back in, or put other answers as the known ones."""
+    """Activate or deactivate a calibration case, or change its known answers."""
 
     can = Can.OVERSEE
 
@@ -81,7 +81,7 @@ class CalibrationDetail(APIView):
 
 
 class MakeCalibration(GenericAPIView[Case]):
-    """Make a calibration case of one that was approved or rejected; the known answers are those it settled on. Else: 409."""
+    """Make a calibration case from an approved or rejected case; its outcome gives the known answers. Else 409."""
 
     can = Can.OVERSEE
     queryset = Case.objects.all()

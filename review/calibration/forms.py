@@ -28,7 +28,7 @@ class ExpectedForm(forms.Form):
 
     def _add(self, name: str, label: str, choices: list[Any], value: str) -> None:
         self.fields[name] = forms.ChoiceField(
-            label=label, choices=[("", gettext("not asked")), *choices], required=False, initial=value
+            label=label, choices=[("", gettext("not scored")), *choices], required=False, initial=value
         )
 
     def answers(self) -> Answers:

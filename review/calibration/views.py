@@ -34,7 +34,7 @@ def calibration_new(request: HttpRequest, case_id: int) -> HttpResponse:
     form = ExpectedForm(request.POST or None, form=case.frozen.form, expected=queries.suggested(case))
     if request.method == "POST" and form.is_valid():
         services.make_item(case, form.answers(), actor=person(request))
-        messages.success(request, _("The calibration case is made."))
+        messages.success(request, _("Calibration case created."))
         return redirect("review:calibration")
     context = {"form": form, "title": case.title, "blocks": case.frozen.blocks, "language": case.language}
     return render(request, "review/calibration/calibration_item.html", context, status=422 if form.is_bound else 200)
@@ -52,11 +52,13 @@ def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
     )
     if request.method == "POST" and "active" in request.POST:
         services.change_item(item, actor=person(request), active=request.POST["active"] == "1")
-        messages.success(request, _("The calibration case is in use.") if item.active else _("It is out of use."))
+        messages.success(
+            request, _("Calibration case activated.") if item.active else _("Calibration case deactivated.")
+        )
         return redirect("review:calibration")
     if form.is_bound and form.is_valid():
         services.change_item(item, actor=person(request), expected=form.answers())
-        messages.success(request, _("The known answers are changed."))
+        messages.success(request, _("Known answers saved."))
         return redirect("review:calibration")
     context = {"form": form, "title": item.title, "item": item, "blocks": spec.blocks, "language": spec.language}
     return render(request, "review/calibration/calibration_item.html", context, status=422 if form.is_bound else 200)

@@ -21,7 +21,7 @@ from review.rules.state_machine import Role, State
 
 
 class CaseSerializer(serializers.ModelSerializer[Any]):
-    """Where a case stands."""
+    """A case with its state."""
 
     class Meta:
         model = Case
@@ -44,7 +44,7 @@ class CaseSerializer(serializers.ModelSerializer[Any]):
 
 
 class HolderSerializer(serializers.ModelSerializer[Assignment]):
-    """Who holds which role; the token stays with the holder."""
+    """Who holds which role. The token is known only to the holder."""
 
     physician = serializers.CharField(source="physician.username", allow_null=True, default=None)
     reserved_for = serializers.CharField(source="reserved_for.username", allow_null=True, default=None)
@@ -62,7 +62,7 @@ class ReviewSerializer(serializers.ModelSerializer[Review]):
         source="guideline.version",
         allow_null=True,
         default=None,
-        help_text="Version in force; null: the built-in text.",
+        help_text="Guideline version in force; null: the built-in text.",
     )
     answers = AnswersSerializer()
 
@@ -75,7 +75,7 @@ class ReviewSerializer(serializers.ModelSerializer[Review]):
 
 
 class EventSerializer(serializers.ModelSerializer[Event]):
-    """One entry of the trail. `data` says what changed, by the kind of event; `sequence` and `hash` tie it into the chain."""
+    """One audit event. `data` holds what changed, by kind of event; `sequence` and `hash` link it into the chain."""
 
     actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
     data = serializers.DictField()  # type: ignore[assignment]
@@ -94,7 +94,7 @@ class CaseVersionSerializer(serializers.ModelSerializer[Case]):
 
 
 class WholeCaseSerializer(CaseSerializer):
-    """A case with everything that was said and done about it."""
+    """A case with its versions, holders, reviews and events."""
 
     spec = SpecSerializer()
     assignments = HolderSerializer(many=True)
@@ -111,8 +111,8 @@ class CaseQuery(serializers.Serializer[Any]):
 
     state = serializers.ChoiceField(choices=[state.value for state in State], required=False)
     benchmark = serializers.CharField(required=False, max_length=64)
-    text = serializers.CharField(required=False, max_length=200, help_text="In the title or the lineage.")
-    kind = serializers.ChoiceField(choices=Case.Kind.choices, required=False, help_text="Without it: work.")
+    text = serializers.CharField(required=False, max_length=200, help_text="Search text: in the title or the lineage.")
+    kind = serializers.ChoiceField(choices=Case.Kind.choices, required=False, help_text="Kind of case; default: work.")
 
 
 class WithdrawSerializer(serializers.Serializer[Any]):
@@ -122,7 +122,7 @@ class WithdrawSerializer(serializers.Serializer[Any]):
 
 
 class PrioritySerializer(serializers.Serializer[Any]):
-    """Cases of higher priority are handed out first."""
+    """The priority of a case; cases with a higher one are assigned first."""
 
     priority = serializers.IntegerField(min_value=-(2**15), max_value=2**15 - 1)
 
@@ -162,7 +162,7 @@ class CaseDetail(GenericAPIView[Case]):
 
 
 class Withdraw(GenericAPIView[Case]):
-    """Take a case away from the physicians, for good. One that has ended: 409."""
+    """Withdraw a case from review for good. 409 if it has ended."""
 
     can = Can.OVERSEE
     queryset = Case.objects.all()
@@ -175,7 +175,7 @@ class Withdraw(GenericAPIView[Case]):
 
 
 class Prioritise(GenericAPIView[Case]):
-    """Hand a case out earlier or later than the others."""
+    """Set a case's priority in the queue."""
 
     can = Can.OVERSEE
     queryset = Case.objects.all()
@@ -188,7 +188,7 @@ class Prioritise(GenericAPIView[Case]):
 
 
 class ReassignSerializer(serializers.Serializer[Any]):
-    """Which role goes to whom; null: to anybody."""
+    """The role to reassign, and its new holder; null: anybody may take it."""
 
     role = serializers.ChoiceField(choices=[role.value for role in Role])
     physician = serializers.SlugRelatedField(
@@ -197,7 +197,7 @@ class ReassignSerializer(serializers.Serializer[Any]):
 
 
 class Reassign(GenericAPIView[Case]):
-    """Take a role from its holder and hand it to somebody, or to anybody. After an answer was committed: 409."""
+    """Reassign a role to a named physician, or to anybody. 409 once an answer is committed."""
 
     can = Can.OVERSEE
     queryset = Case.objects.all()
@@ -212,13 +212,13 @@ class Reassign(GenericAPIView[Case]):
 
 
 class SpecialtySerializer(serializers.Serializer[Any]):
-    """Of which specialty whoever reviews a case has to be; empty: of any."""
+    """The specialty that a case's reviewers need; empty: any."""
 
     specialty = serializers.CharField(max_length=100, allow_blank=True)
 
 
 class SetSpecialty(GenericAPIView[Case]):
-    """Hand a case only to physicians of a specialty, and to those with none on record. One that has ended: 409."""
+    """Limit a case to physicians of a specialty and to those with none on record. 409 if it has ended."""
 
     can = Can.OVERSEE
     queryset = Case.objects.all()
@@ -231,14 +231,14 @@ class SetSpecialty(GenericAPIView[Case]):
 
 
 class SetBackSerializer(serializers.Serializer[Any]):
-    """Which role, and why."""
+    """The role to reopen, and why."""
 
     role = serializers.ChoiceField(choices=[role.value for role in Role])
     reason = serializers.CharField(max_length=2000)
 
 
 class SetBack(GenericAPIView[Case]):
-    """Open a role anew whose holder has answered and left before the confirmation or the second vote. Else: 409."""
+    """Reopen a role whose holder answered and left before the confirmation or the second vote. Else 409."""
 
     can = Can.OVERSEE
     queryset = Case.objects.all()

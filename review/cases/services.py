@@ -23,7 +23,7 @@ def withdraw(case_id: int, *, actor: User, reason: str) -> Case:
 
 @recorded()
 def prioritise(case_id: int, *, actor: User, priority: int) -> Case:
-    """Cases of higher priority are handed out first."""
+    """Set a case's priority; cases with a higher one are assigned first."""
     require(actor, Can.OVERSEE)
     case = Case.objects.select_for_update(no_key=True).get(pk=case_id)
     record(case, Event.Kind.PRIORITISED, actor, before=case.priority, after=priority)

@@ -114,13 +114,13 @@ def withdraw(request: HttpRequest, case_id: int) -> HttpResponse:
     if not form.is_valid():
         return _history(request, case, refused=form)
     services.withdraw(case_id, actor=person(request), reason=form.cleaned_data["reason"])
-    messages.success(request, _("The case is withdrawn."))
+    messages.success(request, _("Case withdrawn."))
     return redirect("review:history", case_id)
 
 
 @requires(Can.OVERSEE)
 def priority(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Hand a case out earlier or later than the others."""
+    """Set a case's priority in the queue."""
     if request.method != "POST":
         return redirect("review:history", case_id)
     case = get_object_or_404(Case, pk=case_id)
@@ -128,7 +128,7 @@ def priority(request: HttpRequest, case_id: int) -> HttpResponse:
     if not form.is_valid():
         return _history(request, case, refused=form)
     services.prioritise(case_id, actor=person(request), priority=form.cleaned_data["priority"])
-    messages.success(request, _("The priority is changed."))
+    messages.success(request, _("Priority changed."))
     return redirect("review:history", case_id)
 
 
@@ -147,7 +147,10 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
             messages.error(request, refused.detail or refused.message)
         else:
             messages.success(
-                request, _("It is reserved for %(name)s.") % {"name": to} if to else _("Anybody may take it now.")
+                request,
+                _("Reserved for %(name)s.") % {"name": to}
+                if to
+                else _("Any eligible physician can take this role now."),
             )
     return redirect("review:history", case_id)
 
@@ -159,7 +162,7 @@ def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
     if request.method == "POST":
         wanted = request.POST.get("specialty", "").replace("\0", "")[:100]
         claims.set_specialty(case_id, wanted, actor=person(request))
-        messages.success(request, _("The specialty is changed."))
+        messages.success(request, _("Specialty changed."))
     return redirect("review:history", case_id)
 
 
@@ -174,7 +177,7 @@ def set_back(request: HttpRequest, case_id: int) -> HttpResponse:
         if form.is_valid():
             reason = form.cleaned_data["reason"]
             claims.set_back(case_id, Role(request.POST["role"]), actor=person(request), reason=reason)
-            messages.success(request, _("The role is open again, for another physician."))
+            messages.success(request, _("Role reopened for another physician."))
         else:
-            messages.error(request, _("Say why the role is set back."))
+            messages.error(request, _("Give a reason for reopening the role."))
     return redirect("review:history", case_id)

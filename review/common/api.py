@@ -90,7 +90,9 @@ class Json(JSONParser):
             raise ParseError(_("The JSON is nested too deeply.")) from None
         found = super().parse(BytesIO(body), media_type, {**(parser_context or {}), "encoding": "utf-8"})
         if not is_storable(found):
-            raise ParseError(_("The JSON holds a character that cannot be stored (NUL, or half of a surrogate pair)."))
+            raise ParseError(
+                _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
+            )
         return found
 
 

@@ -1,12 +1,40 @@
 """Frozen cases and answers as JSON, shared by the apps' APIs."""
 
-from typing import Any
+from dataclasses import fields
+from datetime import date, datetime
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from rest_framework import serializers
 
 from review.rules.citations import KINDS
 from review.rules.questions import RUBRIC_VALUES
 from review.rules.state_machine import Verdict
+
+_FIELDS: dict[type, Any] = {
+    str: serializers.CharField,
+    int: serializers.IntegerField,
+    float: serializers.FloatField,
+    bool: serializers.BooleanField,
+    date: serializers.DateField,
+    datetime: serializers.DateTimeField,
+}
+
+
+class DataclassSerializer(serializers.Serializer[Any]):
+    """Shows the plain fields of the dataclass `Meta.mirrors`; others have to be declared, and what is declared wins."""
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        shown = super().get_fields()
+        mirrored = self.Meta.mirrors  # type: ignore[attr-defined]
+        hints = get_type_hints(mirrored)
+        found: dict[str, serializers.Field[Any, Any, Any, Any]] = {}
+        for name in (each.name for each in fields(mirrored)):
+            if name not in shown:
+                kinds = set(get_args(hints[name]) or (hints[name],))
+                options = {"allow_null": True} if NoneType in kinds else {}
+                found[name] = _FIELDS[(kinds - {NoneType}).pop()](**options)
+        return {**found, **shown}
 
 
 class AnswerSerializer(serializers.Serializer[Any]):
@@ -17,7 +45,7 @@ class AnswerSerializer(serializers.Serializer[Any]):
 
 
 class RubricAnswerSerializer(serializers.Serializer[Any]):
-    """The finding on one rubric; `wording` is the physician's own where the value is 'corrected'."""
+    """The answer to one rubric. `wording` is the physician's own if the value is 'corrected'."""
 
     value = serializers.ChoiceField(choices=RUBRIC_VALUES, allow_blank=True, default="")
     wording = serializers.CharField(allow_blank=True, default="", trim_whitespace=False)
@@ -36,7 +64,7 @@ class CitationSerializer(serializers.Serializer[Any]):
 
 
 class AddedRubricSerializer(serializers.Serializer[Any]):
-    """A rubric of the physician's own, tied to traps of the sample by their tags."""
+    """A rubric written by the physician, tied to the sample's traps by their tags."""
 
     criterion = serializers.CharField(allow_blank=True, trim_whitespace=False)
     tags = serializers.ListField(child=serializers.CharField(max_length=100), default=list, max_length=100)
@@ -44,33 +72,33 @@ class AddedRubricSerializer(serializers.Serializer[Any]):
 
 
 class AnswersSerializer(serializers.Serializer[Any]):
-    """What a physician has answered so far, by the keys of the case's form. An unfinished draft leaves things blank."""
+    """A physician's answers so far, by the keys of the case's form. A draft may leave answers blank."""
 
     questions = serializers.DictField(child=AnswerSerializer(), default=dict)
     rubrics = serializers.DictField(child=RubricAnswerSerializer(), default=dict)
     verdict = serializers.ChoiceField(choices=[verdict.value for verdict in Verdict], allow_blank=True, default="")
     reason = serializers.CharField(allow_blank=True, default="", trim_whitespace=False)
     reason_code = serializers.CharField(
-        allow_blank=True, default="", max_length=100, help_text="One of the form's reasons, with a rejection."
+        allow_blank=True, default="", max_length=100, help_text="For a rejection: one of the form's reasons."
     )
     dissent_code = serializers.CharField(
         allow_blank=True,
         default="",
         max_length=100,
-        help_text="One of the form's dissents, with the secondary's confirmed approval of what the primary rejected.",
+        help_text="One of the form's dissents, if the secondary confirms an approval that the primary rejected.",
     )
     change_reason = serializers.CharField(
         allow_blank=True,
         default="",
         trim_whitespace=False,
-        help_text="Why the secondary's confirmed answer differs from the own blind one.",
+        help_text="Why the secondary's confirmed answer differs from the blind one.",
     )
     citations = CitationSerializer(many=True, default=list)
     added = AddedRubricSerializer(many=True, default=list)
 
 
 class TokenSerializer(serializers.Serializer[Any]):
-    """The fencing token of a claim, as the assignment shows it. Every phase has its own."""
+    """The claim's fencing token, as shown in the assignment. Each phase has its own."""
 
     token = serializers.UUIDField()
 
@@ -83,7 +111,7 @@ class TurnSerializer(serializers.Serializer[Any]):
 
 
 class PointSerializer(serializers.Serializer[Any]):
-    """One point of a scatter; `size` in proportion to the others'."""
+    """One point of a scatter plot; `size` is relative to the other points."""
 
     x = serializers.FloatField()
     y = serializers.FloatField()
@@ -93,7 +121,7 @@ class PointSerializer(serializers.Serializer[Any]):
 
 
 class BlockSerializer(serializers.Serializer[Any]):
-    """What is shown, by `kind`: text (text, tone), dialogue (turns), diff (before, after), table (columns, rows, tone),
+    """A block to show, by `kind`: text (text, tone), dialogue (turns), diff (before, after), table (columns, rows, tone),
     image (url, alt), points (x_label, y_label, points)."""
 
     kind = serializers.CharField()
@@ -113,7 +141,7 @@ class BlockSerializer(serializers.Serializer[Any]):
 
 
 class ChoiceSerializer(serializers.Serializer[Any]):
-    """One answer to a question. `blocks`: with it the case cannot be approved, and a note is required. `evidence`: it wants
+    """One possible answer to a question. `blocks`: it rules out approval and requires a note. `evidence`: it requires
     a citation."""
 
     value = serializers.CharField()
@@ -124,7 +152,7 @@ class ChoiceSerializer(serializers.Serializer[Any]):
 
 
 class QuestionSerializer(serializers.Serializer[Any]):
-    """A criterion that every reviewer judges. `first_look`: before the traps are revealed; the answer then stands."""
+    """A criterion that every reviewer judges. `first_look`: answered before the traps are revealed, and then final."""
 
     key = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
@@ -134,7 +162,7 @@ class QuestionSerializer(serializers.Serializer[Any]):
 
 
 class RubricTextSerializer(serializers.Serializer[Any]):
-    """A rubric as put before physicians, with the tags of its traps."""
+    """A rubric as shown to physicians, with the tags of its traps."""
 
     key = serializers.CharField()
     criterion = serializers.CharField()
@@ -149,7 +177,7 @@ class LevelSerializer(serializers.Serializer[Any]):
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
-    """Why a sample is rejected, or approved against a rejection. `reducible`: it can be mended."""
+    """A reason to reject a sample, or to approve it against a rejection. `reducible`: a revision can fix it."""
 
     code = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
@@ -157,21 +185,21 @@ class ReasonSerializer(serializers.Serializer[Any]):
 
 
 class FormSerializer(serializers.Serializer[Any]):
-    """Everything that is asked about one case; before the first look, only what that asks. `severities`: asked for each
-    rubric that stands. `rubrics_editable`: rubrics may be removed and added."""
+    """All questions about one case; until the first look is committed, only its own. `severities`: asked for each
+    rubric that is kept. `rubrics_editable`: rubrics may be removed and added."""
 
     questions = QuestionSerializer(many=True)
     rubrics = RubricTextSerializer(many=True)
     severities = LevelSerializer(many=True, default=list)
     reasons = ReasonSerializer(many=True, default=list)
     dissents = ReasonSerializer(
-        many=True, default=list, help_text="What a confirmed approval against the primary's rejection is coded by."
+        many=True, default=list, help_text="Reasons for a confirmed approval against the primary's rejection."
     )
     rubrics_editable = serializers.BooleanField(default=False)
 
 
 class ShownSpecSerializer(serializers.Serializer[Any]):
-    """A case as a physician may see it. `asked_for`: why the version before was rejected."""
+    """A case as a physician may see it. `asked_for`: why the previous version was rejected."""
 
     benchmark = serializers.CharField()
     version = serializers.IntegerField()
@@ -184,6 +212,6 @@ class ShownSpecSerializer(serializers.Serializer[Any]):
 
 
 class SpecSerializer(ShownSpecSerializer):
-    """A case as it was frozen, with the name of its sample."""
+    """A case as frozen, with the name of its sample."""
 
     lineage = serializers.CharField()

@@ -26,7 +26,9 @@ class GuidelineForm(forms.Form):
     text = forms.CharField(
         label=gettext_lazy("Text"),
         widget=forms.Textarea(attrs={"rows": 24}),
-        help_text=gettext_lazy("Markdown. Saving makes a new version; reviews keep the name of the one they followed."),
+        help_text=gettext_lazy(
+            "Write in Markdown. Saving creates a new version; submitted reviews keep the version they followed."
+        ),
     )
 
 
@@ -79,7 +81,7 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
             form.add_error(None, stale.message)
             status = stale.status
         else:
-            messages.success(request, _("Version %(version)d is in force.") % {"version": made.version})
+            messages.success(request, _("Version %(version)d is now in effect.") % {"version": made.version})
             return redirect("review:guideline-edit", benchmark, stage)
     versions = discussion_guidelines.guideline_versions(benchmark, State(stage))
     context = {"form": form, "benchmark": benchmark, "stage": stage, "versions": versions}

@@ -149,7 +149,7 @@ def take_second_factor(person_id: int, *, actor: User | Operator) -> User:
     """Take away what somebody signs in with beside the password, recovery codes included; twice is once."""
     require(actor, Can.OVERSEE)
     if isinstance(actor, User) and person_id == actor.pk:  # the account's own page asks who it is first
-        raise NotAllowed(_("You cannot take away your own second factor here. Remove it in your account."))
+        raise NotAllowed(_("You cannot remove your own second factor here. Remove it in your account settings."))
     user = _locked(person_id)
     _require_access_to(user, actor)
     gone, _each = Authenticator.objects.filter(user=user).delete()

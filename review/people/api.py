@@ -1,7 +1,9 @@
-"""The API's description of the caller."""
+"""The API of accounts: the caller's own, and everybody's for admins."""
 
 from typing import Any
 
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -23,7 +25,7 @@ from review.rules.state_machine import State
 
 
 class MeSerializer(serializers.ModelSerializer[Any]):
-    """The own account. `can`: what its role lets it do."""
+    """Your account. `can`: what its role allows."""
 
     name = serializers.CharField()
     can = serializers.ListField(child=serializers.ChoiceField(choices=[can.value for can in Can]))
@@ -34,7 +36,7 @@ class MeSerializer(serializers.ModelSerializer[Any]):
 
 
 class Me(APIView):
-    """Who I am and what I may do."""
+    """Your account and what you may do."""
 
     permission_classes = [IsAuthenticated]
 
@@ -49,7 +51,7 @@ STAGES = [state.value for state in State if not state.final]
 
 
 class PersonSerializer(serializers.ModelSerializer[Any]):
-    """An account. `paused_at`: since when no new case is handed out. `simulated`: a scripted stand-in, no person."""
+    """An account. `paused_at`: since when it gets no new cases. `simulated`: a script, not a person."""
 
     languages = serializers.ListField(child=serializers.RegexField("^[a-z]{2,3}$"), required=False)
     stages = serializers.ListField(child=serializers.ChoiceField(choices=STAGES), required=False)
@@ -64,8 +66,36 @@ class PersonSerializer(serializers.ModelSerializer[Any]):
         read_only_fields = ["username", "role", "is_active", "paused_at", "simulated"]
 
 
+def _password() -> serializers.CharField:
+    return serializers.CharField(
+        write_only=True, max_length=4096, trim_whitespace=False, style={"input_type": "password"}
+    )
+
+
+class NewPersonSerializer(PersonSerializer):
+    """A new account with its first password, which is handed over in person."""
+
+    password = _password()
+
+    class Meta(PersonSerializer.Meta):
+        fields = [*PersonSerializer.Meta.fields, "password"]
+        read_only_fields = ["is_active", "paused_at", "simulated"]
+
+
+class PasswordSerializer(serializers.Serializer[Any]):
+    """A new password, which is handed over in person."""
+
+    password = _password()
+
+
+class ActiveSerializer(serializers.Serializer[Any]):
+    """Whether the person may sign in."""
+
+    active = serializers.BooleanField()
+
+
 class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
-    """What was done to an account."""
+    """A change to an account."""
 
     actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
     data = serializers.DictField()  # type: ignore[assignment]
@@ -76,7 +106,7 @@ class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
 
 
 class StandingSerializer(serializers.Serializer[Any]):
-    """How a physician does in one benchmark's calibration: the last items, and the share of expected answers given."""
+    """A physician's calibration in one benchmark: the last items, and the share of expected answers given."""
 
     benchmark = serializers.CharField()
     answered = serializers.IntegerField()
@@ -86,7 +116,7 @@ class StandingSerializer(serializers.Serializer[Any]):
 
 
 class WholePersonSerializer(PersonSerializer):
-    """An account with its calibration and with what was done to it, newest first."""
+    """An account with its calibration and its changes, newest first."""
 
     today = serializers.IntegerField(help_text="Cases answered since midnight UTC.")
     given_back = serializers.IntegerField(help_text="Cases given back or declined in the last hour.")
@@ -98,7 +128,7 @@ class WholePersonSerializer(PersonSerializer):
 
 
 class PauseSerializer(serializers.Serializer[Any]):
-    """Whether new cases are held back."""
+    """Whether the physician gets no new cases."""
 
     paused = serializers.BooleanField()
 
@@ -114,7 +144,7 @@ def _person(shown: User) -> dict[str, Any]:
 
 
 class AccountList(ListAPIView[User]):
-    """Accounts, the oldest first."""
+    """Accounts, oldest first."""
 
     can = Can.OVERSEE
     serializer_class = PersonSerializer
@@ -123,9 +153,26 @@ class AccountList(ListAPIView[User]):
     def get_queryset(self) -> QuerySet[User]:
         return User.objects.all()
 
+    @extend_schema(request=NewPersonSerializer, responses={201: PersonSerializer})
+    def post(self, request: Request) -> Response:
+        """Make an account. Nobody signs up."""
+        body = sent(NewPersonSerializer, request)
+        password = body.pop("password")
+        user = User(**body)
+        _check_password(password, user)
+        return Response(PersonSerializer(accounts.add_person(user, password, actor=person(request))).data, status=201)
+
+
+def _check_password(password: str, user: User) -> None:
+    """Raises ValidationError where the rules for passwords do not allow it."""
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise ValidationError({"password": error}) from None
+
 
 class PersonDetail(GenericAPIView[User]):
-    """One account; PATCH changes what decides which cases the person is offered."""
+    """One account. PATCH changes the profile that decides which cases the person is offered."""
 
     can = Can.OVERSEE
     queryset = User.objects.all()
@@ -142,7 +189,7 @@ class PersonDetail(GenericAPIView[User]):
 
 
 class Pause(GenericAPIView[User]):
-    """Hand a physician no new cases, or hand out again. What is in hand can be finished."""
+    """Stop or restart assigning new cases to a physician. Current cases can be finished."""
 
     can = Can.OVERSEE
     queryset = User.objects.all()
@@ -151,3 +198,39 @@ class Pause(GenericAPIView[User]):
     def post(self, request: Request, pk: int) -> Response:
         paused = sent(PauseSerializer, request)["paused"]
         return Response(PersonSerializer(accounts.set_paused(self.get_object().pk, paused, actor=person(request))).data)
+
+
+class SetActive(GenericAPIView[User]):
+    """Close an account, or open it again. Closing ends its sessions and tokens; what the person did stays."""
+
+    can = Can.OVERSEE
+    queryset = User.objects.all()
+
+    @extend_schema(request=ActiveSerializer, responses=PersonSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        active = sent(ActiveSerializer, request)["active"]
+        return Response(PersonSerializer(accounts.set_active(self.get_object().pk, active, actor=person(request))).data)
+
+
+class SetPassword(GenericAPIView[User]):
+    """Give somebody a new password. It ends every session and token of that person."""
+
+    can = Can.OVERSEE
+    queryset = User.objects.all()
+
+    @extend_schema(request=PasswordSerializer, responses=PersonSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        user, password = self.get_object(), sent(PasswordSerializer, request)["password"]
+        _check_password(password, user)
+        return Response(PersonSerializer(accounts.set_password(user.pk, password, actor=person(request))).data)
+
+
+class TakeSecondFactor(GenericAPIView[User]):
+    """Take away the second factor of somebody who has lost it, recovery codes included."""
+
+    can = Can.OVERSEE
+    queryset = User.objects.all()
+
+    @extend_schema(request=None, responses=PersonSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        return Response(PersonSerializer(accounts.take_second_factor(self.get_object().pk, actor=person(request))).data)

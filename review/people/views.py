@@ -33,7 +33,7 @@ def person_new(request: HttpRequest) -> HttpResponse:
     form = PersonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         made = accounts.add_person(form.save(commit=False), form.cleaned_data["password"], actor=person(request))
-        messages.success(request, _("The account %(name)s is made.") % {"name": made.username})
+        messages.success(request, _("Account %(name)s created.") % {"name": made.username})
         return redirect("review:people")
     return render(request, "review/people/person_new.html", {"form": form}, status=422 if form.is_bound else 200)
 
@@ -74,7 +74,7 @@ def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
     """Close an account or open it again."""
     if request.method == "POST":
         shown = accounts.set_active(_account(person_id).pk, request.POST.get("active") == "1", actor=person(request))
-        done = _("%(name)s may sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
+        done = _("%(name)s can sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
         messages.success(request, done % {"name": shown.username})
     return redirect("review:person", person_id)
 
@@ -84,7 +84,7 @@ def person_second_factor(request: HttpRequest, person_id: int) -> HttpResponse:
     """Take away the second factor of somebody who has lost it."""
     if request.method == "POST":
         shown = accounts.take_second_factor(_account(person_id).pk, actor=person(request))
-        messages.success(request, _("%(name)s has no second factor any more.") % {"name": shown.username})
+        messages.success(request, _("Second factor removed for %(name)s.") % {"name": shown.username})
     return redirect("review:person", person_id)
 
 
@@ -98,7 +98,7 @@ def person_password(request: HttpRequest, person_id: int) -> HttpResponse:
     if not form.is_valid():
         return _person(request, shown, refused=form)
     accounts.set_password(person_id, form.cleaned_data["password"], actor=person(request))
-    messages.success(request, _("%(name)s has a new password.") % {"name": shown.username})
+    messages.success(request, _("Password changed for %(name)s.") % {"name": shown.username})
     return redirect("review:person", person_id)
 
 
@@ -109,7 +109,7 @@ def person_edit(request: HttpRequest, person_id: int) -> HttpResponse:
     form = AboutForm(request.POST or None, instance=shown)
     if request.method == "POST" and form.is_valid():
         accounts.edit_person(person_id, form.cleaned_data, actor=person(request))
-        messages.success(request, _("%(name)s is changed.") % {"name": shown.username})
+        messages.success(request, _("Changes to %(name)s saved.") % {"name": shown.username})
         return redirect("review:person", person_id)
     return render(
         request, "review/people/person_edit.html", {"shown": shown, "form": form}, status=422 if form.is_bound else 200
@@ -122,14 +122,16 @@ def person_pause(request: HttpRequest, person_id: int) -> HttpResponse:
     get_object_or_404(User, pk=person_id)
     if request.method == "POST":
         shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=person(request))
-        done = _("%(name)s takes no new cases.") if shown.paused_at else _("%(name)s takes cases again.")
+        done = (
+            _("%(name)s is paused and gets no new cases.") if shown.paused_at else _("%(name)s gets new cases again.")
+        )
         messages.success(request, done % {"name": shown.username})
     return redirect("review:person", person_id)
 
 
 @requires(Can.OVERSEE)
 def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
-    """Offer a physician the calibration cases anew."""
+    """Offer a physician the calibration cases again."""
     shown = get_object_or_404(User, pk=person_id)
     if request.method == "POST":
         count = services.give_again(shown, actor=person(request))

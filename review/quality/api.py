@@ -1,4 +1,4 @@
-"""The API on trust: agreement by criterion, and one physician's own figures. Thin edges over `trust`."""
+"""The API of agreement by criterion and of one physician's own figures."""
 
 from typing import Any
 
@@ -9,17 +9,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from review.common.api import asked
+from review.common.api import asked, sent
 from review.common.decorators import person
+from review.common.serializers import DataclassSerializer
 from review.models import User
-from review.quality import reliability
+from review.quality import activity, reliability
 from review.quality.agreement import Why
+from review.quality.progress import Day, Progress, Projection, progress
 from review.quality.reliability import RaterPair
 from review.rules.permissions import Can, UserRole
 
 
 class EstimateSerializer(serializers.Serializer[Any]):
-    """A figure and its 95 % bootstrap interval. What is not defined is null, and `why` says why; it is never 0."""
+    """A figure and its 95 % bootstrap interval. An undefined figure is null, never 0, and `why` gives the reason."""
 
     value = serializers.FloatField(allow_null=True)
     low = serializers.FloatField(allow_null=True)
@@ -39,7 +41,7 @@ class AgreementFiguresSerializer(serializers.Serializer[Any]):
 
 
 class AgreementLineSerializer(serializers.Serializer[Any]):
-    """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`: alpha is the ordinal one."""
+    """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`: alpha is ordinal."""
 
     benchmark = serializers.CharField()
     pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair])
@@ -50,7 +52,7 @@ class AgreementLineSerializer(serializers.Serializer[Any]):
 
 
 class AgreementSerializer(serializers.Serializer[Any]):
-    """The lines asked for."""
+    """Agreement, one line per criterion."""
 
     lines = AgreementLineSerializer(many=True)
 
@@ -64,7 +66,7 @@ class AgreementQuery(serializers.Serializer[Any]):
 
 
 class AgreementView(APIView):
-    """How far physicians agree who had not seen each other's answer, with n and intervals."""
+    """Agreement between physicians who had not seen each other's answers, with n and intervals."""
 
     can = Can.OVERSEE
 
@@ -73,8 +75,78 @@ class AgreementView(APIView):
         return Response(AgreementSerializer(reliability.agreement_table(**asked(AgreementQuery, request))).data)
 
 
+class ProgressQuery(serializers.Serializer[Any]):
+    """Of which benchmark; of all without it."""
+
+    benchmark = serializers.CharField(required=False, max_length=64)
+
+
+class WorkDaySerializer(DataclassSerializer):
+    """Reviews submitted and cases closed on one day."""
+
+    class Meta:
+        mirrors = Day
+
+
+class ProjectionSerializer(DataclassSerializer):
+    """When all open cases will have closed at the pace of the last active days: cases closed on a typical one (`pace`).
+
+    Null where too few days are known, or nothing closes.
+    """
+
+    class Meta:
+        mirrors = Projection
+
+
+class ReviewProgressSerializer(DataclassSerializer):
+    """The last days, the backlog and the projected finish."""
+
+    days = WorkDaySerializer(many=True)
+    backlog = serializers.DictField(
+        child=serializers.DictField(child=serializers.IntegerField()),
+        help_text="Specialty (empty: any), stage: open cases.",
+    )
+    projection = ProjectionSerializer()
+
+    class Meta:
+        mirrors = Progress
+
+
+class ProgressView(APIView):
+    """Throughput, backlog and the projected finish of the reviews."""
+
+    can = Can.OVERSEE
+
+    @extend_schema(
+        parameters=[ProgressQuery], responses=ReviewProgressSerializer, operation_id="review_progress_retrieve"
+    )
+    def get(self, request: Request) -> Response:
+        return Response(ReviewProgressSerializer(progress(**asked(ProgressQuery, request))).data)
+
+
+class StretchesSerializer(serializers.Serializer[Any]):
+    """When you worked on the case: pairs of when a stretch began and ended, in milliseconds since 1970."""
+
+    stretches = serializers.ListField(
+        child=serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2),
+        max_length=activity.MOST,
+    )
+
+
+class RecordActivity(APIView):
+    """Keep when you worked on a case. What is sent again, or from two windows at once, counts once."""
+
+    can = Can.REVIEW
+
+    @extend_schema(request=StretchesSerializer, responses={204: None})
+    def post(self, request: Request, assignment_id: int) -> Response:
+        stretches = activity.parsed(sent(StretchesSerializer, request)["stretches"])
+        activity.record(person(request), assignment_id, stretches)
+        return Response(status=204)
+
+
 class ShareSerializer(serializers.Serializer[Any]):
-    """So many of so many; `value` is null of none."""
+    """A part of a whole; `value` is null if the whole is 0."""
 
     part = serializers.IntegerField()
     whole = serializers.IntegerField()
@@ -82,7 +154,7 @@ class ShareSerializer(serializers.Serializer[Any]):
 
 
 class WeekSerializer(serializers.Serializer[Any]):
-    """One week from `monday` on."""
+    """One week, starting on `monday`."""
 
     monday = serializers.DateField()
     cases = serializers.IntegerField()
@@ -91,16 +163,16 @@ class WeekSerializer(serializers.Serializer[Any]):
 
 
 class DotSerializer(serializers.Serializer[Any]):
-    """One case: its length in words (two CJK characters count as one) and the active minutes on it."""
+    """One case: its length in words (two CJK characters count as one) and the active minutes spent on it."""
 
     words = serializers.IntegerField()
     minutes = serializers.FloatField()
 
 
 class FiguresSerializer(serializers.Serializer[Any]):
-    """One physician's work, training cases and repeats included. `minutes` is the median of active minutes a case over the
-    `measured` ones, null where none is; `first_pass`: of the answered cases that have closed, those that ended as the own
-    blind verdict said."""
+    """One physician's work, including training cases and repeats. `minutes`: median active minutes per case over the
+    `measured` cases, null if there are none. `first_pass`: of the answered cases that have closed, those that matched
+    the physician's blind verdict."""
 
     stages = serializers.DictField(child=serializers.IntegerField())
     minutes = serializers.FloatField(allow_null=True)
@@ -119,7 +191,7 @@ def _figures(physician: User) -> Response:
 
 
 class ReviewerView(APIView):
-    """One physician's figures. There is no list of them, and so no order."""
+    """One physician's figures. There is no list of physicians, so no ranking."""
 
     can = Can.OVERSEE
 
@@ -129,7 +201,7 @@ class ReviewerView(APIView):
 
 
 class OwnFigures(APIView):
-    """My own figures; nobody else's can be asked for here."""
+    """Your own figures."""
 
     can = Can.REVIEW
 

@@ -150,10 +150,10 @@ def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Cr
     older = {key for pair in both for given in pair for key in given["questions"]} - known
     found += [Criterion(f"question.{key}", key, (), False, _reads_question(key)) for key in sorted(older)]
     findings = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:3]
-    found.append(Criterion("rubric", gettext("Rubrics: adequate"), findings, False, _reads_rubrics("value")))
+    found.append(Criterion("rubric", gettext("Rubric adequacy"), findings, False, _reads_rubrics("value")))
     if form.severities:
         levels = tuple(level.value for level in form.severities)
-        found.append(Criterion("severity", gettext("Rubrics: severity"), levels, True, _reads_rubrics("severity")))
+        found.append(Criterion("severity", gettext("Rubric severity"), levels, True, _reads_rubrics("severity")))
     return found
 
 

@@ -42,7 +42,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class RubricText:
-    """A rubric as put before physicians, with the tags of its traps."""
+    """A rubric as shown to physicians, with the tags of its traps."""
 
     key: str
     criterion: str
@@ -124,7 +124,7 @@ class RubricAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AddedRubric:
-    """A rubric of the physician's own, tied to traps of the sample by their tags."""
+    """A rubric written by the physician, tied to the sample's traps by their tags."""
 
     criterion: str
     tags: tuple[str, ...] = ()

@@ -73,10 +73,10 @@ class World:
         if first:
             self.draft = draft
         Call.objects.create(
-            job="batch:1", subject=f"draft:{self.draft.pk}", endpoint=endpoint, model="sim", sent={}, seconds=1.0,
+            job=self.batch, subject=f"draft:{self.draft.pk}", endpoint=endpoint, model="sim", sent={}, seconds=1.0,
             attempt=1, started_at=now,
         )  # fmt: skip
-        for job in (self.batch.job, self.evaluation.job):
+        for job in (self.batch, self.evaluation):
             Call.objects.create(
                 job=job, subject="", endpoint=endpoint, model="sim", sent={}, seconds=1.0, attempt=1, started_at=now,
                 error="ServerError",

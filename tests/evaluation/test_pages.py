@@ -18,6 +18,7 @@ from evaluation.reports import formats, queries
 from evaluation.reports.figures import figures
 from evaluation.reports.forms import JudgmentFilters
 from evaluation.runs import services
+from evaluation.runs.settings import RunSettings
 from generation.models import Endpoint, Facet, Release, ReleasedRubric
 from generation.models.work import Work
 from review.models import User
@@ -68,7 +69,7 @@ def with_facets(run: Run) -> Run:
 
 def judged(release: Release, *names: str, verdicts: tuple[str, ...] = ("met", "not_met", "", "not_met")) -> Run:
     """A finished run whose judgments go round through `verdicts`; '' is unjudged. Made without any model."""
-    run = services.launch_run(release, [model(name) for name in names], model("judge"))
+    run = services.launch_run(RunSettings(release, [model(name) for name in names], model("judge")))
     run.responses.update(status=Status.DONE, text=f"I agree. {HOSTILE}")
     Judgment.objects.bulk_create(
         Judgment(
@@ -199,7 +200,7 @@ def test_the_page_shows_the_temperature_that_the_judge_was_asked_with(
     admin: Client, release: Release, asked_for: float
 ) -> None:
     judge = model("judge", temperature=0.9)
-    run = services.launch_run(release, [model("one")], judge, judge_temperature=asked_for)
+    run = services.launch_run(RunSettings(release, [model("one")], judge, judge_temperature=asked_for))
     Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     shown = re.search(r"Temperature of the judge</dt>\s*<dd>\s*([^<]*?)\s*<", page)
@@ -208,7 +209,7 @@ def test_the_page_shows_the_temperature_that_the_judge_was_asked_with(
 
 
 def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
-    run = services.launch_run(release, [model("one")], model("judge"))
+    run = services.launch_run(RunSettings(release, [model("one")], model("judge")))
     page, fragment = (reverse(f"evaluation:run{part}", args=[run.pk]) for part in ("", "-progress"))
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 3" in text_of(admin.get(fragment))
@@ -387,11 +388,11 @@ def test_no_page_asks_the_database_more_often_for_more_rows(name: str, admin: Cl
         return reverse(f"evaluation:{name}", args=[] if name == "runs" else [run.pk])
 
     small = judged(release, "one")
-    running = services.launch_run(release, [model("one")], model("judge"))
+    running = services.launch_run(RunSettings(release, [model("one")], model("judge")))
     shown = running if name == "run-progress" else small
     few = counted(admin, url(shown))
     big = judged(release, *(f"m{n}" for n in range(6)))
     for _more in range(3):
-        running = services.launch_run(release, [model("one"), model("m1")], model("judge"))
+        running = services.launch_run(RunSettings(release, [model("one"), model("m1")], model("judge")))
     shown = running if name == "run-progress" else big
     assert counted(admin, url(shown)) == few

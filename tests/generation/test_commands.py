@@ -8,6 +8,7 @@ import pytest
 from generation.batches import launch as batches_launch
 from generation.batches import services as batches_services
 from generation.batches import sweeping
+from generation.batches.launch import BatchSettings
 from generation.engine import worker_beats
 from generation.engine.task_queue import take
 from generation.models import Batch, Draft, Endpoint, Import, Release, Sample, Source
@@ -74,15 +75,15 @@ def test_readable_without_json(manage: Manage, tmp_path: Path) -> None:
     [
         (["import_source", "--format", "healthbench", "--name", "own", "/no/such/file"], "No such file"),
         (["import_source", "--format", "healthbench", "--name", "own", "{other}"], "one JSON object on each line"),
-        (["import_source", "--format", "pmc-patients", "--name", "here", "{other}"], "exists with another format"),
+        (["import_source", "--format", "pmc-patients", "--name", "here", "{other}"], "already exists in a different format"),
         (["import_source", "--format", "healthbench", "--name", "two words", "{file}"], "name: "),
         (["generate", "--benchmark", "mbh", "--source", "here", "--generator", "sim-generator"], "no benchmark"),
         (["generate", "--benchmark", "mhb", "--source", "gone", "--generator", "sim-generator"], "no source"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--generator", "gone"], "no endpoint"),
-        (["generate", "--benchmark", "mhb", "--source", "here"], "needs an endpoint"),
+        (["generate", "--benchmark", "mhb", "--source", "here"], "Choose an endpoint"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--role", "generator"], "ROLE=ENDPOINT"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--generator", "sim-generator", "--limit", "-1"],
-         "no record left"),
+         "No records are left"),
         (["freeze_release", "own", "--benchmark", "mhb"], "approved yet"),
         (["freeze_release", "own", "--benchmark", "mbh"], "no benchmark"),
         (["export_release", "own", "--format", "csv", "--out", "{out}"], "no release"),
@@ -112,7 +113,7 @@ def test_a_failure_is_one_sentence(
     [
         (
             ["add_endpoint", "own", "--url", "http://127.0.0.1:1/v1", "--model", "m", "--price-in", "free"],
-            "is no number",
+            "is not a number",
         ),
         (["simulate_llm", "--port", "1", "--fault", "flood"], "no fault 'flood'"),
     ],
@@ -163,8 +164,8 @@ def test_wait_takes_over_from_a_worker_that_died(
     """Its row is held until the lease runs out; the command sits that out and brings the batch to its end."""
     launch = batches_launch.launch_batch
 
-    def killed(**options: object) -> Batch:
-        batch = launch(**options)  # type: ignore[arg-type]
+    def killed(settings: BatchSettings) -> Batch:
+        batch = launch(settings)
         take(Draft.objects.filter(batch=batch).order_by("pk"), 1)
         return batch
 
@@ -249,6 +250,6 @@ def test_roles_can_be_named_one_by_one(manage: Manage, tmp_path: Path, models: s
 def test_a_launch_beside_another(manage: Manage, tmp_path: Path, models: str) -> None:
     source = imported(conversations_file(tmp_path / "own.jsonl", 1))
     launched(source, endpoint(models))
-    assert "no record left" in manage.refused(
+    assert "No records are left" in manage.refused(
         "generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator"
     )

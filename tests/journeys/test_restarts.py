@@ -38,6 +38,7 @@ SETUP = f"""
 import json
 from django.test import Client
 from evaluation.runs.services import launch_run, pause_run
+from evaluation.runs.settings import RunSettings
 from generation.models import Draft
 from generation.endpoints.services import add_endpoint
 from review.models import User
@@ -48,7 +49,7 @@ target, judge = [
     for name in ("sim-average", "sim-judge")
 ]
 Draft.objects.update(status="dropped")  # of no use here
-runs = [pause_run(launch_run(release, [target], judge, fresh=True).pk).pk for _ in range({RUNS})]
+runs = [pause_run(launch_run(RunSettings(release, [target], judge, fresh=True)).pk).pk for _ in range({RUNS})]
 client = Client()
 client.force_login(User.objects.create_user("adela", role="admin"))
 print(json.dumps({{"runs": runs, "cookie": client.cookies["sessionid"].value}}))
@@ -134,7 +135,7 @@ class World:
     def begin(self) -> "Began":
         """A run goes on, told by plain SQL: the sweeper finds it."""
         began = Began(self, self.runs.pop(), served(self.models_url)["requests"])
-        self.site.sql(f"UPDATE evaluation_run SET status = 'running' WHERE id = {began.run} RETURNING id")
+        self.site.sql(f"UPDATE generation_job SET status = 'running' WHERE id = {began.run} RETURNING id")
         return began
 
     def page(self) -> int:
@@ -173,13 +174,13 @@ class Began:
             "the run is under way",
             lambda: (
                 self.number("SELECT count(*) FROM evaluation_judgment WHERE run_id = {run} AND status = 'done'") >= 6
-                and self.number("SELECT coalesce(sum(flying), 0) FROM generation_lane WHERE job = 'run:{run}'") > 0
+                and self.number("SELECT coalesce(sum(flying), 0) FROM generation_lane WHERE job_id = {run}") > 0
             ),
         )
         assert not self.finished()
 
     def finished(self) -> bool:
-        return bool(self.number("SELECT count(*) FROM evaluation_run WHERE id = {run} AND status = 'finished'"))
+        return bool(self.number("SELECT count(*) FROM generation_job WHERE id = {run} AND status = 'finished'"))
 
     def comes_to_its_end(self, *, lost_at_most: int) -> None:
         """Every result is there once; paid for once, but for calls that were in flight where their lane was lost."""
@@ -190,9 +191,9 @@ class Began:
                 f"SELECT status, error, count(*) FROM evaluation_{table} WHERE run_id = {self.run} GROUP BY status, error"
             )
             assert ended == [("done", "", rows)]
-        ledger = "SELECT count(*) FROM generation_call WHERE job = 'run:{run}' AND hit_of_id IS NULL"
+        ledger = "SELECT count(*) FROM generation_call WHERE job_id = {run} AND hit_of_id IS NULL"
         assert self.number(ledger + " AND error = ''") == CALLS
-        assert self.number("SELECT calls FROM evaluation_run WHERE id = {run}") == self.number(ledger)
+        assert self.number("SELECT calls FROM generation_job WHERE id = {run}") == self.number(ledger)
         asked = served(self.world.models_url)["requests"] - self.asked_before
         assert CALLS <= asked <= CALLS + lost_at_most
 

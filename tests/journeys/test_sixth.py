@@ -18,8 +18,10 @@ import mhb_site.benchmarks
 from evaluation.models import Judgment, Response
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.llm.simulator.server import make_app, running
 from generation.models import Call, Sample, SampleVersion
 from generation.models.work import Work
@@ -257,10 +259,7 @@ def test_the_whole_way(
     # Source and batch.
     source = imported(conversations_file(tmp_path / "own.jsonl", ROWS))
     batch = launch.launch_batch(
-        benchmark=NAME,
-        source=source,
-        roles={"writer": endpoint(models, "sim-generator")},
-        setting=launch.Setting(preset="warm"),
+        BatchSettings(benchmark=NAME, source=source, roles={"writer": endpoint(models, "sim-generator")}, preset="warm")
     )
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -294,7 +293,7 @@ def test_the_whole_way(
 
     # Run: no judge; each sample in two variants for each model.
     targets = [endpoint(models, model) for model in ("sim-careful", "sim-reckless")]
-    run = runs_services.launch_run(release, targets, seed=4)
+    run = runs_services.launch_run(RunSettings(release, targets, seed=4))
     assert run.judge is None
     work.work_on_run(run.pk)
     run.refresh_from_db()

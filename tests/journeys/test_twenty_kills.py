@@ -33,6 +33,7 @@ CONCURRENCY = 16  # of each of the two endpoints
 
 SETUP = """
 from evaluation.runs.services import launch_run
+from evaluation.runs.settings import RunSettings
 from generation.endpoints.services import add_endpoint
 from tests.engine import bare_release
 release = bare_release(*[("dialogue", [["A1"]] * {rubrics})] * {samples})
@@ -40,7 +41,7 @@ made = [
     add_endpoint(name=name, url="{url}", model=name, concurrency={concurrency})
     for name in ("sim-average", "sim-judge")
 ]
-print(launch_run(release, made[:1], made[1], budget_calls={budget}).pk)
+print(launch_run(RunSettings(release, made[:1], made[1], budget_calls={budget})).pk)
 """
 RAISE = "from evaluation.runs.services import set_run_budget\nset_run_budget({run}, money=None, calls=None)\n"
 
@@ -118,11 +119,11 @@ def test_kills_amid_many_calls(site: Site) -> None:
     assert asked - ledger <= again, "what was lost is repeated"
     assert marked + hits <= again
     assert marked >= 1, "and marked so"
-    assert site.sql("SELECT calls, hits FROM evaluation_run") == [(ledger, hits)]
+    assert site.sql("SELECT calls, hits FROM generation_job WHERE kind = 'run'") == [(ledger, hits)]
 
 
 LEDGER = "SELECT count(*) FROM generation_call WHERE hit_of_id IS NULL"
-STATE = "SELECT status, paused_because FROM evaluation_run"
+STATE = "SELECT status, paused_because FROM generation_job WHERE kind = 'run'"
 
 
 def _kill(site: Site, pid: int) -> int:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from evaluation.models import Judgment, Run
 from evaluation.runs import services as runs_services
+from evaluation.runs.settings import RunSettings
 from generation.jobs.life_cycle import pause
 from generation.models import (
     Batch,
@@ -208,7 +209,7 @@ class World:
         self.failed_draft_id = failed.pk
         for attempt, error in ((1, "BrokenReply"), (2, "")):
             Call.objects.create(
-                job=self.batch.job, subject=f"draft:{failed.pk}", endpoint=self.judge, model="judge", sent=SENT,
+                job=self.batch, subject=f"draft:{failed.pk}", endpoint=self.judge, model="judge", sent=SENT,
                 text="<b>sorry</b>", seconds=1.2, attempt=attempt, error=error, started_at=now,
             )  # fmt: skip
 
@@ -245,7 +246,7 @@ class World:
             cases_services.withdraw(case.pk, actor=self["adela"], reason="Only compared.")
         self.comparison_id, self.compared_record_id = pair.pk, record.pk
         self.paused_batch_id = pair.batches.get(arm="B").pk
-        pause(Batch, self.paused_batch_id, because="KeyMissing", detail="Variable: OWN_KEY.")
+        pause(self.paused_batch_id, because="KeyMissing", detail="Variable: OWN_KEY.")
 
     def _past(self) -> None:
         """Two approved, one rejected that came back, one withdrawn; over three weeks."""
@@ -336,4 +337,4 @@ class World:
 
     def _run(self, release: Release) -> Run:
         models = [endpoint("http://models.example/v1", f"model-{number}") for number in (1, 2)]
-        return runs_services.launch_run(release, models, self.judge, actor=self["adela"])
+        return runs_services.launch_run(RunSettings(release, models, self.judge), actor=self["adela"])

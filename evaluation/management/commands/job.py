@@ -52,14 +52,18 @@ def _job(text: str) -> tuple[str, int]:
 
 
 class Command(Step):
-    help = "Pause, resume or cancel a batch or a run, try again what failed, or change its budget. May be said twice."
+    help = "Pause, resume or cancel a batch or a run, retry failed rows, or change its budget. Safe to repeat."
     expected = (*Step.expected, EvaluationError)
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("action", choices=[*DEEDS["batch"], "budget"])
         parser.add_argument("job", type=_job, metavar="JOB", help="batch:N or run:N")
-        parser.add_argument("--budget", type=_money, metavar="MONEY", help="for 'budget': an amount, or 'none'")
-        parser.add_argument("--budget-calls", type=_calls, metavar="N", help="for 'budget': a number, or 'none'")
+        parser.add_argument(
+            "--budget", type=_money, metavar="MONEY", help="with 'budget': an amount, or 'none' for no limit"
+        )
+        parser.add_argument(
+            "--budget-calls", type=_calls, metavar="N", help="with 'budget': a number, or 'none' for no limit"
+        )
 
     def step(self, **options: Any) -> dict[str, Any]:
         kind, pk = options["job"]
@@ -68,7 +72,7 @@ class Command(Step):
         if options["action"] == "budget":
             given = {"money": options["budget"], "calls": options["budget_calls"]}
             if set(given.values()) == {None}:
-                raise CommandError("Say --budget, --budget-calls, or both; 'none' is no limit.")
+                raise CommandError("Give --budget, --budget-calls, or both; 'none' means no limit.")
             now = {"money": job.budget_money, "calls": job.budget_calls}
             wanted = {name: _meant(said, now[name]) for name, said in given.items()}
             set_budget = batches_services.set_batch_budget if kind == "batch" else runs_services.set_run_budget
@@ -79,7 +83,7 @@ class Command(Step):
         if job.status == Job.Status.RUNNING:
             generation_tasks.wake(generation_tasks.work_on_batch if kind == "batch" else tasks.work_on_run, pk)
         return {
-            "job": job.job,
+            "job": job.name,
             "status": job.status,
             "paused": job.paused_detail,
             "advice": advice(job),
@@ -92,7 +96,7 @@ class Command(Step):
 
 
 def _meant(said: Any, now: Any) -> Any:
-    """What is left out stays as it is."""
+    """The new value of one budget: an option left out keeps the current value."""
     return now if said is None else None if said == NO_LIMIT else said
 
 

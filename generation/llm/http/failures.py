@@ -73,14 +73,14 @@ def unexpected(failure: Exception, api_key: str) -> LLMError:
     """What is written where an attempt met something that has no name here; where it was met goes into the log."""
     trace = "".join(traceback.format_exception(failure))
     log.error(
-        "an attempt met an error without a name\n%s", trace if api_key == NO_KEY else trace.replace(api_key, "***")
+        "an attempt failed with an unexpected error\n%s", trace if api_key == NO_KEY else trace.replace(api_key, "***")
     )
     return UnexpectedError(clean(f"{type(failure).__name__}: {failure}", api_key))
 
 
 def _elsewhere(response: "httpx2.Response", api_key: str) -> str:
     at = clean(response.headers.get("location", ""), api_key)
-    return f"It sends us elsewhere, which is not followed: {at}"
+    return f"The endpoint redirects, which is not followed: {at}"
 
 
 def file_refused(response: "httpx2.Response", text: str, api_key: str) -> LLMError:

@@ -9,7 +9,7 @@ from generation.outcomes import comparisons
 
 
 class Command(Step):
-    help = "What two sets of prompts made of the same records."
+    help = "Compare the results of two prompt sets on the same records."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("number", type=int)

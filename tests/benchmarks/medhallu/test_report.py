@@ -13,6 +13,7 @@ from evaluation.reports import queries as reports_queries
 from evaluation.reports.figures import figures
 from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, work
+from evaluation.runs.settings import RunSettings
 from generation.llm.simulator.server import make_app, running
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from mhb_site.benchmarks.medhallu import protocol, simulate
@@ -56,7 +57,7 @@ def release() -> Release:
 
 
 def worked(url: str) -> Run:
-    run = services.launch_run(release(), [endpoint(url, "sim-careful")], seed=0)
+    run = services.launch_run(RunSettings(release(), [endpoint(url, "sim-careful")], seed=0))
     work.work_on_run(run.pk)
     return runs_queries.run(run.pk)
 
@@ -75,9 +76,9 @@ def test_by_kind_recall_is_drawn_and_the_report_says_why(url: str, admin_client:
     assert [section.rate for section in chosen.sections] == ["F1"]
 
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
-    assert "Drawn: Recall." in page
+    assert "Metric: Recall." in page
     assert "About half of the answers shown are true and of no kind" in page
     asked = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": "f1"}).content.decode()
     assert "Drawn: F1." in asked
-    assert "Drawn: Recall." not in asked
+    assert "Metric: Recall." not in asked
     assert "About half of the answers shown are true and of no kind" in formats.as_markdown(report)

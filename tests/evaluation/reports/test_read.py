@@ -20,8 +20,9 @@ from evaluation.reports import queries as reports_queries
 from evaluation.runs import estimate, services, work
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.services import NO_RESPONSE
+from evaluation.runs.settings import RunSettings
 from generation.jobs.estimate import TOKENS_OUT
-from generation.models import Release, ReleasedSample
+from generation.models import Call, Endpoint, Release, ReleasedSample
 from generation.models.work import Work
 from generation.recipes import registry
 from review.models import User
@@ -53,7 +54,7 @@ def admin(adela: User) -> Client:
 
 def launched(release: Release, url: str, *models: str, **options: Any) -> Run:
     tested = [endpoint(url, model) for model in models or MODELS]
-    return services.launch_run(release, tested, **{"seed": SEED, **options})
+    return services.launch_run(RunSettings(release, tested, **{"seed": SEED, **options}))
 
 
 def worked(release: Release, url: str, *models: str, **options: Any) -> Run:
@@ -90,7 +91,7 @@ def test_every_answer_is_read_and_no_judge_is_asked(release: Release, claimants:
     run = worked(release, claimants)
     assert (run.status, run.judge, run.judge_temperature, run.seed) == (Run.Status.FINISHED, None, None, SEED)
     assert run.variants == ["plain", "hinted"]
-    assert len(calls(run.job)) == 2 * 2 * COUNT == run.responses.count(), "one call a response, and none besides"
+    assert len(calls(run)) == 2 * 2 * COUNT == run.responses.count(), "one call a response, and none besides"
     assert set(Response.objects.values_list("status", flat=True)) == {Status.DONE}
     rows = Judgment.objects.filter(run=run).select_related("response__endpoint", "response__sample")
     assert len(rows) == 2 * 2 * COUNT
@@ -135,7 +136,7 @@ def test_what_has_no_value_of_a_facet_is_counted(toy: None, claimants: str, admi
     report = reports_queries.report(run)
     assert report.without == {"level": 2 * len(MODELS) * 2}, "two samples, in two variants"
     assert formats.as_dict(report)["without"] == {"level": 8}
-    assert "8 judgments have no value of it" in formats.as_markdown(report)
+    assert "8 judgments have no value here" in formats.as_markdown(report)
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     assert "8 judgments have no value here" in page
 
@@ -153,7 +154,7 @@ def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) ->
 
 def test_what_the_benchmark_says_of_sampling_is_sent(release: Release, claimants: str) -> None:
     run = worked(release, claimants, "sim-average", variants=["plain"])
-    for call in calls(run.job):
+    for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (0.25, 8)
     sample = ReleasedSample.objects.filter(release=release)[0]
     asked = runs_queries.question(reports_queries.report(run).protocol, sample, SEED, "plain").request
@@ -163,12 +164,12 @@ def test_what_the_benchmark_says_of_sampling_is_sent(release: Release, claimants
 def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claimants: str, admin: Client) -> None:
     endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000)
     run = worked(release, claimants, "sim-average", sampling="endpoint")
-    for call in calls(run.job):
+    for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (1.0, 4000)
         assert "top_p" not in call.sent
-    [line, _hint] = estimate.of_run(release, [call.endpoint], seed=SEED, sampling="endpoint").lines
+    [line, _hint] = estimate.of_run(RunSettings(release, [call.endpoint], seed=SEED, sampling="endpoint")).lines
     assert line.cached == 1
-    [line, _hint] = estimate.of_run(release, [call.endpoint], seed=SEED).lines
+    [line, _hint] = estimate.of_run(RunSettings(release, [call.endpoint], seed=SEED)).lines
     assert line.cached == 0
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     assert "settings alone" in page
@@ -203,6 +204,17 @@ def test_the_setting_is_chosen_on_the_page_over_the_api_and_in_the_shell(
     )
     manage.json(*launch)
     assert list(Run.objects.values_list("sampling", flat=True)) == ["endpoint"] * 3
+
+
+def test_a_change_of_an_endpoint_does_not_reach_a_run_that_was_launched(release: Release, claimants: str) -> None:
+    run = launched(release, claimants, "sim-average", sampling="endpoint")
+    later = {"temperature": 0.9, "max_tokens": 7}
+    Endpoint.objects.filter(name="sim-average").update(**later)
+    work.work_on_run(run.pk)
+    for call in Call.objects.filter(job=run):
+        assert not set(later) & set(call.sent), "it had none of its own at the launch"
+    work.work_on_run(launched(release, claimants, "sim-average", sampling="endpoint", fresh=True).pk)
+    assert later.items() <= Call.objects.latest("pk").sent.items()
 
 
 @pytest.mark.parametrize("sampling", Run.Sampling.values)
@@ -264,13 +276,13 @@ def test_only_the_data_sets_that_are_wanted(release: Release, claimants: str) ->
 def test_a_judge_where_there_is_none_and_none_where_there_is_one(release: Release, claimants: str) -> None:
     model = endpoint(claimants, "sim-average")
     with pytest.raises(errors.NoJudgeNeeded):
-        services.launch_run(release, [model], model)
+        services.launch_run(RunSettings(release, [model], model))
     with pytest.raises(errors.NotPerSample):
-        services.launch_run(release, [model], judging=Run.Judging.PER_SAMPLE)
+        services.launch_run(RunSettings(release, [model], judging=Run.Judging.PER_SAMPLE))
     judged = Release.objects.get(name="bare")
     for ask in (services.launch_run, estimate.of_run):
         with pytest.raises(errors.JudgeNeeded):
-            ask(judged, [model])
+            ask(RunSettings(judged, [model]))
     assert not Run.objects.exists()
 
 
@@ -339,7 +351,7 @@ def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) 
     """And benchmarks: what another one was answered by the same model says nothing of this one."""
     target = endpoint(claimants, "sim-average")
     run = worked(release, claimants, "sim-average", variants=["plain"])
-    found = {line.prompt: line for line in estimate.of_run(release, [target], seed=SEED, fresh=True).lines}
+    found = {line.prompt: line for line in estimate.of_run(RunSettings(release, [target], seed=SEED, fresh=True)).lines}
     assert found["toy/plain@1"].measured == run.calls == COUNT
     assert found["toy/plain@1"].tokens_out < COUNT * TOKENS_OUT
     assert (found["toy/hint@1"].measured, found["toy/hint@1"].requests) == (0, COUNT)
@@ -348,10 +360,10 @@ def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) 
 def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) -> None:
     worked(release, claimants, "sim-average")
     model = endpoint(claimants, "sim-average")
-    plain, hint = estimate.of_run(release, [model], seed=SEED).lines
+    plain, hint = estimate.of_run(RunSettings(release, [model], seed=SEED)).lines
     for line in (plain, hint):
         assert (line.role, line.requests, line.cached, line.calls) == ("target", COUNT, 1.0, 0)
-    [other] = estimate.of_run(release, [model], seed=SEED, variants=["plain"]).lines
+    [other] = estimate.of_run(RunSettings(release, [model], seed=SEED, variants=["plain"])).lines
     assert other.requests == COUNT
     again = worked(release, claimants, "sim-average")
     assert (again.calls, again.hits) == (0, 2 * COUNT)
@@ -414,7 +426,7 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
     assert len(rows) == COUNT / 4
     assert {row.response.variant for row in rows} == {"plain"}
     html = text_of(page)
-    assert "The reply was empty." in html
+    assert "The response was empty." in html
     assert "not readable" in html
     assert "shown" in html
     assert "Without a hint" in html
@@ -537,7 +549,7 @@ def test_reports_carry_all_rates(release: Release, claimants: str, admin: Client
     told = json.loads(formats.as_json(report))
     text, table = formats.as_markdown(report), formats.as_csv(report)
     assert "# toy v1: F1, Accuracy, Response rate" in text
-    assert "answers read by code, seed 7" in text
+    assert "responses read by code, seed 7" in text
     assert "| What the hint adds | sim-careful | F1 |" in text
     for each in told["overall"]:
         for name, found in each["rates"].items():

@@ -73,7 +73,7 @@ def test_the_same_verdicts_as_one_by_one(tmp_path: Path, models: str, physicians
     ]
     assert found[0] == found[1]
     assert "" not in found[0].values()
-    judges = [len([call for call in calls(run.job) if call.endpoint.name == "sim-judge"]) for run in runs]
+    judges = [len([call for call in calls(run) if call.endpoint.name == "sim-judge"]) for run in runs]
     assert judges == [3 * release.rubrics_count, 3 * 7]
 
 
@@ -134,7 +134,7 @@ def test_lanes_at_once_ask_each_response_once(together: Together, settings: Any)
         run = launched_run(release, url, "sim-average", "sim-careful", judging=PER_SAMPLE)
         outcomes = together([lambda: work.work_on_run(run.pk)] * 3)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
-    asked = Counter(call.subject for call in calls(run.job) if call.endpoint.name == "sim-judge")
+    asked = Counter(call.subject for call in calls(run) if call.endpoint.name == "sim-judge")
     assert set(asked.values()) == {1}
     # The criteria are made up, so the simulated judge leaves them out; but each has been asked for.
     assert set(Judgment.objects.values_list("status", "tries")) == {(Status.FAILED, 1)}

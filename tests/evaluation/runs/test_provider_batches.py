@@ -23,6 +23,7 @@ from django.utils.html import strip_tags
 from evaluation import errors
 from evaluation.models import Judgment, Response, Run
 from evaluation.runs import queries, services, views, work
+from evaluation.runs.settings import RunSettings
 from generation.engine import ledger, provider_batch_filling, provider_batch_results, provider_batches
 from generation.engine.task_queue import put_back, take
 from generation.jobs import life_cycle
@@ -129,7 +130,7 @@ def test_a_run_in_batches_finds_what_a_live_one_finds_at_half_the_price(release:
     ]
     assert stats["batches"] == stats["files"] == 2
     assert stats["batch_billed"] == 12
-    lines = Call.objects.filter(job=run.job, provider_line__isnull=False)
+    lines = Call.objects.filter(job=run, provider_line__isnull=False)
     assert lines.count() == 12
     whole = [
         (line.tokens_in * PRICES["price_in"] + line.tokens_out * PRICES["price_out"]) / 1_000_000 for line in lines
@@ -147,7 +148,7 @@ def test_per_sample_judging_goes_in_batches_too(release: Release, url: str) -> N
     assert run.status == Run.Status.FINISHED
     assert [each.lines_count for each in queries.provider_batches_of(run)] == [4, 4]
     assert ended(run) == {"Response": {Status.DONE: 4}, "Judgment": {Status.DONE: 8}}
-    assert set(Counter(call.subject for call in calls(run.job) if call.hit_of_id is None).values()) == {1}
+    assert set(Counter(call.subject for call in calls(run) if call.hit_of_id is None).values()) == {1}
     assert (served(url)["batch_billed"], served(url)["requests"]) == (8, 0)
 
 
@@ -181,7 +182,7 @@ def test_two_runs_at_once_submit_a_request_once(release: Release) -> None:
         work.work_on_run(second.pk)
         assert ProviderLine.objects.count() == 4
         assert served(url)["batches"] == 1
-        assert set(Response.objects.values_list("via__job", flat=True)) == {first.job}
+        assert set(Response.objects.values_list("via__job", flat=True)) == {first.pk}
 
 
 # -------------------------------------------------------------------------------------------------------------- faults
@@ -195,7 +196,7 @@ def test_a_run_does_not_wait_for_a_batch_that_another_one_does_not_submit(
         patch.setattr(provider_batches, "follow", lambda run: None)
         for run in (first, second):
             work.work_on_run(run.pk)
-    assert set(Response.objects.filter(run=second).values_list("via__job", flat=True)) == {first.job}
+    assert set(Response.objects.filter(run=second).values_list("via__job", flat=True)) == {first.pk}
     services.pause_run(first.pk)
     assert worked(third).status == Run.Status.FINISHED, "it did not join"
     assert worked(second).status == Run.Status.FINISHED, "it was let go"
@@ -213,7 +214,7 @@ def test_lines_that_fail_are_asked_live(release: Release) -> None:
     [made] = queries.provider_batches_of(run).filter(endpoint__name="sim-average-500-0-5")
     assert 0 < made.refused < 4
     assert made.answered + made.refused == 4
-    failed = [call for call in calls(run.job) if call.error and hasattr(call, "provider_line")]
+    failed = [call for call in calls(run) if call.error and hasattr(call, "provider_line")]
     assert [(call.error, call.http_status) for call in failed] == [("ServerError", 500)] * made.refused
     assert not any(call.cost for call in failed)
     assert stats["by_model"]["sim-average"] >= made.refused
@@ -280,9 +281,7 @@ def test_a_format_that_was_refused_is_not_asked_for_in_later_batches(
     assert first.status == second.status == Run.Status.FINISHED
     refused = [sum(each.refused for each in queries.provider_batches_of(run)) for run in (first, second)]
     assert refused == [8, 0]
-    sent = Call.objects.filter(job=second.job, subject__startswith="judgment:", hit_of=None).values_list(
-        "sent", flat=True
-    )
+    sent = Call.objects.filter(job=second, subject__startswith="judgment:", hit_of=None).values_list("sent", flat=True)
     assert [body["response_format"]["type"] for body in sent] == ["json_object"] * 8
 
 
@@ -395,7 +394,7 @@ def test_what_failed_is_tried_again_in_a_new_batch(url: str) -> None:
     after = served(url)
     assert after["batch_billed"] - before["batch_billed"] == 6
     assert after["requests"] == before["requests"], "nothing was asked live"
-    assert run.calls == Call.objects.filter(job=run.job, hit_of=None).count()
+    assert run.calls == Call.objects.filter(job=run, hit_of=None).count()
     assert services.retry_failed(run.pk) == 0
 
 
@@ -576,18 +575,18 @@ def test_live_calls_leave_alone_what_is_set_aside_for_batches(release: Release, 
         assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 3
         Run.objects.filter(pk=run.pk).update(cost=1 - aside)
         assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 0
-        run = life_cycle.pause(Run, run.pk, because="BudgetSpent")
-        assert run.status == Run.Status.RUNNING, "what comes back may have cost less"
-        assert run.rests_until == ProviderBatch.objects.get().next_at
+        job = life_cycle.pause(run.pk, because="BudgetSpent")
+        assert job.status == Run.Status.RUNNING, "what comes back may have cost less"
+        assert job.rests_until == ProviderBatch.objects.get().next_at
         Run.objects.filter(pk=run.pk).update(cost=1)
         assert ledger.reserve(run, 3, lane=held(run).pk, now=clock()) == 0
-        assert life_cycle.pause(Run, run.pk, because="BudgetSpent").status == Run.Status.PAUSED
+        assert life_cycle.pause(run.pk, because="BudgetSpent").status == Run.Status.PAUSED
 
 
 def test_what_is_set_aside_is_what_such_lines_cost(release: Release, url: str) -> None:
     limit = 4_000
+    endpoint(url, "sim-average", batches=True, max_tokens=limit, **PRICES)
     run = in_batches(release, url)
-    Endpoint.objects.filter(name="sim-average").update(max_tokens=limit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provider_batches, "follow", lambda run: None)
         work.work_on_run(run.pk)
@@ -598,7 +597,7 @@ def test_what_is_set_aside_is_what_such_lines_cost(release: Release, url: str) -
     ProviderLine.objects.all().update(estimate=0)
     again = launched_run(release, url, "sim-average", transport=BATCH, fresh=True)
     work.work_on_run(again.pk)
-    assert all(0 < each < least for each in estimates.filter(batch__job=again.job, batch__endpoint__name="sim-average"))
+    assert all(0 < each < least for each in estimates.filter(batch__job=again, batch__endpoint__name="sim-average"))
 
 
 def test_a_paused_run_submits_nothing_and_collects_what_was_submitted(release: Release) -> None:
@@ -749,7 +748,7 @@ def test_a_result_that_makes_no_sense_is_asked_live_and_the_others_are_kept(
     made = queries.provider_batches_of(run).order_by("pk")[0]
     assert (made.state, made.answered, made.refused, made.missing) == (State.COLLECTED, 1, 3 - missing, missing)
     assert ended(run)["Response"] == {Status.DONE: 4}
-    assert run.calls == Call.objects.filter(job=run.job, hit_of=None).count()
+    assert run.calls == Call.objects.filter(job=run, hit_of=None).count()
 
 
 def test_a_result_that_cannot_be_written_is_a_broken_one_and_the_others_are_kept(
@@ -807,7 +806,7 @@ def test_nobody_is_woken_while_batches_cannot_be_filled_yet(release: Release, ur
     """Two lanes: one has live rows in flight, whose judgments are to go into the same batch; the other finds nothing."""
     settings.MHB_LANES = 2
     live, offers = endpoint(url, "sim-careful"), endpoint(url, "sim-average", batches=True)
-    run = services.launch_run(release, [live, offers], endpoint(url, "sim-judge"), transport=BATCH)
+    run = services.launch_run(RunSettings(release, [live, offers], endpoint(url, "sim-judge"), transport=BATCH))
     in_flight = take(Response.objects.filter(run=run, endpoint=live).order_by("pk"), 100)
     assert in_flight
     work.work_on_run(run.pk)
@@ -888,7 +887,7 @@ def test_the_form_offers_it_and_refuses_it_where_no_endpoint_does(
     }
     refused = client.post(reverse("evaluation:run-new"), typed)
     assert refused.status_code == 422
-    assert "None of these endpoints offers batches." in refused.content.decode()
+    assert "None of these endpoints supports provider batches." in refused.content.decode()
     Endpoint.objects.filter(name="sim-judge").update(batches=True)
     estimate = client.post(reverse("evaluation:run-new"), typed)
     assert estimate.status_code == 200

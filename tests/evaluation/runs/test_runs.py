@@ -23,6 +23,7 @@ from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, work
 from evaluation.runs.services import NO_RESPONSE
+from evaluation.runs.settings import RunSettings
 from generation.engine.ledger import MOST_TOKENS
 from generation.engine.task_queue import MAX_TRIES, give_back_expired, put_back, take
 from generation.errors import JobOver
@@ -83,7 +84,7 @@ def test_one_response_for_each_and_one_judgment_for_each_rubric(release: Release
     assert not Judgment.objects.filter(explanation="").exists()
     assert Response.objects.values("endpoint", "sample").distinct().count() == 8
     assert Judgment.objects.values("response__endpoint", "rubric").distinct().count() == 2 * rubrics
-    assert len(calls(run.job)) == 8 + 2 * rubrics
+    assert len(calls(run)) == 8 + 2 * rubrics
     progress = runs_queries.progress(run)
     assert (progress.percent, progress.rubrics_total) == (100, 2 * rubrics)
     assert reports_queries.percents([run]) == {run.pk: 100}
@@ -225,7 +226,7 @@ def test_faults_of_every_kind_on_the_way(release: Release, models: str) -> None:
     assert run.status == Run.Status.FINISHED
     judged, unjudged = statuses(run, Judgment)[Status.DONE], statuses(run, Judgment)[Status.FAILED]
     assert judged + unjudged == 2 * release.rubrics_count
-    assert {"ServerError", "RateLimited", "ConnectionCut"} <= {call.error for call in calls(run.job)}
+    assert {"ServerError", "RateLimited", "ConnectionCut"} <= {call.error for call in calls(run)}
     rows = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
     assert (sum(row.denominator for row in rows), sum(row.excluded for row in rows)) == (judged, unjudged)
 
@@ -236,7 +237,7 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
     run = evaluated(bare, models, "sim-average")
     expected = sum(
         Decimal(call.tokens_in * price[0] + call.tokens_out * price[1])
-        for call in calls(run.job)
+        for call in calls(run)
         for price in [(10, 30) if call.endpoint.name == "sim-judge" else (2, 6)]
     )
     assert reports_queries.report(run).cost == runs_queries.progress(run).responses.cost == expected / 1_000_000 > 0
@@ -252,10 +253,10 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
     answers = [{**said(verdict()), "usage": usage} for usage in (sane, wild)]
     with answering(*answers) as target, answering(verdict()) as judge:
         chosen = endpoint(target.url, "m", concurrency=1, **dear)
-        run = services.launch_run(bare, [chosen], endpoint(judge.url, "judge"))
+        run = services.launch_run(RunSettings(bare, [chosen], endpoint(judge.url, "judge")))
         work.work_on_run(run.pk)
         assert len(target.bodies) == 2
-    first, second = Call.objects.filter(job=run.job, endpoint=chosen).order_by("pk")
+    first, second = Call.objects.filter(job=run, endpoint=chosen).order_by("pk")
     assert (first.tokens_out, first.cost, first.detail) == (MOST_TOKENS, Decimal(99_999_900), "")
     assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, Decimal(0), "")
     assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
@@ -265,7 +266,7 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
 def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> None:
     with answering(verdict()) as target, answering(verdict()) as judge:
         models = [endpoint(target.url, "m")], endpoint(judge.url, "judge")
-        first, second = (services.launch_run(bare, *models) for _ in range(2))
+        first, second = (services.launch_run(RunSettings(bare, *models)) for _ in range(2))
         [row] = take(Response.objects.filter(run=first).order_by("pk"), 1)
         work.work_on_run(second.pk)
         assert statuses(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
@@ -279,7 +280,10 @@ def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> Non
         lease = {"token": uuid4(), "lease_until": timezone.now() + timedelta(minutes=5)}
         first.judgments.update(status=Status.RUNNING, verdict="", **lease)
         services.settle_run(first.pk)
-        third, fresh = services.launch_run(bare, *models), services.launch_run(bare, *models, fresh=True)
+        third, fresh = (
+            services.launch_run(RunSettings(bare, *models)),
+            services.launch_run(RunSettings(bare, *models, fresh=True)),
+        )
         for run in (third, fresh):
             work.work_on_run(run.pk)
             assert not services.run_waits(run.pk)
@@ -300,7 +304,7 @@ def test_two_runs_at_once_ask_each_question_once(together: Together) -> None:
 
     with running(app_of(answer)) as url:
         models = [endpoint(url, "m", concurrency=2)], endpoint(url, "judge", concurrency=2)
-        runs = [services.launch_run(release, *models) for _ in range(2)]
+        runs = [services.launch_run(RunSettings(release, *models)) for _ in range(2)]
         outcomes = together([partial(work.work_on_run, run.pk) for run in runs])
         assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
         while due := services.sweep():
@@ -355,7 +359,7 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
     """A lane fails a response after the retry has begun: seen half-way, it would be queued beside its judgments."""
     with answering(verdict()) as target:
         chosen = endpoint(target.url, "m")
-        run = services.launch_run(bare, [chosen], chosen)
+        run = services.launch_run(RunSettings(bare, [chosen], chosen))
         rows = Response.objects.filter(run=run).order_by("pk")
         rows.update(status=Status.RUNNING, token=uuid4(), lease_until=timezone.now() + timedelta(minutes=5))
         early, late = rows[:2]
@@ -508,7 +512,7 @@ def test_lanes_at_once_do_each_row_once(tmp_path: Path, together: Together, mode
     Endpoint.objects.update(concurrency=2)
     outcomes = together([lambda: work.work_on_run(run.pk)] * 3)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
-    assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run.job))
+    assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run))
     assert set(Response.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
     assert set(Judgment.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
     assert runs_queries.run(run.pk).status == Run.Status.FINISHED

@@ -15,6 +15,7 @@ from generation import errors
 from generation.batches import launch, sweeping
 from generation.batches import queries as batches_queries
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.engine.task_queue import MAX_TRIES, give_back_expired, take
 from generation.models import Batch, Call, Draft, Endpoint, Lane, Rubric, Sample, SampleVersion, Source
@@ -62,9 +63,9 @@ def nothing_for_physicians() -> bool:
 def test_what_cannot_be_launched(source: Source, models: str) -> None:
     generator = endpoint(models)
     with pytest.raises(errors.UnknownBenchmark, match="mhb"):
-        launch.launch_batch(benchmark="mbh", source=source, roles={"generator": generator})
+        launch.launch_batch(BatchSettings(benchmark="mbh", source=source, roles={"generator": generator}))
     with pytest.raises(errors.RolesUnbound, match="generator"):
-        launch.launch_batch(benchmark="mhb", source=source, roles={"judge": generator})
+        launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"judge": generator}))
     for limit in (0, -1):
         with pytest.raises(errors.NothingToDo):
             launched(source, generator, limit)
@@ -124,7 +125,7 @@ def test_a_batch_from_drafts_to_cases(source: Source, tmp_path: Path, models: st
 def test_the_ledger_has_the_whole_call(source: Source, models: str) -> None:
     generator = endpoint(models, temperature=0.7, price_in=Decimal("1.25"), price_out=Decimal("5"))
     batch = generated(source, generator, 1)
-    [call] = calls(batch.job)
+    [call] = calls(batch)
     draft = batch.drafts.get()
     assert calls(f"draft:{draft.pk}") == [call]
     assert (call.endpoint, call.model, call.prompt) == (generator, "sim-generator", recipe.INJECT_DIALOGUE.label)
@@ -146,7 +147,7 @@ def test_lanes_at_once_work_on_each_draft_once(tmp_path: Path, together: Togethe
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert sum(outcomes) == 24
     assert set(batch.drafts.values_list("status", "tries")) == {(Status.DONE, 1)}
-    assert Sample.objects.count() == Case.objects.count() == len(calls(batch.job)) == 24
+    assert Sample.objects.count() == Case.objects.count() == len(calls(batch)) == 24
 
 
 def test_no_more_calls_at_once_than_the_endpoint_allows(source: Source) -> None:
@@ -234,7 +235,7 @@ def test_a_fault_heals_and_every_attempt_is_in_the_ledger(
         batch = generated(source, endpoint(url, timeout=0.8 if fault == "timeout" else 10, price_in="1", price_out="2"))
         served = _served(url)
     assert statuses(batch) == {Status.DONE: 6}
-    ledger = calls(batch.job)
+    ledger = calls(batch)
     failed = [call for call in ledger if call.error]
     assert failed
     assert {(call.error, call.http_status, call.text) for call in failed} == {(error, status, "")}
@@ -266,7 +267,7 @@ def test_a_key_that_is_not_there(source: Source, models: str, monkeypatch: pytes
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "KeyMissing")
     assert "OWN_TEST_KEY" in batch.paused_detail
     assert set(batch.drafts.values_list("status", "error", "tries")) == {(Status.QUEUED, "", 0)}
-    assert calls(batch.job) == []
+    assert calls(batch) == []
     assert sweeping.sweep().batches == []
     monkeypatch.setenv("OWN_TEST_KEY", "is-there-now")
     batches_services.resume_batch(batch.pk)
@@ -278,7 +279,7 @@ def test_a_slip_in_the_address_can_be_mended(source: Source, models: str) -> Non
     generator = endpoint(f"{models}/v2")
     batch = generated(source, generator, 1)
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
-    assert {call.error for call in calls(batch.job)} == {"NotThere"}
+    assert {call.error for call in calls(batch)} == {"NotThere"}
     endpoints_services.change_endpoint(generator, url=models)
     batches_services.resume_batch(batch.pk)
     batches_services.work_on_batch(batch.pk)
@@ -333,7 +334,7 @@ def test_a_cancelled_batch_asks_nothing_and_frees_its_records(source: Source, mo
     batches_services.cancel_batch(batch.pk)
     assert batches_services.work_on_batch(batch.pk) == 0
     assert sweeping.sweep().batches == []
-    assert calls(batch.job) == []
+    assert calls(batch) == []
     ended = Batch.objects.get()
     assert ended.status == Batch.Status.CANCELLED
     assert batches_services.cancel_batch(batch.pk).finished_at == ended.finished_at, "twice is as good as once"
@@ -367,7 +368,7 @@ def test_cancelled_while_it_runs_what_is_in_flight_is_kept(
     done = Sample.objects.count()
     assert 1 <= done <= 5
     assert statuses(batch) == {Status.DONE: done, Status.QUEUED: 6 - done}
-    assert len(calls(batch.job)) == done, "nothing was asked after it was cancelled"
+    assert len(calls(batch)) == done, "nothing was asked after it was cancelled"
     assert set(batch.drafts.filter(status=Status.QUEUED).values_list("tries", flat=True)) == {0}
     assert Batch.objects.get().status == Batch.Status.CANCELLED
     assert batches_queries.records_without_draft(source, "mhb", recipe.RECIPE.kinds).count() == 6 - done

@@ -252,7 +252,7 @@ def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: S
     assert asked < 40
     assert statuses(batch)[Status.RUNNING] == 0
     assert statuses(batch)[Status.QUEUED] >= 9
-    assert len(calls(batch.job)) == asked
+    assert len(calls(batch)) == asked
     state = EndpointState.objects.get()
     assert state.down_since is not None
     services.resume_batch(batch.pk)
@@ -285,8 +285,8 @@ def test_an_endpoint_that_nobody_reaches_pauses_the_batch_and_loses_no_row(sourc
     assert "sim-generator (NotReached: " in batch.paused_detail
     assert statuses(batch) == {Status.QUEUED: 12}
     assert set(batch.drafts.values_list("tries", flat=True)) == {0}
-    assert {call.error for call in calls(batch.job)} == {"NotReached"}
-    assert len(calls(batch.job)) == BREAK_AFTER + BREAKS
+    assert {call.error for call in calls(batch)} == {"NotReached"}
+    assert len(calls(batch)) == BREAK_AFTER + BREAKS
     with simulated() as url:
         Endpoint.objects.update(url=url)
         services.resume_batch(batch.pk)
@@ -358,11 +358,11 @@ def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkey
         services.work_on_batch(batch.pk)
         assert time.monotonic() - begun < worker_lane.DRAIN / 3
         assert 1 <= answered <= 3
-        assert len(calls(batch.job)) == answered
+        assert len(calls(batch)) == answered
         assert statuses(batch) == {Status.QUEUED: 12}
         assert not Lane.objects.exists()
         assert services.work_on_batch(batch.pk) == 0
-        assert len(calls(batch.job)) == answered
+        assert len(calls(batch)) == answered
 
 
 def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +476,7 @@ def test_a_database_that_restarts_costs_nothing(tmp_path: Path, outage: Any) -> 
         batch = launched(source, endpoint(url, concurrency=3))
         outage(after=4, failures=20)
         assert services.work_on_batch(batch.pk) == 12
-        assert served(url)["requests"] == len(calls(batch.job)) == 12
+        assert served(url)["requests"] == len(calls(batch)) == 12
     assert statuses(batch) == {Status.DONE: 12}
 
 
@@ -501,12 +501,12 @@ def test_what_was_written_when_the_database_went_away_is_written_once(
         batch = launched(source, of)
         assert services.work_on_batch(batch.pk) == 12
         asked = served(url)["requests"]
-    written = calls(batch.job)
+    written = calls(batch)
     batch.refresh_from_db()
     assert len(heard) > 20
     assert asked == len(written) == batch.calls == sum(of.days.values_list("calls", flat=True))
     failed = [call.error for call in written if call.error]
-    assert len(failed) == batch.failed == JobError.objects.get(job=batch.job).calls
+    assert len(failed) == batch.failed == JobError.objects.get(job=batch).calls
     assert batch.cost == sum(call.cost for call in written) > 0
     assert len({call.attempt_id for call in written} - {None}) == len(written)
     assert statuses(batch) == {Status.DONE: 12}
@@ -546,16 +546,14 @@ def test_a_database_that_stays_away_ends_the_lane_and_the_next_one_goes_on(
         outage(after=6, failures=10**6)
         with pytest.raises(OperationalError):
             services.work_on_batch(batch.pk)
-        lost = served(url)["requests"] - len(calls(batch.job))
+        lost = served(url)["requests"] - len(calls(batch))
         assert 0 <= lost <= 3, "no more than was in flight"
         settings.MHB_LEASE_SECONDS = 60
         outage(after=0, failures=0)
         clock.advance(minutes=2)
         assert set(sweeping.sweep().batches) == {batch.pk}
         services.work_on_batch(batch.pk)
-        assert (
-            served(url)["requests"] == len(calls(batch.job)) + lost - Call.objects.filter(hit_of__isnull=False).count()
-        )
+        assert served(url)["requests"] == len(calls(batch)) + lost - Call.objects.filter(hit_of__isnull=False).count()
     assert statuses(batch) == {Status.DONE: 12}
     assert Sample.objects.count() == 12
     batch.refresh_from_db()
@@ -587,7 +585,7 @@ def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
         services.work_on_batch(batch.pk)
     sent = served(models)["requests"] - before
     batch.refresh_from_db()
-    lines = calls(batch.job)
+    lines = calls(batch)
     assert [(line.error, type(what).__name__ in line.detail) for line in lines] == [("UnexpectedError", True)] * sent
     assert (batch.calls, batch.failed, sent) == (5, 5, 5)
     [row] = batch.drafts.all()
@@ -607,7 +605,7 @@ def test_a_budget_holds_whatever_the_attempts_meet(
     for _ in range(5):
         services.work_on_batch(batch.pk)
     batch.refresh_from_db()
-    assert served(models)["requests"] - before == batch.calls == len(calls(batch.job)) == 7
+    assert served(models)["requests"] - before == batch.calls == len(calls(batch)) == 7
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
     assert not batch.drafts.filter(status="running").exists()
 
@@ -630,7 +628,7 @@ def test_a_reply_that_the_ledger_cannot_hold_is_counted_and_its_row_ends(
     batch = launched(source, endpoint(models), limit=3)
     plain, cursed = books._call, list[str]()
 
-    def call(job: str, line: books.LedgerLine) -> Call:
+    def call(job: int, line: books.LedgerLine) -> Call:
         cursed[:] = cursed or [line.subject]
         if line.subject in cursed and line.attempt.reply and line.attempt.reply.text:
             raise ValueError("nothing that a database can hold")
@@ -641,6 +639,6 @@ def test_a_reply_that_the_ledger_cannot_hold_is_counted_and_its_row_ends(
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
     assert sorted(batch.drafts.values_list("status", flat=True)) == ["done", "done", "failed"]
-    [line] = [line for line in calls(batch.job) if line.subject in cursed]
+    [line] = [line for line in calls(batch) if line.subject in cursed]
     assert (line.error, line.text, line.tokens_in > 0) == ("UnexpectedError", "", True)
-    assert batch.calls == len(calls(batch.job))
+    assert batch.calls == len(calls(batch))

@@ -50,7 +50,7 @@ def worked(batch: Batch) -> Batch:
 
 
 def totals_of_the_ledger(job: Job) -> dict[str, Any]:
-    lines = Call.objects.filter(job=job.job)
+    lines = Call.objects.filter(job=job)
     counted = lines.aggregate(
         calls=Count("pk", filter=Q(hit_of=None)),
         hits=Count("pk", filter=Q(hit_of__isnull=False)),
@@ -86,7 +86,7 @@ def test_totals_agree_with_the_ledger(source: Source) -> None:
 def test_a_budget_of_calls_is_hard_and_can_be_raised(source: Source) -> None:
     with simulated() as url:
         batch = worked(launched(source, endpoint(url), budget_calls=4))
-        assert served(url)["requests"] == len(calls(batch.job)) == batch.calls == 4
+        assert served(url)["requests"] == len(calls(batch)) == batch.calls == 4
         assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
         assert statuses(batch) == {Status.DONE: 4, Status.QUEUED: 2}
         assert set(batch.drafts.filter(status=Status.QUEUED).values_list("tries", flat=True)) == {0}
@@ -122,7 +122,7 @@ def test_no_call_is_started_once_the_money_is_spent(source: Source) -> None:
         batch = worked(launched(source, generator, budget_money=Decimal("1")))
         assert served(url)["requests"] == batch.calls
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
-    costs = [call.cost for call in calls(batch.job)]
+    costs = [call.cost for call in calls(batch)]
     assert sum(costs[:-1]) < 1 <= sum(costs), "only the call in flight went above it"
 
 
@@ -184,7 +184,7 @@ def test_paused_it_asks_nothing_and_resumed_it_goes_on(source: Source, models: s
         assert services.pause_batch(batch.pk).status == Batch.Status.PAUSED
     assert services.work_on_batch(batch.pk) == 0
     assert sweeping.sweep().batches == []
-    assert calls(batch.job) == []
+    assert calls(batch) == []
     assert Batch.objects.get().paused_because == "", "a person did"
     for _ in range(2):
         assert services.resume_batch(batch.pk).status == Batch.Status.RUNNING
@@ -207,7 +207,7 @@ def test_paused_in_the_middle_what_is_in_flight_is_kept(source: Source, monkeypa
     with simulated(latency=0.05) as url:
         batch = worked(launched(source, endpoint(url, concurrency=2)))
         # Two that were being written, and two that had taken their places at the endpoint meanwhile.
-        assert served(url)["requests"] == len(calls(batch.job)) == kept <= 4
+        assert served(url)["requests"] == len(calls(batch)) == kept <= 4
     assert statuses(batch) == {Status.DONE: kept, Status.QUEUED: 6 - kept}
     assert batch.status == Batch.Status.PAUSED
 
@@ -253,8 +253,8 @@ def test_what_was_paid_for_is_not_paid_again_and_a_hit_says_so(source: Source, m
     second = generated(source, generator)
     assert (second.calls, second.hits, second.cost) == (0, 6, Decimal(0))
     assert statuses(second) == {Status.DONE: 6}
-    paid = {call.pk: call for call in calls(first.job)}
-    for hit in calls(second.job):
+    paid = {call.pk: call for call in calls(first)}
+    for hit in calls(second):
         of = paid[hit.hit_of_id or 0]
         assert (hit.attempt, hit.cost, hit.tokens_in, hit.error) == (0, Decimal(0), 0, "")
         assert (hit.text, hit.identity, hit.sent) == (of.text, of.identity, of.sent)
@@ -284,7 +284,7 @@ def test_a_reply_that_was_paid_for_when_its_worker_died_is_used(
         patch.setattr(services, "_keep", dies)
         with pytest.raises(ZeroDivisionError):
             services.work_on_batch(batch.pk)
-    asked = len(calls(batch.job))
+    asked = len(calls(batch))
     assert asked >= 1
     clock.advance(minutes=2)
     give_back_expired(Draft)

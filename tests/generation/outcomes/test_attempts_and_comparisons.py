@@ -135,7 +135,7 @@ def test_what_no_version_can_mend_is_discarded_at_once(batch: Batch, sample: Sam
     decide(sample, ana, bo, disputed)
     assert sample.status == Sample.Status.DISCARDED
     assert latest(sample).status == SampleVersion.Status.REJECTED
-    assert latest(sample).reasons == [f"Medical experts truly disagree: {WHY}"]
+    assert latest(sample).reasons == [f"Medical experts genuinely disagree: {WHY}"]
     assert Draft.objects.filter(batch=batch).count() == 1, "no next version is queued"
     assert sweeping.sweep().batches == []
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from generation import errors
 from generation.batches import launch, queries, services
+from generation.batches.launch import BatchSettings
 from generation.models import Batch, Draft, Sample, Source
 from generation.recipes import trap_plan
 from generation.recipes.recipe import TrapPlan
@@ -128,9 +129,8 @@ def source(tmp_path: Path, db: None) -> Source:
 
 def planned(source: Source, url: str, said: object = None, **options: Any) -> Batch:
     plan = PAPER if said is None else read_plan(said, "own")
-    setting = launch.Setting(plan=plan, checks=())
-    roles = {"generator": endpoint(url)}
-    return launch.launch_batch(benchmark="mhb", source=source, roles=roles, setting=setting, **options)
+    settings = BatchSettings("mhb", source, {"generator": endpoint(url)}, plan=plan, checks=(), **options)
+    return launch.launch_batch(settings)
 
 
 def hands(batch: Batch) -> list[list[str]]:
@@ -200,10 +200,10 @@ def test_the_same_launch_gives_the_same_hands(tmp_path: Path, db: None, models: 
 
 def test_without_a_plan_nothing_is_preferred(source: Source, models: str) -> None:
     roles = {"generator": endpoint(models)}
-    batch = launch.launch_batch(benchmark="mhb", source=source, roles=roles, limit=1)
+    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles=roles, limit=1))
     services.work_on_batch(batch.pk)
     assert batch.plan == {}
-    assert preferred_in(calls(batch.job)[0].sent["messages"][1]["content"]) is None
+    assert preferred_in(calls(batch)[0].sent["messages"][1]["content"]) is None
 
 
 def test_what_was_reached_stands_beside_what_was_planned(source: Source, models: str) -> None:

@@ -219,7 +219,7 @@ def test_what_an_import_found_is_on_its_page_and_in_the_api(brought: Any, client
     client.force_login(adela)
     page = client.get(reverse("generation:source", args=["medhallu"])).content.decode()
     assert "difficulty: hard 1" in page
-    assert "joined with pubmedqa: 1" in page
+    assert "linked with pubmedqa: 1" in page
     answer = client.get(reverse("api:import", args=[run.pk])).json()
     assert (answer["facets"], answer["joined"]) == (
         {"difficulty": {"hard": 1}, "category": {"MQ": 1}},

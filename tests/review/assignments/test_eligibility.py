@@ -250,7 +250,7 @@ def test_the_cap_counts_answered_cases_of_the_day_and_ends_at_midnight_utc(ana: 
     send(held, approving())
     assert claims.claim_next(ana) is None
     assert eligibility.peek(ana) is None
-    assert "for one day" in str(eligibility.hindrance(ana))
+    assert "daily case limit" in str(eligibility.hindrance(ana))
     clock.advance(hours=4)
     assert claims.claim_next(ana) is not None
 
@@ -711,6 +711,6 @@ def test_known_answers_leave_a_trace(ana: User, adela: User) -> None:
     client = Client()
     client.force_login(adela)
     assert (
-        f"Made a calibration case: {item.title}"
+        f"Calibration case created: {item.title}"
         in client.get(reverse("review:person", args=[adela.pk])).content.decode()
     )

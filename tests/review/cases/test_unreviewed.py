@@ -90,13 +90,13 @@ def test_the_pages_say_so(adela: User) -> None:
     client = Client()
     client.force_login(adela)
     page = client.get(reverse("review:history", args=[case.pk])).content.decode()
-    assert "not reviewed: outside the sampled share" in page
-    assert "Nobody was asked" in page
+    assert "not selected for review" in page
+    assert "This case was not selected for review" in page
     listed = client.get(reverse("review:cases")).content.decode()
-    assert "not reviewed: outside the sampled share" in listed
+    assert "not selected for review" in listed
     overview = client.get(reverse("review:overview")).content.decode()
     assert "1 more case was not reviewed" in overview
-    assert "No case has been opened" not in overview
+    assert "No cases yet" not in overview
 
 
 def test_an_unknown_ground_is_still_refused() -> None:

@@ -254,7 +254,7 @@ def test_whoever_counts_their_own_answers_finds_no_copy_missing(ana: User, brows
     found = figures(ana)
     assert (found.cases, found.measured, len(found.dots)) == (2, 2, 2)
     page = browse(ana).get(reverse("review:me")).content.decode()
-    assert "All cases answered count here, training cases and those that came again among them" in page
+    assert "All answered cases count here, including training and repeat cases" in page
 
 
 # Progress -------------------------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ def test_only_physicians_have_figures(browse: Open, api: Api, adela: User, rui: 
 
 def test_the_own_page_is_the_own(browse: Open, ana: User, bo: User) -> None:
     to_secondary(ana)
-    assert "Nothing answered yet" in browse(bo).get(reverse("review:me")).content.decode()
+    assert "No cases answered yet" in browse(bo).get(reverse("review:me")).content.decode()
     page = browse(ana).get(reverse("review:me")).content.decode()
     assert "primary 1" in page
     assert "Bo Berg" not in page
@@ -354,13 +354,13 @@ def test_the_own_page_is_the_own(browse: Open, ana: User, bo: User) -> None:
 
 def test_agreement_page_says_what_is_undefined(browse: Open, adela: User, ana: User, bo: User) -> None:
     address = reverse("review:agreement")
-    assert "No two answers to compare yet" in browse(adela).get(address).content.decode()
+    assert "No answers to compare yet" in browse(adela).get(address).content.decode()
     both(ana, bo, approving(), approving())
     page = browse(adela).get(address).content.decode()
-    assert "undefined: only one answer was given" in page
-    assert "κ collapses" in page
+    assert "undefined: all answers were the same" in page
+    assert "κ breaks down" in page
     nothing = browse(adela).get(address, {"pair": "adjudicators"}).content.decode()
-    assert "No case has both answers for this filter." in nothing
+    assert "No case that matches this filter has both answers." in nothing
 
 
 def test_agreement_over_rest_says_null_and_why(api: Api, adela: User, ana: User, bo: User) -> None:
@@ -391,13 +391,13 @@ def test_the_front_page_tells_the_own_week(browse: Open, ana: User, bo: User, cl
     say(bo, approving(), approving())
     page = browse(ana).get(reverse("review:workbench")).content.decode()
     assert ">1:05<" in page
-    assert "1 of 1 cases that closed" in page
+    assert "1 of 1 closed cases" in page
 
 
 def test_progress_page_says_where_data_are_missing(browse: Open, adela: User) -> None:
     page = browse(adela).get(reverse("review:progress")).content.decode()
     assert "not enough data: 0 active days" in page
-    assert "No case waits." in page
+    assert "No cases are waiting for review." in page
 
 
 def some_work(ana: User, bo: User, clock: Clock, numbers: range) -> None:

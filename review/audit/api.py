@@ -1,0 +1,114 @@
+"""The API of the audit trail."""
+
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from review import tasks
+from review.audit import verification
+from review.cases.api import EventSerializer
+from review.common.api import MAX_ID, NewestFirst, asked
+from review.common.decorators import person
+from review.common.serializers import DataclassSerializer
+from review.models import Audit, Event
+from review.rules.permissions import Can
+
+
+class FaultSerializer(DataclassSerializer):
+    """One thing that is wrong: where in which chain (`sequence` to `until`), and in which row. `text` says it in words."""
+
+    what = serializers.ChoiceField(choices=[what.value for what in verification.What])
+    text = serializers.CharField(source="__str__")
+
+    class Meta:
+        mirrors = verification.Fault
+
+
+class CheckSerializer(serializers.ModelSerializer[Audit]):
+    """One check of the trail: how far it has come, and what it found. `faults` are the first of `faults_count`."""
+
+    asked_by = serializers.CharField(source="asked_by.username", allow_null=True, default=None)
+    faults = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Audit
+        fields = [
+            "id", "asked_by", "asked_at", "seen_at", "ended_at", "total", "checked", "reviews", "unsealed", "sequence", "hash",
+            "faults_count", "faults",
+        ]  # fmt: skip
+
+    @extend_schema_field(FaultSerializer(many=True))
+    def get_faults(self, audit: Audit) -> Any:
+        return FaultSerializer(verification.faults(audit), many=True).data
+
+
+class AuditSerializer(serializers.Serializer[Any]):
+    """The check that was asked for last, null where there was none, and whether a worker is at it."""
+
+    running = serializers.BooleanField()
+    check = CheckSerializer(allow_null=True, source="last")
+
+
+class AuditEventSerializer(EventSerializer):
+    """One entry of the trail of all cases."""
+
+    class Meta(EventSerializer.Meta):
+        fields = ["case", *EventSerializer.Meta.fields]
+
+
+class EventQuery(serializers.Serializer[Any]):
+    """Which events. `since`, `until`: dates in UTC, both included."""
+
+    case = serializers.IntegerField(min_value=1, max_value=MAX_ID, required=False)
+    actor = serializers.CharField(max_length=150, required=False)
+    kind = serializers.ChoiceField(choices=Event.Kind.choices, required=False)
+    since = serializers.DateField(required=False)
+    until = serializers.DateField(required=False)
+
+
+def _status(status: int = 200) -> Response:
+    shown = {"running": verification.under_way() is not None, "last": verification.latest()}
+    return Response(AuditSerializer(shown).data, status=status)
+
+
+class AuditStatus(APIView):
+    """Whether the trail is still what was written, as far as was checked."""
+
+    can = Can.OVERSEE
+
+    @extend_schema(responses=AuditSerializer)
+    def get(self, request: Request) -> Response:
+        return _status()
+
+
+class RequestCheck(APIView):
+    """Have the whole trail checked by a worker; while a check is under way, that one is answered."""
+
+    can = Can.OVERSEE
+
+    @extend_schema(request=None, responses={202: AuditSerializer})
+    def post(self, request: Request) -> Response:
+        check = verification.request_check(person(request))
+        transaction.on_commit(partial(tasks.wake, tasks.check_trail, check.pk))
+        return _status(202)
+
+
+@extend_schema_view(get=extend_schema(parameters=[EventQuery]))
+class AuditEvents(ListAPIView[Event]):
+    """The trail of all cases, newest first."""
+
+    can = Can.OVERSEE
+    serializer_class = AuditEventSerializer
+    pagination_class = NewestFirst
+    queryset = Event.objects.none()
+
+    def get_queryset(self) -> QuerySet[Event]:
+        return verification.events(**asked(EventQuery, self.request))
