@@ -56,8 +56,12 @@ def claim_next(physician: User) -> Assignment | None:
                     return taken
             # Where writers take turns, nothing can have been locked by somebody else.
             alone = not connection.features.has_select_for_update_skip_locked
-            if alone or not any(found.peek() for found in eligibility.passes(me)):
-                return None
+            passed_over = None if alone else eligibility.first_of(eligibility.passes(me))
+        if passed_over is None:
+            return None
+        # In a transaction of its own, which holds no other lock: this cannot be part of a deadlock.
+        with transaction.atomic():
+            Assignment.objects.select_for_update().filter(pk=passed_over).first()
     return None
 
 

@@ -1,12 +1,14 @@
 """Physicians on real threads and connections: who presses at once, and what must be true afterwards on either database."""
 
 import random
+import threading
+import time
 import uuid
 from collections import Counter
 from functools import partial
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -282,6 +284,25 @@ def test_withdrawing_against_submitting_and_claiming(eight: list[User], together
         assert not Assignment.objects.filter(case=case).exclude(hold=Hold.DONE).exists()
         for rest in Case.objects.exclude(state__in=FINAL):
             cases_services.withdraw(rest.pk, actor=adela, reason="Cleared for the next round.")
+
+
+def test_a_claim_waits_for_the_only_case_instead_of_saying_that_there_is_none(together: Together) -> None:
+    ana = account("ana")
+    row = opened().assignments.get(role=Role.PRIMARY)
+    locked = threading.Event()
+
+    def hold_the_row() -> None:
+        with transaction.atomic():
+            Assignment.objects.select_for_update().get(pk=row.pk)
+            locked.set()
+            time.sleep(0.5)  # far longer than it takes to pass over the row twenty times
+
+    def claim() -> Assignment | None:
+        assert locked.wait(timeout=60)
+        return claims.claim_next(ana)
+
+    _, taken = together([hold_the_row, claim])
+    assert taken == row
 
 
 def test_a_claim_locks_one_row_and_takes_it_only_if_it_is_free(ana: User) -> None:
