@@ -5,9 +5,10 @@ from typing import Any
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSet
 
 from review.common.api import asked, sent
 from review.common.decorators import person
@@ -65,16 +66,6 @@ class AgreementQuery(serializers.Serializer[Any]):
     pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair], required=False)
 
 
-class AgreementView(APIView):
-    """Agreement between physicians who had not seen each other's answers, with n and intervals."""
-
-    can = Can.OVERSEE
-
-    @extend_schema(parameters=[AgreementQuery], responses=AgreementSerializer, operation_id="review_agreement_retrieve")
-    def get(self, request: Request) -> Response:
-        return Response(AgreementSerializer(reliability.agreement_table(**asked(AgreementQuery, request))).data)
-
-
 class ProgressQuery(serializers.Serializer[Any]):
     """Of which benchmark; of all without it."""
 
@@ -112,18 +103,6 @@ class ReviewProgressSerializer(DataclassSerializer):
         mirrors = Progress
 
 
-class ProgressView(APIView):
-    """Throughput, backlog and the projected finish of the reviews."""
-
-    can = Can.OVERSEE
-
-    @extend_schema(
-        parameters=[ProgressQuery], responses=ReviewProgressSerializer, operation_id="review_progress_retrieve"
-    )
-    def get(self, request: Request) -> Response:
-        return Response(ReviewProgressSerializer(progress(**asked(ProgressQuery, request))).data)
-
-
 class StretchesSerializer(serializers.Serializer[Any]):
     """When you worked on the case: pairs of when a stretch began and ended, in milliseconds since 1970."""
 
@@ -131,18 +110,6 @@ class StretchesSerializer(serializers.Serializer[Any]):
         child=serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2),
         max_length=activity.MOST,
     )
-
-
-class RecordActivity(APIView):
-    """Keep when you worked on a case. What is sent again, or from two windows at once, counts once."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=StretchesSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
-        stretches = activity.parsed(sent(StretchesSerializer, request)["stretches"])
-        activity.record(person(request), assignment_id, stretches)
-        return Response(status=204)
 
 
 class ShareSerializer(serializers.Serializer[Any]):
@@ -190,21 +157,51 @@ def _figures(physician: User) -> Response:
     return Response(FiguresSerializer(reliability.figures(physician)).data)
 
 
-class ReviewerView(APIView):
-    """One physician's figures. There is no list of physicians, so no ranking."""
+class OversightViewSet(ViewSet):
+    """Agreement and progress of the reviews."""
+
+    can = Can.OVERSEE
+
+    @extend_schema(parameters=[AgreementQuery], responses=AgreementSerializer)
+    @action(detail=False)
+    def agreement(self, request: Request) -> Response:
+        """Agreement between physicians who had not seen each other's answers, with n and intervals."""
+        return Response(AgreementSerializer(reliability.agreement_table(**asked(AgreementQuery, request))).data)
+
+    @extend_schema(parameters=[ProgressQuery], responses=ReviewProgressSerializer)
+    @action(detail=False)
+    def progress(self, request: Request) -> Response:
+        """Throughput, backlog and the projected finish of the reviews."""
+        return Response(ReviewProgressSerializer(progress(**asked(ProgressQuery, request))).data)
+
+
+class ActivityViewSet(ViewSet):
+    """When you worked on a case."""
+
+    can = Can.REVIEW
+    row = "<assignment:assignment_id>"
+
+    @extend_schema(request=StretchesSerializer, responses={204: None})
+    @action(detail=True, methods=["post"])
+    def activity(self, request: Request, assignment_id: int) -> Response:
+        """Keep when you worked on a case. What is sent again, or from two windows at once, counts once."""
+        stretches = activity.parsed(sent(StretchesSerializer, request)["stretches"])
+        activity.record(person(request), assignment_id, stretches)
+        return Response(status=204)
+
+
+class ReviewerViewSet(ViewSet):
+    """Physicians' figures. There is no list of physicians, so no ranking."""
 
     can = Can.OVERSEE
 
     @extend_schema(responses=FiguresSerializer)
-    def get(self, request: Request, pk: int) -> Response:
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One physician's figures. There is no list of physicians, so no ranking."""
         return _figures(get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN))
 
-
-class OwnFigures(APIView):
-    """Your own figures."""
-
-    can = Can.REVIEW
-
-    @extend_schema(responses=FiguresSerializer, operation_id="reviewers_me_retrieve")
-    def get(self, request: Request) -> Response:
+    @extend_schema(responses=FiguresSerializer)
+    @action(detail=False, can=Can.REVIEW)
+    def me(self, request: Request) -> Response:
+        """Your own figures."""
         return _figures(person(request))
