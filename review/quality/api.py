@@ -15,40 +15,32 @@ from review.common.decorators import person
 from review.common.serializers import DataclassSerializer
 from review.models import User
 from review.quality import activity, reliability
-from review.quality.agreement import Why
-from review.quality.progress import Day, Progress, Projection, progress
-from review.quality.reliability import RaterPair
+from review.quality.agreement import Agreement, Estimate
+from review.quality.progress import Day, Projection, progress
+from review.quality.reliability import RaterPair, Share
 from review.rules.permissions import Can, UserRole
 
 
-class EstimateSerializer(serializers.Serializer[Any]):
+class EstimateSerializer(DataclassSerializer):
     """A figure and its 95 % bootstrap interval. An undefined figure is null, never 0, and `why` gives the reason."""
 
-    value = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    why = serializers.ChoiceField(choices=[why.value for why in Why], allow_null=True)
+    mirrors = Estimate
 
 
-class AgreementFiguresSerializer(serializers.Serializer[Any]):
+class AgreementFiguresSerializer(DataclassSerializer):
     """All figures for one criterion. `n`: pairs of answers; `cases`: the cases they come from."""
 
-    n = serializers.IntegerField()
-    cases = serializers.IntegerField()
+    mirrors = Agreement
     raw = EstimateSerializer()
     kappa = EstimateSerializer()
     ac1 = EstimateSerializer()
     alpha = EstimateSerializer()
 
 
-class AgreementLineSerializer(serializers.Serializer[Any]):
+class AgreementLineSerializer(DataclassSerializer):
     """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`: alpha is ordinal."""
 
-    benchmark = serializers.CharField()
-    pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair])
-    key = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    ordinal = serializers.BooleanField()
+    mirrors = reliability.AgreementLine
     agreement = AgreementFiguresSerializer()
 
 
@@ -75,8 +67,7 @@ class ProgressQuery(serializers.Serializer[Any]):
 class WorkDaySerializer(DataclassSerializer):
     """Reviews submitted and cases closed on one day."""
 
-    class Meta:
-        mirrors = Day
+    mirrors = Day
 
 
 class ProjectionSerializer(DataclassSerializer):
@@ -85,11 +76,10 @@ class ProjectionSerializer(DataclassSerializer):
     Null where too few days are known, or nothing closes.
     """
 
-    class Meta:
-        mirrors = Projection
+    mirrors = Projection
 
 
-class ReviewProgressSerializer(DataclassSerializer):
+class ReviewProgressSerializer(serializers.Serializer[Any]):
     """The last days, the backlog and the projected finish."""
 
     days = WorkDaySerializer(many=True)
@@ -98,9 +88,6 @@ class ReviewProgressSerializer(DataclassSerializer):
         help_text="Specialty (empty: any), stage: open cases.",
     )
     projection = ProjectionSerializer()
-
-    class Meta:
-        mirrors = Progress
 
 
 class StretchesSerializer(serializers.Serializer[Any]):
@@ -112,28 +99,24 @@ class StretchesSerializer(serializers.Serializer[Any]):
     )
 
 
-class ShareSerializer(serializers.Serializer[Any]):
+class ShareSerializer(DataclassSerializer):
     """A part of a whole; `value` is null if the whole is 0."""
 
-    part = serializers.IntegerField()
-    whole = serializers.IntegerField()
+    mirrors = Share
     value = serializers.FloatField(allow_null=True)
 
 
-class WeekSerializer(serializers.Serializer[Any]):
+class WeekSerializer(DataclassSerializer):
     """One week, starting on `monday`."""
 
-    monday = serializers.DateField()
-    cases = serializers.IntegerField()
-    minutes = serializers.FloatField(allow_null=True)
+    mirrors = reliability.Week
     agreed = ShareSerializer()
 
 
-class DotSerializer(serializers.Serializer[Any]):
+class DotSerializer(DataclassSerializer):
     """One case: its length in words (two CJK characters count as one) and the active minutes spent on it."""
 
-    words = serializers.IntegerField()
-    minutes = serializers.FloatField()
+    mirrors = reliability.Dot
 
 
 class FiguresSerializer(serializers.Serializer[Any]):
