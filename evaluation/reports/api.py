@@ -2,21 +2,20 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response as Answer
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
 from evaluation.runs import queries as runs_queries
 from generation.models.work import Work
-from review.common.api import OldestFirst, asked
+from review.common.api import OldestFirst, asked, page_of
 from review.rules.permissions import Can
 
 
@@ -171,55 +170,38 @@ class JudgmentQuery(serializers.Serializer[Any]):
     )
 
 
-class ReportView(APIView):
-    """The rates of a run."""
+class ReportViewSet(GenericViewSet[Run]):
+    """What a run has measured."""
 
     can = Can.READ_RESULTS
+    queryset = Run.objects.all()
 
     @extend_schema(responses=ReportSerializer)
-    def get(self, request: Request, pk: int) -> Answer:
+    @action(detail=True)
+    def report(self, request: Request, pk: int) -> Answer:
+        """The rates of a run."""
         return Answer(ReportSerializer(formats.as_dict(queries.report(runs_queries.run(pk)))).data)
 
-
-class MarkdownReport(APIView):
-    """The report as tables in Markdown."""
-
-    can = Can.READ_RESULTS
-
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
-    def get(self, request: Request, pk: int) -> HttpResponse:
+    def markdown(self, request: Request, pk: int) -> HttpResponse:
+        """The report as tables in Markdown."""
         report = formats.as_markdown(queries.report(runs_queries.run(pk)))
         return HttpResponse(report, content_type="text/markdown; charset=utf-8")
 
-
-@extend_schema_view(get=extend_schema(parameters=[ResponseQuery]))
-class Responses(ListAPIView[Response]):
-    """The models' responses."""
-
-    can = Can.READ_RESULTS
-    serializer_class = ResponseSerializer
-    pagination_class = OldestFirst
-    queryset = Response.objects.select_related("endpoint", "sample").defer("sample__exported")
-
-    def get_queryset(self) -> QuerySet[Response]:
-        wanted = asked(ResponseQuery, self.request)
-        found = super().get_queryset().filter(run=runs_queries.run(self.kwargs["pk"]))
+    @extend_schema(parameters=[ResponseQuery], responses=ResponseSerializer(many=True))
+    @action(detail=True, serializer_class=ResponseSerializer, pagination_class=OldestFirst)
+    def responses(self, request: Request, pk: int) -> Answer:
+        """The models' responses."""
+        wanted = asked(ResponseQuery, request)
         if "endpoint" in wanted:
-            found = found.filter(endpoint__name=wanted["endpoint"])
-        return found.filter(status=wanted["status"]) if "status" in wanted else found
+            wanted["endpoint__name"] = wanted.pop("endpoint")
+        responses = Response.objects.select_related("endpoint", "sample").defer("sample__exported")
+        return page_of(self, responses.filter(run=self.get_object(), **wanted))
 
-
-@extend_schema_view(get=extend_schema(parameters=[JudgmentQuery]))
-class Judgments(ListAPIView[Judgment]):
-    """The judgments of a run, rubric by rubric, with explanations."""
-
-    can = Can.READ_RESULTS
-    serializer_class = JudgmentSerializer
-    pagination_class = OldestFirst
-    queryset = Judgment.objects.none()
-
-    def get_queryset(self) -> QuerySet[Judgment]:
-        found = queries.judgments(runs_queries.run(self.kwargs["pk"]), **asked(JudgmentQuery, self.request))
-        return found.defer(
-            "response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported"
-        )
+    @extend_schema(parameters=[JudgmentQuery], responses=JudgmentSerializer(many=True))
+    @action(detail=True, serializer_class=JudgmentSerializer, pagination_class=OldestFirst)
+    def judgments(self, request: Request, pk: int) -> Answer:
+        """The judgments of a run, rubric by rubric, with explanations."""
+        found = queries.judgments(runs_queries.run(pk), **asked(JudgmentQuery, request))
+        large = ("response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported")
+        return page_of(self, found.defer(*large))

@@ -2,18 +2,19 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
 from generation.batches import queries, services
+from generation.endpoints.queries import calls_of
+from generation.jobs.serializers import CallSerializer
 from generation.models import Batch, Draft, Finding
 from generation.models.work import Work
-from review.common.api import OldestFirst, asked, sent
+from review.common.api import OldestFirst, asked, page_of, sent
 from review.common.decorators import person
 from review.rules.permissions import Can
 
@@ -74,55 +75,48 @@ class ReasonSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2_000)
 
 
-@extend_schema_view(get=extend_schema(parameters=[DraftQuery]))
-class Drafts(ListAPIView[Draft]):
-    """The drafts of a batch."""
+class BatchDraftsViewSet(GenericViewSet[Batch]):
+    """What a batch is making."""
 
     can = Can.PRODUCE
-    serializer_class = DraftSerializer
-    pagination_class = OldestFirst
-    queryset = Draft.objects.select_related("record").defer("data", "record__content", "record__private")
+    queryset = Batch.objects.all()
 
-    def get_queryset(self) -> QuerySet[Draft]:
-        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
-        return super().get_queryset().filter(batch=batch, **asked(DraftQuery, self.request))
+    @extend_schema(parameters=[DraftQuery], responses=DraftSerializer(many=True))
+    @action(detail=True, serializer_class=DraftSerializer, pagination_class=OldestFirst)
+    def drafts(self, request: Request, pk: int) -> Response:
+        """The drafts of a batch."""
+        drafts = Draft.objects.select_related("record").defer("data", "record__content", "record__private")
+        return page_of(self, drafts.filter(batch=self.get_object(), **asked(DraftQuery, request)))
 
-
-@extend_schema_view(get=extend_schema(parameters=[FindingQuery]))
-class Findings(ListAPIView[Finding]):
-    """Findings of the checks in the drafts of a batch."""
-
-    can = Can.PRODUCE
-    serializer_class = FindingSerializer
-    pagination_class = OldestFirst
-    queryset = Finding.objects.none()
-
-    def get_queryset(self) -> QuerySet[Finding]:
-        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
-        return queries.findings(batch, **asked(FindingQuery, self.request))
+    @extend_schema(parameters=[FindingQuery], responses=FindingSerializer(many=True))
+    @action(detail=True, serializer_class=FindingSerializer, pagination_class=OldestFirst)
+    def findings(self, request: Request, pk: int) -> Response:
+        """Findings of the checks in the drafts of a batch."""
+        return page_of(self, queries.findings(self.get_object(), **asked(FindingQuery, request)))
 
 
-class LetThrough(GenericAPIView[Draft]):
-    """Send a stopped draft to review. 409 if it is not stopped."""
+class DraftViewSet(GenericViewSet[Draft]):
+    """Drafts."""
 
     can = Can.PRODUCE
     queryset = Draft.objects.select_related("record")
 
     @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        reason = sent(ReasonSerializer, request)["reason"]
-        services.let_through(self.get_object().pk, actor=person(request), reason=reason)
+    @action(detail=True, methods=["post"], url_path="let-through")
+    def let_through(self, request: Request, pk: int) -> Response:
+        """Send a stopped draft to review. 409 if it is not stopped."""
+        services.let_through(self.get_object().pk, actor=person(request), **sent(ReasonSerializer, request))
         return Response(DraftSerializer(self.get_object()).data)
-
-
-class DiscardStopped(GenericAPIView[Draft]):
-    """Discard a stopped draft. 409 if it is not stopped."""
-
-    can = Can.PRODUCE
-    queryset = Draft.objects.select_related("record")
 
     @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        reason = sent(ReasonSerializer, request)["reason"]
-        services.discard_stopped(self.get_object().pk, actor=person(request), reason=reason)
+    @action(detail=True, methods=["post"])
+    def discard(self, request: Request, pk: int) -> Response:
+        """Discard a stopped draft. 409 if it is not stopped."""
+        services.discard_stopped(self.get_object().pk, actor=person(request), **sent(ReasonSerializer, request))
         return Response(DraftSerializer(self.get_object()).data)
+
+    @extend_schema(responses=CallSerializer(many=True))
+    @action(detail=True, serializer_class=CallSerializer, pagination_class=OldestFirst)
+    def calls(self, request: Request, pk: int) -> Response:
+        """The model calls of a draft, one by one, with prompts and replies."""
+        return page_of(self, calls_of(f"draft:{self.get_object().pk}"))

@@ -8,34 +8,29 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from generation.jobs.estimate import EstimateLine
 from generation.jobs.life_cycle import MOST_CALLS, advice
+from generation.jobs.live_status import AtEndpoint, Progress
 from generation.models import Call
 from generation.models.jobs import Job
 from review.common.api import sent
+from review.common.serializers import DataclassSerializer
 
 
-class ProgressSerializer(serializers.Serializer[Any]):
+class ProgressSerializer(DataclassSerializer):
     """Progress of a job: its rows by status, and its calls and cost."""
 
-    queued = serializers.IntegerField()
-    running = serializers.IntegerField()
-    done = serializers.IntegerField()
-    dropped = serializers.IntegerField()
-    failed = serializers.IntegerField()
+    mirrors = Progress
     total = serializers.IntegerField()
     percent = serializers.IntegerField()
-    calls = serializers.IntegerField()
     cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
 
 
-class LaneSerializer(serializers.Serializer[Any]):
+class LaneSerializer(DataclassSerializer):
     """A worker that uses an endpoint: its share of the concurrency, and its calls in flight."""
 
-    worker = serializers.CharField()
+    mirrors = AtEndpoint
     job = serializers.CharField(help_text="`batch:7`, `run:3`.")
-    share = serializers.IntegerField()
-    flying = serializers.IntegerField()
-    started_at = serializers.DateTimeField()
 
 
 class EndpointNowSerializer(serializers.Serializer[Any]):
@@ -157,7 +152,7 @@ class ConfirmSerializer(BudgetSerializer):
         return attrs
 
 
-class LineSerializer(serializers.Serializer[Any]):
+class LineSerializer(DataclassSerializer):
     """The questions to one endpoint under one prompt.
 
     `cached`: the share of replies already paid for, null if not looked up. `measured`: how many earlier calls the means
@@ -165,17 +160,8 @@ class LineSerializer(serializers.Serializer[Any]):
     at the full price.
     """
 
-    role = serializers.CharField()
-    endpoint = serializers.CharField()
-    prompt = serializers.CharField()
-    requests = serializers.IntegerField()
-    cached = serializers.FloatField(allow_null=True)
-    calls = serializers.IntegerField()
-    tokens_in = serializers.IntegerField()
-    tokens_out = serializers.IntegerField()
+    mirrors = EstimateLine
     cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
-    measured = serializers.IntegerField()
-    batched = serializers.BooleanField()
 
 
 class LaunchEstimateSerializer(serializers.Serializer[Any]):

@@ -5,19 +5,19 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet, ViewSet
 
 from generation import tasks
 from generation.batches import launch
 from generation.batches.api import BatchAskSerializer, batch_settings, estimate_response
 from generation.jobs.serializers import LAUNCH_KEY, ConfirmSerializer, LaunchEstimateSerializer, launch_key
-from generation.models import Comparison, SourceRecord
+from generation.models import Comparison
 from generation.outcomes import attempts, comparisons
 from generation.recipes.serializers import known_benchmark
 from review.common.api import NewestFirst, OldestFirst, asked, sent
@@ -113,13 +113,14 @@ class PairSerializer(serializers.Serializer[Any]):
     differs = serializers.BooleanField()
 
 
-class AttemptsView(APIView):
+class AttemptsViewSet(ViewSet):
     """Attempts to approval by trap, prompt and generator, or by some of them."""
 
     can = Can.PRODUCE
+    plural = "attempts"
 
     @extend_schema(parameters=[AttemptsQuery], responses=AttemptsSerializer(many=True))
-    def get(self, request: Request) -> Response:
+    def list(self, request: Request) -> Response:
         query = asked(AttemptsQuery, request)
         by = [name for name in attempts.BY if name in (query.get("by") or attempts.BY)]
         nothing = dict.fromkeys(attempts.BY)
@@ -130,7 +131,7 @@ class AttemptsView(APIView):
         return Response(AttemptsSerializer(rows, many=True).data)
 
 
-class Comparisons(ListAPIView[Comparison]):
+class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
     """Comparisons of two prompt sets, newest first."""
 
     can = Can.PRODUCE
@@ -139,55 +140,37 @@ class Comparisons(ListAPIView[Comparison]):
     queryset = comparisons.comparisons()
 
     @extend_schema(parameters=[LAUNCH_KEY], request=CompareSerializer, responses={202: ComparedSerializer})
-    def post(self, request: Request) -> Response:
+    def create(self, request: Request) -> Response:
         """Launch two batches over the same records. Workers do the rest."""
         settings = batch_settings(sent(CompareSerializer, request))
         made = launch.launch_comparison(settings, actor=person(request), key=launch_key(request))
         for pk in made.batches.order_by("arm").values_list("pk", flat=True):
             transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-        return Response(_compared(made.pk), status=202)
-
-
-class EstimateComparison(APIView):
-    """Estimate a comparison before launch, both batches together."""
-
-    can = Can.PRODUCE
+        return Response(_compared(self.get_queryset().get(pk=made.pk)), status=202)
 
     @extend_schema(request=CompareAskSerializer, responses=LaunchEstimateSerializer)
-    def post(self, request: Request) -> Response:
+    @action(detail=False, methods=["post"])
+    def estimate(self, request: Request) -> Response:
+        """Estimate a comparison before launch, both batches together."""
         return estimate_response(batch_settings(sent(CompareAskSerializer, request)))
 
-
-class ComparisonDetail(GenericAPIView[Comparison]):
-    """One comparison with the results of both batches."""
-
-    can = Can.PRODUCE
-    queryset = Comparison.objects.all()
-
     @extend_schema(responses=ComparedSerializer)
-    def get(self, request: Request, pk: int) -> Response:
-        return Response(_compared(self.get_object().pk))
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One comparison with the results of both batches."""
+        return Response(_compared(self.get_object()))
+
+    @extend_schema(responses=PairSerializer(many=True))
+    @action(detail=True, pagination_class=OldestFirst)
+    def pairs(self, request: Request, pk: int) -> Response:
+        """The records of a comparison, each with both outcomes."""
+        found = self.get_object()
+        records = self.paginate_queryset(comparisons.records_of(found)) or []
+        return self.get_paginated_response(PairSerializer(comparisons.pairs(found, records), many=True).data)
 
 
-def _compared(pk: int) -> Any:
-    found = comparisons.comparisons().get(pk=pk)
+def _compared(found: Comparison) -> Any:
     both = comparisons.compared(found)
     about = {name: getattr(found, name) for name in ComparisonSerializer.Meta.fields}
     figures = {name: getattr(both, name) for name in ("arms", "only_a", "only_b", "chance")}
     whole: Any = {**about, **figures}
     return ComparedSerializer(whole).data
-
-
-class Pairs(GenericAPIView[SourceRecord]):
-    """The records of a comparison, each with both outcomes."""
-
-    can = Can.PRODUCE
-    serializer_class = PairSerializer
-    pagination_class = OldestFirst
-    queryset = SourceRecord.objects.none()
-
-    @extend_schema(responses=PairSerializer(many=True))
-    def get(self, request: Request, pk: int) -> Response:
-        found = get_object_or_404(Comparison, pk=pk)
-        records = self.paginate_queryset(comparisons.records_of(found)) or []
-        return self.get_paginated_response(PairSerializer(comparisons.pairs(found, records), many=True).data)

@@ -2,23 +2,24 @@
 
 from typing import Any
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch
 from django.http import FileResponse, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from generation.models import Release, ReleasedRubric, ReleasedSample
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, data_card, export, exporters, queries, services
 from generation.samples import services as samples_services
-from review.common.api import NewestFirst, OldestFirst, asked, sent
+from review.common.api import NewestFirst, OldestFirst, asked, page_of, sent
 from review.common.decorators import person
 from review.rules.permissions import Can
 
@@ -128,57 +129,42 @@ def _release(name: str, version: int) -> Release:
     return get_object_or_404(queries.releases(), name=name, version=version)
 
 
-class Releases(ListAPIView[Release]):
+class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     """Releases, newest first."""
 
     can = {"GET": Can.READ_RESULTS, "POST": Can.PRODUCE}
     serializer_class = ReleaseSerializer
     pagination_class = NewestFirst
     queryset = queries.releases()
+    row = "<slug:name>/<int:version>"
 
     @extend_schema(request=FreezeSerializer, responses={201: WholeReleaseSerializer})
-    def post(self, request: Request) -> Response:
+    def create(self, request: Request) -> Response:
         """Freeze all approved samples as the next version of a name. 409 if nothing is approved or nothing is new."""
         body = sent(FreezeSerializer, request)
         samples_services.handle_outcomes()  # what physicians decided a moment ago belongs to it
         release = services.freeze_release(body["name"], benchmark=body["benchmark"], actor=person(request))
         return Response(WholeReleaseSerializer(release).data, status=201)
 
-
-class ReleaseDetail(APIView):
-    """One release with its composition."""
-
-    can = Can.READ_RESULTS
-
     @extend_schema(responses=WholeReleaseSerializer)
-    def get(self, request: Request, name: str, version: int) -> Response:
+    def retrieve(self, request: Request, name: str, version: int) -> Response:
+        """One release with its composition."""
         return Response(WholeReleaseSerializer(_release(name, version)).data)
 
-
-class ReleasedSamples(ListAPIView[ReleasedSample]):
-    """The samples of a release, in its order."""
-
-    can = Can.READ_RESULTS
-    serializer_class = ReleasedSampleSerializer
-    pagination_class = OldestFirst
-    queryset = ReleasedSample.objects.none()
-
-    def get_queryset(self) -> QuerySet[ReleasedSample]:
-        release = _release(self.kwargs["name"], self.kwargs["version"])
+    @extend_schema(responses=ReleasedSampleSerializer(many=True))
+    @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)
+    def samples(self, request: Request, name: str, version: int) -> Response:
+        """The samples of a release, in its order."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
-        return queries.released_samples(release).prefetch_related(rubrics)
-
-
-class Export(APIView):
-    """The whole release as a file: the same release and format give the same bytes."""
-
-    can = Can.READ_RESULTS
+        return page_of(self, queries.released_samples(_release(name, version)).prefetch_related(rubrics))
 
     @extend_schema(
         parameters=[ExportQuery],
         responses={(200, "application/jsonl"): OpenApiTypes.STR, (200, "application/zip"): OpenApiTypes.BINARY},
     )
-    def get(self, request: Request, name: str, version: int) -> HttpResponseBase:
+    @action(detail=True)
+    def export(self, request: Request, name: str, version: int) -> HttpResponseBase:
+        """The whole release as a file: the same release and format give the same bytes."""
         format_name = asked(ExportQuery, request)["format"]
         release = _release(name, version)
         if format_name == "jsonl":
@@ -195,13 +181,9 @@ class Export(APIView):
             content_type="application/zip",
         )
 
-
-class DataCard(APIView):
-    """The release's data card, as Markdown."""
-
-    can = Can.READ_RESULTS
-
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
-    def get(self, request: Request, name: str, version: int) -> HttpResponse:
+    @action(detail=True, url_path="data-card", url_name="card")
+    def data_card(self, request: Request, name: str, version: int) -> HttpResponse:
+        """The release's data card, as Markdown."""
         card = data_card.data_card(_release(name, version))
         return HttpResponse(card, content_type="text/markdown; charset=utf-8")

@@ -6,27 +6,15 @@ from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView, RetrieveAPIView
+from rest_framework.mixins import ListModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
-from generation.endpoints import queries as endpoints_queries
-from generation.jobs.serializers import CallSerializer
-from generation.models import Call, Draft, Rubric, Sample, SampleVersion
+from generation.models import Rubric, Sample, SampleVersion
 from generation.samples import queries
-from review.common.api import MAX_ID, NewestFirst, OldestFirst, asked
+from review.common.api import MAX_ID, NewestFirst, asked
 from review.rules.permissions import Can
-
-
-class Calls(ListAPIView[Call]):
-    """The model calls of a draft, one by one, with prompts and replies."""
-
-    can = Can.PRODUCE
-    serializer_class = CallSerializer
-    pagination_class = OldestFirst
-    queryset = Call.objects.none()
-
-    def get_queryset(self) -> QuerySet[Call]:
-        draft = get_object_or_404(Draft, pk=self.kwargs["pk"])
-        return endpoints_queries.calls_of(f"draft:{draft.pk}")
 
 
 class SampleSerializer(serializers.ModelSerializer[Sample]):
@@ -121,28 +109,25 @@ class SampleQuery(serializers.Serializer[Any]):
     batch = serializers.IntegerField(required=False, min_value=1, max_value=MAX_ID)
 
 
-@extend_schema_view(get=extend_schema(parameters=[SampleQuery]))
-class Samples(ListAPIView[Sample]):
+@extend_schema_view(list=extend_schema(parameters=[SampleQuery]))
+class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     """Samples, newest first."""
 
     can = Can.PRODUCE
     serializer_class = SampleSerializer
     pagination_class = NewestFirst
+    queryset = Sample.objects.all()
 
     def get_queryset(self) -> QuerySet[Sample]:
-        wanted = asked(SampleQuery, self.request)
+        wanted = asked(SampleQuery, self.request) if self.action == "list" else {}
         batch = wanted.pop("batch", None)
         found = queries.samples(**wanted).defer("record__content", "record__private")
         return found.filter(batch=batch) if batch else found
 
-
-class SampleDetail(RetrieveAPIView[Sample]):
-    """One sample with its versions and their rubrics."""
-
-    can = Can.PRODUCE
-    serializer_class = WholeSampleSerializer
-
-    def get_queryset(self) -> QuerySet[Sample]:
+    @extend_schema(responses=WholeSampleSerializer)
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One sample with its versions and their rubrics."""
         rubrics = Prefetch("rubrics", Rubric.objects.order_by("pk"))
         versions = Prefetch("versions", SampleVersion.objects.order_by("number").prefetch_related(rubrics))
-        return queries.samples().defer("record__content", "record__private").prefetch_related(versions)
+        sample = get_object_or_404(self.get_queryset().prefetch_related(versions), pk=pk)
+        return Response(WholeSampleSerializer(sample).data)

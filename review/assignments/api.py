@@ -2,18 +2,17 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet, ViewSet
 
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import claims, first_look, queries, retraction, services
-from review.common.api import NewestFirst, sent
+from review.common.api import NewestFirst, page_of, sent
 from review.common.decorators import person
 from review.common.serializers import AnswersSerializer, ShownSpecSerializer, TokenSerializer
 from review.models import Assignment, Case, Declined, Draft, Review, User
@@ -187,131 +186,10 @@ def _work(me: User, assignment: Assignment) -> dict[str, Any]:
     }
 
 
-class Next(APIView):
-    """Claim the next case, or get the one you already hold."""
-
-    can = Can.REVIEW
-
-    @extend_schema(
-        request=None,
-        responses={200: WorkSerializer, 204: OpenApiResponse(description="No cases are available for you right now.")},
-    )
-    def post(self, request: Request) -> Response:
-        me = person(request)
-        taken = claims.claim_next(me)
-        return Response(WorkSerializer(_work(me, taken)).data) if taken else Response(status=204)
-
-
-class Work(APIView):
-    """One of your assignments: the case, your draft, and the other reviews that you may read now."""
-
-    can = Can.REVIEW
-
-    @extend_schema(responses=WorkSerializer)
-    def get(self, request: Request, assignment_id: int) -> Response:
-        me = person(request)
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
-
-
-class Heartbeat(APIView):
-    """Renew the claim."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=TokenSerializer, responses=LeaseSerializer)
-    def post(self, request: Request, assignment_id: int) -> Response:
-        token = sent(TokenSerializer, request)["token"]
-        return Response(LeaseSerializer(claims.heartbeat(person(request), assignment_id, token)).data)
-
-
-class SaveDraft(APIView):
-    """Save the draft and renew the claim. If the claim has ended, the draft is saved and the answer is 409."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=SaveSerializer, responses=SavedSerializer)
-    def put(self, request: Request, assignment_id: int) -> Response:
-        body = sent(SaveSerializer, request)
-        answers = answers_from_json(body["answers"])
-        draft = services.save_draft(person(request), assignment_id, body["token"], answers, revision=body["revision"])
-        return Response(SavedSerializer(draft).data)
-
-
-class Submit(APIView):
-    """Submit the review for this phase. Twice, too late or before the first look: 409. Incomplete: 422 with `problems`.
-
-    If the case requires the password or a second-factor code: 403 without it, 429 after too many wrong ones.
-    """
-
-    can = Can.REVIEW
-
-    @extend_schema(request=SubmitSerializer, responses={201: SubmittedSerializer})
-    def post(self, request: Request, assignment_id: int) -> Response:
-        body, me = sent(SubmitSerializer, request), person(request)
-        answers = answers_from_json(body["answers"])
-        with signatures.counted(request._request, me, assignment_id, body["token"]):
-            review = services.submit(
-                me,
-                assignment_id,
-                body["token"],
-                answers,
-                password=body["password"],
-                code=body["code"],
-                revision=body.get("revision"),
-            )
-        return Response(SubmittedSerializer(review).data, status=201)
-
-
 class RevealSerializer(TokenSerializer):
     """The answers of the first look; other answers are ignored."""
 
     answers = AnswersSerializer()
-
-
-class Reveal(APIView):
-    """Commit the first look and reveal the traps. No first look: 409. Incomplete: 422 with `problems`."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=RevealSerializer, responses=WorkSerializer)
-    def post(self, request: Request, assignment_id: int) -> Response:
-        me, body = person(request), sent(RevealSerializer, request)
-        first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
-
-
-class Retract(APIView):
-    """Undo a submission of yours: you hold the case again, with your answers as the draft. Too late: 409."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=None, responses=WorkSerializer)
-    def post(self, request: Request, review_id: int) -> Response:
-        me = person(request)
-        assignment = retraction.retract(me, review_id)
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment.pk))).data)
-
-
-class GiveBack(APIView):
-    """Return a case to the queue. Your draft is kept."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=TokenSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
-        claims.release(person(request), assignment_id, sent(TokenSerializer, request)["token"])
-        return Response(status=204)
-
-
-class Mine(ListAPIView[Review]):
-    """Your reviews, newest first."""
-
-    can = Can.REVIEW
-    serializer_class = MyReviewSerializer
-    pagination_class = NewestFirst
-
-    def get_queryset(self) -> QuerySet[Review]:
-        return visibility.submitted_by(person(self.request))
 
 
 class DeclineSerializer(TokenSerializer):
@@ -327,25 +205,115 @@ class ProblemTextSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(max_length=2000)
 
 
-class Decline(APIView):
-    """Decline a case for good. It goes to somebody else and is not offered to you again."""
+class AssignmentViewSet(ViewSet):
+    """Your assignments."""
 
     can = Can.REVIEW
+    row = "<assignment:assignment_id>"
+
+    @extend_schema(
+        request=None,
+        responses={200: WorkSerializer, 204: OpenApiResponse(description="No cases are available for you right now.")},
+    )
+    @action(detail=False, methods=["post"])
+    def next(self, request: Request) -> Response:
+        """Claim the next case, or get the one you already hold."""
+        me = person(request)
+        taken = claims.claim_next(me)
+        return Response(WorkSerializer(_work(me, taken)).data) if taken else Response(status=204)
+
+    @extend_schema(responses=WorkSerializer)
+    def retrieve(self, request: Request, assignment_id: int) -> Response:
+        """One of your assignments: the case, your draft, and the other reviews that you may read now."""
+        me = person(request)
+        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
+
+    @extend_schema(request=TokenSerializer, responses=LeaseSerializer)
+    @action(detail=True, methods=["post"])
+    def heartbeat(self, request: Request, assignment_id: int) -> Response:
+        """Renew the claim."""
+        token = sent(TokenSerializer, request)["token"]
+        return Response(LeaseSerializer(claims.heartbeat(person(request), assignment_id, token)).data)
+
+    @extend_schema(request=SaveSerializer, responses=SavedSerializer)
+    @action(detail=True, methods=["put"])
+    def draft(self, request: Request, assignment_id: int) -> Response:
+        """Save the draft and renew the claim. If the claim has ended, the draft is saved and the answer is 409."""
+        body = sent(SaveSerializer, request)
+        answers = answers_from_json(body["answers"])
+        draft = services.save_draft(person(request), assignment_id, body["token"], answers, revision=body["revision"])
+        return Response(SavedSerializer(draft).data)
+
+    @extend_schema(request=SubmitSerializer, responses={201: SubmittedSerializer})
+    @action(detail=True, methods=["post"])
+    def submit(self, request: Request, assignment_id: int) -> Response:
+        """Submit the review for this phase. Twice, too late or before the first look: 409. Incomplete: 422 with `problems`.
+
+        If the case requires the password or a second-factor code: 403 without it, 429 after too many wrong ones.
+        """
+        body, me = sent(SubmitSerializer, request), person(request)
+        answers = answers_from_json(body["answers"])
+        with signatures.counted(request._request, me, assignment_id, body["token"]):
+            review = services.submit(
+                me,
+                assignment_id,
+                body["token"],
+                answers,
+                password=body["password"],
+                code=body["code"],
+                revision=body.get("revision"),
+            )
+        return Response(SubmittedSerializer(review).data, status=201)
+
+    @extend_schema(request=RevealSerializer, responses=WorkSerializer)
+    @action(detail=True, methods=["post"])
+    def reveal(self, request: Request, assignment_id: int) -> Response:
+        """Commit the first look and reveal the traps. No first look: 409. Incomplete: 422 with `problems`."""
+        me, body = person(request), sent(RevealSerializer, request)
+        first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
+        return self.retrieve(request, assignment_id)
+
+    @extend_schema(request=TokenSerializer, responses={204: None})
+    @action(detail=True, methods=["post"])
+    def release(self, request: Request, assignment_id: int) -> Response:
+        """Return a case to the queue. Your draft is kept."""
+        claims.release(person(request), assignment_id, sent(TokenSerializer, request)["token"])
+        return Response(status=204)
 
     @extend_schema(request=DeclineSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
+    @action(detail=True, methods=["post"])
+    def decline(self, request: Request, assignment_id: int) -> Response:
+        """Decline a case for good. It goes to somebody else and is not offered to you again."""
         body = sent(DeclineSerializer, request)
         reason = Declined.Reason(body["reason"])
         claims.decline(person(request), assignment_id, body["token"], reason, body["text"])
         return Response(status=204)
 
-
-class Report(APIView):
-    """Report a problem with a case to the admins. You keep the case."""
-
-    can = Can.REVIEW
-
     @extend_schema(request=ProblemTextSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
+    @action(detail=True, methods=["post"])
+    def problem(self, request: Request, assignment_id: int) -> Response:
+        """Report a problem with a case to the admins. You keep the case."""
         claims.report_problem(person(request), assignment_id, sent(ProblemTextSerializer, request)["text"])
         return Response(status=204)
+
+
+class OwnReviewViewSet(GenericViewSet[Review]):
+    """Your reviews."""
+
+    can = Can.REVIEW
+    serializer_class = MyReviewSerializer
+    row = "<int:review_id>"
+
+    @extend_schema(responses=MyReviewSerializer(many=True))
+    @action(detail=False, pagination_class=NewestFirst)
+    def mine(self, request: Request) -> Response:
+        """Your reviews, newest first."""
+        return page_of(self, visibility.submitted_by(person(request)))
+
+    @extend_schema(request=None, responses=WorkSerializer)
+    @action(detail=True, methods=["post"])
+    def retract(self, request: Request, review_id: int) -> Response:
+        """Undo a submission of yours: you hold the case again, with your answers as the draft. Too late: 409."""
+        me = person(request)
+        assignment = retraction.retract(me, review_id)
+        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment.pk))).data)

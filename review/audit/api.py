@@ -4,18 +4,17 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from review import tasks
 from review.audit import verification
 from review.cases.api import EventSerializer
-from review.common.api import MAX_ID, NewestFirst, asked
+from review.common.api import MAX_ID, NewestFirst, asked, page_of
 from review.common.decorators import person
 from review.common.serializers import DataclassSerializer
 from review.models import Audit, Event
@@ -25,11 +24,8 @@ from review.rules.permissions import Can
 class FaultSerializer(DataclassSerializer):
     """One thing that is wrong: where in which chain (`sequence` to `until`), and in which row. `text` says it in words."""
 
-    what = serializers.ChoiceField(choices=[what.value for what in verification.What])
+    mirrors = verification.Fault
     text = serializers.CharField(source="__str__")
-
-    class Meta:
-        mirrors = verification.Fault
 
 
 class CheckSerializer(serializers.ModelSerializer[Audit]):
@@ -79,36 +75,26 @@ def _status(status: int = 200) -> Response:
     return Response(AuditSerializer(shown).data, status=status)
 
 
-class AuditStatus(APIView):
-    """Whether the trail is still what was written, as far as was checked."""
+class AuditViewSet(GenericViewSet[Event]):
+    """The audit trail."""
 
     can = Can.OVERSEE
 
     @extend_schema(responses=AuditSerializer)
-    def get(self, request: Request) -> Response:
+    def show(self, request: Request) -> Response:
+        """Whether the trail is still what was written, as far as was checked."""
         return _status()
 
-
-class RequestCheck(APIView):
-    """Have the whole trail checked by a worker; while a check is under way, that one is answered."""
-
-    can = Can.OVERSEE
-
     @extend_schema(request=None, responses={202: AuditSerializer})
-    def post(self, request: Request) -> Response:
+    @action(detail=False, methods=["post"])
+    def check(self, request: Request) -> Response:
+        """Have the whole trail checked by a worker; while a check is under way, that one is answered."""
         check = verification.request_check(person(request))
         transaction.on_commit(partial(tasks.wake, tasks.check_trail, check.pk))
         return _status(202)
 
-
-@extend_schema_view(get=extend_schema(parameters=[EventQuery]))
-class AuditEvents(ListAPIView[Event]):
-    """The trail of all cases, newest first."""
-
-    can = Can.OVERSEE
-    serializer_class = AuditEventSerializer
-    pagination_class = NewestFirst
-    queryset = Event.objects.none()
-
-    def get_queryset(self) -> QuerySet[Event]:
-        return verification.events(**asked(EventQuery, self.request))
+    @extend_schema(parameters=[EventQuery], responses=AuditEventSerializer(many=True))
+    @action(detail=False, serializer_class=AuditEventSerializer, pagination_class=NewestFirst)
+    def events(self, request: Request) -> Response:
+        """The trail of all cases, newest first."""
+        return page_of(self, verification.events(**asked(EventQuery, request)))

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from review.calibration import queries, services
 from review.common.api import NewestFirst
@@ -26,17 +25,6 @@ class GiveAgainSerializer(serializers.Serializer[Any]):
     items = serializers.IntegerField()
 
 
-class GiveAgain(GenericAPIView[User]):
-    """Offer a physician the calibration cases again."""
-
-    can = Can.OVERSEE
-    queryset = User.objects.filter(role=UserRole.PHYSICIAN)
-
-    @extend_schema(request=None, responses=GiveAgainSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        return Response({"items": services.give_again(self.get_object(), actor=person(request))})
-
-
 class CalibrationSerializer(serializers.ModelSerializer[CalibrationItem]):
     """A case with known answers. In `expected`, only the values count; a blank one is not checked."""
 
@@ -48,26 +36,19 @@ class CalibrationSerializer(serializers.ModelSerializer[CalibrationItem]):
         read_only_fields = ["benchmark", "title", "created_at"]
 
 
-@extend_schema_view(get=extend_schema(responses=CalibrationSerializer))
-class Calibration(ListAPIView[CalibrationItem]):
+class CalibrationViewSet(ListModelMixin, GenericViewSet[CalibrationItem]):
     """Calibration cases, newest first."""
 
     can = Can.OVERSEE
     serializer_class = CalibrationSerializer
     pagination_class = NewestFirst
-
-    def get_queryset(self) -> QuerySet[CalibrationItem]:
-        return queries.items().defer("spec")
-
-
-class CalibrationDetail(APIView):
-    """Activate or deactivate a calibration case, or change its known answers."""
-
-    can = Can.OVERSEE
+    queryset = queries.items().defer("spec")
+    plural = "calibration"
 
     @extend_schema(request=CalibrationSerializer, responses=CalibrationSerializer)
-    def patch(self, request: Request, pk: int) -> Response:
-        item = get_object_or_404(CalibrationItem, pk=pk)
+    def partial_update(self, request: Request, pk: int) -> Response:
+        """Activate or deactivate a calibration case, or change its known answers."""
+        item = self.get_object()
         body = CalibrationSerializer(item, data=request.data, partial=True)
         body.is_valid(raise_exception=True)
         expected = body.validated_data.get("expected")
@@ -80,14 +61,29 @@ class CalibrationDetail(APIView):
         return Response(CalibrationSerializer(item).data)
 
 
-class MakeCalibration(GenericAPIView[Case]):
-    """Make a calibration case from an approved or rejected case; its outcome gives the known answers. Else 409."""
+class CaseCalibrationViewSet(GenericViewSet[Case]):
+    """Calibration cases made from cases."""
 
     can = Can.OVERSEE
     queryset = Case.objects.all()
 
     @extend_schema(request=None, responses={201: CalibrationSerializer})
-    def post(self, request: Request, pk: int) -> Response:
+    @action(detail=True, methods=["post"])
+    def calibration(self, request: Request, pk: int) -> Response:
+        """Make a calibration case from an approved or rejected case; its outcome gives the known answers. Else 409."""
         case = self.get_object()
         item = services.make_item(case, queries.suggested(case), actor=person(request))
         return Response(CalibrationSerializer(item).data, status=201)
+
+
+class PersonCalibrationViewSet(GenericViewSet[User]):
+    """Calibration cases of a physician."""
+
+    can = Can.OVERSEE
+    queryset = User.objects.filter(role=UserRole.PHYSICIAN)
+
+    @extend_schema(request=None, responses=GiveAgainSerializer)
+    @action(detail=True, methods=["post"])
+    def calibration(self, request: Request, pk: int) -> Response:
+        """Offer a physician the calibration cases again."""
+        return Response({"items": services.give_again(self.get_object(), actor=person(request))})

@@ -5,9 +5,11 @@ from typing import Any
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
 from review.access import visibility
 from review.assignments import claims
@@ -138,55 +140,6 @@ def _whole(me: User, case: Case) -> dict[str, Any]:
     }
 
 
-@extend_schema_view(get=extend_schema(parameters=[CaseQuery]))
-class Cases(ListAPIView[Case]):
-    """Cases, newest first."""
-
-    can = Can.OVERSEE
-    serializer_class = CaseSerializer
-    pagination_class = NewestFirst
-
-    def get_queryset(self) -> QuerySet[Case]:
-        return queries.cases(**asked(CaseQuery, self.request)).defer("spec")
-
-
-class CaseDetail(GenericAPIView[Case]):
-    """A case with its reviews and its full history."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(responses=WholeCaseSerializer)
-    def get(self, request: Request, pk: int) -> Response:
-        return Response(WholeCaseSerializer(_whole(person(request), self.get_object())).data)
-
-
-class Withdraw(GenericAPIView[Case]):
-    """Withdraw a case from review for good. 409 if it has ended."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=WithdrawSerializer, responses=CaseSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        reason = sent(WithdrawSerializer, request)["reason"]
-        case = services.withdraw(self.get_object().pk, actor=person(request), reason=reason)
-        return Response(CaseSerializer(case).data)
-
-
-class Prioritise(GenericAPIView[Case]):
-    """Set a case's priority in the queue."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        priority = sent(PrioritySerializer, request)["priority"]
-        case = services.prioritise(self.get_object().pk, actor=person(request), priority=priority)
-        return Response(CaseSerializer(case).data)
-
-
 class ReassignSerializer(serializers.Serializer[Any]):
     """The role to reassign, and its new holder; null: anybody may take it."""
 
@@ -196,38 +149,10 @@ class ReassignSerializer(serializers.Serializer[Any]):
     )
 
 
-class Reassign(GenericAPIView[Case]):
-    """Reassign a role to a named physician, or to anybody. 409 once an answer is committed."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=ReassignSerializer, responses=HolderSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        body = sent(ReassignSerializer, request)
-        assignment = claims.reassign(
-            self.get_object().pk, Role(body["role"]), to=body["physician"], actor=person(request)
-        )
-        return Response(HolderSerializer(assignment).data)
-
-
 class SpecialtySerializer(serializers.Serializer[Any]):
     """The specialty that a case's reviewers need; empty: any."""
 
     specialty = serializers.CharField(max_length=100, allow_blank=True)
-
-
-class SetSpecialty(GenericAPIView[Case]):
-    """Limit a case to physicians of a specialty and to those with none on record. 409 if it has ended."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=SpecialtySerializer, responses=CaseSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        specialty = sent(SpecialtySerializer, request)["specialty"]
-        case = claims.set_specialty(self.get_object().pk, specialty, actor=person(request))
-        return Response(CaseSerializer(case).data)
 
 
 class SetBackSerializer(serializers.Serializer[Any]):
@@ -237,14 +162,59 @@ class SetBackSerializer(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2000)
 
 
-class SetBack(GenericAPIView[Case]):
-    """Reopen a role whose holder answered and left before the confirmation or the second vote. Else 409."""
+@extend_schema_view(list=extend_schema(parameters=[CaseQuery]))
+class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
+    """Cases, newest first."""
 
     can = Can.OVERSEE
+    serializer_class = CaseSerializer
+    pagination_class = NewestFirst
     queryset = Case.objects.all()
 
+    def get_queryset(self) -> QuerySet[Case]:
+        if self.action != "list":
+            return super().get_queryset()
+        return queries.cases(**asked(CaseQuery, self.request)).defer("spec")
+
+    @extend_schema(responses=WholeCaseSerializer)
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """A case with its reviews and its full history."""
+        return Response(WholeCaseSerializer(_whole(person(request), self.get_object())).data)
+
+    @extend_schema(request=WithdrawSerializer, responses=CaseSerializer)
+    @action(detail=True, methods=["post"])
+    def withdraw(self, request: Request, pk: int) -> Response:
+        """Withdraw a case from review for good. 409 if it has ended."""
+        body = sent(WithdrawSerializer, request)
+        return Response(CaseSerializer(services.withdraw(self.get_object().pk, actor=person(request), **body)).data)
+
+    @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
+    @action(detail=True, methods=["post"])
+    def priority(self, request: Request, pk: int) -> Response:
+        """Set a case's priority in the queue."""
+        body = sent(PrioritySerializer, request)
+        return Response(CaseSerializer(services.prioritise(self.get_object().pk, actor=person(request), **body)).data)
+
+    @extend_schema(request=ReassignSerializer, responses=HolderSerializer)
+    @action(detail=True, methods=["post"])
+    def reassign(self, request: Request, pk: int) -> Response:
+        """Reassign a role to a named physician, or to anybody. 409 once an answer is committed."""
+        body = sent(ReassignSerializer, request)
+        role, actor = Role(body["role"]), person(request)
+        assignment = claims.reassign(self.get_object().pk, role, to=body["physician"], actor=actor)
+        return Response(HolderSerializer(assignment).data)
+
+    @extend_schema(request=SpecialtySerializer, responses=CaseSerializer)
+    @action(detail=True, methods=["post"])
+    def specialty(self, request: Request, pk: int) -> Response:
+        """Limit a case to physicians of a specialty and to those with none on record. 409 if it has ended."""
+        body = sent(SpecialtySerializer, request)
+        return Response(CaseSerializer(claims.set_specialty(self.get_object().pk, actor=person(request), **body)).data)
+
     @extend_schema(request=SetBackSerializer, responses=HolderSerializer)
-    def post(self, request: Request, pk: int) -> Response:
+    @action(detail=True, methods=["post"], url_path="set-back")
+    def set_back(self, request: Request, pk: int) -> Response:
+        """Reopen a role whose holder answered and left before the confirmation or the second vote. Else 409."""
         body = sent(SetBackSerializer, request)
         role, actor = Role(body["role"]), person(request)
         assignment = claims.set_back(self.get_object().pk, role, actor=actor, reason=body["reason"])

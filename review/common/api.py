@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils.translation import gettext_lazy as _
 from knox.auth import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed, NotFound, ParseError
@@ -16,6 +16,7 @@ from rest_framework.parsers import JSONParser
 from rest_framework.permissions import BasePermission
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.serializers import Serializer, SlugRelatedField
 
 from review.errors import NotAllowed
@@ -24,6 +25,7 @@ from review.rules.permissions import Can, allowed
 from review.rules.text import is_storable
 
 if TYPE_CHECKING:  # the settings name classes of this module, and DRF reads them while it loads its views
+    from rest_framework.generics import GenericAPIView
     from rest_framework.views import APIView
 
 MAX_ID = 2**63 - 1  # what a primary key can hold
@@ -117,6 +119,12 @@ class OldestFirst(NewestFirst):
     """As `NewestFirst`, the other way round."""
 
     ordering = "pk"
+
+
+def page_of(view: "GenericAPIView[Any]", rows: QuerySet[Any]) -> Response:
+    """One page of the rows, as the serializer and the pagination of the view's action say."""
+    page = view.paginate_queryset(rows) or []
+    return view.get_paginated_response(view.get_serializer(page, many=True).data)
 
 
 class ByName(SlugRelatedField[Model]):

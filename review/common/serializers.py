@@ -1,17 +1,22 @@
 """Frozen cases and answers as JSON, shared by the apps' APIs."""
 
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import date, datetime
+from enum import Enum
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from rest_framework import serializers
 
+from review.rules.blocks import Point, Turn
 from review.rules.citations import KINDS
-from review.rules.questions import RUBRIC_VALUES
+from review.rules.questions import RUBRIC_VALUES, Choice, Level, Question, Reason, RubricText
 from review.rules.state_machine import Verdict
 
-_FIELDS: dict[type, Any] = {
+Field = serializers.Field[Any, Any, Any, Any]
+
+_FIELDS: dict[type, Callable[..., Field]] = {
     str: serializers.CharField,
     int: serializers.IntegerField,
     float: serializers.FloatField,
@@ -21,20 +26,25 @@ _FIELDS: dict[type, Any] = {
 }
 
 
-class DataclassSerializer(serializers.Serializer[Any]):
-    """Shows the plain fields of the dataclass `Meta.mirrors`; others have to be declared, and what is declared wins."""
+def _field(hint: Any) -> Field:
+    """What shows a value of this type: a plain one, a choice, a tuple of plain ones, or perhaps None."""
+    kinds = [kind for kind in get_args(hint) if kind not in (NoneType, Ellipsis)]
+    if get_origin(hint) is tuple:
+        return serializers.ListField(child=_field(kinds[0]))
+    kind, null = (kinds or [hint])[0], NoneType in get_args(hint)
+    if issubclass(kind, Enum):
+        return serializers.ChoiceField(choices=[each.value for each in kind], allow_null=null)
+    return _FIELDS[kind](allow_null=null)
 
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        shown = super().get_fields()
-        mirrored = self.Meta.mirrors  # type: ignore[attr-defined]
-        hints = get_type_hints(mirrored)
-        found: dict[str, serializers.Field[Any, Any, Any, Any]] = {}
-        for name in (each.name for each in fields(mirrored)):
-            if name not in shown:
-                kinds = set(get_args(hints[name]) or (hints[name],))
-                options = {"allow_null": True} if NoneType in kinds else {}
-                found[name] = _FIELDS[(kinds - {NoneType}).pop()](**options)
-        return {**found, **shown}
+
+class DataclassSerializer(serializers.Serializer[Any]):
+    """Shows the plain fields of the dataclass `mirrors`; others have to be declared, and what is declared wins."""
+
+    mirrors: ClassVar[type]
+
+    def get_fields(self) -> dict[str, Field]:
+        shown, hints = super().get_fields(), get_type_hints(self.mirrors)
+        return {each.name: shown.get(each.name) or _field(hints[each.name]) for each in fields(self.mirrors)} | shown
 
 
 class AnswerSerializer(serializers.Serializer[Any]):
@@ -103,21 +113,16 @@ class TokenSerializer(serializers.Serializer[Any]):
     token = serializers.UUIDField()
 
 
-class TurnSerializer(serializers.Serializer[Any]):
+class TurnSerializer(DataclassSerializer):
     """One turn of a conversation."""
 
-    speaker = serializers.CharField()
-    text = serializers.CharField()
+    mirrors = Turn
 
 
-class PointSerializer(serializers.Serializer[Any]):
+class PointSerializer(DataclassSerializer):
     """One point of a scatter plot; `size` is relative to the other points."""
 
-    x = serializers.FloatField()
-    y = serializers.FloatField()
-    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
-    size = serializers.FloatField()
-    group = serializers.CharField(allow_blank=True)
+    mirrors = Point
 
 
 class BlockSerializer(serializers.Serializer[Any]):
@@ -140,48 +145,38 @@ class BlockSerializer(serializers.Serializer[Any]):
     points = PointSerializer(many=True, required=False)
 
 
-class ChoiceSerializer(serializers.Serializer[Any]):
+class ChoiceSerializer(DataclassSerializer):
     """One possible answer to a question. `blocks`: it rules out approval and requires a note. `evidence`: it requires
     a citation."""
 
-    value = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    blocks = serializers.BooleanField()
-    inadequate = serializers.BooleanField()
+    mirrors = Choice
     evidence = serializers.BooleanField(default=False)
 
 
-class QuestionSerializer(serializers.Serializer[Any]):
+class QuestionSerializer(DataclassSerializer):
     """A criterion that every reviewer judges. `first_look`: answered before the traps are revealed, and then final."""
 
-    key = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    help = serializers.CharField()
+    mirrors = Question
     choices = ChoiceSerializer(many=True)
     first_look = serializers.BooleanField(default=False)
 
 
-class RubricTextSerializer(serializers.Serializer[Any]):
+class RubricTextSerializer(DataclassSerializer):
     """A rubric as shown to physicians, with the tags of its traps."""
 
-    key = serializers.CharField()
-    criterion = serializers.CharField()
-    tags = serializers.ListField(child=serializers.CharField())
+    mirrors = RubricText
 
 
-class LevelSerializer(serializers.Serializer[Any]):
+class LevelSerializer(DataclassSerializer):
     """One level of the harm scale."""
 
-    value = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
+    mirrors = Level
 
 
-class ReasonSerializer(serializers.Serializer[Any]):
+class ReasonSerializer(DataclassSerializer):
     """A reason to reject a sample, or to approve it against a rejection. `reducible`: a revision can fix it."""
 
-    code = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    reducible = serializers.BooleanField()
+    mirrors = Reason
 
 
 class FormSerializer(serializers.Serializer[Any]):

@@ -2,20 +2,19 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import Http404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.decorators import action
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from review import errors
 from review.assignments.queries import assignment_of
 from review.cases import queries
-from review.common.api import NewestFirst, OldestFirst, sent
+from review.common.api import Needs, NewestFirst, OldestFirst, page_of, sent
 from review.common.decorators import person
 from review.discussion import guidelines, remarks
 from review.models import Case, Guideline, Remark
@@ -50,13 +49,23 @@ class WriteGuidelineSerializer(serializers.Serializer[Any]):
     base = serializers.IntegerField(min_value=0, required=False)
 
 
-class GuidelinesInForce(APIView):
-    """The guidelines in force, by benchmark and stage. For: physician or admin."""
+def _named(benchmark: str, stage: str) -> tuple[str, State]:
+    """Raises Http404."""
+    if stage not in set(guidelines.STAGES) or benchmark not in queries.benchmarks():
+        raise Http404
+    return benchmark, State(stage)
 
+
+class GuidelineViewSet(GenericViewSet[Guideline]):
+    """Guidelines."""
+
+    can: Can | None = None
     permission_classes = [IsAuthenticated]
+    serializer_class = GuidelineVersionSerializer
 
     @extend_schema(responses=GuidelineInForceSerializer(many=True))
-    def get(self, request: Request) -> Response:
+    def list(self, request: Request) -> Response:
+        """The guidelines in force, by benchmark and stage. For: physician or admin."""
         if not (allowed(request.user, Can.REVIEW) or allowed(request.user, Can.OVERSEE)):
             raise errors.NotAllowed
         shown = [
@@ -66,31 +75,25 @@ class GuidelinesInForce(APIView):
         ]
         return Response(GuidelineInForceSerializer(shown, many=True).data)
 
-
-@extend_schema_view(get=extend_schema(operation_id="guidelines_versions_list"))
-class GuidelineVersions(ListAPIView[Guideline]):
-    """All versions of a guideline, newest first."""
-
-    can = Can.OVERSEE
-    serializer_class = GuidelineVersionSerializer
-    pagination_class = NewestFirst
-    queryset = Guideline.objects.none()
-
-    def get_queryset(self) -> QuerySet[Guideline]:
-        return guidelines.guideline_versions(*self._named())
+    @extend_schema(responses=GuidelineVersionSerializer(many=True), operation_id="guidelines_versions_list")
+    @action(
+        detail=False,
+        url_path="<slug:benchmark>/<slug:stage>",
+        can=Can.OVERSEE,
+        permission_classes=[Needs],
+        pagination_class=NewestFirst,
+    )
+    def versions(self, request: Request, benchmark: str, stage: str) -> Response:
+        """All versions of a guideline, newest first."""
+        return page_of(self, guidelines.guideline_versions(*_named(benchmark, stage)))
 
     @extend_schema(request=WriteGuidelineSerializer, responses=GuidelineVersionSerializer)
-    def post(self, request: Request, benchmark: str, stage: str) -> Response:
+    @versions.mapping.post
+    def write(self, request: Request, benchmark: str, stage: str) -> Response:
         """Put a new version in force; the same text changes nothing. Another version than `base` is in force: 409."""
-        named, body = self._named(), sent(WriteGuidelineSerializer, request)
-        made = guidelines.write_guideline(person(request), benchmark=named[0], stage=named[1], **body)
+        (named, at), body = _named(benchmark, stage), sent(WriteGuidelineSerializer, request)
+        made = guidelines.write_guideline(person(request), benchmark=named, stage=at, **body)
         return Response(GuidelineVersionSerializer(made).data)
-
-    def _named(self) -> tuple[str, State]:
-        benchmark, stage = self.kwargs["benchmark"], self.kwargs["stage"]
-        if stage not in set(guidelines.STAGES) or benchmark not in queries.benchmarks():
-            raise Http404
-        return benchmark, State(stage)
 
 
 class AnchorSerializer(serializers.Serializer[Any]):
@@ -123,31 +126,34 @@ class SayRemarkSerializer(serializers.Serializer[Any]):
     passage = serializers.CharField(max_length=100, allow_blank=True, default="")
 
 
-class CaseRemarks(ListAPIView[Remark]):
-    """The discussion of a case, oldest first."""
+class CaseRemarksViewSet(GenericViewSet[Remark]):
+    """The discussion of a case."""
 
     can = Can.OVERSEE
     serializer_class = RemarkSerializer
-    pagination_class = OldestFirst
-    queryset = Remark.objects.none()
 
     def case(self) -> Case:
         return remarks.case_spoken_of(person(self.request), self.kwargs["pk"])
 
-    def get_queryset(self) -> QuerySet[Remark]:
-        return remarks.remarks_shown_to(person(self.request), self.case())
+    @extend_schema(responses=RemarkSerializer(many=True))
+    @action(detail=True, pagination_class=OldestFirst)
+    def remarks(self, request: Request, **_row: int) -> Response:
+        """The discussion of a case as far as you may read it, oldest first."""
+        return page_of(self, remarks.remarks_shown_to(person(request), self.case()))
 
     @extend_schema(request=SayRemarkSerializer, responses={201: RemarkSerializer})
-    def post(self, request: Request, **_named: int) -> Response:
+    @remarks.mapping.post
+    def remark(self, request: Request, **_row: int) -> Response:
         """Say something about the case. People mentioned by `@username` who may know of it get a notice."""
         made = remarks.remark(person(request), self.case().pk, **sent(SayRemarkSerializer, request))
         return Response(RemarkSerializer(made).data, status=201)
 
 
-class OwnRemarks(CaseRemarks):
-    """The discussion of your case as far as you may read it by now, oldest first."""
+class OwnRemarksViewSet(CaseRemarksViewSet):
+    """The discussion of your case."""
 
     can = Can.REVIEW
+    row = "<assignment:assignment_id>"
 
     def case(self) -> Case:
         return assignment_of(person(self.request), self.kwargs["assignment_id"]).case

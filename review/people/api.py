@@ -4,14 +4,15 @@ from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from review.access import visibility
 from review.assignments import eligibility
@@ -143,26 +144,6 @@ def _person(shown: User) -> dict[str, Any]:
     }
 
 
-class AccountList(ListAPIView[User]):
-    """Accounts, oldest first."""
-
-    can = Can.OVERSEE
-    serializer_class = PersonSerializer
-    pagination_class = OldestFirst
-
-    def get_queryset(self) -> QuerySet[User]:
-        return User.objects.all()
-
-    @extend_schema(request=NewPersonSerializer, responses={201: PersonSerializer})
-    def post(self, request: Request) -> Response:
-        """Make an account. Nobody signs up."""
-        body = sent(NewPersonSerializer, request)
-        password = body.pop("password")
-        user = User(**body)
-        _check_password(password, user)
-        return Response(PersonSerializer(accounts.add_person(user, password, actor=person(request))).data, status=201)
-
-
 def _check_password(password: str, user: User) -> None:
     """Raises ValidationError where the rules for passwords do not allow it."""
     try:
@@ -171,66 +152,60 @@ def _check_password(password: str, user: User) -> None:
         raise ValidationError({"password": error}) from None
 
 
-class PersonDetail(GenericAPIView[User]):
-    """One account. PATCH changes the profile that decides which cases the person is offered."""
+class PersonViewSet(ListModelMixin, GenericViewSet[User]):
+    """Accounts, oldest first."""
 
     can = Can.OVERSEE
+    serializer_class = PersonSerializer
+    pagination_class = OldestFirst
     queryset = User.objects.all()
+    plural = "people"
+
+    @extend_schema(request=NewPersonSerializer, responses={201: PersonSerializer})
+    def create(self, request: Request) -> Response:
+        """Make an account. Nobody signs up."""
+        body = sent(NewPersonSerializer, request)
+        password = body.pop("password")
+        user = User(**body)
+        _check_password(password, user)
+        return Response(PersonSerializer(accounts.add_person(user, password, actor=person(request))).data, status=201)
 
     @extend_schema(responses=WholePersonSerializer)
-    def get(self, request: Request, pk: int) -> Response:
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One account."""
         return Response(WholePersonSerializer(_person(self.get_object())).data)
 
     @extend_schema(request=PersonSerializer, responses=PersonSerializer)
-    def patch(self, request: Request, pk: int) -> Response:
+    def partial_update(self, request: Request, pk: int) -> Response:
+        """Change the profile that decides which cases a person is offered."""
         body = PersonSerializer(self.get_object(), data=request.data, partial=True)
         body.is_valid(raise_exception=True)
         return Response(PersonSerializer(accounts.edit_person(pk, body.validated_data, actor=person(request))).data)
 
-
-class Pause(GenericAPIView[User]):
-    """Stop or restart assigning new cases to a physician. Current cases can be finished."""
-
-    can = Can.OVERSEE
-    queryset = User.objects.all()
-
     @extend_schema(request=PauseSerializer, responses=PersonSerializer)
-    def post(self, request: Request, pk: int) -> Response:
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: int) -> Response:
+        """Stop or restart assigning new cases to a physician. Current cases can be finished."""
         paused = sent(PauseSerializer, request)["paused"]
         return Response(PersonSerializer(accounts.set_paused(self.get_object().pk, paused, actor=person(request))).data)
 
-
-class SetActive(GenericAPIView[User]):
-    """Close an account, or open it again. Closing ends its sessions and tokens; what the person did stays."""
-
-    can = Can.OVERSEE
-    queryset = User.objects.all()
-
     @extend_schema(request=ActiveSerializer, responses=PersonSerializer)
-    def post(self, request: Request, pk: int) -> Response:
+    @action(detail=True, methods=["post"])
+    def active(self, request: Request, pk: int) -> Response:
+        """Close an account, or open it again. Closing ends its sessions and tokens; what the person did stays."""
         active = sent(ActiveSerializer, request)["active"]
         return Response(PersonSerializer(accounts.set_active(self.get_object().pk, active, actor=person(request))).data)
 
-
-class SetPassword(GenericAPIView[User]):
-    """Give somebody a new password. It ends every session and token of that person."""
-
-    can = Can.OVERSEE
-    queryset = User.objects.all()
-
     @extend_schema(request=PasswordSerializer, responses=PersonSerializer)
-    def post(self, request: Request, pk: int) -> Response:
+    @action(detail=True, methods=["post"])
+    def password(self, request: Request, pk: int) -> Response:
+        """Give somebody a new password. It ends every session and token of that person."""
         user, password = self.get_object(), sent(PasswordSerializer, request)["password"]
         _check_password(password, user)
         return Response(PersonSerializer(accounts.set_password(user.pk, password, actor=person(request))).data)
 
-
-class TakeSecondFactor(GenericAPIView[User]):
-    """Take away the second factor of somebody who has lost it, recovery codes included."""
-
-    can = Can.OVERSEE
-    queryset = User.objects.all()
-
     @extend_schema(request=None, responses=PersonSerializer)
-    def post(self, request: Request, pk: int) -> Response:
+    @action(detail=True, methods=["post"], url_path="second-factor")
+    def second_factor(self, request: Request, pk: int) -> Response:
+        """Take away the second factor of somebody who has lost it, recovery codes included."""
         return Response(PersonSerializer(accounts.take_second_factor(self.get_object().pk, actor=person(request))).data)

@@ -5,49 +5,42 @@ from typing import Any
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSet
 
 from review.common.api import asked, sent
 from review.common.decorators import person
 from review.common.serializers import DataclassSerializer
 from review.models import User
 from review.quality import activity, reliability
-from review.quality.agreement import Why
-from review.quality.progress import Day, Progress, Projection, progress
-from review.quality.reliability import RaterPair
+from review.quality.agreement import Agreement, Estimate
+from review.quality.progress import Day, Projection, progress
+from review.quality.reliability import RaterPair, Share
 from review.rules.permissions import Can, UserRole
 
 
-class EstimateSerializer(serializers.Serializer[Any]):
+class EstimateSerializer(DataclassSerializer):
     """A figure and its 95 % bootstrap interval. An undefined figure is null, never 0, and `why` gives the reason."""
 
-    value = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    why = serializers.ChoiceField(choices=[why.value for why in Why], allow_null=True)
+    mirrors = Estimate
 
 
-class AgreementFiguresSerializer(serializers.Serializer[Any]):
+class AgreementFiguresSerializer(DataclassSerializer):
     """All figures for one criterion. `n`: pairs of answers; `cases`: the cases they come from."""
 
-    n = serializers.IntegerField()
-    cases = serializers.IntegerField()
+    mirrors = Agreement
     raw = EstimateSerializer()
     kappa = EstimateSerializer()
     ac1 = EstimateSerializer()
     alpha = EstimateSerializer()
 
 
-class AgreementLineSerializer(serializers.Serializer[Any]):
+class AgreementLineSerializer(DataclassSerializer):
     """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`: alpha is ordinal."""
 
-    benchmark = serializers.CharField()
-    pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair])
-    key = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    ordinal = serializers.BooleanField()
+    mirrors = reliability.AgreementLine
     agreement = AgreementFiguresSerializer()
 
 
@@ -65,16 +58,6 @@ class AgreementQuery(serializers.Serializer[Any]):
     pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair], required=False)
 
 
-class AgreementView(APIView):
-    """Agreement between physicians who had not seen each other's answers, with n and intervals."""
-
-    can = Can.OVERSEE
-
-    @extend_schema(parameters=[AgreementQuery], responses=AgreementSerializer, operation_id="review_agreement_retrieve")
-    def get(self, request: Request) -> Response:
-        return Response(AgreementSerializer(reliability.agreement_table(**asked(AgreementQuery, request))).data)
-
-
 class ProgressQuery(serializers.Serializer[Any]):
     """Of which benchmark; of all without it."""
 
@@ -84,8 +67,7 @@ class ProgressQuery(serializers.Serializer[Any]):
 class WorkDaySerializer(DataclassSerializer):
     """Reviews submitted and cases closed on one day."""
 
-    class Meta:
-        mirrors = Day
+    mirrors = Day
 
 
 class ProjectionSerializer(DataclassSerializer):
@@ -94,11 +76,10 @@ class ProjectionSerializer(DataclassSerializer):
     Null where too few days are known, or nothing closes.
     """
 
-    class Meta:
-        mirrors = Projection
+    mirrors = Projection
 
 
-class ReviewProgressSerializer(DataclassSerializer):
+class ReviewProgressSerializer(serializers.Serializer[Any]):
     """The last days, the backlog and the projected finish."""
 
     days = WorkDaySerializer(many=True)
@@ -107,21 +88,6 @@ class ReviewProgressSerializer(DataclassSerializer):
         help_text="Specialty (empty: any), stage: open cases.",
     )
     projection = ProjectionSerializer()
-
-    class Meta:
-        mirrors = Progress
-
-
-class ProgressView(APIView):
-    """Throughput, backlog and the projected finish of the reviews."""
-
-    can = Can.OVERSEE
-
-    @extend_schema(
-        parameters=[ProgressQuery], responses=ReviewProgressSerializer, operation_id="review_progress_retrieve"
-    )
-    def get(self, request: Request) -> Response:
-        return Response(ReviewProgressSerializer(progress(**asked(ProgressQuery, request))).data)
 
 
 class StretchesSerializer(serializers.Serializer[Any]):
@@ -133,40 +99,24 @@ class StretchesSerializer(serializers.Serializer[Any]):
     )
 
 
-class RecordActivity(APIView):
-    """Keep when you worked on a case. What is sent again, or from two windows at once, counts once."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=StretchesSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
-        stretches = activity.parsed(sent(StretchesSerializer, request)["stretches"])
-        activity.record(person(request), assignment_id, stretches)
-        return Response(status=204)
-
-
-class ShareSerializer(serializers.Serializer[Any]):
+class ShareSerializer(DataclassSerializer):
     """A part of a whole; `value` is null if the whole is 0."""
 
-    part = serializers.IntegerField()
-    whole = serializers.IntegerField()
+    mirrors = Share
     value = serializers.FloatField(allow_null=True)
 
 
-class WeekSerializer(serializers.Serializer[Any]):
+class WeekSerializer(DataclassSerializer):
     """One week, starting on `monday`."""
 
-    monday = serializers.DateField()
-    cases = serializers.IntegerField()
-    minutes = serializers.FloatField(allow_null=True)
+    mirrors = reliability.Week
     agreed = ShareSerializer()
 
 
-class DotSerializer(serializers.Serializer[Any]):
+class DotSerializer(DataclassSerializer):
     """One case: its length in words (two CJK characters count as one) and the active minutes spent on it."""
 
-    words = serializers.IntegerField()
-    minutes = serializers.FloatField()
+    mirrors = reliability.Dot
 
 
 class FiguresSerializer(serializers.Serializer[Any]):
@@ -190,21 +140,51 @@ def _figures(physician: User) -> Response:
     return Response(FiguresSerializer(reliability.figures(physician)).data)
 
 
-class ReviewerView(APIView):
-    """One physician's figures. There is no list of physicians, so no ranking."""
+class OversightViewSet(ViewSet):
+    """Agreement and progress of the reviews."""
+
+    can = Can.OVERSEE
+
+    @extend_schema(parameters=[AgreementQuery], responses=AgreementSerializer)
+    @action(detail=False)
+    def agreement(self, request: Request) -> Response:
+        """Agreement between physicians who had not seen each other's answers, with n and intervals."""
+        return Response(AgreementSerializer(reliability.agreement_table(**asked(AgreementQuery, request))).data)
+
+    @extend_schema(parameters=[ProgressQuery], responses=ReviewProgressSerializer)
+    @action(detail=False)
+    def progress(self, request: Request) -> Response:
+        """Throughput, backlog and the projected finish of the reviews."""
+        return Response(ReviewProgressSerializer(progress(**asked(ProgressQuery, request))).data)
+
+
+class ActivityViewSet(ViewSet):
+    """When you worked on a case."""
+
+    can = Can.REVIEW
+    row = "<assignment:assignment_id>"
+
+    @extend_schema(request=StretchesSerializer, responses={204: None})
+    @action(detail=True, methods=["post"])
+    def activity(self, request: Request, assignment_id: int) -> Response:
+        """Keep when you worked on a case. What is sent again, or from two windows at once, counts once."""
+        stretches = activity.parsed(sent(StretchesSerializer, request)["stretches"])
+        activity.record(person(request), assignment_id, stretches)
+        return Response(status=204)
+
+
+class ReviewerViewSet(ViewSet):
+    """Physicians' figures. There is no list of physicians, so no ranking."""
 
     can = Can.OVERSEE
 
     @extend_schema(responses=FiguresSerializer)
-    def get(self, request: Request, pk: int) -> Response:
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One physician's figures. There is no list of physicians, so no ranking."""
         return _figures(get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN))
 
-
-class OwnFigures(APIView):
-    """Your own figures."""
-
-    can = Can.REVIEW
-
-    @extend_schema(responses=FiguresSerializer, operation_id="reviewers_me_retrieve")
-    def get(self, request: Request) -> Response:
+    @extend_schema(responses=FiguresSerializer)
+    @action(detail=False, can=Can.REVIEW)
+    def me(self, request: Request) -> Response:
+        """Your own figures."""
         return _figures(person(request))

@@ -154,15 +154,15 @@ def test_the_whole_loop(
     sources_services.run_import(queued["id"])
     done = ok(admin.get(reverse("api:import", args=[queued["id"]])))
     assert (done["status"], done["rows"], done["added"], done["refused"]) == ("done", RECORDS + 1, RECORDS, 1)
-    [refusal] = everything_in(admin, "refusals", queued["id"])
+    [refusal] = everything_in(admin, "import-refusals", queued["id"])
     assert refusal["where"] == f"line {RECORDS + 1}"
     assert list(uploads.iterdir()) == [], "what has been read is not kept"
     assert ok(admin.get(reverse("api:source", args=["own"])))["records_count"] == RECORDS
     assert SourceRecord.objects.filter(private__icontains="never-to-be-shown").count() == RECORDS
-    shown = admin.get(reverse("api:records", args=["own"])).content.decode()
+    shown = admin.get(reverse("api:source-records", args=["own"])).content.decode()
     assert "headache" in shown
     assert "never-to-be-shown" not in shown
-    assert len(everything_in(admin, "records", "own")) == RECORDS
+    assert len(everything_in(admin, "source-records", "own")) == RECORDS
 
     # Generate
     wanted_of = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
@@ -181,9 +181,9 @@ def test_the_whole_loop(
     batches_services.work_on_batch(batch["id"])
     batch = ok(admin.get(reverse("api:batch", args=[batch["id"]])))
     assert (batch["status"], batch["progress"]["done"], batch["progress"]["percent"]) == ("finished", RECORDS, 100)
-    drafts = everything_in(admin, "drafts", batch["id"], status="done")
+    drafts = everything_in(admin, "batch-drafts", batch["id"], status="done")
     assert len(drafts) == RECORDS
-    calls = everything_in(admin, "calls", drafts[0]["id"])
+    calls = everything_in(admin, "draft-calls", drafts[0]["id"])
     assert calls[-1]["endpoint"] == "sim-generator"
     assert calls[-1]["sent"]["messages"]
     for action in ("batch-cancel", "batch-retry"):

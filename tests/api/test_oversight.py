@@ -21,7 +21,7 @@ PASSWORD = "a-long-enough-pass"
 
 def test_guidelines_are_written_in_versions(api: Api, adela: User, ana: User) -> None:
     opened()
-    there = reverse("api:guideline", args=["invented", "primary"])
+    there = reverse("api:guideline-versions", args=["invented", "primary"])
     client = api(adela)
     made = client.post(there, {"text": "# Read twice", "base": 0})
     assert (made.status_code, made.json()["version"], made.json()["author"]) == (200, 1, "adela")
@@ -34,14 +34,14 @@ def test_guidelines_are_written_in_versions(api: Api, adela: User, ana: User) ->
     assert shown["invented", "primary"]["text"] == "# Read thrice"
     assert (shown["invented", "secondary"]["version"], shown["invented", "secondary"]["text"]) == (0, "")
     for wrong in (("invented", "approved"), ("other", "primary")):
-        assert client.get(reverse("api:guideline", args=wrong)).status_code == 404
+        assert client.get(reverse("api:guideline-versions", args=wrong)).status_code == 404
     assert Guideline.objects.count() == 2
 
 
 def test_remarks_reach_those_who_may_read_them(api: Api, adela: User, ana: User, bo: User) -> None:
     case = opened()
     held = take(ana)
-    own, whole = reverse("api:own-remarks", args=[held.pk]), reverse("api:case-remarks", args=[case.pk])
+    own, whole = reverse("api:assignment-remarks", args=[held.pk]), reverse("api:case-remarks", args=[case.pk])
     said = api(ana).post(own, {"text": "@adela: is this so?"})
     assert (said.status_code, said.json()["author"], said.json()["anchor"]) == (201, "ana", None)
     assert Notice.objects.get().user == adela
@@ -60,7 +60,7 @@ def test_a_sealed_physician_reads_nothing_of_what_others_say(api: Api, adela: Us
     case = opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN)
     held = take(ana)
     api(adela).post(reverse("api:case-remarks", args=[case.pk]), {"text": "The trap is in turn 1."})
-    assert api(ana).get(reverse("api:own-remarks", args=[held.pk])).json()["results"] == []
+    assert api(ana).get(reverse("api:assignment-remarks", args=[held.pk])).json()["results"] == []
 
 
 def test_the_trail_is_checked_and_read(
@@ -96,18 +96,18 @@ def test_the_trail_is_checked_and_read(
 def test_progress(api: Api, adela: User) -> None:
     opened(1)
     opened(2)
-    found = api(adela).get(reverse("api:progress"), {"benchmark": "invented"}).json()
+    found = api(adela).get(reverse("api:review-progress"), {"benchmark": "invented"}).json()
     assert len(found["days"]) == 30
     assert found["backlog"] == {"": {"primary": 2, "secondary": 0, "adjudication": 0}}
     assert (found["projection"]["open"], found["projection"]["finish"]) == (2, None)
-    assert api(adela).get(reverse("api:progress"), {"benchmark": "other"}).json()["backlog"] == {}
+    assert api(adela).get(reverse("api:review-progress"), {"benchmark": "other"}).json()["backlog"] == {}
 
 
 def test_active_time_counts_once(api: Api, ana: User, bo: User) -> None:
     opened()
     held = take(ana)
     began = int(held.opened_at.timestamp() * 1000) - 5_000
-    there = reverse("api:activity", args=[held.pk])
+    there = reverse("api:assignment-activity", args=[held.pk])
     for _ in range(2):
         assert api(ana).post(there, {"stretches": [[began, began + 10_000_000]]}).status_code == 204
     assert ActiveInterval.objects.filter(physician=ana).count() <= 1

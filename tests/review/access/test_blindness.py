@@ -194,7 +194,7 @@ def told(user: User, review: Review) -> list[str]:
     rest.force_authenticate(user)
     pages = [client.get(reverse("review:mine")), client.get(reverse("review:mine-detail", args=[review.pk]))]
     badges = [badge for page in pages for badge in re.findall(r"badge--([a-z]+)", page.content.decode())]
-    row = next(one for one in rest.get(reverse("api:reviews-mine")).json()["results"] if one["id"] == review.pk)
+    row = next(one for one in rest.get(reverse("api:review-mine")).json()["results"] if one["id"] == review.pk)
     return [state for state in badges if state in set(State)] + ([row["outcome"]] if row["outcome"] else [])
 
 

@@ -390,7 +390,7 @@ def test_a_lost_lease_and_a_later_version_of_another_window(
     page = post(client, what, held, approving(reason="from this one"), headers=HTMX)
     assert page.status_code == 409
     assert "Another window saved a later version, and that version is kept" in text_of(page)
-    assert "it stands in its fields again" not in text_of(page)
+    assert "your text will be back in its fields" not in text_of(page)
     assert "from this one" in text_of(page)
     assert Draft.objects.get().answers["reason"] == "from the other window"
 
@@ -436,7 +436,7 @@ def test_an_approval_against_a_rejection_is_coded_and_says_why(browse: Open, ana
     page = post(client, "submit", held, wholly_approving())
     assert page.status_code == 422
     assert "Choose your reason for approving it." in text_of(page)
-    assert "Say in your words why you approve" in text_of(page)
+    assert "Explain why you approve" in text_of(page)
     assert {"#dissent-code-1", "#reason"} <= {a.get("href") for tag, a in Elements(page).found if tag == "a"}
 
     said = wholly_approving(dissent_code="misread", reason="It is there, in turn 3.")

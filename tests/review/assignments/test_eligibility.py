@@ -710,7 +710,5 @@ def test_known_answers_leave_a_trace(ana: User, adela: User) -> None:
     assert (retired.kind, retired.data["changed"]) == ("item-changed", {"active": {"from": True, "to": False}})
     client = Client()
     client.force_login(adela)
-    assert (
-        f"Calibration case created: {item.title}"
-        in client.get(reverse("review:person", args=[adela.pk])).content.decode()
-    )
+    page = client.get(reverse("review:person", args=[adela.pk])).content.decode()
+    assert f"Calibration case created: {item.title}" in " ".join(page.split())

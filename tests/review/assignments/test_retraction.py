@@ -334,7 +334,7 @@ def test_over_the_api(ana: User, bo: User) -> None:
     assert other.post(address).status_code == 404
     work = client.post(address).json()
     assert (work["hold"], work["phase"], work["draft"]["answers"]["reason"]) == ("held", "commit", "Too soon.")
-    assert client.get(reverse("api:reviews-mine")).json()["results"] == []
+    assert client.get(reverse("api:review-mine")).json()["results"] == []
     sent = {"token": work["token"], "answers": work["draft"]["answers"]}
     assert client.post(reverse("api:assignment-submit", args=[work["id"]]), sent).status_code == 201
     take(bo)

@@ -95,7 +95,7 @@ def test_the_pages_say_so(adela: User) -> None:
     listed = client.get(reverse("review:cases")).content.decode()
     assert "not selected for review" in listed
     overview = client.get(reverse("review:overview")).content.decode()
-    assert "1 more case was not reviewed" in overview
+    assert "1 more case was not selected for review" in overview
     assert "No cases yet" not in overview
 
 

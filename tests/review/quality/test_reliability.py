@@ -330,7 +330,7 @@ def test_a_physician_sees_the_own_figures_and_nobody_elses(
     browse: Open, api: Api, ana: User, bo: User, adela: User, rui: User
 ) -> None:
     pages = [reverse("review:reviewer", args=[bo.pk]), reverse("review:agreement"), reverse("review:progress")]
-    rest = [reverse("api:reviewer", args=[bo.pk]), reverse("api:agreement")]
+    rest = [reverse("api:reviewer", args=[bo.pk]), reverse("api:review-agreement")]
     for user, expected in ((ana, 403), (bo, 403), (rui, 403), (adela, 200)):
         assert [browse(user).get(page).status_code for page in pages] == [expected] * 3
         assert [api(user).get(address).status_code for address in rest] == [expected] * 2
@@ -365,12 +365,12 @@ def test_agreement_page_says_what_is_undefined(browse: Open, adela: User, ana: U
 
 def test_agreement_over_rest_says_null_and_why(api: Api, adela: User, ana: User, bo: User) -> None:
     both(ana, bo, approving(), approving())
-    answer = api(adela).get(reverse("api:agreement"), {"pair": "reviewers"}).json()
+    answer = api(adela).get(reverse("api:review-agreement"), {"pair": "reviewers"}).json()
     verdict = answer["lines"][0]
     assert verdict["key"] == "verdict"
     assert verdict["agreement"]["kappa"] == {"value": None, "low": None, "high": None, "why": "one-category"}
     assert verdict["agreement"]["raw"]["value"] == 1
-    assert api(adela).get(reverse("api:agreement"), {"pair": "all"}).status_code == 400
+    assert api(adela).get(reverse("api:review-agreement"), {"pair": "all"}).status_code == 400
 
 
 def test_figures_over_rest(api: Api, ana: User) -> None:
