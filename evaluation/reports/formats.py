@@ -140,7 +140,7 @@ def as_markdown(report: Report) -> str:
             continue  # nothing is counted under it: a release without severities
         lines += [
             "",
-            f"## By {view.label}",
+            f"## Breakdown: {view.label}",
             "",
             *([str(view.note), ""] if view.note else []),
             *_table(report, report.facets[view.name], facet=view.label),
