@@ -176,7 +176,7 @@ def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claiman
     assert "temperature=0.25" not in page
     report = reports_queries.report(run)
     assert formats.as_dict(report)["sampling"] == "endpoint"
-    assert "not the benchmark's" in formats.as_markdown(report)
+    assert "the settings of the endpoints, not of the benchmark" in formats.as_markdown(report)
     other = worked(release, claimants, "sim-average")
     page = text_of(admin.get(reverse("evaluation:run", args=[other.pk])))
     assert "toy/plain@1 temperature=0.25 top_p=0.9 max_tokens=8" in page
@@ -534,8 +534,8 @@ def test_from_the_shell(release: Release, claimants: str, manage: Manage) -> Non
     assert (run["responses"], run["judged"], run["calls"], run["failed"]) == (2 * COUNT, 2 * COUNT, 2 * COUNT, 0)
     assert Run.objects.get().seed == 3
     assert "does not contain this data set" in manage.refused("evaluate", *wanted, "--datasets", "gone")
-    assert "takes no judge" in manage.refused("evaluate", *wanted, "--judge", "sim-average")
-    assert "decided by a judge" in manage.refused("evaluate", "--release", "bare", *wanted[2:])
+    assert "does not use a judge" in manage.refused("evaluate", *wanted, "--judge", "sim-average")
+    assert "needs a judge" in manage.refused("evaluate", "--release", "bare", *wanted[2:])
     code, out, _err = manage("report", run["run"], "--format", "csv")
     assert (code, len(out.splitlines())) == (0, 1 + (2 + 4) * 3)
 
