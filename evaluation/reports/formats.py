@@ -140,14 +140,14 @@ def as_markdown(report: Report) -> str:
             continue  # nothing is counted under it: a release without severities
         lines += [
             "",
-            f"## By {view.label}",
+            f"## Breakdown: {view.label}",
             "",
             *([str(view.note), ""] if view.note else []),
             *_table(report, report.facets[view.name], facet=view.label),
         ]
         if n := report.without[view.name]:
-            judgments, them = ("judgment has", "it") if n == 1 else ("judgments have", "them")
-            lines += ["", f"{n} {judgments} no value here. These rows leave {them} out."]
+            judgments, are = ("judgment has", "is") if n == 1 else ("judgments have", "are")
+            lines += ["", f"{n} {judgments} no value for this breakdown and {are} not counted above."]
     return "\n".join(lines) + "\n"
 
 

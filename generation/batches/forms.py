@@ -44,6 +44,10 @@ class ShallowJSON(forms.JSONField):
             raise ValidationError(_("The JSON is nested too deeply.")) from None
         return super().to_python(value)
 
+    def prepare_value(self, value: Any) -> Any:
+        """Empty where nothing is given; Django would show the word null."""
+        return "" if value is None else super().prepare_value(value)
+
 
 class LaunchForm(SpendingForm):
     """The endpoint for each role of a recipe, how many records, and how the samples are to be made."""

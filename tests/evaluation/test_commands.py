@@ -77,12 +77,12 @@ def test_a_run_that_measured_nothing_is_a_failure(manage: Manage, models: str, b
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["evaluate", "--release", "gone", *TARGETS, "--judge", "sim-judge"], "no release of this name"),
+        (["evaluate", "--release", "gone", *TARGETS, "--judge", "sim-judge"], "no release with this name"),
         (["evaluate", "--release", "own@7", *TARGETS, "--judge", "sim-judge"], "own v7"),
-        (["evaluate", "--release", "own", "--endpoint", "gone", "--judge", "sim-judge"], "no endpoint of this name"),
-        (["evaluate", "--release", "own", *TARGETS, "--judge", "gone"], "no endpoint of this name"),
-        (["report", "4711"], "no run of this number"),
-        (["report", "9" * 30], "no run of this number"),
+        (["evaluate", "--release", "own", "--endpoint", "gone", "--judge", "sim-judge"], "no endpoint with this name"),
+        (["evaluate", "--release", "own", *TARGETS, "--judge", "gone"], "no endpoint with this name"),
+        (["report", "4711"], "no run with this number"),
+        (["report", "9" * 30], "no run with this number"),
     ],
 )
 def test_a_failure_is_one_sentence(manage: Manage, release: Release, arguments: list[str], said: str) -> None:

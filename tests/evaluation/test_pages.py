@@ -92,7 +92,7 @@ def judged(release: Release, *names: str, verdicts: tuple[str, ...] = ("met", "n
 
 
 def text_of(page: Page) -> str:
-    return str(page.content.decode())
+    return " ".join(page.content.decode().split())
 
 
 def counted(client: Client, url: str) -> int:
@@ -203,7 +203,7 @@ def test_the_page_shows_the_temperature_that_the_judge_was_asked_with(
     run = services.launch_run(RunSettings(release, [model("one")], judge, judge_temperature=asked_for))
     Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
-    shown = re.search(r"Temperature of the judge</dt>\s*<dd>\s*([^<]*?)\s*<", page)
+    shown = re.search(r"Judge temperature</dt>\s*<dd>\s*([^<]*?)\s*<", page)
     assert shown is not None
     assert shown[1] == str(asked_for)
 

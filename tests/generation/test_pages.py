@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from generation.batches import launch
 from generation.batches import services as batches_services
+from generation.batches.forms import ShallowJSON
 from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.models import (
@@ -322,6 +323,11 @@ def test_what_was_called_keeps_address_and_model(admin: Client):
 
 
 # ------------------------------------------------------------------------------------------------------------ batches
+
+
+def test_values_that_are_not_overridden_are_an_empty_field() -> None:
+    assert ShallowJSON().prepare_value(None) == ""
+    assert ShallowJSON().prepare_value({"tries": 5}) == '{"tries": 5}'
 
 
 def test_a_batch_is_launched_over_what_is_left(

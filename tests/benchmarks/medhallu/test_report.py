@@ -79,6 +79,6 @@ def test_by_kind_recall_is_drawn_and_the_report_says_why(url: str, admin_client:
     assert "Metric: Recall." in page
     assert "About half of the answers shown are true and of no kind" in page
     asked = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": "f1"}).content.decode()
-    assert "Drawn: F1." in asked
+    assert "Metric: F1." in asked
     assert "Metric: Recall." not in asked
     assert "About half of the answers shown are true and of no kind" in formats.as_markdown(report)

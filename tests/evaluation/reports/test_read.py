@@ -136,9 +136,9 @@ def test_what_has_no_value_of_a_facet_is_counted(toy: None, claimants: str, admi
     report = reports_queries.report(run)
     assert report.without == {"level": 2 * len(MODELS) * 2}, "two samples, in two variants"
     assert formats.as_dict(report)["without"] == {"level": 8}
-    assert "8 judgments have no value here" in formats.as_markdown(report)
+    assert "8 judgments have no value for this breakdown" in formats.as_markdown(report)
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
-    assert "8 judgments have no value here" in page
+    assert "8 judgments have no value for this breakdown" in page
 
 
 def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) -> None:
@@ -172,11 +172,11 @@ def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claiman
     [line, _hint] = estimate.of_run(RunSettings(release, [call.endpoint], seed=SEED)).lines
     assert line.cached == 0
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
-    assert "settings alone" in page
+    assert "endpoint settings only" in page
     assert "temperature=0.25" not in page
     report = reports_queries.report(run)
     assert formats.as_dict(report)["sampling"] == "endpoint"
-    assert "not the benchmark's" in formats.as_markdown(report)
+    assert "the settings of the endpoints, not of the benchmark" in formats.as_markdown(report)
     other = worked(release, claimants, "sim-average")
     page = text_of(admin.get(reverse("evaluation:run", args=[other.pk])))
     assert "toy/plain@1 temperature=0.25 top_p=0.9 max_tokens=8" in page
@@ -435,7 +435,7 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
     assert message.text == sample.exported["content"][shown(sample.key, SEED)]
     assert not admin.get(url, {"dataset": "gone"}).context["filters"].is_valid()
     read = text_of(admin.get(reverse("evaluation:calls", args=[run.pk, rows[0].pk])))
-    assert "no judge was asked" in read
+    assert "No judge was used" in read
     right = admin.get(url, {"verdict": "tp"}).context["items"][0]
     assert (right["label"], right["state"]) == ("rightly called false", "finished")
     assert {item["state"] for item in page.context["items"]} == {"queued"}, (
@@ -533,9 +533,9 @@ def test_from_the_shell(release: Release, claimants: str, manage: Manage) -> Non
     run = manage.json("evaluate", *wanted, "--datasets", "hinted,plain", "--seed", "3", "--wait")
     assert (run["responses"], run["judged"], run["calls"], run["failed"]) == (2 * COUNT, 2 * COUNT, 2 * COUNT, 0)
     assert Run.objects.get().seed == 3
-    assert "no such data set" in manage.refused("evaluate", *wanted, "--datasets", "gone")
-    assert "takes no judge" in manage.refused("evaluate", *wanted, "--judge", "sim-average")
-    assert "decided by a judge" in manage.refused("evaluate", "--release", "bare", *wanted[2:])
+    assert "does not contain this data set" in manage.refused("evaluate", *wanted, "--datasets", "gone")
+    assert "does not use a judge" in manage.refused("evaluate", *wanted, "--judge", "sim-average")
+    assert "needs a judge" in manage.refused("evaluate", "--release", "bare", *wanted[2:])
     code, out, _err = manage("report", run["run"], "--format", "csv")
     assert (code, len(out.splitlines())) == (0, 1 + (2 + 4) * 3)
 

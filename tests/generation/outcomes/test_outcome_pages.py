@@ -184,7 +184,7 @@ def test_stopped_from_the_shell(manage: Manage, stopped: Draft) -> None:
     assert said["gate"] == "let-through"
     assert said["sample"] == Sample.objects.order_by("-pk")[0].key
     assert manage.json("stopped")["stopped"] == []
-    assert "No check holds" in manage.refused("stopped", "--discard", stopped.pk, "--reason", "No.")
+    assert "not stopped by a check" in manage.refused("stopped", "--discard", stopped.pk, "--reason", "No.")
 
 
 def test_the_api_of_the_gate(api: Api, adela: User, stopped: Draft) -> None:
