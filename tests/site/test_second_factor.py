@@ -178,7 +178,7 @@ def test_an_admin_takes_a_lost_one_away_and_it_is_noted(ana: User, adela: User, 
     assert not Authenticator.objects.exists()
     shown = client.get(page).content.decode()
     assert address not in shown, "nothing left to take away"
-    assert "Second factor taken away" in shown
+    assert "Second factor removed" in shown
     client.post(address)
     assert [(event.kind, event.person, event.actor) for event in PersonEvent.objects.filter(actor=adela)] == [
         (PersonEvent.Kind.SECOND_FACTOR, ana, adela)

@@ -388,7 +388,7 @@ def test_an_error_is_told_in_chinese(chinese: Client, ana: User) -> None:
     answer = chinese.get(reverse("api:me"))
     assert answer.status_code == 200
     assert chinese.get("/nowhere/").status_code == 404
-    assert "没有此页面" in chinese.get("/nowhere/").content.decode()
+    assert "页面不存在" in chinese.get("/nowhere/").content.decode()
 
 
 # --------------------------------------------------------------------------------------------------------- the switch
