@@ -12,14 +12,10 @@ from evaluation.protocol import Protocol
 from evaluation.reports import formats, forms, queries
 from evaluation.reports.queries import Report
 from evaluation.runs import queries as runs_queries
+from evaluation.runs.kind import RUNS
 from review.common.decorators import requires
 from review.common.paging import keyset
 from review.rules.permissions import Can
-
-
-def simulation_note(run: Run) -> dict[str, bool]:
-    """What the banners of a run's pages say: whether models, and whether reviewers of its release, are simulated."""
-    return {"simulated": runs_queries.is_simulated(run), "simulated_reviewers": bool(run.release.simulated_samples)}
 
 
 @require_safe
@@ -75,7 +71,7 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
         "items": [_item(row, protocol, request) for row in page.rows],
         "place": place,
         "selected": selected,
-        **simulation_note(found),
+        **RUNS.page_notes(found),
         **(_reading(found, selected, protocol, request) if selected else {}),
     }
     return render(request, "evaluation/reports/judgments.html", context)
@@ -123,5 +119,5 @@ def calls(request: HttpRequest, pk: int, judgment_id: int) -> HttpResponse:
     return render(
         request,
         "evaluation/reports/calls.html",
-        {**context, **simulation_note(found)},
+        {**context, **RUNS.page_notes(found)},
     )

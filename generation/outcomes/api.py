@@ -144,7 +144,7 @@ class Comparisons(ListAPIView[Comparison]):
         settings = batch_settings(sent(CompareSerializer, request))
         made = launch.launch_comparison(settings, actor=person(request), key=launch_key(request))
         for pk in made.batches.order_by("arm").values_list("pk", flat=True):
-            transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+            transaction.on_commit(partial(tasks.wake, tasks.work_on_job, pk))
         return Response(_compared(made.pk), status=202)
 
 

@@ -149,6 +149,8 @@ def routes(patterns: list[Any] | None = None, *, inside: bool = False) -> dict[s
 
 def methods(route: URLPattern) -> set[str]:
     """The HTTP methods that a route's view implements."""
+    if actions := getattr(route.callback, "actions", None):  # of a view set
+        return {name.upper() for name in actions} - {"HEAD"}
     view: Any = route.callback.cls  # type: ignore[attr-defined]
     return {name.upper() for name in view.http_method_names if hasattr(view, name)} - {"OPTIONS", "HEAD"}
 

@@ -39,8 +39,7 @@ def admin(client: Client, adela: User) -> Client:
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The tasks that were sent, instead of sending them."""
     sent: list[tuple[str, int]] = []
-    for place in ("evaluation.runs.views", "evaluation.runs.api", "generation.tasks"):
-        monkeypatch.setattr(f"{place}.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+    monkeypatch.setattr("generation.tasks.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
     return sent
 
 
@@ -76,7 +75,7 @@ def test_a_run_is_paused_resumed_and_given_more_on_the_page(
         assert address(run, control) not in text_of(reader.get(address(run)))
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(address(run, "-resume")).status_code == 302
-    assert woken == [("work_on_run", run.pk)]
+    assert woken == [("work_on_job", run.pk)]
     work.work_on_run(run.pk)
     assert "2 of 2 calls" in text_of(admin.get(address(run)))
     assert admin.post(address(run, "-resume")).status_code == 409

@@ -10,8 +10,9 @@ import pytest
 
 from evaluation import errors
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import queries, services, work
+from evaluation.runs import queries, work
 from generation.engine.task_queue import give_back_expired, take
+from generation.jobs import services as jobs_services
 from generation.models import Release
 from generation.models.work import Work
 from mhb_site.benchmarks.mhb import protocol
@@ -103,7 +104,7 @@ def test_only_what_stayed_unjudged_is_asked_again(bare: Release) -> None:
     with answering(SAID) as target, answering(reply(("R1", True)), reply(("R2", False), ("R3", True))) as judge:
         endpoint(judge.url, "m-judge")
         run = evaluated(bare, target.url, "m-1", judge="m-judge", judging=PER_SAMPLE)
-        assert services.retry_failed(run.pk) == 2
+        assert jobs_services.retry_failed(run.pk) == 2
         work.work_on_run(run.pk)
     assert verdicts(run) == {"R1": "met", "R2": "not_met", "R3": "met"}
     assert len(judge.bodies) == 2
