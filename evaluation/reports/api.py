@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
-from evaluation.runs import queries as runs_queries
+from evaluation.runs.kind import RUNS
 from generation.models.work import Work
 from review.common.api import OldestFirst, asked
 from review.rules.permissions import Can
@@ -178,7 +178,7 @@ class ReportView(APIView):
 
     @extend_schema(responses=ReportSerializer)
     def get(self, request: Request, pk: int) -> Answer:
-        return Answer(ReportSerializer(formats.as_dict(queries.report(runs_queries.run(pk)))).data)
+        return Answer(ReportSerializer(formats.as_dict(queries.report(RUNS.get(pk)))).data)
 
 
 class MarkdownReport(APIView):
@@ -188,7 +188,7 @@ class MarkdownReport(APIView):
 
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
     def get(self, request: Request, pk: int) -> HttpResponse:
-        report = formats.as_markdown(queries.report(runs_queries.run(pk)))
+        report = formats.as_markdown(queries.report(RUNS.get(pk)))
         return HttpResponse(report, content_type="text/markdown; charset=utf-8")
 
 
@@ -203,7 +203,7 @@ class Responses(ListAPIView[Response]):
 
     def get_queryset(self) -> QuerySet[Response]:
         wanted = asked(ResponseQuery, self.request)
-        found = super().get_queryset().filter(run=runs_queries.run(self.kwargs["pk"]))
+        found = super().get_queryset().filter(run=RUNS.get(self.kwargs["pk"]))
         if "endpoint" in wanted:
             found = found.filter(endpoint__name=wanted["endpoint"])
         return found.filter(status=wanted["status"]) if "status" in wanted else found
@@ -219,7 +219,7 @@ class Judgments(ListAPIView[Judgment]):
     queryset = Judgment.objects.none()
 
     def get_queryset(self) -> QuerySet[Judgment]:
-        found = queries.judgments(runs_queries.run(self.kwargs["pk"]), **asked(JudgmentQuery, self.request))
+        found = queries.judgments(RUNS.get(self.kwargs["pk"]), **asked(JudgmentQuery, self.request))
         return found.defer(
             "response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported"
         )

@@ -22,14 +22,6 @@ Status = Work.Status
 FROZEN = ("temperature", "max_tokens")  # of an endpoint, for the length of a run
 
 
-def run(run_id: int | str) -> Run:
-    """Raises UnknownRun."""
-    found = Run.objects.select_related("release", "judge", "created_by").filter(pk=run_id).first()
-    if found is None:
-        raise errors.UnknownRun(str(run_id))
-    return found
-
-
 def runs() -> QuerySet[Run]:
     """All runs, newest first."""
     return Run.objects.select_related("release", "judge", "created_by").prefetch_related("endpoints")

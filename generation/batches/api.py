@@ -213,5 +213,5 @@ class BatchAnalysis(GenericAPIView[Batch]):
 
     @extend_schema(responses=AnalysisSerializer)
     def get(self, request: Request, pk: int) -> Response:
-        found: Any = {"blocks": blocks_to_json(queries.analysis(self.get_object()))}
+        found: Any = {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
         return Response(AnalysisSerializer(found).data)

@@ -86,14 +86,6 @@ def latest_benchmark() -> str:
     return newest or next(iter(registry.names()), "")
 
 
-def batch(pk: int) -> Batch:
-    """Raises UnknownBatch."""
-    found = Batch.objects.select_related("source", "created_by").filter(pk=pk).first()
-    if found is None:
-        raise errors.UnknownBatch(str(pk))
-    return found
-
-
 def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
     """Records of the kinds given that no batch of this benchmark has used, oldest first.
 

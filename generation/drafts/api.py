@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
@@ -11,7 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from generation.batches import queries, services
-from generation.models import Batch, Draft, Finding
+from generation.batches.kind import BATCHES
+from generation.models import Draft, Finding
 from generation.models.work import Work
 from review.common.api import OldestFirst, asked, sent
 from review.common.decorators import person
@@ -84,7 +84,7 @@ class Drafts(ListAPIView[Draft]):
     queryset = Draft.objects.select_related("record").defer("data", "record__content", "record__private")
 
     def get_queryset(self) -> QuerySet[Draft]:
-        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
+        batch = BATCHES.get(self.kwargs["pk"])
         return super().get_queryset().filter(batch=batch, **asked(DraftQuery, self.request))
 
 
@@ -98,7 +98,7 @@ class Findings(ListAPIView[Finding]):
     queryset = Finding.objects.none()
 
     def get_queryset(self) -> QuerySet[Finding]:
-        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
+        batch = BATCHES.get(self.kwargs["pk"])
         return queries.findings(batch, **asked(FindingQuery, self.request))
 
 

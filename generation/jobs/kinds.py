@@ -80,7 +80,7 @@ class JobKind(Generic[J]):
         return self._one(self.jobs(), pk)
 
     def _one(self, jobs: QuerySet[J], pk: int) -> J:
-        found = jobs.filter(pk=pk).first()
+        found = jobs.filter(id=pk).first()  # by `pk`, a number too large for the column would be an error
         if found is None:
             raise self.unknown(str(pk))
         return found
@@ -144,6 +144,7 @@ class JobKind(Generic[J]):
 
     def progress(self, job: J) -> Any:
         """Progress over all rows of a job: current, or as read by `watched`."""
+        job = self._read(job)
         parts = self.parts(job)
         names = ("queued", "running", "done", "dropped", "failed")
         counts = {name: sum(getattr(part, name) for part in parts) for name in names}
@@ -151,14 +152,17 @@ class JobKind(Generic[J]):
 
     def parts(self, job: J) -> list[Progress]:
         """The same for each model of rows."""
-        found = job if hasattr(job, "lanes_listed") else self.watched(job.pk)
-        return [live_status.progress(found, of) for of in self.rows]
+        job = self._read(job)
+        return [live_status.progress(job, name) for name in self.rows]
+
+    def _read(self, job: J) -> J:
+        return job if hasattr(job, "lanes_listed") else self.watched(job.pk)
 
     def live(self, job: J) -> Live:
         """Live status of a job: current, or as read by `watched`."""
-        found = job if hasattr(job, "lanes_listed") else self.watched(job.pk)
-        whole = self.progress(found)
-        return live_status.live(found, list(self.endpoint_lists()), ended=whole.ended, total=whole.total)
+        job = self._read(job)
+        whole = self.progress(job)
+        return live_status.live(job, list(self.endpoint_lists()), ended=whole.ended, total=whole.total)
 
     # ----------------------------------------------------------------------------------------------------------- pages
 

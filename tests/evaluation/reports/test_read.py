@@ -64,7 +64,7 @@ def worked(release: Release, url: str, *models: str, **options: Any) -> Run:
     """A run that was worked on to its end."""
     run = launched(release, url, *models, **options)
     work.work_on_run(run.pk)
-    return runs_queries.run(run.pk)
+    return RUNS.get(run.pk)
 
 
 def expected(model: str, at: int, *, hinted: bool, seed: int = SEED) -> str:
@@ -306,7 +306,7 @@ def test_a_model_that_does_not_answer_leaves_it_unjudged_until_it_is_asked_again
     assert jobs_services.retry_failed(run.pk) == 1
     work.work_on_run(run.pk)
     assert set(Judgment.objects.values_list("status", flat=True)) == {Status.DONE}
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
 def test_a_fault_in_reading_costs_no_other_answer(
@@ -339,7 +339,7 @@ def test_in_batches(release: Release, claimants: str, settings: Any) -> None:
         if run.pk not in sweep(RUNS):
             break
         work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert runs_queries.provider_batches_of(run).exists()
     found = Counter(Judgment.objects.filter(response__variant="plain").values_list("verdict", flat=True))
     assert found == tally("sim-average", hinted=False)
@@ -467,10 +467,10 @@ def test_a_report_asks_the_database_as_often_for_three_rates_as_for_one(
     protocol = registry.module("toy", "protocol")
     run = worked(release, claimants, "sim-average")
     with CaptureQueriesContext(connection) as three:
-        reports_queries.report(runs_queries.run(run.pk))
+        reports_queries.report(RUNS.get(run.pk))
     monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, rates=protocol.PROTOCOL.rates[:1]))
     with CaptureQueriesContext(connection) as one:
-        reports_queries.report(runs_queries.run(run.pk))
+        reports_queries.report(RUNS.get(run.pk))
     assert len(three) == len(one)
 
 

@@ -126,12 +126,12 @@ def test_the_controls_of_the_shell(manage: Manage, release: Release, models: str
     said = manage.json("job", "budget", name, "--budget-calls", 11)
     assert (said["job"], said["status"], said["budget_calls"], said["calls"]) == (name, "running", 11, 1)
     work.work_on_run(run.pk)
-    assert "over" in manage.refused("job", "cancel", name)
+    assert "already ended" in manage.refused("job", "cancel", name)
     again = manage.json("job", "retry", name)
     assert (again["again"], again["status"]) == (4, "running"), "the judge knew none of these criteria"
     assert manage.json("job", "cancel", name)["status"] == "cancelled"
-    assert "over" in manage.refused("job", "retry", name)
-    assert "no run of this number" in manage.refused("job", "pause", "run:4711")
+    assert "already ended" in manage.refused("job", "retry", name)
+    assert "no run with this number" in manage.refused("job", "pause", "run:4711")
 
 
 def test_the_api_can_say_what_is_dear(api: Api, adela: User, release: Release, models: str) -> None:

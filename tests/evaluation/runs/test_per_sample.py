@@ -11,6 +11,7 @@ import pytest
 from evaluation import errors
 from evaluation.models import Judgment, Response, Run
 from evaluation.runs import queries, work
+from evaluation.runs.kind import RUNS
 from generation.engine.task_queue import give_back_expired, take
 from generation.jobs import services as jobs_services
 from generation.models import Release
@@ -139,7 +140,7 @@ def test_lanes_at_once_ask_each_response_once(together: Together, settings: Any)
     assert set(asked.values()) == {1}
     # The criteria are made up, so the simulated judge leaves them out; but each has been asked for.
     assert set(Judgment.objects.values_list("status", "tries")) == {(Status.FAILED, 1)}
-    assert queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
 def test_what_died_with_its_worker_comes_back_together(bare: Release, clock: Clock) -> None:

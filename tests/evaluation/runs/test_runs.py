@@ -172,7 +172,7 @@ def test_the_temperature_of_the_judge(bare: Release, own: float | None, asked_fo
         judge = endpoint(seen.url, "m-judge", temperature=own)
         run = evaluated(bare, seen.url, "m-1", judge="m-judge", judge_temperature=asked_for)
     Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)  # what is changed later is not what was measured
-    assert runs_queries.run(run.pk).judge_temperature == sent
+    assert RUNS.get(run.pk).judge_temperature == sent
     by_judge = [body for body in seen.bodies if body["model"] == "m-judge"]
     assert len(by_judge) == 4
     assert {body["temperature"] for body in by_judge} == {sent}
@@ -329,18 +329,18 @@ def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, model
     said = dict(Response.objects.filter(run=run, status=Status.DONE).values_list("pk", "text"))
     Endpoint.objects.filter(name="sim-average").update(model="sim-average")
     assert jobs_services.retry_failed(run.pk) == 4 - waiting
-    assert runs_queries.run(run.pk).status == Run.Status.PAUSED
+    assert RUNS.get(run.pk).status == Run.Status.PAUSED
     assert sweep(RUNS) == []
     jobs_services.resume(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.RUNNING
+    assert RUNS.get(run.pk).status == Run.Status.RUNNING
     assert sweep(RUNS) == [run.pk]
     work.work_on_run(run.pk)
     assert statuses(run, Response) == {Status.DONE: 8}
     assert statuses(run, Judgment) == {Status.DONE: 2 * release.rubrics_count}
     assert dict(Response.objects.filter(pk__in=said).values_list("pk", "text")) == said
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert jobs_services.retry_failed(run.pk) == 0
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
 def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
@@ -401,7 +401,7 @@ def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
     assert work.work_on_run(run.pk) == 0
     assert sweep(RUNS) == []
     assert not Call.objects.exists()
-    assert runs_queries.run(run.pk).status == Run.Status.CANCELLED
+    assert RUNS.get(run.pk).status == Run.Status.CANCELLED
     jobs_services.cancel(run.pk)
     with pytest.raises(JobOver):
         jobs_services.retry_failed(run.pk)
@@ -426,7 +426,7 @@ def test_cancelled_in_the_middle_what_was_judged_stays(
 
     monkeypatch.setattr(work, "_keep_responses", cancelling)
     work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.CANCELLED
+    assert RUNS.get(run.pk).status == Run.Status.CANCELLED
     assert statuses(run, Response)[Status.QUEUED] >= 1
     assert statuses(run, Response)[Status.DONE] >= 3
     assert statuses(run, Response)[Status.RUNNING] == statuses(run, Judgment)[Status.RUNNING] == 0
@@ -456,12 +456,12 @@ def test_what_died_with_its_worker_is_done_by_the_next(bare: Release, models: st
     run = launched_run(bare, models, "sim-average")
     take(Response.objects.filter(run=run).order_by("pk"), 1)
     work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.RUNNING, "one row is still held"
+    assert RUNS.get(run.pk).status == Run.Status.RUNNING, "one row is still held"
     assert sweep(RUNS) == [], "its holder may be alive"
     clock.advance(minutes=2)
     assert sweep(RUNS) == [run.pk]
     work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert sorted(Response.objects.values_list("tries", flat=True)) == [1, 2]
     assert Judgment.objects.filter(run=run).count() == 4
 
@@ -505,7 +505,7 @@ def test_what_stops_the_lane_again_and_again_stays_unjudged(
             work.work_on_run(run.pk)
         clock.advance(minutes=2)
         sweep(RUNS)
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert set(failed._default_manager.values_list("status", "error")) == {(Status.FAILED, "GivenUp")}
     assert statuses(run, Judgment) == {Status.FAILED: 4}
 
@@ -519,4 +519,4 @@ def test_lanes_at_once_do_each_row_once(tmp_path: Path, together: Together, mode
     assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run))
     assert set(Response.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
     assert set(Judgment.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED

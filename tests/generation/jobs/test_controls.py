@@ -211,8 +211,8 @@ def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) 
     assert manage.json("job", "retry", name)["again"] == 4
     for _ in range(2):
         assert manage.json("job", "cancel", name)["status"] == "cancelled"
-    assert "over" in manage.refused("job", "retry", name)
-    assert "no batch of this number" in manage.refused("job", "pause", "batch:4711")
+    assert "already ended" in manage.refused("job", "retry", name)
+    assert "no batch with this number" in manage.refused("job", "pause", "batch:4711")
     assert "--budget" in manage.refused("job", "budget", name)
     for wrong in ("batch", "sample:1", f"batch:{'9' * 30}"):
         code, out, err = manage("job", "pause", wrong)

@@ -189,7 +189,7 @@ def test_its_controls_from_the_page(
     client.post(at("retry"))
     assert set(woken) == {("work_on_job", brew.pk)}
     assert Cup._default_manager.filter(brew=brew, status=Status.QUEUED).count() == 2
-    assert "cannot be taken back" in client.get(at("cancel")).content.decode()
+    assert "cannot be undone" in client.get(at("cancel")).content.decode()
     client.post(at("cancel"))
     brew.refresh_from_db()
     assert brew.status == Job.Status.CANCELLED
@@ -217,6 +217,6 @@ def test_its_controls_from_api_and_shell(brewing: Brewing, adela: User, api: Api
     assert manage.json("job", "pause", brew.name)["status"] == "paused"
     assert manage.json("job", "resume", brew.name)["status"] == "running"
     assert post("cancel")["status"] == "cancelled"
-    assert "over" in manage.refused("job", "retry", brew.name)
+    assert "already ended" in manage.refused("job", "retry", brew.name)
     assert "no job" in manage.refused("job", "pause", "brew:4711")
     assert "neither batch:N nor brew:N nor run:N" in manage("job", "pause", "cup:1")[2]
