@@ -99,7 +99,7 @@ def once(
     name = _digest([kind._meta.model_name, what, actor and actor.pk, key])
     digest = _digest(asked)
     known = kind._default_manager.filter(launch_key=name)
-    found: J | None
+    found: Any
     try:
         with transaction.atomic():
             found = known.first() or _keep(make(), launch_key=name, launch_digest=digest)

@@ -29,7 +29,7 @@ from generation.models import (
     Source,
     SourceRecord,
 )
-from review.models import CalibrationItem, User
+from review.models import CalibrationItem, Guideline, Remark, User
 from tests.api.conftest import Api, Client
 from tests.review.factories import account, approving, opened, say
 
@@ -50,7 +50,11 @@ class World:
         self.count += 1
         n, now, first = self.count, self.now, self.count == 1
         case = opened(n)
-        say(self.physician, approving())
+        assignment = say(self.physician, approving())
+        if first:
+            self.assignment = assignment
+        Remark.objects.create(case=self.assignment.case, author=self.physician, text="t", at=now)
+        Guideline.objects.create(benchmark="invented", stage="primary", version=n, text="t", at=now)
         CalibrationItem.objects.create(
             benchmark="mhb", title="t", spec=case.spec, expected={}, active=False, created_at=now
         )
@@ -111,6 +115,10 @@ LISTS: dict[str, Callable[[World], list[Any]]] = {
     "calls": lambda world: [world.draft.pk],
     "samples": lambda world: [],
     "cases": lambda world: [],
+    "case-remarks": lambda world: [world.assignment.case_id],
+    "own-remarks": lambda world: [world.assignment.pk],
+    "guideline": lambda world: ["invented", "primary"],
+    "audit-events": lambda world: [],
     "calibration": lambda world: [],
     "reviews-mine": lambda world: [],
     "releases": lambda world: [],
@@ -148,14 +156,16 @@ def read(client: Client, address: str) -> tuple[list[Any], int]:
 
 
 def test_the_number_of_queries_does_not_grow(api: Api, world: World) -> None:
+    own = ("reviews-mine", "own-remarks")
     clients = {True: api(world.physician), False: api(world.admin)}
     addresses = {name: reverse(f"api:{name}", args=about(world)) for name, about in LISTS.items()}
-    before = {name: read(clients[name == "reviews-mine"], address) for name, address in addresses.items()}
+    before = {name: read(clients[name in own], address) for name, address in addresses.items()}
     for _ in range(4):
         world.grow()
-    after = {name: read(clients[name == "reviews-mine"], address) for name, address in addresses.items()}
-    assert {name: len(rows) for name, (rows, _) in before.items()} == dict.fromkeys(LISTS, 1)
-    assert {name: len(rows) for name, (rows, _) in after.items()} == dict.fromkeys(LISTS, 5)
+    after = {name: read(clients[name in own], address) for name, address in addresses.items()}
+    rows_each = {**dict.fromkeys(LISTS, 1), "audit-events": len(before["audit-events"][0])}
+    assert {name: len(rows) for name, (rows, _) in before.items()} == rows_each
+    assert {name: len(rows) for name, (rows, _) in after.items()} == {name: 5 * n for name, n in rows_each.items()}
     assert {name: n for name, (_, n) in after.items()} == {name: n for name, (_, n) in before.items()}
 
 

@@ -220,7 +220,7 @@ def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
     data = {"release": release.pk, "endpoints": ["sim-careful"], "judge": "sim-judge", "judging": "per-rubric"}
     page: Page = admin.post(reverse("evaluation:run-new"), {**data, "transport": "batch"})
     assert page.context["estimate"] == found
-    assert text_of(page).count("at the price of the provider") == 1
+    assert text_of(page).count("at the provider batch price") == 1
     body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "transport": "batch"}
     said = api(adela).post(reverse("api:run-estimate"), body).json()
     assert [line["batched"] for line in said["lines"]] == [False, False, True]

@@ -312,7 +312,7 @@ def test_a_batch_that_the_endpoint_does_not_know_any_more_is_dropped_and_asked_f
     [lost] = queries.provider_batches_of(run)
     assert (lost.state, lost.error, lost.missing) == (State.DROPPED, "BatchLost", 4)
     assert lost.batch in run.paused_detail
-    assert "charged for it" in life_cycle.advice(run)
+    assert "answered and charged" in life_cycle.advice(run)
     assert ledger.outstanding(run).count() == 0
     assert not sweep(RUNS), "nobody looks at it again"
     assert served(url)["files"] == 0, "nor submits it again unasked"
@@ -697,7 +697,7 @@ def test_a_batch_with_which_workers_die_is_given_up_for_good(
     assert deaths == 10
     assert (made.state, made.status, made.error) == (State.DROPPED, Status.DONE, "GivenUp")
     assert (run.status, run.paused_because) == ((run.Status.CANCELLED, "") if cancelled else ("paused", "GivenUp"))
-    assert life_cycle.advice(run).startswith("" if cancelled else "See at the endpoint")
+    assert life_cycle.advice(run).startswith("" if cancelled else "Check with the provider")
     assert stats["batches"] == 1, "nobody has it asked again but a person"
     assert run.pk not in sweep(RUNS)
     assert not ledger.outstanding(run).exists()
@@ -926,7 +926,7 @@ def test_the_page_lists_them_in_as_many_queries_however_many(
     monkeypatch.setattr(views, "BATCHES_SHOWN", 5)
     text, _ = page(many)
     assert text.count(">collected</span>") == 5
-    assert "the API lists all" in text
+    assert "The API lists all of them" in text
     assert "provider-batches" not in page(live)[0]
     polled = client.get(reverse("evaluation:run-progress", args=[live.pk])).content.decode()
     assert "provider-batches" not in polled

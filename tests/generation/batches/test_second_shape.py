@@ -670,7 +670,7 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
     assert "This case was not selected for review" in case
     assert "Use as calibration case" not in case
     overview = text_of(admin.get(reverse("review:overview")))
-    assert "2 more cases were not reviewed" in overview
+    assert "2 more cases were not selected for review" in overview
     assert text_of(admin.get(reverse("generation:samples"))).count("not reviewed") == 2
 
 
