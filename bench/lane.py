@@ -93,8 +93,8 @@ def first(url: str, samples: int, flying: int) -> dict[str, float]:
     import threading
 
     from evaluation.models import Response, Run
-    from evaluation.runs import services
     from evaluation.runs import work as runs_work
+    from generation.jobs import life_cycle
 
     importlib.import_module("openai.types.chat")
     run = launch(url, samples, flying)
@@ -102,7 +102,7 @@ def first(url: str, samples: int, flying: int) -> dict[str, float]:
     def pause() -> None:
         while not Response.objects.filter(run=run, status="done").exists():
             time.sleep(0.2)
-        services.pause_run(run)
+        life_cycle.pause(run)
 
     Run.objects.get(pk=run)
     watching = threading.Thread(target=pause, daemon=True)
@@ -142,8 +142,8 @@ def work(run_id: int) -> dict[str, float]:
     from django.db import connection
 
     from evaluation.models import Run
-    from evaluation.runs import services
     from evaluation.runs import work as runs_work
+    from generation.jobs import services
 
     importlib.import_module("openai.types.chat")
     Run.objects.get(pk=run_id)  # a worker has its modules and its connection already
@@ -151,7 +151,7 @@ def work(run_id: int) -> dict[str, float]:
     sys.stdin.readline()
     started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     rows = runs_work.work_on_run(run_id)
-    while services.run_waits(run_id):
+    while services.waits(run_id):
         rows += runs_work.work_on_run(run_id)
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

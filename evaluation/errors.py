@@ -59,12 +59,6 @@ class UnknownDataSet(EvaluationError):
     status = 422
 
 
-class RunOver(EvaluationError):
-    """This run has already ended."""
-
-    status = 409
-
-
 class NoBatches(EvaluationError):
     """None of these endpoints supports provider batches."""
 

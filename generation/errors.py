@@ -125,6 +125,12 @@ class KeyReused(GenerationError):
     status = 409
 
 
+class UnknownJob(GenerationError):
+    """There is no job of this kind and number."""
+
+    status = 404
+
+
 class JobOver(GenerationError):
     """This batch or run has already ended."""
 
@@ -133,12 +139,6 @@ class JobOver(GenerationError):
 
 class BudgetTooSmall(GenerationError):
     """This budget allows no more calls. Set a higher budget."""
-
-    status = 409
-
-
-class BatchOver(JobOver):
-    """This batch has already ended."""
 
     status = 409
 

@@ -27,6 +27,7 @@ from evaluation.runs import api as runs_api
 from generation.batches import api as batches_api
 from generation.drafts import api as drafts_api
 from generation.endpoints import api as endpoints_api
+from generation.jobs import api as jobs_api
 from generation.outcomes import api as outcomes_api
 from generation.releases import api as releases_api
 from generation.samples import api as samples_api
@@ -187,24 +188,11 @@ _v1 = [
     path("schema/", SchemaView.as_view(), name="schema"),
     path("imports/<int:pk>/cancel/", batches_api.CancelImport.as_view(), name="import-cancel"),
     path("batches/", batches_api.Batches.as_view(), name="batches"),
-    path("batches/<int:pk>/", batches_api.BatchDetail.as_view(), name="batch"),
     path("batches/<int:pk>/analysis/", batches_api.BatchAnalysis.as_view(), name="batch-analysis"),
-    path("batches/<int:pk>/failures/", batches_api.BatchFailures.as_view(), name="batch-failures"),
     path("batches/estimate/", batches_api.EstimateBatch.as_view(), name="batch-estimate"),
-    path("batches/<int:pk>/pause/", batches_api.PauseBatch.as_view(), name="batch-pause"),
-    path("batches/<int:pk>/resume/", batches_api.ResumeBatch.as_view(), name="batch-resume"),
-    path("batches/<int:pk>/budget/", batches_api.BatchBudget.as_view(), name="batch-budget"),
-    path("batches/<int:pk>/cancel/", batches_api.CancelBatch.as_view(), name="batch-cancel"),
-    path("batches/<int:pk>/retry-failed/", batches_api.RetryBatch.as_view(), name="batch-retry"),
+    *jobs_api.routes(),
     path("runs/", runs_api.Runs.as_view(), name="runs"),
-    path("runs/<int:pk>/", runs_api.RunDetail.as_view(), name="run"),
-    path("runs/<int:pk>/failures/", runs_api.RunFailures.as_view(), name="run-failures"),
     path("runs/estimate/", runs_api.EstimateRun.as_view(), name="run-estimate"),
-    path("runs/<int:pk>/pause/", runs_api.PauseRun.as_view(), name="run-pause"),
-    path("runs/<int:pk>/resume/", runs_api.ResumeRun.as_view(), name="run-resume"),
-    path("runs/<int:pk>/budget/", runs_api.RunBudget.as_view(), name="run-budget"),
-    path("runs/<int:pk>/cancel/", runs_api.CancelRun.as_view(), name="run-cancel"),
-    path("runs/<int:pk>/retry-failed/", runs_api.RetryRun.as_view(), name="run-retry"),
     path("runs/<int:pk>/report.md", reports_api.ReportViewSet.as_view({"get": "markdown"}), name="run-report-md"),
     *_router.urls,
 ]

@@ -10,9 +10,9 @@ from django.utils import timezone
 from evaluation.models import Response, Run
 from evaluation.runs import services as runs_services
 from evaluation.runs.settings import RunSettings
-from generation.batches import services as batches_services
 from generation.engine.task_queue import take
 from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.models import (
     Batch,
     BatchRole,
@@ -102,7 +102,7 @@ class InProgress:
             case "finished":
                 rows.update(status=Work.Status.DONE, **NOBODYS)
             case "cancelled":
-                batches_services.cancel_batch(pk) if kind is Batch else runs_services.cancel_run(pk)
+                jobs_services.cancel(pk)
         if state in ("failed", "finished"):
             life_cycle.settle(kind._default_manager.get(pk=pk), is_open=False)
         return int(pk)

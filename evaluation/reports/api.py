@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
-from evaluation.runs import queries as runs_queries
+from evaluation.runs.kind import RUNS
 from generation.models.work import Work
 from review.common.api import OldestFirst, asked, page_of
 from review.rules.permissions import Can
@@ -180,12 +180,12 @@ class ReportViewSet(GenericViewSet[Run]):
     @action(detail=True)
     def report(self, request: Request, pk: int) -> Answer:
         """The rates of a run."""
-        return Answer(ReportSerializer(formats.as_dict(queries.report(runs_queries.run(pk)))).data)
+        return Answer(ReportSerializer(formats.as_dict(queries.report(RUNS.get(pk)))).data)
 
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
     def markdown(self, request: Request, pk: int) -> HttpResponse:
         """The report as tables in Markdown."""
-        report = formats.as_markdown(queries.report(runs_queries.run(pk)))
+        report = formats.as_markdown(queries.report(RUNS.get(pk)))
         return HttpResponse(report, content_type="text/markdown; charset=utf-8")
 
     @extend_schema(parameters=[ResponseQuery], responses=ResponseSerializer(many=True))
@@ -202,6 +202,6 @@ class ReportViewSet(GenericViewSet[Run]):
     @action(detail=True, serializer_class=JudgmentSerializer, pagination_class=OldestFirst)
     def judgments(self, request: Request, pk: int) -> Answer:
         """The judgments of a run, rubric by rubric, with explanations."""
-        found = queries.judgments(runs_queries.run(pk), **asked(JudgmentQuery, request))
+        found = queries.judgments(RUNS.get(pk), **asked(JudgmentQuery, request))
         large = ("response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported")
         return page_of(self, found.defer(*large))

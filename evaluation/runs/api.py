@@ -4,39 +4,34 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
-from evaluation import tasks
 from evaluation.models import SEEDS, Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import queries, services
+from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
-from generation.batches import queries as batches_queries
+from generation import tasks
+from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
     JOB_FIELDS,
     LAUNCH_KEY,
-    BudgetSerializer,
     ConfirmSerializer,
-    FailedCallSerializer,
-    FailureQuery,
     JobSerializer,
     LaunchEstimateSerializer,
     LiveSerializer,
     TotalsSerializer,
-    budget_sent,
     job_values,
     launch_key,
 )
-from generation.models import Call, Endpoint, Job, ProviderBatch
+from generation.models import Endpoint, ProviderBatch
 from generation.releases import queries as releases_queries
-from generation.tasks import wake
-from review.common.api import ByName, NewestFirst, asked, sent
+from review.common.api import ByName, NewestFirst, sent
 from review.common.decorators import person
 from review.rules.permissions import Can
 
@@ -193,20 +188,21 @@ def _settings(body: dict[str, Any]) -> RunSettings:
     return RunSettings(**{**body, "release": releases_queries.release(body["release"])})
 
 
-def _run_answer(job: Job, status: int = 200) -> Answer:
-    run = queries.watched(job.pk)
+def _whole_run(run: Run) -> dict[str, Any]:
     fields = [name for name in RunSerializer.Meta.fields if name not in ("release_version", "datasets")]
-    whole = {
+    return {
         **{name: getattr(run, name) for name in fields},
         "variants": run.variants,
         **job_values(run),
         "simulated": queries.is_simulated(run),
-        "progress": queries.progress(run),
+        "progress": RUNS.progress(run),
         "provider_batches": queries.provider_batches_of(run),
         "totals": run,
-        "live": queries.live_of(run),
+        "live": RUNS.live(run),
     }
-    return Answer(WholeRunSerializer(whole).data, status=status)
+
+
+register_answer(RUNS.name, WholeRunSerializer, _whole_run)
 
 
 class Runs(ListAPIView[Run]):
@@ -222,8 +218,8 @@ class Runs(ListAPIView[Run]):
         """Evaluate models on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
         settings = _settings(sent(EvaluateSerializer, request))
         run = services.launch_run(settings, actor=person(request), key=launch_key(request))
-        transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))
-        return _run_answer(run, 202)
+        transaction.on_commit(partial(tasks.wake, tasks.work_on_job, run.pk))
+        return Answer(WholeRunSerializer(_whole_run(RUNS.watched(run.pk))).data, status=202)
 
 
 class EstimateRun(APIView):
@@ -235,83 +231,3 @@ class EstimateRun(APIView):
     def post(self, request: Request) -> Answer:
         estimate = runs_estimate.of_run(_settings(sent(RunAskSerializer, request)))
         return Answer(LaunchEstimateSerializer(estimate).data)
-
-
-class RunDetail(APIView):
-    """One run with its progress."""
-
-    can = Can.READ_RESULTS
-
-    @extend_schema(responses=WholeRunSerializer)
-    def get(self, request: Request, pk: int) -> Answer:
-        return _run_answer(queries.run(pk))
-
-
-@extend_schema_view(get=extend_schema(parameters=[FailureQuery]))
-class RunFailures(ListAPIView[Call]):
-    """Failed calls of a run, newest first. Includes calls that succeeded on retry."""
-
-    can = Can.READ_RESULTS
-    serializer_class = FailedCallSerializer
-    pagination_class = NewestFirst
-    queryset = Call.objects.none()
-
-    def get_queryset(self) -> QuerySet[Call]:
-        found = queries.run(self.kwargs["pk"])
-        return batches_queries.failed_calls(found, **asked(FailureQuery, self.request))
-
-
-class CancelRun(APIView):
-    """Cancel a run. Responses and judgments so far are kept. 409 if it is over."""
-
-    can = Can.MEASURE
-
-    @extend_schema(request=None, responses=WholeRunSerializer)
-    def post(self, request: Request, pk: int) -> Answer:
-        return _run_answer(services.cancel_run(queries.run(pk).pk))
-
-
-class PauseRun(APIView):
-    """Pause it: no new calls start; calls in progress finish and are kept. 409 if it is over."""
-
-    can = Can.MEASURE
-
-    @extend_schema(request=None, responses=WholeRunSerializer)
-    def post(self, request: Request, pk: int) -> Answer:
-        return _run_answer(services.pause_run(queries.run(pk).pk))
-
-
-class ResumeRun(APIView):
-    """Resume it, and try its endpoints again. 409 if it is over or its budget is spent."""
-
-    can = Can.MEASURE
-
-    @extend_schema(request=None, responses={202: WholeRunSerializer})
-    def post(self, request: Request, pk: int) -> Answer:
-        services.resume_run(queries.run(pk).pk)
-        transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-        return _run_answer(queries.run(pk), 202)
-
-
-class RunBudget(APIView):
-    """Change its budget. If it paused for its budget, it continues. 409 if it is cancelled."""
-
-    can = Can.MEASURE
-
-    @extend_schema(request=BudgetSerializer, responses={202: WholeRunSerializer})
-    def post(self, request: Request, pk: int) -> Answer:
-        services.set_run_budget(pk, **budget_sent(request, queries.run(pk)))
-        transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-        return _run_answer(queries.run(pk), 202)
-
-
-class RetryRun(APIView):
-    """Queue failed rows and unjudged ones again. 409 if the run is cancelled."""
-
-    can = Can.MEASURE
-
-    @extend_schema(request=None, responses={202: WholeRunSerializer})
-    def post(self, request: Request, pk: int) -> Answer:
-        services.retry_failed(queries.run(pk).pk)
-        transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-        return _run_answer(queries.run(pk), 202)

@@ -8,7 +8,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import MD5
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
@@ -20,14 +20,6 @@ from generation.models.work import Work
 
 Status = Work.Status
 FROZEN = ("temperature", "max_tokens")  # of an endpoint, for the length of a run
-
-
-def run(run_id: int | str) -> Run:
-    """Raises UnknownRun."""
-    found = Run.objects.select_related("release", "judge", "created_by").filter(pk=run_id).first()
-    if found is None:
-        raise errors.UnknownRun(str(run_id))
-    return found
 
 
 def runs() -> QuerySet[Run]:
@@ -251,21 +243,6 @@ def at_temperature(request: Request, temperature: float | None) -> Request:
     return replace(request, temperature=temperature)
 
 
-def is_open(run_id: int) -> bool:
-    """Whether anything of the run is still to be done."""
-    waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
-    return any(model.objects.filter(waiting, run=run_id).exists() for model in (Response, Judgment))
-
-
-def runs_to_settle() -> list[int]:
-    """Runs that have not ended and of which nothing is open any more."""
-    waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
-    open_rows = [Exists(model.objects.filter(waiting, run=OuterRef("pk"))) for model in (Response, Judgment)]
-    return list(
-        Run.objects.filter(~(open_rows[0] | open_rows[1])).exclude(status__in=OVER).values_list("pk", flat=True)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class RunProgress:
     """How far a run is; `judgments.total` grows while responses arrive, so the whole is `rubrics_total`."""
@@ -288,48 +265,20 @@ class RunProgress:
         return self.responses.ended + self.judgments.ended
 
     @property
+    def open(self) -> int:
+        return self.total - self.ended
+
+    @property
+    def failed(self) -> int:
+        return self.responses.failed + self.judgments.failed
+
+    @property
     def running(self) -> int:
         return self.responses.running + self.judgments.running
 
     @property
     def queued(self) -> int:
         return self.responses.queued + self.judgments.queued
-
-
-def watched_runs() -> QuerySet[Run]:
-    """Runs with all that `progress` and `live_of` need, in one statement, however large a run is."""
-    rows = {
-        "responses": Response.objects.filter(run=OuterRef("pk")),
-        "judgments": Judgment.objects.filter(run=OuterRef("pk")),
-    }
-    endpoints = {
-        "tested": live_status.endpoints_listed(RunEndpoint.objects.filter(run=OuterRef("pk"))),
-        "judge": live_status.endpoints_listed(Endpoint.objects.filter(pk=OuterRef("judge")), ""),
-    }
-    return live_status.watched(Run.objects.all(), rows, endpoints).select_related("release", "judge", "created_by")
-
-
-def watched(run_id: int | str) -> Run:
-    """One run of `watched_runs`. Raises UnknownRun."""
-    found = watched_runs().filter(pk=run_id).first()
-    if found is None:
-        raise errors.UnknownRun(str(run_id))
-    return found
-
-
-def progress(run: Run) -> RunProgress:
-    """Responses and judgments by status, as they are now unless it is a watched run."""
-    found = run if hasattr(run, "lanes_listed") else watched(run.pk)
-    return RunProgress(
-        live_status.progress(found, "responses"), live_status.progress(found, "judgments"), found.rubrics_total
-    )
-
-
-def live_of(run: Run) -> live_status.Live:
-    """What goes on in a run, as it is now unless it is a watched one."""
-    found = run if hasattr(run, "lanes_listed") else watched(run.pk)
-    whole = progress(found)
-    return live_status.live(found, ["tested", "judge"], ended=whole.ended, total=whole.total)
 
 
 def count_rubrics(run: Run) -> int:

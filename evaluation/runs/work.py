@@ -15,13 +15,14 @@ from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Decision, Protocol, Rubric, Sample
 from evaluation.runs import queries
-from evaluation.runs.services import NO_RESPONSE, settle_run
+from evaluation.runs.services import NO_RESPONSE
 from generation.engine import provider_batch_filling, provider_batches, worker_lane
 from generation.engine.provider_batch_filling import Want
 from generation.engine.task_queue import check_tries, finish, finish_all, join, put_back, take
 from generation.engine.worker_lane import AtWork
 from generation.errors import JobOver
 from generation.jobs import life_cycle
+from generation.jobs.services import settle
 from generation.llm.errors import BrokenReply, BudgetSpent, LLMError
 from generation.llm.request_body import structured
 from generation.llm.types import Request
@@ -79,7 +80,7 @@ def work_on_run(run_id: int) -> int:
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
     life_cycle.pause_if_spent(run_id)
-    settle_run(run_id)
+    settle(run_id)
     return done
 
 

@@ -4,9 +4,7 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
@@ -15,28 +13,26 @@ from rest_framework.views import APIView
 
 from generation import tasks
 from generation.batches import estimate, launch, queries, services
+from generation.batches.kind import BATCHES
+from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
     JOB_FIELDS,
     LAUNCH_KEY,
-    BudgetSerializer,
     ConfirmSerializer,
-    FailedCallSerializer,
-    FailureQuery,
     JobSerializer,
     LaunchEstimateSerializer,
     LiveSerializer,
     ProgressSerializer,
     TotalsSerializer,
-    budget_sent,
     job_values,
     launch_key,
 )
-from generation.models import Batch, BatchRole, Call, Endpoint, Import, Source
+from generation.models import Batch, BatchRole, Endpoint, Import, Source
 from generation.recipes import registry
 from generation.recipes.serializers import known_benchmark
 from generation.sources import queries as sources_queries
 from generation.sources.api import ImportSerializer
-from review.common.api import MAX_ID, ByName, NewestFirst, asked, sent
+from review.common.api import MAX_ID, ByName, NewestFirst, sent
 from review.common.decorators import person
 from review.common.serializers import BlockSerializer
 from review.rules.case_spec import blocks_to_json
@@ -157,20 +153,6 @@ def estimate_response(settings: launch.BatchSettings) -> Response:
     return Response(LaunchEstimateSerializer(estimate.of_batch(settings)).data)
 
 
-@extend_schema_view(get=extend_schema(parameters=[FailureQuery]))
-class BatchFailures(ListAPIView[Call]):
-    """Failed calls of a batch, newest first. Includes calls that succeeded on retry."""
-
-    can = Can.PRODUCE
-    serializer_class = FailedCallSerializer
-    pagination_class = NewestFirst
-    queryset = Call.objects.none()
-
-    def get_queryset(self) -> QuerySet[Call]:
-        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
-        return queries.failed_calls(batch, **asked(FailureQuery, self.request))
-
-
 def _whole_batch(batch: Batch) -> dict[str, Any]:
     bound = BatchRole.objects.filter(batch=batch).order_by("pk").values_list("role", "endpoint__name")
     return {
@@ -181,15 +163,13 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
         "changed": batch.changed,
         "checks": batch.checks,
         "roles": dict(bound),
-        "progress": queries.batch_progress(batch),
+        "progress": BATCHES.progress(batch),
         "totals": batch,
-        "live": queries.batch_live(batch),
+        "live": BATCHES.live(batch),
     }
 
 
-def _batch_answer(pk: int, status: int = 200) -> Response:
-    batch = queries.watched_batches().get(pk=pk)
-    return Response(WholeBatchSerializer(_whole_batch(batch)).data, status=status)
+register_answer(BATCHES.name, WholeBatchSerializer, _whole_batch)
 
 
 class Batches(ListAPIView[Batch]):
@@ -205,8 +185,8 @@ class Batches(ListAPIView[Batch]):
         """Launch a recipe over records that have no draft of this benchmark yet. Workers do the rest."""
         settings = batch_settings(sent(LaunchSerializer, request))
         batch = launch.launch_batch(settings, actor=person(request), key=launch_key(request))
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, batch.pk))
-        return _batch_answer(batch.pk, 202)
+        transaction.on_commit(partial(tasks.wake, tasks.work_on_job, batch.pk))
+        return Response(WholeBatchSerializer(_whole_batch(BATCHES.watched(batch.pk))).data, status=202)
 
 
 class EstimateBatch(APIView):
@@ -217,17 +197,6 @@ class EstimateBatch(APIView):
     @extend_schema(request=BatchAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Response:
         return estimate_response(batch_settings(sent(BatchAskSerializer, request)))
-
-
-class BatchDetail(GenericAPIView[Batch]):
-    """One batch with its progress."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(responses=WholeBatchSerializer)
-    def get(self, request: Request, pk: int) -> Response:
-        return _batch_answer(self.get_object().pk)
 
 
 class AnalysisSerializer(serializers.Serializer[Any]):
@@ -244,66 +213,5 @@ class BatchAnalysis(GenericAPIView[Batch]):
 
     @extend_schema(responses=AnalysisSerializer)
     def get(self, request: Request, pk: int) -> Response:
-        found: Any = {"blocks": blocks_to_json(queries.analysis(self.get_object()))}
+        found: Any = {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
         return Response(AnalysisSerializer(found).data)
-
-
-class CancelBatch(GenericAPIView[Batch]):
-    """Cancel a batch. Results so far are kept. 409 if it is over."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(request=None, responses=WholeBatchSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        return _batch_answer(services.cancel_batch(self.get_object().pk).pk)
-
-
-class PauseBatch(GenericAPIView[Batch]):
-    """Pause it: no new calls start; calls in progress finish and are kept. 409 if it is over."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(request=None, responses=WholeBatchSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        return _batch_answer(services.pause_batch(self.get_object().pk).pk)
-
-
-class ResumeBatch(GenericAPIView[Batch]):
-    """Resume it, and try its endpoints again. 409 if it is over or its budget is spent."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(request=None, responses={202: WholeBatchSerializer})
-    def post(self, request: Request, pk: int) -> Response:
-        services.resume_batch(self.get_object().pk)
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-        return _batch_answer(pk, 202)
-
-
-class BatchBudget(GenericAPIView[Batch]):
-    """Change its budget. If it paused for its budget, it continues. 409 if it is cancelled."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(request=BudgetSerializer, responses={202: WholeBatchSerializer})
-    def post(self, request: Request, pk: int) -> Response:
-        services.set_batch_budget(pk, **budget_sent(request, self.get_object()))
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-        return _batch_answer(pk, 202)
-
-
-class RetryBatch(GenericAPIView[Batch]):
-    """Queue the failed rows again. 409 if the batch is cancelled."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(request=None, responses={202: WholeBatchSerializer})
-    def post(self, request: Request, pk: int) -> Response:
-        services.retry_failed(self.get_object().pk)
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-        return _batch_answer(pk, 202)

@@ -5,18 +5,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext
 
 from generation import errors
-from generation.jobs import live_status
-from generation.jobs.life_cycle import OVER
-from generation.jobs.live_status import Live, Progress
 from generation.models import (
     Batch,
-    BatchRole,
     Call,
     Draft,
     Endpoint,
@@ -27,7 +22,6 @@ from generation.models import (
     Source,
     SourceRecord,
 )
-from generation.models.jobs import Job
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.recipes.recipe import Draft as DraftValue
@@ -92,25 +86,6 @@ def latest_benchmark() -> str:
     return newest or next(iter(registry.names()), "")
 
 
-def behind_the_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:
-    """Those of its `endpoints` because of which a job has paused by itself; one query, and none for a job that has not."""
-    if job.paused_because == "EndpointDown":
-        return list(endpoints.filter(state__down_since__isnull=False).distinct())
-    if job.paused_because in ("KeyMissing", "NotAllowed"):
-        named = [(one, one.key_env, urlsplit(one.url).hostname) for one in endpoints.distinct()]
-        told = job.paused_detail
-        return [one for one, key, host in named if (key and key in told) or (host and f"Host: {host}" in told)]
-    return []
-
-
-def batch(pk: int) -> Batch:
-    """Raises UnknownBatch."""
-    found = Batch.objects.select_related("source", "created_by").filter(pk=pk).first()
-    if found is None:
-        raise errors.UnknownBatch(str(pk))
-    return found
-
-
 def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
     """Records of the kinds given that no batch of this benchmark has used, oldest first.
 
@@ -143,36 +118,6 @@ def draft_value(row: Draft) -> DraftValue:
     )
 
 
-def watched_batches() -> QuerySet[Batch]:
-    """Batches with all that `batch_progress` and `batch_live` need: one statement, however many drafts a batch has."""
-    drafts = Draft.objects.filter(batch=OuterRef("pk"))
-    asked = BatchRole.objects.filter(batch=OuterRef("pk"))
-    found = live_status.watched(Batch.objects.all(), {"drafts": drafts}, {"roles": live_status.endpoints_listed(asked)})
-    return found.select_related("source", "created_by")
-
-
-def batch_progress(batch: Batch) -> Progress:
-    """The progress of a batch over its drafts, as it is now unless it is a watched one."""
-    return live_status.progress(_watched(batch), "drafts")
-
-
-def batch_live(batch: Batch) -> Live:
-    """What goes on in a batch, as it is now unless it is a watched one."""
-    found = _watched(batch)
-    progress = live_status.progress(found, "drafts")
-    return live_status.live(found, ["roles"], ended=progress.ended, total=progress.total)
-
-
-def _watched(batch: Batch) -> Batch:
-    return batch if hasattr(batch, "lanes_listed") else watched_batches().get(pk=batch.pk)
-
-
-def failed_calls(job: Job, error: str = "") -> QuerySet[Call]:
-    """The calls of a job that ended in an error (of one class), newest first, without what was sent."""
-    found = Call.objects.filter(~Q(error=""), job=job.pk).select_related("endpoint").defer("sent").order_by("-pk")
-    return found.filter(error=error) if error else found
-
-
 def batches() -> QuerySet[Batch]:
     """All batches, newest first, with counts of drafts."""
     return Batch.objects.select_related("source", "created_by").annotate(
@@ -180,12 +125,6 @@ def batches() -> QuerySet[Batch]:
         ended_count=Count("drafts", filter=Q(drafts__status__in=[Status.DONE, Status.DROPPED, Status.FAILED])),
         failed_count=Count("drafts", filter=Q(drafts__status=Status.FAILED)),
     )
-
-
-def batches_to_settle() -> list[int]:
-    """Running batches in which no draft is open any more."""
-    is_open = Draft.objects.filter(batch=OuterRef("pk"), status__in=[Status.QUEUED, Status.RUNNING])
-    return list(Batch.objects.filter(~Exists(is_open)).exclude(status__in=OVER).values_list("pk", flat=True))
 
 
 def drafts(batch: Batch, *statuses: Work.Status) -> QuerySet[Draft]:

@@ -1,25 +1,23 @@
-"""Changes batches and their drafts: the work of a lane, pause, resume, budget, cancel, retry, decisions on held drafts."""
+"""Changes batches and their drafts: the work of a lane, decisions on held drafts."""
 
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from generation import errors
 from generation.batches import queries
 from generation.drafts import pre_review_checks
-from generation.endpoints import queries as endpoints_queries
 from generation.engine import worker_lane
 from generation.engine.bound_models import BoundModels
 from generation.engine.task_queue import check_tries, finish, take
 from generation.engine.worker_lane import AtWork
 from generation.jobs import life_cycle
+from generation.jobs.services import settle
 from generation.llm.errors import LLMError
-from generation.models import Batch, BatchRole, Draft, Import, ImportStatus, Job, Sample, SampleVersion
+from generation.models import Batch, BatchRole, Draft, Import, ImportStatus, Sample, SampleVersion
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.recipes.recipe import Draft as DraftValue
@@ -66,7 +64,7 @@ def work_on_batch(batch_id: int) -> int:
 
     done = worker_lane.work(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
     life_cycle.pause_if_spent(batch_id)
-    settle_batch(batch_id)
+    settle(batch_id)
     return done
 
 
@@ -142,63 +140,17 @@ def _drop(row: Draft, reason: str) -> None:
         Sample.objects.filter(drafts=row).update(status=Sample.Status.DISCARDED)
 
 
-@transaction.atomic
-def settle_batch(batch_id: int) -> None:
-    """Mark a batch finished when no draft of it is open any more, and running again when one is; a pause stays a pause."""
-    batch = life_cycle.locked(batch_id)
-    is_open = Draft.objects.filter(batch=batch_id, status__in=[Status.QUEUED, Status.RUNNING]).exists()
-    life_cycle.settle(batch, is_open=is_open)
-
-
-def pause_batch(batch_id: int) -> Job:
-    """Start no further call of a batch; what is in flight is kept. Raises JobOver."""
-    return life_cycle.pause(batch_id)
-
-
-def resume_batch(batch_id: int) -> Job:
-    """Go on with a paused batch, its endpoints included. Raises JobOver, BudgetTooSmall."""
-    batch = life_cycle.resume(batch_id)
-    worker_lane.open_again(endpoints_queries.endpoints_of(Batch.objects.get(pk=batch_id)))
-    return batch
-
-
-def set_batch_budget(batch_id: int, *, money: Decimal | None, calls: int | None) -> Job:
-    """Give a batch another budget; one that had paused for want of it goes on. Raises JobOver, BudgetTooSmall."""
-    return life_cycle.set_budget(batch_id, money=money, calls=calls)
-
-
-@transaction.atomic
-def cancel_batch(batch_id: int) -> Job:
-    """Take no further draft of this batch; what was made stays, and what waited to be made again is discarded.
-
-    Records that it had not come to are free for another batch. Raises BatchOver when it is finished.
-    """
-    batch = life_cycle.locked(batch_id)
-    if batch.status == Batch.Status.FINISHED:
-        raise errors.BatchOver
-    if life_cycle.cancel(batch):
-        Sample.objects.filter(batch=batch_id, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
-    return batch
-
-
-@transaction.atomic
-def retry_failed(batch_id: int) -> int:
-    """Queue the failed drafts of a batch again; returns how many. Raises BatchOver for a cancelled batch."""
-    if Batch.objects.filter(pk=batch_id, status=Batch.Status.CANCELLED).exists():
-        raise errors.BatchOver
-    count = Draft.objects.filter(batch_id=batch_id, status=Status.FAILED).update(
-        status=Status.QUEUED, error="", detail="", tries=0
-    )
-    settle_batch(batch_id)
-    return count
+def discard_waiting(batch_id: int) -> None:
+    """Discard what waited to be made again: its batch is cancelled. Records that it had not come to are free for another."""
+    Sample.objects.filter(batch=batch_id, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
 
 
 @recorded()  # opening a case is an event
 def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVersion:
-    """Put before physicians what a check had stopped. Raises NotStopped, ReasonMissing, BatchOver (a cancelled one's)."""
+    """Put before physicians what a check had stopped. Raises NotStopped, ReasonMissing, JobOver (a cancelled one's)."""
     row = pre_review_checks.held(draft_id, reason)
     if row.sample is not None and row.sample.status != Sample.Status.REGENERATING:
-        raise errors.BatchOver
+        raise errors.JobOver
     value = queries.draft_value(row)
     made = registry.recipe(row.batch.benchmark).sample(value)
     pre_review_checks.decide(row, Draft.Gate.LET_THROUGH, actor, reason)
@@ -217,9 +169,3 @@ def discard_stopped(draft_id: int, *, actor: User | None, reason: str) -> Draft:
     pre_review_checks.decide(row, Draft.Gate.DISCARDED, actor, reason)
     Sample.objects.filter(drafts=row, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
     return row
-
-
-def batch_waits(batch_id: int) -> bool:
-    """Whether a running batch has queued drafts and may have another lane now."""
-    queued = Draft.objects.filter(batch=OuterRef("pk"), status=Status.QUEUED)
-    return bool(worker_lane.due(Batch.objects.filter(Exists(queued), pk=batch_id)))

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from generation.batches import queries as batches_queries
 from generation.batches import services
-from generation.batches.views import get_batch
+from generation.batches.kind import BATCHES
 from generation.drafts import forms
 from generation.models import BatchRole, Draft, SampleVersion
 from generation.recipes import registry
@@ -22,7 +22,7 @@ from review.rules.permissions import Can
 @requires(Can.PRODUCE)
 def findings(request: HttpRequest, pk: int) -> HttpResponse:
     """What the checks found in the drafts of a batch, filtered by what the address says."""
-    found = get_batch(pk)
+    found = BATCHES.get(pk)
     filters = forms.FindingFilters(request.GET, benchmark=found.benchmark)
     filters.is_valid()
     page = keyset(batches_queries.findings(found, **filters.wanted), request, newest_first=True)

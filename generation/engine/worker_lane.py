@@ -15,7 +15,6 @@ from typing import TypeVar
 from asgiref.sync import async_to_sync, sync_to_async
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from generation.engine import ledger as books
@@ -24,7 +23,7 @@ from generation.engine.group_commit import Group, patiently, run_each
 from generation.engine.lane_coordination import Said, Seen, exchange
 from generation.engine.task_queue import Claim, lease, put_back, run_lane
 from generation.errors import JobOver
-from generation.jobs import life_cycle
+from generation.jobs import life_cycle, queries
 from generation.llm.errors import (
     Away,
     BudgetSpent,
@@ -320,23 +319,6 @@ def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> R
         raise
 
 
-def lanes_of(job: Job) -> int:
-    """How many living lanes a job has."""
-    return Lane.objects.filter(job=job.pk, until__gt=timezone.now()).count()
-
-
-def lanes_wanted(job: Job) -> int:
-    """How many more lanes a job may have."""
-    return max(0, int(settings.MHB_LANES) - lanes_of(job))
-
-
-def due(waiting: QuerySet[J]) -> list[int]:
-    """Of the jobs in which rows are queued, those that want a worker: each as often as it may have another lane."""
-    now = timezone.now()
-    running = waiting.filter(Q(rests_until__isnull=True) | Q(rests_until__lte=now), status=Job.Status.RUNNING)
-    return [job.pk for job in running for _ in range(lanes_wanted(job))]
-
-
 @transaction.atomic
 def _open(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     now = timezone.now()
@@ -344,7 +326,7 @@ def _open(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     if fresh.status != Job.Status.RUNNING or fresh.rests:
         return None
     Lane.objects.filter(job=job.pk, until__lte=now).delete()
-    if not lanes_wanted(job):
+    if not queries.lanes_wanted(job):
         return None
     EndpointState.objects.bulk_create((EndpointState(endpoint=each) for each in endpoints), ignore_conflicts=True)
     probe_again(endpoints, down_before=now - HEAL if fresh.calls else now)  # a new job does not inherit an old verdict
@@ -375,13 +357,6 @@ def _leave(job: Job, away: Mapping[str, timedelta | None]) -> None:
             f"{state.endpoint.name} ({state.because}: {state.detail})" for state in states.select_related("endpoint")
         ]
         _pause(job, EndpointDown("; ".join(said or away)))
-
-
-def open_again(endpoints: Iterable[Endpoint]) -> None:
-    """Ask endpoints again that were left alone or taken for down: somebody resumes their job."""
-    EndpointState.objects.filter(endpoint__in=list(endpoints)).update(
-        blocked_until=None, because="", detail="", openings=0, down_since=None
-    )
 
 
 def probe_again(endpoints: Iterable[Endpoint], *, down_before: datetime) -> None:

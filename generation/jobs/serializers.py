@@ -9,6 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from generation.jobs.estimate import EstimateLine
+from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import MOST_CALLS, advice
 from generation.jobs.live_status import AtEndpoint, Progress
 from generation.models import Call
@@ -101,6 +102,23 @@ JOB_FIELDS = ("budget_money", "budget_calls", "fresh", "paused_because", "paused
 def job_values(job: Job) -> dict[str, Any]:
     """The values of `JobSerializer`."""
     return {**{name: getattr(job, name) for name in JOB_FIELDS if name != "advice"}, "advice": advice(job)}
+
+
+class AnyJobSerializer(JobSerializer):
+    """A job of any kind: status, budget, progress and totals."""
+
+    id = serializers.IntegerField(source="job.pk")
+    status = serializers.CharField(source="job.status")
+    created_at = serializers.DateTimeField(source="job.created_at")
+    finished_at = serializers.DateTimeField(source="job.finished_at", allow_null=True)
+    progress = ProgressSerializer()
+    totals = TotalsSerializer(source="job")
+    live = LiveSerializer()
+
+
+def any_job_values(kind: JobKind[Any], job: Job) -> dict[str, Any]:
+    """The values of `AnyJobSerializer`."""
+    return {**job_values(job), "job": job, "progress": kind.progress(job), "live": kind.live(job)}
 
 
 class BudgetSerializer(serializers.Serializer[Any]):

@@ -145,7 +145,7 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
         settings = batch_settings(sent(CompareSerializer, request))
         made = launch.launch_comparison(settings, actor=person(request), key=launch_key(request))
         for pk in made.batches.order_by("arm").values_list("pk", flat=True):
-            transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
+            transaction.on_commit(partial(tasks.wake, tasks.work_on_job, pk))
         return Response(_compared(self.get_queryset().get(pk=made.pk)), status=202)
 
     @extend_schema(request=CompareAskSerializer, responses=LaunchEstimateSerializer)

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from generation import errors
 from generation.common import chunks, formats
-from generation.engine.task_queue import check_tries, finish, lease, take
+from generation.engine.task_queue import check_tries, finish, give_back_expired, lease, take
 from generation.llm.errors import GivenUp
 from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
 from generation.models.work import Work
@@ -180,3 +180,9 @@ def _refer(source: Source, rows: list[Row]) -> None:
     )
     for chunk in chunks.chunked(references):
         Reference.objects.bulk_create(chunk, ignore_conflicts=True)
+
+
+def sweep() -> list[int]:
+    """Give back imports whose reader is gone, and say which wait for one."""
+    give_back_expired(Import)
+    return list(Import.objects.filter(status=Status.QUEUED).values_list("pk", flat=True))

@@ -10,10 +10,12 @@ from evaluation.models import Run
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
 from evaluation.runs.settings import RunSettings
-from generation.batches import launch, sweeping
+from generation.batches import launch
 from generation.batches import services as batches_services
+from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
+from generation.engine.sweeping import sweep
 from generation.models import Batch, Endpoint, Release, Source
 from generation.recipes import registry
 from generation.releases import services as releases_services
@@ -86,7 +88,7 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
         _evaluate(releases_services.freeze_release("mhb-demo", benchmark="mhb"))
     _withdraw_one()
     medhallu.load(_source, tell=tell)
-    sweeping.sweep()
+    sweep(BATCHES)
 
 
 def _accounts() -> None:

@@ -46,7 +46,6 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
     monkeypatch.setattr("generation.tasks.wake", wake)
     monkeypatch.setattr("review.tasks.wake", wake)
-    monkeypatch.setattr("evaluation.runs.api.wake", wake)
     return sent
 
 

@@ -174,7 +174,7 @@ def test_the_whole_loop(
     asked = {**wanted_of, "budget_calls": 100}
     with django_capture_on_commit_callbacks(execute=True):
         batch = ok(admin.post(reverse("api:batches"), asked), 202)
-    assert woken.pop() == ("work_on_batch", batch["id"])
+    assert woken.pop() == ("work_on_job", batch["id"])
     assert (batch["status"], batch["progress"]["queued"]) == ("running", RECORDS)
     again = admin.post(reverse("api:batches"), asked)
     assert (again.status_code, again.json()["type"]) == (409, "urn:mhb:nothing-to-do")
@@ -245,7 +245,7 @@ def test_the_whole_loop(
     assert researcher.post(reverse("api:runs"), wanted).status_code == 403
     with django_capture_on_commit_callbacks(execute=True):
         run = ok(admin.post(reverse("api:runs"), {**wanted, "confirmed": True}), 202)
-    assert woken.pop() == ("work_on_run", run["id"])
+    assert woken.pop() == ("work_on_job", run["id"])
     assert run["progress"]["responses"]["queued"] == 2 * RECORDS
     runs_work.work_on_run(run["id"])
     run = ok(researcher.get(reverse("api:run", args=[run["id"]])))

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from evaluation.models import Run
-from evaluation.runs import services
+from evaluation.runs.kind import RUNS
+from generation.engine.sweeping import sweep
 from generation.models import Release
 from review.models import User
 from tests.engine import Manage, bare_release, endpoint, frozen, launched_run
@@ -42,7 +43,7 @@ def test_evaluate_and_report(manage: Manage, release: Release) -> None:
 def test_without_wait_the_work_is_left_to_workers(manage: Manage, release: Release) -> None:
     run = manage.json("evaluate", "--yes", "--release", "own@1", *TARGETS, "--judge", "sim-judge")
     assert (run["responses"], run["responses_done"], run["calls"]) == (4, 0, 0)
-    assert services.sweep() == [run["run"]]
+    assert sweep(RUNS) == [run["run"]]
 
 
 def test_the_temperature_of_the_judge(manage: Manage, release: Release) -> None:

@@ -19,6 +19,7 @@ from evaluation.reports.figures import figures
 from evaluation.reports.forms import JudgmentFilters
 from evaluation.runs import services
 from evaluation.runs.settings import RunSettings
+from generation.jobs import services as jobs_services
 from generation.models import Endpoint, Facet, Release, ReleasedRubric
 from generation.models.work import Work
 from review.models import User
@@ -46,7 +47,7 @@ def admin(adela: User) -> Client:
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The tasks that were sent, instead of sending them."""
     sent: list[tuple[str, int]] = []
-    monkeypatch.setattr("evaluation.runs.views.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+    monkeypatch.setattr("generation.tasks.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
     return sent
 
 
@@ -86,7 +87,7 @@ def judged(release: Release, *names: str, verdicts: tuple[str, ...] = ("met", "n
         for number, rubric in enumerate(ReleasedRubric.objects.filter(sample=response.sample_id).order_by("pk"))
         for verdict in [verdicts[(response.pk + number) % len(verdicts)]]
     )
-    services.settle_run(run.pk)
+    jobs_services.settle(run.pk)
     run.refresh_from_db()
     return run
 
@@ -188,7 +189,7 @@ def test_a_run_is_launched_with_the_published_temperature(
         answer: Page = admin.post(url, {**data, "endpoints": ["one", "two"]})
     run = Run.objects.get()
     assert answer["Location"] == reverse("evaluation:run", args=[run.pk])
-    assert woken == [("work_on_run", run.pk)]
+    assert woken == [("work_on_job", run.pk)]
     assert (run.judge_temperature, run.created_by) == (0.5, adela)
     assert run.responses.count() == 6
     admin.post(url, {**data, "endpoints": ["one"], "judge_temperature": "0"})
@@ -215,7 +216,7 @@ def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
     assert "0 of 3" in text_of(admin.get(fragment))
     assert [percent for _run, percent, _simulated in admin.get(reverse("evaluation:runs")).context["rows"]] == [0]
     Response.objects.filter(run=run).update(status=Status.FAILED, error="RateLimited")
-    services.settle_run(run.pk)
+    jobs_services.settle(run.pk)
     assert admin.get(fragment)["HX-Refresh"] == "true"
     ended = text_of(admin.get(page))
     assert "hx-get" not in ended
@@ -231,7 +232,7 @@ def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
     assert admin.get(retry).status_code == 405
     with django_capture_on_commit_callbacks(execute=True):
         admin.post(retry)
-    assert woken == [("work_on_run", run.pk)]
+    assert woken == [("work_on_job", run.pk)]
     assert run.judgments.filter(status=Status.QUEUED).count() == failed > 0
     assert admin.post(cancel).status_code == 302
     assert admin.post(cancel).status_code == 302, "twice is as good as once"

@@ -7,9 +7,10 @@ import pytest
 
 from generation.batches import launch as batches_launch
 from generation.batches import services as batches_services
-from generation.batches import sweeping
+from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
 from generation.engine import worker_beats
+from generation.engine.sweeping import sweep
 from generation.engine.task_queue import take
 from generation.models import Batch, Draft, Endpoint, Import, Release, Sample, Source
 from generation.models.work import Work
@@ -155,7 +156,7 @@ def test_without_wait_the_work_is_left_to_workers(manage: Manage, tmp_path: Path
     batch = manage.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator")
     assert (batch["open"], batch["done"], batch["calls"]) == (2, 0, 0)
     assert not Sample.objects.exists()
-    assert sweeping.sweep().batches == [batch["batch"]]
+    assert sweep(BATCHES) == [batch["batch"]]
 
 
 def test_wait_takes_over_from_a_worker_that_died(

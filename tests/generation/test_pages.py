@@ -345,7 +345,7 @@ def test_a_batch_is_launched_over_what_is_left(
         answer: Page = admin.post(url, data)
     batch = Batch.objects.get()
     assert answer["Location"] == reverse("generation:batch", args=[batch.pk])
-    assert woken == [("work_on_batch", batch.pk)]
+    assert woken == [("work_on_job", batch.pk)]
     assert batch.drafts.count() == 2
     assert batch.plan["name"] == "paper"
     assert batch.checks == ["identical", "alike", "leak", "answerable"]
@@ -396,7 +396,7 @@ def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
     assert Batch.objects.get(pk=batch.pk).status == Batch.Status.RUNNING
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(retry).status_code == 302
-    assert woken == [("work_on_batch", batch.pk)]
+    assert woken == [("work_on_job", batch.pk)]
     assert not batch.drafts.filter(status=Status.FAILED).exists()
     assert admin.post(cancel).status_code == 302
     assert admin.post(cancel).status_code == 302, "twice is as good as once"

@@ -37,8 +37,9 @@ RUNS = 7
 SETUP = f"""
 import json
 from django.test import Client
-from evaluation.runs.services import launch_run, pause_run
+from evaluation.runs.services import launch_run
 from evaluation.runs.settings import RunSettings
+from generation.jobs.life_cycle import pause
 from generation.models import Draft
 from generation.endpoints.services import add_endpoint
 from review.models import User
@@ -49,7 +50,7 @@ target, judge = [
     for name in ("sim-average", "sim-judge")
 ]
 Draft.objects.update(status="dropped")  # of no use here
-runs = [pause_run(launch_run(RunSettings(release, [target], judge, fresh=True)).pk).pk for _ in range({RUNS})]
+runs = [pause(launch_run(RunSettings(release, [target], judge, fresh=True)).pk).pk for _ in range({RUNS})]
 client = Client()
 client.force_login(User.objects.create_user("adela", role="admin"))
 print(json.dumps({{"runs": runs, "cookie": client.cookies["sessionid"].value}}))

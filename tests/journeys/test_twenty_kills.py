@@ -43,7 +43,7 @@ made = [
 ]
 print(launch_run(RunSettings(release, made[:1], made[1], budget_calls={budget})).pk)
 """
-RAISE = "from evaluation.runs.services import set_run_budget\nset_run_budget({run}, money=None, calls=None)\n"
+RAISE = "from generation.jobs.life_cycle import set_budget\nset_budget({run}, money=None, calls=None)\n"
 
 
 class Says:

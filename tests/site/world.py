@@ -15,6 +15,8 @@ from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from evaluation.models import Judgment, Run
 from evaluation.runs import services as runs_services
 from evaluation.runs.settings import RunSettings
+from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.jobs.life_cycle import pause
 from generation.models import (
     Batch,
@@ -327,12 +329,12 @@ class World:
             for rubric in ReleasedRubric.objects.filter(sample=response.sample_id).order_by("pk")
             for verdict in [next(verdicts)]
         )  # fmt: skip
-        runs_services.settle_run(done.pk)
+        jobs_services.settle(done.pk)
         self.run_id, self.judgment_id = done.pk, Judgment.objects.filter(run=done, verdict="met")[0].pk
         running = self._run(release)
         get_under_way(running, self.judge)
         self.running_id = running.pk
-        self.paused_run_id = runs_services.pause_run(self._run(release).pk).pk
+        self.paused_run_id = life_cycle.pause(self._run(release).pk).pk
         self.release_id = release.pk
 
     def _run(self, release: Release) -> Run:

@@ -3,17 +3,17 @@
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
-from evaluation import tasks
 from evaluation.errors import EvaluationError
 from evaluation.models import SEEDS, Run
-from evaluation.runs import queries as runs_queries
-from evaluation.runs import services, work
+from evaluation.runs import queries, services
 from evaluation.runs.estimate import of_run
+from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from generation.endpoints import queries as endpoints_queries
+from generation.engine.sweeping import sweep
 from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
 from generation.releases import queries as releases_queries
-from generation.tasks import wake
+from generation.tasks import wake, work_on_job
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -83,15 +83,15 @@ class Command(Step):
         if refused := unconfirmed(self, of_run(settings), options):
             return refused
         run = services.launch_run(settings)
-        wake(tasks.work_on_run, run.pk)
+        wake(work_on_job, run.pk)
         if options["wait"]:
             wait(
                 self,
                 is_over=lambda: not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists(),
-                work=lambda: (services.sweep(), work.work_on_run(run.pk)),
-                percent=lambda: runs_queries.progress(run).percent,
+                work=lambda: (sweep(RUNS), RUNS.work(run.pk)),
+                percent=lambda: RUNS.progress(run).percent,
             )
-        progress = runs_queries.progress(run)
+        progress = RUNS.progress(run)
         run.refresh_from_db()
         return {
             "run": run.pk,
@@ -104,7 +104,7 @@ class Command(Step):
             "unjudged": progress.judgments.failed,
             "calls": progress.responses.calls,
             "cost": progress.responses.cost,
-            "simulated": runs_queries.is_simulated(run),
+            "simulated": queries.is_simulated(run),
             "status": run.status,
             "paused": run.paused_detail,
             "failed": int(bool(options["wait"]) and progress.judgments.done == 0) or paused(run),

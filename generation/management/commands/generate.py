@@ -10,10 +10,11 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation import tasks
-from generation.batches import launch, services, sweeping
-from generation.batches import queries as batches_queries
+from generation.batches import launch
 from generation.batches.estimate import of_batch
+from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
+from generation.engine.sweeping import sweep
 from generation.errors import UnknownCheck, WrongPlan
 from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
 from generation.models import Batch, Draft
@@ -96,15 +97,15 @@ class Command(Step):
         return {"comparison": pair.pk, "batches": arms, "failed": sum(arm["failed"] for arm in arms)}
 
     def _follow(self, batch: Batch, *, wait_for_it: bool) -> dict[str, Any]:
-        tasks.wake(tasks.work_on_batch, batch.pk)
+        tasks.wake(tasks.work_on_job, batch.pk)
         if wait_for_it:
             wait(
                 self,
                 is_over=lambda: not Batch.objects.filter(pk=batch.pk, status=Batch.Status.RUNNING).exists(),
-                work=lambda: (sweeping.sweep(), services.work_on_batch(batch.pk)),
-                percent=lambda: batches_queries.batch_progress(batch).percent,
+                work=lambda: (sweep(BATCHES), BATCHES.work(batch.pk)),
+                percent=lambda: BATCHES.progress(batch).percent,
             )
-        progress = batches_queries.batch_progress(batch)
+        progress = BATCHES.progress(batch)
         batch.refresh_from_db()
         return {
             "batch": batch.pk,

@@ -11,8 +11,8 @@ from evaluation.models import Run
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.figures import figures
-from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, work
+from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from generation.llm.simulator.server import make_app, running
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
@@ -59,7 +59,7 @@ def release() -> Release:
 def worked(url: str) -> Run:
     run = services.launch_run(RunSettings(release(), [endpoint(url, "sim-careful")], seed=0))
     work.work_on_run(run.pk)
-    return runs_queries.run(run.pk)
+    return RUNS.get(run.pk)
 
 
 def test_by_kind_recall_is_drawn_and_the_report_says_why(url: str, admin_client: Client) -> None:

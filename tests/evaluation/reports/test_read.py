@@ -19,8 +19,11 @@ from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import estimate, services, work
 from evaluation.runs import queries as runs_queries
+from evaluation.runs.kind import RUNS
 from evaluation.runs.services import NO_RESPONSE
 from evaluation.runs.settings import RunSettings
+from generation.engine.sweeping import sweep
+from generation.jobs import services as jobs_services
 from generation.jobs.estimate import TOKENS_OUT
 from generation.models import Call, Endpoint, Release, ReleasedSample
 from generation.models.work import Work
@@ -61,7 +64,7 @@ def worked(release: Release, url: str, *models: str, **options: Any) -> Run:
     """A run that was worked on to its end."""
     run = launched(release, url, *models, **options)
     work.work_on_run(run.pk)
-    return runs_queries.run(run.pk)
+    return RUNS.get(run.pk)
 
 
 def expected(model: str, at: int, *, hinted: bool, seed: int = SEED) -> str:
@@ -102,8 +105,8 @@ def test_every_answer_is_read_and_no_judge_is_asked(release: Release, claimants:
         assert response.text == said(response.endpoint.name, at, response.about["shown"], hinted=hinted)
         assert judgment.status == Status.DONE
         assert judgment.verdict == expected(response.endpoint.name, at, hinted=hinted)
-    assert runs_queries.progress(run).percent == 100
-    assert runs_queries.live_of(run).endpoints
+    assert RUNS.progress(run).percent == 100
+    assert RUNS.live(run).endpoints
 
 
 def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, claimants: str) -> None:
@@ -300,10 +303,10 @@ def test_a_model_that_does_not_answer_leaves_it_unjudged_until_it_is_asked_again
     assert reports_queries.report(run).responses_failed == {"sim-average": 1}
     broken.model = "sim-average"
     broken.save()
-    assert services.retry_failed(run.pk) == 1
+    assert jobs_services.retry_failed(run.pk) == 1
     work.work_on_run(run.pk)
     assert set(Judgment.objects.values_list("status", flat=True)) == {Status.DONE}
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
 def test_a_fault_in_reading_costs_no_other_answer(
@@ -333,10 +336,10 @@ def test_in_batches(release: Release, claimants: str, settings: Any) -> None:
     endpoint(claimants, "sim-average", batches=True)
     run = launched(release, claimants, "sim-average", transport=Run.Transport.BATCH)
     for _ in range(12):
-        if run.pk not in services.sweep():
+        if run.pk not in sweep(RUNS):
             break
         work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert runs_queries.provider_batches_of(run).exists()
     found = Counter(Judgment.objects.filter(response__variant="plain").values_list("verdict", flat=True))
     assert found == tally("sim-average", hinted=False)
@@ -367,7 +370,7 @@ def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) 
     assert other.requests == COUNT
     again = worked(release, claimants, "sim-average")
     assert (again.calls, again.hits) == (0, 2 * COUNT)
-    services.cancel_run(launched(release, claimants, "sim-careful").pk)
+    jobs_services.cancel(launched(release, claimants, "sim-careful").pk)
 
 
 # --------------------------------------------------------------------------------------------------------------- pages
@@ -464,10 +467,10 @@ def test_a_report_asks_the_database_as_often_for_three_rates_as_for_one(
     protocol = registry.module("toy", "protocol")
     run = worked(release, claimants, "sim-average")
     with CaptureQueriesContext(connection) as three:
-        reports_queries.report(runs_queries.run(run.pk))
+        reports_queries.report(RUNS.get(run.pk))
     monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, rates=protocol.PROTOCOL.rates[:1]))
     with CaptureQueriesContext(connection) as one:
-        reports_queries.report(runs_queries.run(run.pk))
+        reports_queries.report(RUNS.get(run.pk))
     assert len(three) == len(one)
 
 

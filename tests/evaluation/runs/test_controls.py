@@ -39,8 +39,7 @@ def admin(client: Client, adela: User) -> Client:
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The tasks that were sent, instead of sending them."""
     sent: list[tuple[str, int]] = []
-    for place in ("evaluation.runs.views", "evaluation.runs.api", "generation.tasks"):
-        monkeypatch.setattr(f"{place}.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+    monkeypatch.setattr("generation.tasks.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
     return sent
 
 
@@ -76,7 +75,7 @@ def test_a_run_is_paused_resumed_and_given_more_on_the_page(
         assert address(run, control) not in text_of(reader.get(address(run)))
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(address(run, "-resume")).status_code == 302
-    assert woken == [("work_on_run", run.pk)]
+    assert woken == [("work_on_job", run.pk)]
     work.work_on_run(run.pk)
     assert "2 of 2 calls" in text_of(admin.get(address(run)))
     assert admin.post(address(run, "-resume")).status_code == 409
@@ -127,12 +126,12 @@ def test_the_controls_of_the_shell(manage: Manage, release: Release, models: str
     said = manage.json("job", "budget", name, "--budget-calls", 11)
     assert (said["job"], said["status"], said["budget_calls"], said["calls"]) == (name, "running", 11, 1)
     work.work_on_run(run.pk)
-    assert "over" in manage.refused("job", "cancel", name)
+    assert "already ended" in manage.refused("job", "cancel", name)
     again = manage.json("job", "retry", name)
     assert (again["again"], again["status"]) == (4, "running"), "the judge knew none of these criteria"
     assert manage.json("job", "cancel", name)["status"] == "cancelled"
-    assert "over" in manage.refused("job", "retry", name)
-    assert "no run of this number" in manage.refused("job", "pause", "run:4711")
+    assert "already ended" in manage.refused("job", "retry", name)
+    assert "no run with this number" in manage.refused("job", "pause", "run:4711")
 
 
 def test_the_api_can_say_what_is_dear(api: Api, adela: User, release: Release, models: str) -> None:
@@ -221,7 +220,7 @@ def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
     data = {"release": release.pk, "endpoints": ["sim-careful"], "judge": "sim-judge", "judging": "per-rubric"}
     page: Page = admin.post(reverse("evaluation:run-new"), {**data, "transport": "batch"})
     assert page.context["estimate"] == found
-    assert text_of(page).count("at the price of the provider") == 1
+    assert text_of(page).count("at the provider batch price") == 1
     body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "transport": "batch"}
     said = api(adela).post(reverse("api:run-estimate"), body).json()
     assert [line["batched"] for line in said["lines"]] == [False, False, True]

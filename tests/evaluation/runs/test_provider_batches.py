@@ -23,10 +23,13 @@ from django.utils.html import strip_tags
 from evaluation import errors
 from evaluation.models import Judgment, Response, Run
 from evaluation.runs import queries, services, views, work
+from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from generation.engine import ledger, provider_batch_filling, provider_batch_results, provider_batches
+from generation.engine.sweeping import sweep
 from generation.engine.task_queue import put_back, take
 from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.llm.batch_protocol import Door, LineResult
 from generation.llm.errors import BadRequest
 from generation.llm.simulator import server, wire_format
@@ -89,7 +92,7 @@ def in_batches(
 def worked(run: Run, rounds: int = 12) -> Run:
     """The run after a worker came back to it as often as it was told to, at most."""
     for _ in range(rounds):
-        due = services.sweep()
+        due = sweep(RUNS)
         run.refresh_from_db()
         if run.pk not in due:
             break
@@ -197,11 +200,11 @@ def test_a_run_does_not_wait_for_a_batch_that_another_one_does_not_submit(
         for run in (first, second):
             work.work_on_run(run.pk)
     assert set(Response.objects.filter(run=second).values_list("via__job", flat=True)) == {first.pk}
-    services.pause_run(first.pk)
+    life_cycle.pause(first.pk)
     assert worked(third).status == Run.Status.FINISHED, "it did not join"
     assert worked(second).status == Run.Status.FINISHED, "it was let go"
     assert served(url)["batch_billed"] == 12
-    services.resume_run(first.pk)
+    jobs_services.resume(first.pk)
     assert worked(first).status == Run.Status.FINISHED
 
 
@@ -293,7 +296,7 @@ def test_a_batch_refused_as_a_whole_pauses_the_run_and_says_why(release: Release
     [made] = queries.provider_batches_of(run)
     assert (made.state, made.error) == (State.DROPPED, "BatchRefused")
     Endpoint.objects.filter(name="no-such-model").update(model="sim-average")
-    services.resume_run(run.pk)
+    jobs_services.resume(run.pk)
     assert worked(run).status == Run.Status.FINISHED
 
 
@@ -309,11 +312,11 @@ def test_a_batch_that_the_endpoint_does_not_know_any_more_is_dropped_and_asked_f
     [lost] = queries.provider_batches_of(run)
     assert (lost.state, lost.error, lost.missing) == (State.DROPPED, "BatchLost", 4)
     assert lost.batch in run.paused_detail
-    assert "charged for it" in life_cycle.advice(run)
+    assert "answered and charged" in life_cycle.advice(run)
     assert ledger.outstanding(run).count() == 0
-    assert not services.sweep(), "nobody looks at it again"
+    assert not sweep(RUNS), "nobody looks at it again"
     assert served(url)["files"] == 0, "nor submits it again unasked"
-    services.resume_run(run.pk)
+    jobs_services.resume(run.pk)
     assert worked(run).status == Run.Status.FINISHED
     assert (served(url)["batch_billed"], served(url)["requests"]) == (12, 0)
 
@@ -348,7 +351,7 @@ def test_of_a_batch_whose_results_are_gone_what_was_collected_is_kept(
         assert (lost.state, lost.answered > 0, lost.missing > 0) == (State.DROPPED, True, True)
         assert run.calls == lost.answered
         gone.clear()
-        services.resume_run(run.pk)
+        jobs_services.resume(run.pk)
         assert worked(run).status == Run.Status.FINISHED
     assert [each.lines_count for each in queries.provider_batches_of(run)][1] == lost.missing, "only those"
     assert ended(run)["Response"] == {Status.DONE: 4}
@@ -363,9 +366,9 @@ def test_what_an_unmarked_endpoint_does_not_know_is_asked_live(release: Release)
         assert worked(run).paused_because == "BadRequest"
         assert queries.provider_batches_of(run).get().state == State.SUBMITTED, "the address may be wrong"
         Endpoint.objects.update(batches=False)
-        services.resume_run(run.pk)
+        jobs_services.resume(run.pk)
         assert worked(run).paused_because == "BadRequest"
-        services.resume_run(run.pk)
+        jobs_services.resume(run.pk)
         assert worked(run).status == Run.Status.FINISHED
     assert queries.provider_batches_of(run).get().state == State.DROPPED
 
@@ -375,7 +378,7 @@ def test_an_endpoint_without_the_protocol_pauses_the_run_and_is_asked_live_when_
         run = worked(in_batches(release, plain.url, target="m-1", judge="m-2"))
         assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BadRequest")
         Endpoint.objects.update(batches=False)
-        services.resume_run(run.pk)
+        jobs_services.resume(run.pk)
         worked(run)
     assert ended(run)["Response"] == {Status.DONE: 4}
 
@@ -388,14 +391,14 @@ def test_what_failed_is_tried_again_in_a_new_batch(url: str) -> None:
     assert set(Response.objects.values_list("error", flat=True)) == {"ServerError"}
     Endpoint.objects.filter(name="sim-average-500").update(model="sim-average")
     before = served(url)
-    assert services.retry_failed(run.pk) == 2
+    assert jobs_services.retry_failed(run.pk) == 2
     assert worked(run).status == Run.Status.FINISHED
     assert ended(run) == {"Response": {Status.DONE: 2}, "Judgment": {Status.DONE: 4}}
     after = served(url)
     assert after["batch_billed"] - before["batch_billed"] == 6
     assert after["requests"] == before["requests"], "nothing was asked live"
     assert run.calls == Call.objects.filter(job=run, hit_of=None).count()
-    assert services.retry_failed(run.pk) == 0
+    assert jobs_services.retry_failed(run.pk) == 0
 
 
 def test_judgments_whose_replies_could_not_be_used_are_asked_anew_live() -> None:
@@ -413,7 +416,7 @@ def test_judgments_whose_replies_could_not_be_used_are_asked_anew_live() -> None
         assert ended(run) == {"Response": {Status.DONE: 2}, "Judgment": {Status.FAILED: 4}}
         models.well = True
         before = served(url)
-        assert services.retry_failed(run.pk) == 4
+        assert jobs_services.retry_failed(run.pk) == 4
         assert worked(run).status == Run.Status.FINISHED
         assert ended(run) == {"Response": {Status.DONE: 2}, "Judgment": {Status.DONE: 4}}
         after = served(url)
@@ -429,7 +432,7 @@ def test_a_key_that_is_missing_pauses_the_run_and_is_stored_nowhere(
     Endpoint.objects.update(key_env="OWN_KEY")
     assert worked(run).paused_because == "KeyMissing"
     monkeypatch.setenv("OWN_KEY", "sk-very-secret")
-    services.resume_run(run.pk)
+    jobs_services.resume(run.pk)
     assert worked(run).status == Run.Status.FINISHED
     rows = [*ProviderBatch.objects.values(), *ProviderLine.objects.values(), *Call.objects.values()]
     assert not [row for row in rows if "sk-very-secret" in str(row)]
@@ -537,7 +540,7 @@ def test_never_more_lines_than_the_budget_of_calls(release: Release, url: str) -
     run = worked(in_batches(release, url, budget_calls=6))
     assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BudgetSpent")
     assert run.calls == 6 == served(url)["batch_billed"]
-    services.set_run_budget(run.pk, money=None, calls=None)
+    life_cycle.set_budget(run.pk, money=None, calls=None)
     assert worked(run).status == Run.Status.FINISHED
 
 
@@ -606,26 +609,26 @@ def test_a_paused_run_submits_nothing_and_collects_what_was_submitted(release: R
 
 
 def _pause_at_every_step(run: Run, url: str) -> None:
-    services.pause_run(run.pk)
+    life_cycle.pause(run.pk)
     work.work_on_run(run.pk)
     assert not ProviderBatch.objects.exists()
-    services.resume_run(run.pk)
+    jobs_services.resume(run.pk)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provider_batches, "follow", lambda run: None)
         work.work_on_run(run.pk)
-    services.pause_run(run.pk)
+    life_cycle.pause(run.pk)
     work.work_on_run(run.pk)
     assert served(url)["files"] == 0, "prepared, and not submitted"
-    services.resume_run(run.pk)
+    jobs_services.resume(run.pk)
     provider_batches.follow(Run.objects.get(pk=run.pk))
     assert served(url)["batches"] == 1
-    services.pause_run(run.pk)
+    life_cycle.pause(run.pk)
     time.sleep(0.4)
-    assert run.pk in services.sweep()
+    assert run.pk in sweep(RUNS)
     work.work_on_run(run.pk)
     run.refresh_from_db()
     assert (run.status, run.calls) == (Run.Status.PAUSED, 4)
-    services.resume_run(run.pk)
+    jobs_services.resume(run.pk)
     assert finished(run).status == Run.Status.FINISHED
 
 
@@ -634,7 +637,7 @@ def test_a_cancelled_run_cancels_its_batches_and_keeps_what_was_done(release: Re
         run = in_batches(release, url)
         work.work_on_run(run.pk)
         time.sleep(1.0)
-        services.cancel_run(run.pk)
+        jobs_services.cancel(run.pk)
         worked(run)
         stats = served(url)
     [made] = queries.provider_batches_of(run)
@@ -642,7 +645,7 @@ def test_a_cancelled_run_cancels_its_batches_and_keeps_what_was_done(release: Re
     assert 0 < made.answered < 4
     assert made.answered + made.missing == 4
     assert run.calls == stats["batch_billed"] == made.answered
-    assert not services.sweep()
+    assert not sweep(RUNS)
 
 
 def test_a_cancelled_run_drops_what_was_never_submitted(release: Release, url: str) -> None:
@@ -650,7 +653,7 @@ def test_a_cancelled_run_drops_what_was_never_submitted(release: Release, url: s
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(provider_batches, "follow", lambda run: None)
         work.work_on_run(run.pk)
-    services.cancel_run(run.pk)
+    jobs_services.cancel(run.pk)
     worked(run)
     assert [each.state for each in queries.provider_batches_of(run)] == [State.DROPPED]
     assert served(url)["batches"] == 0
@@ -680,13 +683,13 @@ def test_a_batch_with_which_workers_die_is_given_up_for_good(
     with simulated() as url:
         run = in_batches(release, url)
         for _ in range(25):
-            if run.pk in services.sweep():
+            if run.pk in sweep(RUNS):
                 try:
                     work.work_on_run(run.pk)
                 except Killed:
                     deaths += 1
             if cancelled and deaths == 1:
-                services.cancel_run(run.pk)
+                jobs_services.cancel(run.pk)
             clock.advance(minutes=5)
         stats = served(url)
     run.refresh_from_db()
@@ -694,9 +697,9 @@ def test_a_batch_with_which_workers_die_is_given_up_for_good(
     assert deaths == 10
     assert (made.state, made.status, made.error) == (State.DROPPED, Status.DONE, "GivenUp")
     assert (run.status, run.paused_because) == ((run.Status.CANCELLED, "") if cancelled else ("paused", "GivenUp"))
-    assert life_cycle.advice(run).startswith("" if cancelled else "See at the endpoint")
+    assert life_cycle.advice(run).startswith("" if cancelled else "Check with the provider")
     assert stats["batches"] == 1, "nobody has it asked again but a person"
-    assert run.pk not in services.sweep()
+    assert run.pk not in sweep(RUNS)
     assert not ledger.outstanding(run).exists()
 
 
@@ -789,15 +792,15 @@ def test_nobody_is_woken_while_a_batch_is_away(release: Release, settings: Any, 
     settings.MHB_BATCH_POLL_SECONDS = 60.0
     with simulated(batch_delay=600) as url:
         run = in_batches(release, url)
-        assert services.sweep() == [run.pk]
+        assert sweep(RUNS) == [run.pk]
         work.work_on_run(run.pk)
         clock.advance(seconds=1)
-        assert services.sweep() == []
-        assert not services.run_waits(run.pk)
+        assert sweep(RUNS) == []
+        assert not jobs_services.waits(run.pk)
         clock.advance(minutes=2)
-        assert services.sweep() == [run.pk]
+        assert sweep(RUNS) == [run.pk]
         work.work_on_run(run.pk)
-        assert services.sweep() == []
+        assert sweep(RUNS) == []
         run.refresh_from_db()
         assert run.status == Run.Status.RUNNING
 
@@ -811,11 +814,11 @@ def test_nobody_is_woken_while_batches_cannot_be_filled_yet(release: Release, ur
     assert in_flight
     work.work_on_run(run.pk)
     assert not ProviderBatch.objects.exists()
-    assert not services.run_waits(run.pk)
-    assert services.sweep() == []
+    assert not jobs_services.waits(run.pk)
+    assert sweep(RUNS) == []
     for row in in_flight:
         put_back(row)
-    assert services.run_waits(run.pk)
+    assert jobs_services.waits(run.pk)
     assert worked(run).status == Run.Status.FINISHED
 
 
@@ -826,7 +829,7 @@ def test_an_endpoint_that_is_away_is_looked_at_later(release: Release, settings:
     work.work_on_run(run.pk)
     [made] = queries.provider_batches_of(run)
     assert (made.state, made.error) == (State.PREPARED, "NotReached")
-    assert services.sweep() == []
+    assert sweep(RUNS) == []
     with simulated() as url:
         Endpoint.objects.update(url=url)
         clock.advance(minutes=2)
@@ -923,7 +926,7 @@ def test_the_page_lists_them_in_as_many_queries_however_many(
     monkeypatch.setattr(views, "BATCHES_SHOWN", 5)
     text, _ = page(many)
     assert text.count(">collected</span>") == 5
-    assert "the API lists all" in text
+    assert "The API lists all of them" in text
     assert "provider-batches" not in page(live)[0]
     polled = client.get(reverse("evaluation:run-progress", args=[live.pk])).content.decode()
     assert "provider-batches" not in polled

@@ -22,11 +22,15 @@ from evaluation.protocol import Protocol
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, work
+from evaluation.runs.kind import RUNS
 from evaluation.runs.services import NO_RESPONSE
 from evaluation.runs.settings import RunSettings
 from generation.engine.ledger import MOST_TOKENS
+from generation.engine.sweeping import sweep
 from generation.engine.task_queue import MAX_TRIES, give_back_expired, put_back, take
 from generation.errors import JobOver
+from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.llm.simulator.server import running
 from generation.models import Call, Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
@@ -85,7 +89,7 @@ def test_one_response_for_each_and_one_judgment_for_each_rubric(release: Release
     assert Response.objects.values("endpoint", "sample").distinct().count() == 8
     assert Judgment.objects.values("response__endpoint", "rubric").distinct().count() == 2 * rubrics
     assert len(calls(run)) == 8 + 2 * rubrics
-    progress = runs_queries.progress(run)
+    progress = RUNS.progress(run)
     assert (progress.percent, progress.rubrics_total) == (100, 2 * rubrics)
     assert reports_queries.percents([run]) == {run.pk: 100}
     for response in Response.objects.select_related("call", "sample"):
@@ -168,7 +172,7 @@ def test_the_temperature_of_the_judge(bare: Release, own: float | None, asked_fo
         judge = endpoint(seen.url, "m-judge", temperature=own)
         run = evaluated(bare, seen.url, "m-1", judge="m-judge", judge_temperature=asked_for)
     Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)  # what is changed later is not what was measured
-    assert runs_queries.run(run.pk).judge_temperature == sent
+    assert RUNS.get(run.pk).judge_temperature == sent
     by_judge = [body for body in seen.bodies if body["model"] == "m-judge"]
     assert len(by_judge) == 4
     assert {body["temperature"] for body in by_judge} == {sent}
@@ -240,7 +244,7 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
         for call in calls(run)
         for price in [(10, 30) if call.endpoint.name == "sim-judge" else (2, 6)]
     )
-    assert reports_queries.report(run).cost == runs_queries.progress(run).responses.cost == expected / 1_000_000 > 0
+    assert reports_queries.report(run).cost == RUNS.progress(run).responses.cost == expected / 1_000_000 > 0
 
 
 # ------------------------------------------------------------------------------------------------------ retry, cancel
@@ -270,8 +274,8 @@ def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> Non
         [row] = take(Response.objects.filter(run=first).order_by("pk"), 1)
         work.work_on_run(second.pk)
         assert statuses(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
-        assert not services.run_waits(second.pk), "what it would be woken for is in flight"
-        assert services.sweep() == [first.pk]
+        assert not jobs_services.waits(second.pk), "what it would be woken for is in flight"
+        assert sweep(RUNS) == [first.pk]
         put_back(row)
         work.work_on_run(first.pk)
         work.work_on_run(second.pk)
@@ -279,14 +283,14 @@ def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> Non
         assert statuses(second, Judgment) == statuses(first, Judgment) == {Status.DONE: 4}
         lease = {"token": uuid4(), "lease_until": timezone.now() + timedelta(minutes=5)}
         first.judgments.update(status=Status.RUNNING, verdict="", **lease)
-        services.settle_run(first.pk)
+        jobs_services.settle(first.pk)
         third, fresh = (
             services.launch_run(RunSettings(bare, *models)),
             services.launch_run(RunSettings(bare, *models, fresh=True)),
         )
         for run in (third, fresh):
             work.work_on_run(run.pk)
-            assert not services.run_waits(run.pk)
+            assert not jobs_services.waits(run.pk)
         assert statuses(third, Judgment) == {Status.QUEUED: 4}
         assert statuses(fresh, Judgment) == {Status.DONE: 4}, "it asks anew, and waits for nobody"
         assert (len(target.bodies), len(judge.bodies)) == (4, 8)
@@ -307,7 +311,7 @@ def test_two_runs_at_once_ask_each_question_once(together: Together) -> None:
         runs = [services.launch_run(RunSettings(release, *models)) for _ in range(2)]
         outcomes = together([partial(work.work_on_run, run.pk) for run in runs])
         assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
-        while due := services.sweep():
+        while due := sweep(RUNS):
             work.work_on_run(due[0])
     assert asked == {"m": 24, "judge": 24}
     for run in runs:
@@ -324,19 +328,19 @@ def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, model
     assert waiting + statuses(run, Response)[Status.FAILED] == 4
     said = dict(Response.objects.filter(run=run, status=Status.DONE).values_list("pk", "text"))
     Endpoint.objects.filter(name="sim-average").update(model="sim-average")
-    assert services.retry_failed(run.pk) == 4 - waiting
-    assert runs_queries.run(run.pk).status == Run.Status.PAUSED
-    assert services.sweep() == []
-    services.resume_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.RUNNING
-    assert services.sweep() == [run.pk]
+    assert jobs_services.retry_failed(run.pk) == 4 - waiting
+    assert RUNS.get(run.pk).status == Run.Status.PAUSED
+    assert sweep(RUNS) == []
+    jobs_services.resume(run.pk)
+    assert RUNS.get(run.pk).status == Run.Status.RUNNING
+    assert sweep(RUNS) == [run.pk]
     work.work_on_run(run.pk)
     assert statuses(run, Response) == {Status.DONE: 8}
     assert statuses(run, Judgment) == {Status.DONE: 2 * release.rubrics_count}
     assert dict(Response.objects.filter(pk__in=said).values_list("pk", "text")) == said
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
-    assert services.retry_failed(run.pk) == 0
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
+    assert jobs_services.retry_failed(run.pk) == 0
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
 def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
@@ -348,8 +352,8 @@ def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
     failed = statuses(run, Judgment)[Status.FAILED]
     asked = Call.objects.filter(subject__startswith="response:").count()
     Endpoint.objects.filter(pk=judge.pk).update(model="sim-judge")
-    assert services.retry_failed(run.pk) == failed
-    services.resume_run(run.pk)
+    assert jobs_services.retry_failed(run.pk) == failed
+    jobs_services.resume(run.pk)
     assert not Judgment.objects.exclude(error="").exists()
     work.work_on_run(run.pk)
     assert Call.objects.filter(subject__startswith="response:").count() == asked, "no response is paid for twice"
@@ -378,14 +382,14 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
         with transaction.atomic():
             fail(early)
         with connection.execute_wrapper(meanwhile):
-            assert services.retry_failed(run.pk) == 1
+            assert jobs_services.retry_failed(run.pk) == 1
         late.refresh_from_db()
         assert late.status == Status.FAILED
         judgments = Judgment.objects.filter(response=late)
         assert set(judgments.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
         assert not Judgment.objects.filter(response=early).exists()
         work.work_on_run(run.pk)
-        assert services.retry_failed(run.pk) == 1
+        assert jobs_services.retry_failed(run.pk) == 1
         work.work_on_run(run.pk)
     assert statuses(run, Response) == {Status.DONE: rows.count()}
     assert statuses(run, Judgment) == {Status.DONE: run.rubrics_total}
@@ -393,15 +397,15 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
 
 def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
     run = launched_run(bare, models, "sim-average")
-    services.cancel_run(run.pk)
+    jobs_services.cancel(run.pk)
     assert work.work_on_run(run.pk) == 0
-    assert services.sweep() == []
+    assert sweep(RUNS) == []
     assert not Call.objects.exists()
-    assert runs_queries.run(run.pk).status == Run.Status.CANCELLED
-    services.cancel_run(run.pk)
-    with pytest.raises(errors.RunOver):
-        services.retry_failed(run.pk)
-    for over in (services.pause_run, services.resume_run):
+    assert RUNS.get(run.pk).status == Run.Status.CANCELLED
+    jobs_services.cancel(run.pk)
+    with pytest.raises(JobOver):
+        jobs_services.retry_failed(run.pk)
+    for over in (life_cycle.pause, jobs_services.resume):
         with pytest.raises(JobOver):
             over(run.pk)
     assert not reports_queries.report(run).finished
@@ -417,22 +421,22 @@ def test_cancelled_in_the_middle_what_was_judged_stays(
     def cancelling(protocol: Protocol, ends: list[Any]) -> list[bool]:
         nonlocal kept
         if kept < 3 <= (kept := kept + len(ends)):
-            services.cancel_run(run.pk)
+            jobs_services.cancel(run.pk)
         return keep(protocol, ends)
 
     monkeypatch.setattr(work, "_keep_responses", cancelling)
     work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.CANCELLED
+    assert RUNS.get(run.pk).status == Run.Status.CANCELLED
     assert statuses(run, Response)[Status.QUEUED] >= 1
     assert statuses(run, Response)[Status.DONE] >= 3
     assert statuses(run, Response)[Status.RUNNING] == statuses(run, Judgment)[Status.RUNNING] == 0
-    assert runs_queries.progress(run).percent < 100
+    assert RUNS.progress(run).percent < 100
 
 
 def test_a_finished_run_cannot_be_cancelled(bare: Release, models: str) -> None:
     run = evaluated(bare, models, "sim-average")
-    with pytest.raises(errors.RunOver):
-        services.cancel_run(run.pk)
+    with pytest.raises(JobOver):
+        jobs_services.cancel(run.pk)
 
 
 # ------------------------------------------------------------------------------------------------------------- workers
@@ -443,21 +447,21 @@ def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: 
     held(stale)
     clock.advance(minutes=2)
     held(busy)
-    assert sorted(services.sweep()) == [idle.pk, stale.pk]
+    assert sorted(sweep(RUNS)) == [idle.pk, stale.pk]
     work.work_on_run(idle.pk)
-    assert services.sweep() == [stale.pk]
+    assert sweep(RUNS) == [stale.pk]
 
 
 def test_what_died_with_its_worker_is_done_by_the_next(bare: Release, models: str, clock: Clock) -> None:
     run = launched_run(bare, models, "sim-average")
     take(Response.objects.filter(run=run).order_by("pk"), 1)
     work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.RUNNING, "one row is still held"
-    assert services.sweep() == [], "its holder may be alive"
+    assert RUNS.get(run.pk).status == Run.Status.RUNNING, "one row is still held"
+    assert sweep(RUNS) == [], "its holder may be alive"
     clock.advance(minutes=2)
-    assert services.sweep() == [run.pk]
+    assert sweep(RUNS) == [run.pk]
     work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert sorted(Response.objects.values_list("tries", flat=True)) == [1, 2]
     assert Judgment.objects.filter(run=run).count() == 4
 
@@ -500,8 +504,8 @@ def test_what_stops_the_lane_again_and_again_stays_unjudged(
         with suppress(ZeroDivisionError):
             work.work_on_run(run.pk)
         clock.advance(minutes=2)
-        services.sweep()
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+        sweep(RUNS)
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert set(failed._default_manager.values_list("status", "error")) == {(Status.FAILED, "GivenUp")}
     assert statuses(run, Judgment) == {Status.FAILED: 4}
 
@@ -515,4 +519,4 @@ def test_lanes_at_once_do_each_row_once(tmp_path: Path, together: Together, mode
     assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run))
     assert set(Response.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
     assert set(Judgment.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED

@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 
 from generation import errors
-from generation.batches import launch, sweeping
+from generation.batches import launch
 from generation.batches import queries as batches_queries
 from generation.batches import services as batches_services
+from generation.batches.kind import BATCHES
 from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
+from generation.engine.sweeping import sweep
 from generation.engine.task_queue import MAX_TRIES, give_back_expired, take
+from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.models import Batch, Call, Draft, Endpoint, Lane, Rubric, Sample, SampleVersion, Source
 from generation.models.work import Work
 from generation.recipes.recipe import Draft as DraftValue
@@ -244,7 +248,7 @@ def test_a_fault_heals_and_every_attempt_is_in_the_ledger(
         assert [call.attempt for call in calls(f"draft:{draft.pk}")] == list(
             range(1, len(calls(f"draft:{draft.pk}")) + 1)
         )
-    progress = batches_queries.batch_progress(batch)
+    progress = BATCHES.progress(batch)
     assert progress.calls == len(ledger)
     tokens = sum(call.tokens_in + 2 * call.tokens_out for call in ledger)
     assert progress.cost == Decimal(tokens) / 1_000_000
@@ -257,7 +261,7 @@ def test_a_fault_that_does_not_heal(source: Source, models: str) -> None:
     assert set(batch.drafts.values_list("status", "error")) == {(Status.FAILED, "ServerError")}
     assert [call.attempt for call in calls(f"draft:{batch.drafts.order_by('pk')[0].pk}")] == [1, 2, 3, 4, 5]
     assert nothing_for_physicians()
-    progress = batches_queries.batch_progress(batch)
+    progress = BATCHES.progress(batch)
     assert (progress.failed, progress.total, progress.percent) == (2, 2, 100)
 
 
@@ -268,9 +272,9 @@ def test_a_key_that_is_not_there(source: Source, models: str, monkeypatch: pytes
     assert "OWN_TEST_KEY" in batch.paused_detail
     assert set(batch.drafts.values_list("status", "error", "tries")) == {(Status.QUEUED, "", 0)}
     assert calls(batch) == []
-    assert sweeping.sweep().batches == []
+    assert sweep(BATCHES) == []
     monkeypatch.setenv("OWN_TEST_KEY", "is-there-now")
-    batches_services.resume_batch(batch.pk)
+    jobs_services.resume(batch.pk)
     batches_services.work_on_batch(batch.pk)
     assert statuses(batch) == {Status.DONE: 6}
 
@@ -281,7 +285,7 @@ def test_a_slip_in_the_address_can_be_mended(source: Source, models: str) -> Non
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
     assert {call.error for call in calls(batch)} == {"NotThere"}
     endpoints_services.change_endpoint(generator, url=models)
-    batches_services.resume_batch(batch.pk)
+    jobs_services.resume(batch.pk)
     batches_services.work_on_batch(batch.pk)
     assert statuses(batch) == {Status.DONE: 1}
     endpoints_services.change_endpoint(generator, url="https://elsewhere.example/v1")
@@ -305,18 +309,18 @@ def test_retry_takes_up_what_failed_and_nothing_else(source: Source, models: str
     kept = set(Sample.objects.values_list("pk", flat=True))
     endpoints_services.change_endpoint(generator, concurrency=2)
     Endpoint.objects.update(model="sim-generator")
-    assert batches_services.retry_failed(batch.pk) == before[Status.FAILED]
+    assert jobs_services.retry_failed(batch.pk) == before[Status.FAILED]
     batch.refresh_from_db()
     assert (batch.status, batch.finished_at) == (Batch.Status.RUNNING, None)
     assert not batch.drafts.exclude(error="").exists()
-    assert sweeping.sweep().batches == [batch.pk]
+    assert sweep(BATCHES) == [batch.pk]
     assert batches_services.work_on_batch(batch.pk) == before[Status.FAILED]
     assert statuses(batch) == {Status.DONE: 6}
     assert Sample.objects.count() == 6
     assert kept < set(Sample.objects.values_list("pk", flat=True))
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
-    assert batches_services.retry_failed(batch.pk) == 0
+    assert jobs_services.retry_failed(batch.pk) == 0
     assert Batch.objects.get().status == Batch.Status.FINISHED
 
 
@@ -324,21 +328,21 @@ def test_a_retry_does_not_start_a_second_lane(source: Source, models: str) -> No
     batch = launched(source, endpoint(models))
     Draft.objects.filter(pk=batch.drafts.order_by("pk")[0].pk).update(status=Status.FAILED)
     held(batch)
-    assert batches_services.retry_failed(batch.pk) == 1
-    assert sweeping.sweep().batches == [], "the lane that lives takes it up"
+    assert jobs_services.retry_failed(batch.pk) == 1
+    assert sweep(BATCHES) == [], "the lane that lives takes it up"
     assert batches_services.work_on_batch(batch.pk) == 0
 
 
 def test_a_cancelled_batch_asks_nothing_and_frees_its_records(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
-    batches_services.cancel_batch(batch.pk)
+    jobs_services.cancel(batch.pk)
     assert batches_services.work_on_batch(batch.pk) == 0
-    assert sweeping.sweep().batches == []
+    assert sweep(BATCHES) == []
     assert calls(batch) == []
     ended = Batch.objects.get()
     assert ended.status == Batch.Status.CANCELLED
-    assert batches_services.cancel_batch(batch.pk).finished_at == ended.finished_at, "twice is as good as once"
-    for over in (batches_services.retry_failed, batches_services.pause_batch, batches_services.resume_batch):
+    assert jobs_services.cancel(batch.pk).finished_at == ended.finished_at, "twice is as good as once"
+    for over in (jobs_services.retry_failed, life_cycle.pause, jobs_services.resume):
         with pytest.raises(errors.JobOver):
             over(batch.pk)
     assert statuses(generated(source, endpoint(models))) == {Status.DONE: 6}
@@ -346,8 +350,8 @@ def test_a_cancelled_batch_asks_nothing_and_frees_its_records(source: Source, mo
 
 def test_a_finished_batch_cannot_be_cancelled(source: Source, models: str) -> None:
     batch = generated(source, endpoint(models), 1)
-    with pytest.raises(errors.BatchOver):
-        batches_services.cancel_batch(batch.pk)
+    with pytest.raises(errors.JobOver):
+        jobs_services.cancel(batch.pk)
 
 
 def test_cancelled_while_it_runs_what_is_in_flight_is_kept(
@@ -360,7 +364,7 @@ def test_cancelled_while_it_runs_what_is_in_flight_is_kept(
         nonlocal begun
         begun += 1
         if begun == 5:  # four were in hand before the first was answered
-            batches_services.cancel_batch(batch.pk)
+            jobs_services.cancel(batch.pk)
         return read(row)
 
     monkeypatch.setattr(batches_queries, "draft_value", cancelling)
@@ -379,15 +383,15 @@ def test_the_sweeper_finds_what_nobody_is_on(source: Source, models: str, clock:
     held(stale)
     clock.advance(minutes=2)
     held(busy)
-    assert sweeping.sweep().batches == [stale.pk, idle.pk]
+    assert sweep(BATCHES) == [stale.pk, idle.pk]
     batches_services.work_on_batch(idle.pk)
-    assert sweeping.sweep().batches == [stale.pk]
+    assert sweep(BATCHES) == [stale.pk]
 
 
 def test_a_batch_whose_worker_died_before_it_settled(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models), 2)
     Draft.objects.update(status=Status.FAILED)
-    sweeping.sweep()
+    sweep(BATCHES)
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
 
@@ -441,14 +445,14 @@ def test_what_stops_the_lane_again_and_again_is_given_up(
         with pytest.raises(ZeroDivisionError):
             batches_services.work_on_batch(bare.pk)
         clock.advance(minutes=2)
-        assert sweeping.sweep().batches == [bare.pk]
+        assert sweep(BATCHES) == [bare.pk]
     batches_services.work_on_batch(bare.pk)
     assert statuses(bare) == {Status.FAILED: 3}
     assert set(bare.drafts.values_list("error", flat=True)) == {"GivenUp"}
     assert max(begun.values()) == MAX_TRIES
     bare.refresh_from_db()
     assert bare.status == Batch.Status.FINISHED
-    assert batches_services.retry_failed(bare.pk) == 3
+    assert jobs_services.retry_failed(bare.pk) == 3
     assert set(bare.drafts.values_list("tries", flat=True)) == {0}
 
 
@@ -457,7 +461,7 @@ def test_given_up_is_not_failed(bare: Batch, monkeypatch: pytest.MonkeyPatch, st
     steps(monkeypatch, each(step), each(recipe.inject))
     batches_services.work_on_batch(bare.pk)
     assert set(bare.drafts.values_list("status", "error", "detail")) == {(Status.DROPPED, "Dropped", detail)}
-    assert batches_services.retry_failed(bare.pk) == 0
+    assert jobs_services.retry_failed(bare.pk) == 0
     bare.refresh_from_db()
     assert bare.status == Batch.Status.FINISHED
     assert nothing_for_physicians()
@@ -480,7 +484,7 @@ def test_a_draft_resumes_at_the_step_it_had_come_to(bare: Batch, monkeypatch: py
     assert asked == 3
     steps(monkeypatch, each(counted), each(recipe.inject))
     clock.advance(minutes=2)
-    assert sweeping.sweep().batches == [bare.pk]
+    assert sweep(BATCHES) == [bare.pk]
     batches_services.work_on_batch(bare.pk)
     assert asked == 3, "the first step is not paid for again"
     assert statuses(bare) == {Status.DONE: 3}

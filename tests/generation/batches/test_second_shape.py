@@ -18,6 +18,8 @@ from generation.batches import launch as batches_launch
 from generation.batches import queries as batches_queries
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
+from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.llm.parsing import vectors_of
 from generation.models import (
     Batch,
@@ -214,7 +216,7 @@ def test_vectors_count_against_the_budget(models: str) -> None:
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because, batch.calls) == (Batch.Status.PAUSED, "BudgetSpent", 2)
     assert not Call.objects.filter(prompt="embeddings").exists()
-    batches_services.set_batch_budget(batch.pk, money=None, calls=3)
+    life_cycle.set_budget(batch.pk, money=None, calls=3)
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.calls) == (Batch.Status.FINISHED, 3)
@@ -241,7 +243,7 @@ def test_an_embedder_that_fails_for_a_moment(models: str) -> None:
         batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=notes, roles=roles))
         for _ in range(5):
             batches_services.work_on_batch(batch.pk)
-            batches_services.retry_failed(batch.pk)
+            jobs_services.retry_failed(batch.pk)
     batch.refresh_from_db()
     assert Draft.objects.filter(status=Work.Status.DONE).count() == 4
     assert Call.objects.filter(prompt="embeddings").exclude(error="").exists()
@@ -668,7 +670,7 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
     assert "This case was not selected for review" in case
     assert "Use as calibration case" not in case
     overview = text_of(admin.get(reverse("review:overview")))
-    assert "2 more cases were not reviewed" in overview
+    assert "2 more cases were not selected for review" in overview
     assert text_of(admin.get(reverse("generation:samples"))).count("not reviewed") == 2
 
 

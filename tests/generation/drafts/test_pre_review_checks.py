@@ -13,6 +13,7 @@ from generation import errors
 from generation.batches import launch, queries, services
 from generation.batches.launch import BatchSettings
 from generation.drafts import pre_review_checks
+from generation.jobs import services as jobs_services
 from generation.models import Band, Batch, Draft, Finding, Fingerprint, GateEvent, Sample, SampleVersion, Source
 from generation.models.work import Work
 from generation.recipes import text_similarity
@@ -135,7 +136,7 @@ def test_what_was_discarded_or_rejected_may_be_made_again(tmp_path: Path, models
     first, second = twins(tmp_path, "one", "two")
     batch = batch_over(first, models)
     decide(Sample.objects.get(), ana, bo, rejecting)
-    services.cancel_batch(batch.pk)
+    jobs_services.cancel(batch.pk)
     assert batch_over(second, models).drafts.get().gate == ""
 
 

@@ -18,12 +18,15 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from generation import tasks
-from generation.batches import services, sweeping
+from generation.batches import services
+from generation.batches.kind import BATCHES
 from generation.engine import group_commit, worker_lane
 from generation.engine import ledger as books
 from generation.engine.group_commit import Group
 from generation.engine.lane_coordination import Seen, exchange
+from generation.engine.sweeping import sweep
 from generation.engine.task_queue import PULSE, take
+from generation.jobs import services as jobs_services
 from generation.llm.rate_limiter import BREAK_AFTER, BREAKS
 from generation.llm.simulator.server import running
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
@@ -174,7 +177,7 @@ def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(shared:
     first, second = held(job), held(job)
     pulse(first, of, job, down=True, because="ServerError", detail="on fire")
     assert pulse(second, of, job).down
-    worker_lane.open_again([of])
+    jobs_services.open_again([of])
     assert not pulse(second, of, job).down
 
 
@@ -231,11 +234,11 @@ def test_asked_to_come_back_tomorrow_the_batch_rests(source: Source, clock: Cloc
         assert batch.rests_until is not None
         assert 86_000 < (batch.rests_until - clock.now).total_seconds() <= 86_400
         assert statuses(batch) == {Status.QUEUED: 12}
-        assert sweeping.sweep().batches == []
+        assert sweep(BATCHES) == []
         assert services.work_on_batch(batch.pk) == 0
         assert len(target.bodies) == 1
         clock.advance(days=1, seconds=1)
-        assert set(sweeping.sweep().batches) == {batch.pk}
+        assert set(sweep(BATCHES)) == {batch.pk}
         services.work_on_batch(batch.pk)
         assert len(target.bodies) == 25
 
@@ -255,7 +258,7 @@ def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: S
     assert len(calls(batch)) == asked
     state = EndpointState.objects.get()
     assert state.down_since is not None
-    services.resume_batch(batch.pk)
+    jobs_services.resume(batch.pk)
     state.refresh_from_db()
     assert not state.down_since
     assert state.openings == 0
@@ -289,7 +292,7 @@ def test_an_endpoint_that_nobody_reaches_pauses_the_batch_and_loses_no_row(sourc
     assert len(calls(batch)) == BREAK_AFTER + BREAKS
     with simulated() as url:
         Endpoint.objects.update(url=url)
-        services.resume_batch(batch.pk)
+        jobs_services.resume(batch.pk)
         assert services.work_on_batch(batch.pk) == 12
     assert statuses(batch) == {Status.DONE: 12}
 
@@ -305,14 +308,14 @@ def test_a_lane_ends_itself_and_is_started_again(
     monkeypatch.setattr("celery.app.task.Task.delay", lambda _task, pk: woken.append(pk))
     with simulated(latency=0.2) as url:
         batch = launched(source, endpoint(url, concurrency=2))
-        tasks.work_on_batch(batch.pk)
+        tasks.work_on_job(batch.pk)
         done = statuses(batch)[Status.DONE]
         assert 2 <= done < 12
         assert statuses(batch) == {Status.DONE: done, Status.QUEUED: 12 - done}, "what flew has landed"
         assert woken == [batch.pk]
         for _ in range(12):
             if woken:
-                tasks.work_on_batch(woken.pop())
+                tasks.work_on_job(woken.pop())
         assert served(url)["requests"] == 12
     assert statuses(batch) == {Status.DONE: 12}
     assert woken == []
@@ -394,11 +397,11 @@ def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkey
 def test_no_more_lanes_than_allowed(source: Source, models: str, settings: Any, clock: Clock) -> None:
     settings.MHB_LANES = 2
     batch = launched(source, endpoint(models))
-    assert sweeping.sweep().batches == [batch.pk] * 2
+    assert sweep(BATCHES) == [batch.pk] * 2
     held(batch)
-    assert sweeping.sweep().batches == [batch.pk]
+    assert sweep(BATCHES) == [batch.pk]
     held(batch)
-    assert sweeping.sweep().batches == []
+    assert sweep(BATCHES) == []
     assert services.work_on_batch(batch.pk) == 0
     clock.advance(minutes=2)
     assert services.work_on_batch(batch.pk) == 12
@@ -551,7 +554,7 @@ def test_a_database_that_stays_away_ends_the_lane_and_the_next_one_goes_on(
         settings.MHB_LEASE_SECONDS = 60
         outage(after=0, failures=0)
         clock.advance(minutes=2)
-        assert set(sweeping.sweep().batches) == {batch.pk}
+        assert set(sweep(BATCHES)) == {batch.pk}
         services.work_on_batch(batch.pk)
         assert served(url)["requests"] == len(calls(batch)) + lost - Call.objects.filter(hit_of__isnull=False).count()
     assert statuses(batch) == {Status.DONE: 12}
@@ -591,7 +594,7 @@ def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
     [row] = batch.drafts.all()
     assert (row.status, row.error, row.token) == ("failed", "UnexpectedError", None)
     assert batch.status == Batch.Status.FINISHED
-    services.retry_failed(batch.pk)
+    jobs_services.retry_failed(batch.pk)
     services.work_on_batch(batch.pk)
     assert batch.drafts.get().status == "done"
 

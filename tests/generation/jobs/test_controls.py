@@ -85,7 +85,7 @@ def test_paused_and_resumed_on_the_page_each_twice(
     with django_capture_on_commit_callbacks(execute=True):
         for _ in range(2):
             assert admin.post(address(batch, "-resume")).status_code == 302
-    assert set(woken) == {("work_on_batch", batch.pk)}
+    assert set(woken) == {("work_on_job", batch.pk)}
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Status.FINISHED
@@ -162,8 +162,8 @@ def test_the_page_of_a_batch_costs_the_same_however_large(admin: Client) -> None
     small, large = drafts(1, "small"), drafts(60, "large")
     counted(small)
     assert counted(small) == counted(large)
-    services.pause_batch(small.pk)
-    services.pause_batch(large.pk)
+    life_cycle.pause(small.pk)
+    life_cycle.pause(large.pk)
     assert counted(small) == counted(large)
 
 
@@ -211,8 +211,8 @@ def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) 
     assert manage.json("job", "retry", name)["again"] == 4
     for _ in range(2):
         assert manage.json("job", "cancel", name)["status"] == "cancelled"
-    assert "over" in manage.refused("job", "retry", name)
-    assert "no batch of this number" in manage.refused("job", "pause", "batch:4711")
+    assert "already ended" in manage.refused("job", "retry", name)
+    assert "no batch with this number" in manage.refused("job", "pause", "batch:4711")
     assert "--budget" in manage.refused("job", "budget", name)
     for wrong in ("batch", "sample:1", f"batch:{'9' * 30}"):
         code, out, err = manage("job", "pause", wrong)

@@ -10,8 +10,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Q, Sum
 
 from generation import errors
-from generation.batches import services, sweeping
+from generation.batches import services
+from generation.batches.kind import BATCHES
+from generation.engine.sweeping import sweep
 from generation.engine.task_queue import give_back_expired, take
+from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.models import Batch, Call, Draft, Endpoint, Lane, Source
 from generation.models.jobs import Job
 from generation.models.work import Work
@@ -91,14 +95,14 @@ def test_a_budget_of_calls_is_hard_and_can_be_raised(source: Source) -> None:
         assert statuses(batch) == {Status.DONE: 4, Status.QUEUED: 2}
         assert set(batch.drafts.filter(status=Status.QUEUED).values_list("tries", flat=True)) == {0}
         assert services.work_on_batch(batch.pk) == 0
-        assert sweeping.sweep().batches == []
+        assert sweep(BATCHES) == []
         with pytest.raises(errors.BudgetTooSmall):
-            services.resume_batch(batch.pk)
-        services.set_batch_budget(batch.pk, money=None, calls=5)
+            jobs_services.resume(batch.pk)
+        life_cycle.set_budget(batch.pk, money=None, calls=5)
         assert worked(batch).status == Batch.Status.PAUSED
         assert served(url)["requests"] == 5
-        services.set_batch_budget(batch.pk, money=None, calls=None)
-        assert set(sweeping.sweep().batches) == {batch.pk}
+        life_cycle.set_budget(batch.pk, money=None, calls=None)
+        assert set(sweep(BATCHES)) == {batch.pk}
         assert worked(batch).status == Batch.Status.FINISHED
     assert statuses(batch) == {Status.DONE: 6}
     assert batch.paused_because == ""
@@ -136,9 +140,9 @@ def test_what_a_dead_lane_had_reserved_comes_free_again(
     batch = worked(batch)
     assert (batch.status, batch.calls) == (Batch.Status.RUNNING, 0)
     assert batch.rests_until == dead.until
-    assert sweeping.sweep().batches == []
+    assert sweep(BATCHES) == []
     clock.advance(seconds=(dead.until - clock()).total_seconds() + 1)
-    assert set(sweeping.sweep().batches) == {batch.pk}
+    assert set(sweep(BATCHES)) == {batch.pk}
     batch = worked(batch)
     assert (batch.status, batch.calls) == (Batch.Status.FINISHED, 6)
 
@@ -181,16 +185,16 @@ def test_the_database_refuses_impossible_jobs(wrong: dict[str, Any]) -> None:
 def test_paused_it_asks_nothing_and_resumed_it_goes_on(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
     for _ in range(2):
-        assert services.pause_batch(batch.pk).status == Batch.Status.PAUSED
+        assert life_cycle.pause(batch.pk).status == Batch.Status.PAUSED
     assert services.work_on_batch(batch.pk) == 0
-    assert sweeping.sweep().batches == []
+    assert sweep(BATCHES) == []
     assert calls(batch) == []
     assert Batch.objects.get().paused_because == "", "a person did"
     for _ in range(2):
-        assert services.resume_batch(batch.pk).status == Batch.Status.RUNNING
+        assert jobs_services.resume(batch.pk).status == Batch.Status.RUNNING
     assert worked(batch).status == Batch.Status.FINISHED
     with pytest.raises(errors.JobOver):
-        services.pause_batch(batch.pk)
+        life_cycle.pause(batch.pk)
 
 
 def test_paused_in_the_middle_what_is_in_flight_is_kept(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +204,7 @@ def test_paused_in_the_middle_what_is_in_flight_is_kept(source: Source, monkeypa
         nonlocal kept
         kept += 1
         if kept == 1:
-            services.pause_batch(Batch.objects.get().pk)
+            life_cycle.pause(Batch.objects.get().pk)
         keep(*arguments)
 
     monkeypatch.setattr(services, "_keep", pausing)
@@ -215,17 +219,17 @@ def test_paused_in_the_middle_what_is_in_flight_is_kept(source: Source, monkeypa
 def test_a_pause_outlasts_a_retry(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
     Draft.objects.filter(pk=batch.drafts.order_by("pk")[0].pk).update(status=Status.FAILED)
-    services.pause_batch(batch.pk)
-    assert services.retry_failed(batch.pk) == 1
-    assert services.retry_failed(batch.pk) == 0
+    life_cycle.pause(batch.pk)
+    assert jobs_services.retry_failed(batch.pk) == 1
+    assert jobs_services.retry_failed(batch.pk) == 0
     assert Batch.objects.get().status == Batch.Status.PAUSED
 
 
 def test_a_paused_batch_of_which_nothing_is_open_is_finished(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
-    services.pause_batch(batch.pk)
+    life_cycle.pause(batch.pk)
     Draft.objects.update(status=Status.DONE)
-    services.settle_batch(batch.pk)
+    jobs_services.settle(batch.pk)
     assert Batch.objects.get().status == Batch.Status.FINISHED
 
 
@@ -233,13 +237,13 @@ def test_a_paused_batch_of_which_nothing_is_open_is_finished(source: Source, mod
 def test_a_budget_is_not_negative(source: Source, models: str, budget: dict[str, Any]) -> None:
     batch = launched(source, endpoint(models))
     with pytest.raises(errors.BudgetTooSmall):
-        services.set_batch_budget(batch.pk, **budget)
+        life_cycle.set_budget(batch.pk, **budget)
 
 
 def test_a_new_budget_does_not_undo_a_pause_of_a_person(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
-    services.pause_batch(batch.pk)
-    assert services.set_batch_budget(batch.pk, money=None, calls=100).status == Batch.Status.PAUSED
+    life_cycle.pause(batch.pk)
+    assert life_cycle.set_budget(batch.pk, money=None, calls=100).status == Batch.Status.PAUSED
 
 
 # --------------------------------------------------------------------------------------------------- paid for once
@@ -309,7 +313,7 @@ def test_a_broken_reply_is_no_hit(source: Source, models: str) -> None:
     batch = generated(source, generator)
     failed = statuses(batch)[Status.FAILED]
     assert failed
-    assert services.retry_failed(batch.pk) == failed
+    assert jobs_services.retry_failed(batch.pk) == failed
     before = batch.calls
     batch = worked(batch)
     assert batch.calls > before, "it was asked again"

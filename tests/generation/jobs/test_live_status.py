@@ -14,16 +14,16 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import queries as runs_queries
 from evaluation.runs import services as runs_services
+from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
-from generation.batches import queries as batches_queries
-from generation.batches import services as batches_services
+from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.endpoints import usage_chart
 from generation.engine import ledger
 from generation.engine.lane_coordination import exchange
 from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.jobs.live_status import endpoint_now
 from generation.llm.types import Attempt, Message, Reply, Usage
 from generation.llm.types import Request as Asked
@@ -103,7 +103,7 @@ def test_the_days_and_errors_agree_with_the_ledger(tmp_path: Path) -> None:
     failed = [call.error for call in written if call.error]
     assert set(failed) == {"RateLimited", "ServerError"}
     kept = dict(JobError.objects.filter(job=batch).values_list("error", "calls"))
-    assert kept == {name: failed.count(name) for name in set(failed)} == batches_queries.batch_live(batch).error_counts
+    assert kept == {name: failed.count(name) for name in set(failed)} == BATCHES.live(batch).error_counts
     days = EndpointDay.objects.filter(endpoint=of)
     sums = days.aggregate(**{f"sum_{name}": Sum(name) for name in ("calls", "hits", "failed", *SUMS)})
     assert (sums["sum_calls"], sums["sum_hits"], sums["sum_failed"]) == (len(written), 0, len(failed))
@@ -196,26 +196,24 @@ def test_the_rate_is_told_of_the_last_minutes() -> None:
 
 def test_rate_time_left_and_projected_cost() -> None:
     batch = drafts(10)
-    assert (batches_queries.batch_live(batch).rate, batches_queries.batch_live(batch).left) == (None, None), (
-        "nothing was measured"
-    )
+    assert (BATCHES.live(batch).rate, BATCHES.live(batch).left) == (None, None), "nothing was measured"
     Draft.objects.filter(pk__in=batch.drafts.order_by("pk").values("pk")[:4]).update(status=Status.DONE)
     ago = timezone.now() - timedelta(minutes=2)
     # Four drafts took 12 lines, 8 of them paid for; since two minutes 6 calls and 4 hits: 5 lines a minute.
     _counts(batch, calls=8, hits=4, cost=Decimal("0.8"), since_at=ago, since_calls=2, since_hits=0)
     batch.refresh_from_db()
-    live = batches_queries.batch_live(batch)
+    live = BATCHES.live(batch)
     assert live.rate == pytest.approx(3, rel=0.01)
     assert live.left is not None
     assert live.left.total_seconds() == pytest.approx(60 * 18 / 5, rel=0.01)
     assert live.projected == Decimal("0.8") + 18 * Decimal("0.1")
-    batches_services.pause_batch(batch.pk)
+    life_cycle.pause(batch.pk)
     batch.refresh_from_db()
-    live = batches_queries.batch_live(batch)
+    live = BATCHES.live(batch)
     assert (live.rate, live.left, live.projected) == (None, None, Decimal("2.6"))
-    batches_services.cancel_batch(batch.pk)
+    jobs_services.cancel(batch.pk)
     batch.refresh_from_db()
-    assert batches_queries.batch_live(batch).projected is None
+    assert BATCHES.live(batch).projected is None
 
 
 def test_a_lane_measures(tmp_path: Path) -> None:
@@ -251,7 +249,7 @@ def test_who_works_at_an_endpoint_and_with_which_share() -> None:
     now = timezone.now()
     exchange(other, second, {of.pk: seen(2, flying=1)}, now)
     exchange(mine, first, {of.pk: seen(9, flying=3)}, now)
-    live = batches_queries.batch_live(mine)
+    live = BATCHES.live(mine)
     [there] = live.endpoints
     assert [(lane.worker, lane.flying) for lane in there.lanes] == [("one:1", 3)]
     assert (there.state, there.flying, there.share, there.others) == ("working", 3, 6, 2)
@@ -269,10 +267,10 @@ def test_an_endpoint_that_is_left_alone_is_held_by_nobody_beyond_what_flies() ->
     pause = {"blocked_for": 60.0, "because": "ServerError", "openings": 1, "opened": True}
     exchange(other, held(other), {of.pk: seen(2, flying=1)}, now)
     exchange(mine, held(mine), {of.pk: seen(9, flying=3, **pause)}, now)
-    [there] = batches_queries.batch_live(mine).endpoints
+    [there] = BATCHES.live(mine).endpoints
     assert (there.state, there.flying, there.share, there.others) == ("open", 3, 3, 1)
     EndpointState.objects.update(blocked_until=None, openings=0)
-    [there] = batches_queries.batch_live(mine).endpoints
+    [there] = BATCHES.live(mine).endpoints
     assert (there.share, there.others) == (6, 2), "as before"
 
 
@@ -293,7 +291,7 @@ def test_a_page_says_what_is_the_matter_with_an_endpoint(
     until = now + timedelta(seconds=state.pop("blocked")) if "blocked" in state else None
     down = now if state.pop("down", False) else None
     EndpointState.objects.create(endpoint=of, blocked_until=until, down_since=down, **state)
-    assert [each.state for each in batches_queries.batch_live(batch).endpoints] == [name]
+    assert [each.state for each in BATCHES.live(batch).endpoints] == [name]
     for page in (reverse("generation:batch", args=[batch.pk]), reverse("generation:endpoint", args=[of.name])):
         text = admin.get(page).content.decode()
         assert said in text
@@ -346,7 +344,7 @@ def test_a_poll_of_a_run_is_one_statement_however_large(admin: Client) -> None:
     Judgment.objects.bulk_create(Judgment(run=large, response_id=row, rubric_id=rubric) for row, rubric in answered)
     polls = [_poll(admin, reverse("evaluation:run-progress", args=[run.pk])) for run in (small, large)]
     assert [len(statements) for statements in polls] == [1, 1]
-    whole = runs_queries.progress(large)
+    whole = RUNS.progress(large)
     assert (whole.responses.total, whole.judgments.total) == (500, len(answered))
 
 
@@ -363,7 +361,7 @@ def test_the_pages_cost_the_same_for_many_rows(admin: Client) -> None:
 
 def test_a_poll_after_the_end_loads_the_page_afresh(admin: Client) -> None:
     batch = drafts(1)
-    batches_services.cancel_batch(batch.pk)
+    jobs_services.cancel(batch.pk)
     answer = admin.get(reverse("generation:batch-progress", args=[batch.pk]))
     assert answer["HX-Refresh"] == "true"
 
@@ -374,7 +372,7 @@ def test_a_run_knows_its_judgments_from_the_start() -> None:
         RunSettings(release, [endpoint("http://m.example/v1", f"m-{n}") for n in (1, 2)], _judge())
     )
     assert run.rubrics_total == 2 * release.rubrics_count > 0
-    assert runs_queries.progress(run).rubrics_total == run.rubrics_total
+    assert RUNS.progress(run).rubrics_total == run.rubrics_total
 
 
 def _judge() -> Endpoint:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from generation import errors
 from generation.batches import launch, queries, services
 from generation.batches.launch import BatchSettings
+from generation.jobs import services as jobs_services
 from generation.models import Batch, Draft, Sample, Source
 from generation.recipes import trap_plan
 from generation.recipes.recipe import TrapPlan
@@ -182,7 +183,7 @@ def test_a_draft_that_is_tried_again_is_asked_for_in_the_same_words(source: Sour
     services.work_on_batch(batch.pk)
     before = {draft.pk: calls(f"draft:{draft.pk}")[0].sent["messages"] for draft in batch.drafts.all()}
     batch.roles.update(endpoint=endpoint(models))
-    assert services.retry_failed(batch.pk) == 2
+    assert jobs_services.retry_failed(batch.pk) == 2
     services.work_on_batch(batch.pk)
     after = {draft.pk: calls(f"draft:{draft.pk}")[-1].sent["messages"] for draft in batch.drafts.all()}
     assert before == after
@@ -192,7 +193,7 @@ def test_the_same_launch_gives_the_same_hands(tmp_path: Path, db: None, models: 
     """Whatever the numbers of its rows are: the cache knows a request by its words."""
     source = imported(conversations_file(tmp_path / "own.jsonl", 12))
     first = planned(source, models)
-    services.cancel_batch(first.pk)
+    jobs_services.cancel(first.pk)
     second = planned(source, models)
     assert hands(first) == hands(second)
     assert len(set(map(tuple, hands(first)))) > 3

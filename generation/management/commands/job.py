@@ -7,31 +7,17 @@ from typing import Any, Literal
 
 from django.core.management.base import CommandError
 
-from evaluation import tasks
-from evaluation.errors import EvaluationError
-from evaluation.runs import queries as runs_queries
-from evaluation.runs import services as runs_services
-from generation import tasks as generation_tasks
-from generation.batches import queries as batches_queries
-from generation.batches import services as batches_services
-from generation.jobs.life_cycle import advice
+from generation.jobs import kinds, life_cycle, services
 from generation.management.command_line import Step, amount, count
-from generation.models.jobs import Job
-from review.rules.permissions import OPERATOR, Can, require
+from generation.models import Job
+from generation.tasks import wake, work_on_job
+from review.rules.permissions import OPERATOR, require
 
-DEEDS: dict[str, dict[str, Callable[[int], object]]] = {
-    "batch": {
-        "pause": batches_services.pause_batch,
-        "resume": batches_services.resume_batch,
-        "cancel": batches_services.cancel_batch,
-        "retry": batches_services.retry_failed,
-    },
-    "run": {
-        "pause": runs_services.pause_run,
-        "resume": runs_services.resume_run,
-        "cancel": runs_services.cancel_run,
-        "retry": runs_services.retry_failed,
-    },
+DEEDS: dict[str, Callable[[int], object]] = {
+    "pause": life_cycle.pause,
+    "resume": services.resume,
+    "cancel": services.cancel,
+    "retry": services.retry_failed,
 }
 NO_LIMIT: Literal["none"] = "none"
 
@@ -46,18 +32,21 @@ def _calls(text: str) -> int | Literal["none"]:
 
 def _job(text: str) -> tuple[str, int]:
     kind, _, number = text.partition(":")
-    if kind not in DEEDS or not (number.isdecimal() and len(number) < 19):
-        raise ArgumentTypeError(f"{text!r} is neither batch:N nor run:N")
+    known = [f"{each.name}:N" for each in kinds.all_kinds()]
+    if f"{kind}:N" not in known or not (number.isdecimal() and len(number) < 19):
+        raise ArgumentTypeError(f"{text!r} is neither {' nor '.join(known)}")
     return kind, int(number)
 
 
 class Command(Step):
     help = "Pause, resume or cancel a batch or a run, retry failed rows, or change its budget. Safe to repeat."
-    expected = (*Step.expected, EvaluationError)
+    expected = (*Step.expected, *(kind.unknown for kind in kinds.all_kinds()))
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("action", choices=[*DEEDS["batch"], "budget"])
-        parser.add_argument("job", type=_job, metavar="JOB", help="batch:N or run:N")
+        parser.add_argument("action", choices=[*DEEDS, "budget"])
+        parser.add_argument(
+            "job", type=_job, metavar="JOB", help=" or ".join(f"{kind.name}:N" for kind in kinds.all_kinds())
+        )
         parser.add_argument(
             "--budget", type=_money, metavar="MONEY", help="with 'budget': an amount, or 'none' for no limit"
         )
@@ -66,27 +55,27 @@ class Command(Step):
         )
 
     def step(self, **options: Any) -> dict[str, Any]:
-        kind, pk = options["job"]
-        require(OPERATOR, Can.PRODUCE if kind == "batch" else Can.MEASURE)
-        job = _found(kind, pk)
+        name, pk = options["job"]
+        kind = kinds.kind_named(name)
+        require(OPERATOR, kind.control)
+        job = kind.get(pk)
         if options["action"] == "budget":
             given = {"money": options["budget"], "calls": options["budget_calls"]}
             if set(given.values()) == {None}:
                 raise CommandError("Give --budget, --budget-calls, or both; 'none' means no limit.")
             now = {"money": job.budget_money, "calls": job.budget_calls}
             wanted = {name: _meant(said, now[name]) for name, said in given.items()}
-            set_budget = batches_services.set_batch_budget if kind == "batch" else runs_services.set_run_budget
-            came: object = set_budget(pk, **wanted)
+            came: object = life_cycle.set_budget(pk, **wanted)
         else:
-            came = DEEDS[kind][options["action"]](pk)
-        job = _found(kind, pk)
+            came = DEEDS[options["action"]](pk)
+        job = kind.get(pk)
         if job.status == Job.Status.RUNNING:
-            generation_tasks.wake(generation_tasks.work_on_batch if kind == "batch" else tasks.work_on_run, pk)
+            wake(work_on_job, pk)
         return {
             "job": job.name,
             "status": job.status,
             "paused": job.paused_detail,
-            "advice": advice(job),
+            "advice": life_cycle.advice(job),
             "calls": job.calls,
             "cost": job.cost,
             "budget": job.budget_money,
@@ -98,7 +87,3 @@ class Command(Step):
 def _meant(said: Any, now: Any) -> Any:
     """The new value of one budget: an option left out keeps the current value."""
     return now if said is None else None if said == NO_LIMIT else said
-
-
-def _found(kind: str, pk: int) -> Job:
-    return batches_queries.batch(pk) if kind == "batch" else runs_queries.run(pk)
