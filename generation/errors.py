@@ -1,26 +1,10 @@
-"""What can go wrong in generation. The docstring is the message; `status` is the HTTP status for pages and API alike."""
+"""What can go wrong in generation."""
 
-from typing import ClassVar
-
-from django.utils.translation import gettext as _
+from review.errors import ShownError
 
 
-class GenerationError(Exception):
+class GenerationError(ShownError):
     """The work could not continue."""
-
-    status: ClassVar[int] = 400
-    permanent: ClassVar[bool] = True
-
-    def __init__(self, detail: str = "") -> None:
-        self.detail = detail
-        super().__init__(f"{self.message} {detail}".strip())
-
-    @property
-    def message(self) -> str:
-        """The docstring, in the reader's language."""
-        words = (type(self).__doc__ or "").split()  # a docstring may be broken into lines
-        message = " ".join(words)
-        return _(message)
 
 
 class UnknownBenchmark(GenerationError):

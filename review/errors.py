@@ -1,4 +1,4 @@
-"""What can go wrong in review. The docstring is the message; `status` is the HTTP status for pages and API alike."""
+"""What can go wrong in review."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from review.rules.questions import Problem
 
 
-class ReviewError(Exception):
-    """The review could not continue."""
+class ShownError(Exception):
+    """An error for people. The docstring is the message; `status` is the HTTP status for pages and API alike."""
 
     status: ClassVar[int] = 400
     permanent: ClassVar[bool] = True
@@ -27,6 +27,10 @@ class ReviewError(Exception):
         words = (type(self).__doc__ or "").split()  # a docstring may be broken into lines
         message = " ".join(words)
         return _(message)
+
+
+class ReviewError(ShownError):
+    """The review could not continue."""
 
 
 class DatabaseBusy(ReviewError):

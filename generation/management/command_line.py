@@ -13,11 +13,10 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
 from generation.endpoints import queries
-from generation.errors import GenerationError
 from generation.jobs.estimate import Estimate
 from generation.jobs.life_cycle import MOST_CALLS
 from generation.models.jobs import Job
-from review.errors import ReviewError
+from review.errors import ShownError
 
 POLL = 0.3  # seconds
 
@@ -28,8 +27,6 @@ class Step(BaseCommand):
     Subclasses define `add_options` and `step`. With ``--json`` the returned object is printed as one line of JSON and nothing
     else goes to standard output; an error of ours is one sentence on standard error and exit code 1.
     """
-
-    expected: tuple[type[Exception], ...] = (GenerationError, ReviewError)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -45,7 +42,7 @@ class Step(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             result = self.step(**options)
-        except self.expected as error:
+        except ShownError as error:
             raise CommandError(str(error)) from error
         except ValidationError as error:
             raise CommandError(_sentences(error)) from error

@@ -3,7 +3,6 @@
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
-from evaluation.errors import EvaluationError
 from evaluation.models import SEEDS, Run
 from evaluation.runs import queries, services
 from evaluation.runs.estimate import of_run
@@ -29,7 +28,6 @@ def _seed(text: str) -> int:
 
 class Command(Step):
     help = "Evaluate models on a release: a judge decides each rubric, or code reads the answers."
-    expected = (*Step.expected, EvaluationError)
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--release", required=True, help="NAME, or NAME@VERSION")

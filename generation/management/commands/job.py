@@ -40,7 +40,6 @@ def _job(text: str) -> tuple[str, int]:
 
 class Command(Step):
     help = "Pause, resume or cancel a batch or a run, retry failed rows, or change its budget. Safe to repeat."
-    expected = (*Step.expected, *(kind.unknown for kind in kinds.all_kinds()))
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("action", choices=[*DEEDS, "budget"])
