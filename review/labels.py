@@ -100,6 +100,6 @@ SENTENCES: dict[str, Promise] = {
 }
 
 
-def said(msgid: str) -> str:
+def translate(msgid: str) -> str:
     """A string of a benchmark in the reader's language. (gettext answers the empty string with its catalogue's head.)"""
     return gettext(msgid) if msgid else ""
