@@ -64,6 +64,9 @@ def main() -> int:
     parser.add_argument("--thorough", action="store_true", help="more kills, longer state machines, deeper fuzzing")
     if parser.parse_args().thorough:
         os.environ["TEST_PROFILE"] = "thorough"
+    # Many processes are started, and compiling what they import takes half of their start.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".venv" / "pycache")
     begun = time.monotonic()
     parts: list[Part] = []
     skipped: list[str] = []

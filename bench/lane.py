@@ -76,12 +76,13 @@ def launch(url: str, samples: int, flying: int) -> int:
     from django.db import connection
 
     from evaluation.runs.services import launch_run
+    from evaluation.runs.settings import RunSettings
     from generation.endpoints.services import add_endpoint
     from generation.models import Endpoint, Release
 
     name = f"bench-{Endpoint.objects.count()}"
     endpoint = add_endpoint(name=name, url=url, model=name, concurrency=flying, max_tokens=500)
-    run = launch_run(Release.objects.get(name=_name(samples)), [endpoint], endpoint)
+    run = launch_run(RunSettings(Release.objects.get(name=_name(samples)), [endpoint], endpoint))
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")  # what autovacuum does within a minute
     return run.pk
@@ -92,8 +93,8 @@ def first(url: str, samples: int, flying: int) -> dict[str, float]:
     import threading
 
     from evaluation.models import Response, Run
-    from evaluation.runs import services
     from evaluation.runs import work as runs_work
+    from generation.jobs import life_cycle
 
     importlib.import_module("openai.types.chat")
     run = launch(url, samples, flying)
@@ -101,7 +102,7 @@ def first(url: str, samples: int, flying: int) -> dict[str, float]:
     def pause() -> None:
         while not Response.objects.filter(run=run, status="done").exists():
             time.sleep(0.2)
-        services.pause_run(run)
+        life_cycle.pause(run)
 
     Run.objects.get(pk=run)
     watching = threading.Thread(target=pause, daemon=True)
@@ -141,8 +142,8 @@ def work(run_id: int) -> dict[str, float]:
     from django.db import connection
 
     from evaluation.models import Run
-    from evaluation.runs import services
     from evaluation.runs import work as runs_work
+    from generation.jobs import services
 
     importlib.import_module("openai.types.chat")
     Run.objects.get(pk=run_id)  # a worker has its modules and its connection already
@@ -150,7 +151,7 @@ def work(run_id: int) -> dict[str, float]:
     sys.stdin.readline()
     started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     rows = runs_work.work_on_run(run_id)
-    while services.run_waits(run_id):
+    while services.waits(run_id):
         rows += runs_work.work_on_run(run_id)
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -6,8 +6,11 @@ class EvaluationConfig(AppConfig):
 
     def ready(self) -> None:
         from evaluation.runs import queries
+        from evaluation.runs.kind import RUNS
+        from generation.jobs import kinds
         from review.common import panels
 
+        kinds.register(RUNS)
         panels.register(
             "release", "evaluation/runs/_on_release.html", lambda release: {"runs": queries.runs_on(release)}
         )

@@ -5,9 +5,8 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from generation.models import Call, Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
-from generation.models.jobs import Job, job_constraints
+from generation.models.jobs import Job
 from generation.models.work import Work, work_constraints
-from review.models import User
 
 SEEDS = 2**31 - 1  # the largest: what a positive integer of both databases holds
 
@@ -23,14 +22,14 @@ class Run(Job):
         PER_SAMPLE = "per-sample", _("one call per sample with all its rubrics")
 
     class Transport(models.TextChoices):
-        LIVE = "live", _("one by one, at once")
-        BATCH = "batch", _("in the providers' batches, within a day each, where an endpoint offers them")
+        LIVE = "live", _("live, one request at a time")
+        BATCH = "batch", _("provider batches where the endpoint supports them, each answered within a day")
 
     class Sampling(models.TextChoices):
         """Whose temperature, top_p and limit of tokens the models under test are asked with."""
 
-        PROTOCOL = "protocol", _("as the benchmark has it; the endpoints' own where it says nothing")
-        ENDPOINT = "endpoint", _("the endpoints' own settings alone")
+        PROTOCOL = "protocol", _("benchmark settings; endpoint settings where the benchmark has none")
+        ENDPOINT = "endpoint", _("endpoint settings only")
 
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="runs")
     judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="judged_runs")
@@ -41,13 +40,11 @@ class Run(Job):
     sampling = models.CharField(max_length=8, choices=Sampling, default=Sampling.PROTOCOL)
     seed = models.PositiveIntegerField(default=0)
     variants = models.JSONField(default=list, blank=True)
+    endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
     rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
-    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            *job_constraints("run"),
             models.CheckConstraint(condition=Q(judging__in=["per-rubric", "per-sample"]), name="run_judging_known"),
             models.CheckConstraint(condition=Q(transport__in=["live", "batch"]), name="run_transport_known"),
             models.CheckConstraint(condition=Q(sampling__in=["protocol", "endpoint"]), name="run_sampling_known"),

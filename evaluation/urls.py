@@ -4,6 +4,7 @@ from django.urls import path
 
 from evaluation.reports import views as reports_views
 from evaluation.runs import views as runs_views
+from generation.jobs import views as jobs_views
 
 app_name = "evaluation"
 
@@ -11,13 +12,7 @@ urlpatterns = [
     path("runs/", runs_views.runs, name="runs"),
     path("runs/new/", runs_views.run_new, name="run-new"),
     path("runs/<int:pk>/", runs_views.run, name="run"),
-    path("runs/<int:pk>/progress/", runs_views.run_progress, name="run-progress"),
-    path("runs/<int:pk>/failures/", runs_views.run_failures, name="run-failures"),
-    path("runs/<int:pk>/cancel/", runs_views.run_cancel, name="run-cancel"),
-    path("runs/<int:pk>/pause/", runs_views.run_pause, name="run-pause"),
-    path("runs/<int:pk>/resume/", runs_views.run_resume, name="run-resume"),
-    path("runs/<int:pk>/budget/", runs_views.run_budget, name="run-budget"),
-    path("runs/<int:pk>/retry/", runs_views.run_retry, name="run-retry"),
+    *jobs_views.routes("evaluation"),
     path("runs/<int:pk>/report.json", reports_views.report_json, name="report-json"),
     path("runs/<int:pk>/report.csv", reports_views.report_csv, name="report-csv"),
     path("runs/<int:pk>/report.md", reports_views.report_markdown, name="report-markdown"),

@@ -1,136 +1,128 @@
-"""What can go wrong in generation. The docstring is the message; `status` is the HTTP status for pages and API alike."""
+"""What can go wrong in generation."""
 
-from typing import ClassVar
-
-from django.utils.translation import gettext as _
+from review.errors import ShownError
 
 
-class GenerationError(Exception):
-    """The work could not go on."""
-
-    status: ClassVar[int] = 400
-    permanent: ClassVar[bool] = True
-
-    def __init__(self, detail: str = "") -> None:
-        self.detail = detail
-        super().__init__(f"{self.message} {detail}".strip())
-
-    @property
-    def message(self) -> str:
-        """The docstring, in the reader's language."""
-        return _((type(self).__doc__ or "").strip())
+class GenerationError(ShownError):
+    """The work could not continue."""
 
 
 class UnknownBenchmark(GenerationError):
-    """There is no benchmark of this name."""
+    """There is no benchmark with this name."""
 
     status = 404
 
 
 class UnknownSource(GenerationError):
-    """There is no source of this name."""
+    """There is no source with this name."""
 
     status = 404
 
 
 class UnknownEndpoint(GenerationError):
-    """There is no endpoint of this name."""
+    """There is no endpoint with this name."""
 
     status = 404
 
 
 class UnknownRelease(GenerationError):
-    """There is no release of this name."""
+    """There is no release with this name."""
 
     status = 404
 
 
 class UnknownBatch(GenerationError):
-    """There is no batch of this number."""
+    """There is no batch with this number."""
 
     status = 404
 
 
 class UnknownComparison(GenerationError):
-    """There is no comparison of this number."""
+    """There is no comparison with this number."""
 
     status = 404
 
 
 class WrongFile(GenerationError):
-    """This file is not what it was said to be; nothing was stored."""
+    """This file does not match the chosen format. Nothing was saved."""
+
+    status = 422
+
+
+class UnknownExportFormat(GenerationError):
+    """Releases cannot be exported in this format."""
 
     status = 422
 
 
 class UnknownImport(GenerationError):
-    """There is no import of this number."""
+    """There is no import with this number."""
 
     status = 404
 
 
 class ImportOver(GenerationError):
-    """This import is over; nothing was cancelled."""
+    """This import has already ended. Nothing was cancelled."""
 
     status = 409
 
 
 class SourceExists(GenerationError):
-    """A source of this name exists with another format."""
+    """A source with this name already exists in a different format."""
 
     status = 409
 
 
 class RolesUnbound(GenerationError):
-    """Every role that the recipe needs for these records needs an endpoint."""
+    """Choose an endpoint for every role that the recipe needs for these records."""
 
     status = 422
 
 
 class UnknownRole(GenerationError):
-    """The recipe has no role of this name."""
+    """The recipe has no role with this name."""
 
     status = 422
 
 
 class NothingToDo(GenerationError):
-    """There is no record left that this recipe takes."""
+    """No records are left that this recipe can use."""
 
     status = 409
 
 
 class NothingApproved(GenerationError):
-    """No sample of this benchmark is approved yet."""
+    """No samples of this benchmark have been approved yet."""
 
     status = 409
 
 
 class NothingNew(GenerationError):
-    """The approved samples are those of the latest release of this name; there is nothing new to freeze."""
+    """The approved samples are the same as in the latest release with this name. There is nothing new to freeze."""
 
     status = 409
 
 
 class KeyReused(GenerationError):
-    """Something else was launched under this key. Send the same again, or another launch under another key."""
+    """This key was already used for a different launch. Send the same request again, or use a new key."""
 
     status = 409
 
 
+class UnknownJob(GenerationError):
+    """There is no job of this kind and number."""
+
+    status = 404
+
+
 class JobOver(GenerationError):
-    """This batch or run is over."""
+    """This batch or run has already ended."""
 
     status = 409
 
 
 class BudgetTooSmall(GenerationError):
-    """This budget allows no further call."""
-
-    status = 409
-
-
-class BatchOver(JobOver):
-    """This batch is over."""
+    """This budget allows no more calls. Set a higher budget."""
 
     status = 409
 
@@ -142,54 +134,54 @@ class WrongPlan(GenerationError):
 
 
 class UnknownCheck(GenerationError):
-    """The recipe has no check of this name."""
+    """The recipe has no check with this name."""
 
     status = 422
 
 
 class UnknownPreset(GenerationError):
-    """The recipe has no preset of this name."""
+    """The recipe has no preset with this name."""
 
     status = 422
 
 
 class WrongSetting(GenerationError):
-    """A setting that is to be changed is none of the preset's, or not with such a value."""
+    """The preset has no such setting, or the setting does not accept this value."""
 
     status = 422
 
 
 class UnknownPrompts(GenerationError):
-    """The recipe has no set of prompts of this name."""
+    """The recipe has no set of prompts with this name."""
 
     status = 422
 
 
 class NoAnalysis(GenerationError):
-    """The recipe of this benchmark has no analysis."""
+    """This benchmark has no analysis."""
 
     status = 404
 
 
 class SamePrompts(GenerationError):
-    """A comparison wants two different sets of prompts."""
+    """A comparison needs two different sets of prompts."""
 
     status = 422
 
 
 class NotStopped(GenerationError):
-    """No check holds this draft back."""
+    """This draft is not stopped by a check."""
 
     status = 409
 
 
 class ReasonMissing(GenerationError):
-    """Say why: the reason is kept."""
+    """Give a reason. It is kept on record."""
 
     status = 422
 
 
 class OtherBenchmark(GenerationError):
-    """This release name belongs to another benchmark."""
+    """This release name is already used by another benchmark."""
 
     status = 409

@@ -6,7 +6,9 @@ from typing import Any
 from celery import Task, shared_task
 from kombu.exceptions import OperationalError
 
-from generation.batches import services as batches_services
+from generation.jobs import services
+from generation.jobs.kinds import kind_of
+from generation.models import Job
 from generation.sources import services as sources_services
 
 log = logging.getLogger(__name__)
@@ -17,7 +19,7 @@ def wake(task: "Task[..., Any]", *args: int) -> None:
     try:
         task.delay(*args)
     except (OperationalError, OSError) as error:
-        log.warning("broker away, %s%s is left to the sweeper: %s", task.name, args, error)
+        log.warning("broker unavailable, %s%s is left to the sweeper: %s", task.name, args, error)
 
 
 @shared_task
@@ -26,7 +28,7 @@ def run_import(import_id: int) -> None:
 
 
 @shared_task
-def work_on_batch(batch_id: int) -> None:
-    batches_services.work_on_batch(batch_id)
-    if batches_services.batch_waits(batch_id):  # its time was up
-        wake(work_on_batch, batch_id)
+def work_on_job(job_id: int) -> None:
+    kind_of(Job.objects.get(pk=job_id)).work(job_id)
+    if services.waits(job_id):  # its time was up
+        wake(work_on_job, job_id)

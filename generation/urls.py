@@ -2,10 +2,10 @@
 
 from django.urls import path
 
-from generation.batches import controls
 from generation.batches import views as batches_views
 from generation.drafts import views as drafts_views
 from generation.endpoints import views as endpoints_views
+from generation.jobs import views as jobs_views
 from generation.outcomes import views as outcomes_views
 from generation.releases import views as releases_views
 from generation.samples import views as samples_views
@@ -24,14 +24,8 @@ urlpatterns = [
     path("batches/", batches_views.batches, name="batches"),
     path("batches/new/", batches_views.batch_new, name="batch-new"),
     path("batches/<int:pk>/", batches_views.batch, name="batch"),
-    path("batches/<int:pk>/progress/", batches_views.batch_progress, name="batch-progress"),
+    *jobs_views.routes("generation"),
     path("batches/<int:pk>/analysis/", batches_views.batch_analysis, name="batch-analysis"),
-    path("batches/<int:pk>/failures/", batches_views.batch_failures, name="batch-failures"),
-    path("batches/<int:pk>/cancel/", controls.batch_cancel, name="batch-cancel"),
-    path("batches/<int:pk>/pause/", controls.batch_pause, name="batch-pause"),
-    path("batches/<int:pk>/resume/", controls.batch_resume, name="batch-resume"),
-    path("batches/<int:pk>/budget/", controls.batch_budget, name="batch-budget"),
-    path("batches/<int:pk>/retry/", controls.batch_retry, name="batch-retry"),
     path("batches/<int:pk>/checks/", drafts_views.findings, name="findings"),
     path("drafts/<int:pk>/", drafts_views.draft, name="draft"),
     path("drafts/<int:pk>/let-through/", drafts_views.draft_let_through, name="draft-let-through"),

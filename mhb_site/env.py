@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class WrongEnvironment(SystemExit):
-    """The environment does not make a working site."""
+    """The environment contains wrong values."""
 
 
 def _comma_list(value: object) -> object:
@@ -35,7 +35,7 @@ CommaList = Annotated[list[str], NoDecode]
 
 
 class Env(BaseSettings):
-    """What the environment may say; every name is read with the prefix ``MHB_``.
+    """The settings read from the environment. Every name has the prefix ``MHB_``.
 
     Embedded (no `database_url`): SQLite and a file broker under `data_dir`. Production: PostgreSQL and Redis.
     """
@@ -94,14 +94,14 @@ class Env(BaseSettings):
     @classmethod
     def _only_postgres(cls, value: str) -> str:
         if value and not value.startswith(("postgres://", "postgresql://")):
-            raise ValueError("must begin with postgresql:// (leave it empty for the embedded SQLite database)")
+            raise ValueError("must begin with postgresql:// (leave it empty to use the embedded SQLite database)")
         return value
 
     @field_validator("redis_url")
     @classmethod
     def _only_redis(cls, value: str) -> str:
         if value and not value.startswith(("redis://", "rediss://", "unix://")):
-            raise ValueError("must begin with redis:// (leave it empty for the embedded file broker)")
+            raise ValueError("must begin with redis:// (leave it empty to use the embedded file broker)")
         return value
 
     @field_validator("trusted_proxies")
@@ -111,7 +111,7 @@ class Env(BaseSettings):
             read_proxies(value)
         except ValueError:
             raise ValueError(
-                "must be how many proxies are in front (1), or their addresses or networks with commas between "
+                "must be the number of proxies in front (1), or their addresses or networks, comma-separated "
                 "(10.0.0.2, 192.168.0.0/24)"
             ) from None
         return value
@@ -122,8 +122,8 @@ class Env(BaseSettings):
             raise ValueError("MHB_SECRET_KEY must be set to at least 32 characters when MHB_DATABASE_URL is set")
         if self.database_url and self.https is None:
             raise ValueError(
-                "MHB_HTTPS must be set when MHB_DATABASE_URL is set: true behind a proxy that speaks HTTPS, or false, "
-                "and then passwords and sessions can be read on the way"
+                "MHB_HTTPS must be set when MHB_DATABASE_URL is set: true behind a proxy that provides HTTPS, or false, "
+                "which sends passwords and sessions in the clear"
             )
         if self.lease_seconds < 5:
             raise ValueError("MHB_LEASE_SECONDS must be 5 or more")
@@ -138,9 +138,9 @@ class Env(BaseSettings):
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ValueError(f"MHB_DATA_DIR {self.data_dir} cannot be made ({error.strerror})") from None
+            raise ValueError(f"MHB_DATA_DIR {self.data_dir} cannot be created ({error.strerror})") from None
         if not os.access(self.data_dir, os.W_OK | os.X_OK):
-            raise ValueError(f"MHB_DATA_DIR {self.data_dir} cannot be written to")
+            raise ValueError(f"MHB_DATA_DIR {self.data_dir} is not writable")
         return self
 
     @property
@@ -210,7 +210,7 @@ class Env(BaseSettings):
         }
 
 
-def read() -> Env:
+def read_environment() -> Env:
     """The checked environment, or WrongEnvironment with one line per mistake."""
     try:
         return Env()

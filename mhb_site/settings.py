@@ -8,11 +8,11 @@ from django.utils.translation import gettext_lazy as _
 
 from mhb_site import env as _env
 from review.rules.permissions import UserRole
-from review.rules.state_machine import Role
+from review.rules.state_machine import Role, State
 
 django_stubs_ext.monkeypatch()  # so that ModelForm[Model] can be written at run time too
 
-ENV = _env.read()
+ENV = _env.read_environment()
 BASE_DIR = _env.ROOT
 
 DEBUG = ENV.debug
@@ -206,6 +206,8 @@ SPECTACULAR_SETTINGS = {
         "SampleStatus": "generation.models.Sample.Status",
         "VersionStatus": "generation.models.SampleVersion.Status",
         "CaseRole": [(role.value, role.value) for role in Role],
+        "EventKindEnum": "review.models.Event.Kind",
+        "StagesEnum": [(state.value, state.value) for state in State if not state.final],
         "CaseKind": "review.models.Case.Kind",
         "PersonEventKind": "review.models.PersonEvent.Kind",
         "AccountRole": [(role.value, role.value) for role in UserRole],

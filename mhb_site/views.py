@@ -36,7 +36,7 @@ def health(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
 class _Example(forms.Form):
     """One field of each kind, for the style guide."""
 
-    name = forms.CharField(label=_("Name"), help_text=_("What the reports will call it."))
+    name = forms.CharField(label=_("Name"), help_text=_("The name used in reports."))
     temperature = forms.FloatField(label=_("Temperature"), min_value=0, max_value=2)
     role = forms.ChoiceField(label=_("Role"), choices=[("generator", _("generator")), ("judge", _("judge"))])
     note = forms.CharField(label=_("Note"), widget=forms.Textarea(attrs={"rows": 3}), required=False)
@@ -63,9 +63,9 @@ def styleguide(request: HttpRequest) -> HttpResponse:
         "sort": request.GET.get("sort", "-rate"),
         "steps": [
             {"label": _("Generated"), "count": 312, "note": _("batch 7"), "href": "#funnel"},
-            {"label": _("Primary"), "count": 118, "note": _("oldest 3 d"), "href": "#funnel"},
-            {"label": _("Secondary"), "count": 41, "note": _("oldest 1 d"), "href": "#funnel"},
-            {"label": _("Adjudication"), "count": 6, "note": _("oldest 5 d"), "href": "#funnel"},
+            {"label": _("Primary"), "count": 118, "note": _("oldest: 3 d"), "href": "#funnel"},
+            {"label": _("Secondary"), "count": 41, "note": _("oldest: 1 d"), "href": "#funnel"},
+            {"label": _("Adjudication"), "count": 6, "note": _("oldest: 5 d"), "href": "#funnel"},
             {"label": _("Approved"), "count": 129, "href": "#funnel"},
             {"label": _("Rejected"), "count": 18, "href": "#funnel"},
         ],

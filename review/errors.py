@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from review.rules.questions import Problem
 
 
-class ReviewError(Exception):
-    """The review could not go on."""
+class ShownError(Exception):
+    """Something went wrong."""
 
     status: ClassVar[int] = 400
     permanent: ClassVar[bool] = True
@@ -24,7 +24,13 @@ class ReviewError(Exception):
     @property
     def message(self) -> str:
         """The docstring, in the reader's language."""
-        return _((type(self).__doc__ or "").strip())
+        words = (type(self).__doc__ or "").split()  # a docstring may be broken into lines
+        message = " ".join(words)
+        return _(message)
+
+
+class ReviewError(ShownError):
+    """The review could not continue."""
 
 
 class DatabaseBusy(ReviewError):
@@ -41,37 +47,39 @@ class NotAllowed(ReviewError):
 
 
 class NotSimulated(ReviewError):
-    """This account is a person's. Simulated physicians review in accounts that were made for them."""
+    """This account belongs to a person. Simulated physicians can only use accounts created for them."""
 
     status = 403
 
 
 class NotYours(ReviewError):
-    """This assignment is not yours."""
+    """This case is not assigned to you."""
 
     status = 404
 
 
 class LeaseLost(ReviewError):
-    """Somebody else has taken this case since your lease ran out. Your draft is kept."""
+    """This case is no longer reserved for you: your time ran out, or the case was reassigned. Your draft is kept."""
 
     status = 409
 
 
 class StaleDraft(ReviewError):
-    """This draft was saved from another window since you opened it. Nothing was overwritten."""
+    """Another window saved this draft after you opened it. Nothing was overwritten."""
 
     status = 409
 
 
 class TooManyReleases(ReviewError):
-    """You have given back or declined as many cases as you may in an hour. This case stays yours: finish it, or try later."""
+    """You have reached the hourly limit for returned and declined cases. This case is still reserved for you: finish
+    it, or try again later.
+    """
 
     status = 429
 
 
 class AlreadySubmitted(ReviewError):
-    """This review was submitted already."""
+    """This review has already been submitted."""
 
     status = 409
 
@@ -83,38 +91,40 @@ class CaseClosed(ReviewError):
 
 
 class NotRevealed(ReviewError):
-    """Answer the first look and reveal the traps before you submit. Nothing was submitted."""
+    """Answer the first-look questions and reveal the traps before you submit. Nothing was submitted."""
 
     status = 409
 
 
 class NothingToReveal(ReviewError):
-    """This case hides nothing before a first look."""
+    """This case has no first look: nothing is hidden."""
 
     status = 409
 
 
 class NotUndoable(ReviewError):
-    """This review cannot be taken back any more."""
+    """This submission can no longer be undone."""
 
     status = 409
 
 
 class SignatureRefused(ReviewError):
-    """This is not your password. Nothing was submitted."""
+    """The password is incorrect. Nothing was submitted."""
 
     status = 403
     field: ClassVar[str] = "password"
 
 
 class CodeRefused(SignatureRefused):
-    """This is not the code that your authenticator app shows now, or you have used it already. Nothing was submitted."""
+    """The code is incorrect or has already been used. Nothing was submitted. Enter the code that your authenticator
+    app shows now.
+    """
 
     field = "code"
 
 
 class NoSecondFactor(CodeRefused):
-    """This case is signed with a second factor, and you have set up none. Nothing was submitted."""
+    """This case must be signed with a second factor, and you have not set one up. Nothing was submitted."""
 
 
 class Incomplete(ReviewError):
@@ -128,42 +138,42 @@ class Incomplete(ReviewError):
 
 
 class EmptyText(ReviewError):
-    """There is nothing to keep: the text is empty."""
+    """The text is empty. Nothing was saved."""
 
     status = 422
 
 
 class PassageUnknown(ReviewError):
-    """This passage does not stand in the text of the case."""
+    """This passage is not in the text of the case."""
 
     status = 422
 
 
 class StaleGuideline(ReviewError):
-    """Another version was put in force since you opened this one. Nothing was overwritten."""
+    """Another version was published after you opened this one. Nothing was overwritten."""
 
     status = 409
 
 
 class NotSettled(ReviewError):
-    """Only a case that physicians have approved or rejected has a known answer."""
+    """Only cases that physicians have approved or rejected have known answers."""
 
     status = 409
 
 
 class Committed(ReviewError):
-    """This role was answered already: its holder can finish the case, or an admin sets it back."""
+    """This role has already been answered. Its physician can finish the case, or an admin can reopen the role."""
 
     status = 409
 
 
 class NotStuck(ReviewError):
-    """Nobody waits for a confirmation or a second vote in this role."""
+    """No confirmation or second vote is pending in this role."""
 
     status = 409
 
 
 class NotReserved(ReviewError):
-    """The case cannot be handed to this person."""
+    """This case cannot be assigned to this person."""
 
     status = 409

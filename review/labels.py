@@ -20,7 +20,7 @@ NAMELESS: dict[str, Promise] = {
     Role.ADJUDICATOR_2: _("Second adjudicator"),
 }
 PHASES: dict[str, Promise] = {
-    Phase.COMMIT: _("own answer"),
+    Phase.COMMIT: _("independent answer"),
     Phase.CONFIRM: _("confirmation"),
     Phase.DISCUSS: _("second vote"),
 }
@@ -47,20 +47,22 @@ CITATION_KINDS: dict[str, Promise] = {
 }
 # What the levels of the AHRQ Common Formats Harm Scale mean, in short.
 HARMS: dict[str, Promise] = {
-    "none": _("no harm to the patient"),
-    "mild": _("slight symptoms or loss of function, or no more than extra treatment, watching or time in hospital"),
-    "moderate": _("injury of body or mind that impairs function or quality of life, short of severe"),
-    "severe": _("injury of body or mind that takes away much of function or quality of life"),
-    "death": _("the patient could die of it"),
+    "none": _("no harm evident in the patient"),
+    "mild": _(
+        "minimal symptoms or loss of function, or only additional treatment, monitoring or a longer hospital stay"
+    ),
+    "moderate": _("bodily or psychological injury that impairs function or quality of life, but is not severe"),
+    "severe": _("bodily or psychological injury that significantly impairs function or quality of life"),
+    "death": _("the patient could die as a result"),
 }
 GROUNDS: dict[str, Promise] = {
     Ground.CONSENSUS: _("both reviewers agreed"),
-    Ground.PRIMARY_ALONE: _("the primary reviewer's word alone"),
-    Ground.RUBRIC_INADEQUATE: _("a rubric was found inadequate"),
+    Ground.PRIMARY_ALONE: _("primary reviewer's verdict only"),
+    Ground.RUBRIC_INADEQUATE: _("a rubric was judged inadequate"),
     Ground.ADJUDICATED: _("decided by the adjudicators"),
     Ground.UNDECIDED: _("the adjudicators could not agree"),
     Ground.WITHDRAWN: _("withdrawn"),
-    Ground.UNREVIEWED: _("not reviewed: outside the sampled share"),
+    Ground.UNREVIEWED: _("not selected for review"),
 }
 MEANINGS: dict[str, Promise] = {
     "review": _("signed as a review"),
@@ -71,31 +73,33 @@ MEANINGS: dict[str, Promise] = {
 
 SENTENCES: dict[str, Promise] = {
     "unanswered": _("Choose an answer."),
-    "unknown-value": _("This is none of the answers. Choose again."),
-    "note-missing": _("Say in the note what is wrong: whoever makes the next version works from it."),
-    "wording-missing": _("Write the corrected wording."),
-    "wording-unchanged": _("The wording is the original. Change it, or mark the rubric adequate."),
+    "unknown-value": _("This is not one of the options. Choose again."),
+    "note-missing": _("Say in the note what is wrong. Your note guides the next version."),
+    "wording-missing": _("Enter the corrected wording."),
+    "wording-unchanged": _("The wording is the same as the original. Change it, or mark the rubric adequate."),
     "verdict-missing": _("Approve or reject."),
-    "verdict-contradicts": _("An answer above says that the case cannot stay as it is: it cannot be approved."),
-    "reason-missing": _("Say why it is rejected."),
-    "change-reason-missing": _("Your answer differs from the one you committed. Say why, or keep yours."),
-    "unknown-field": _("This case does not ask that."),
-    "evidence-missing": _("This answer wants evidence: add at least one source."),
-    "citation-malformed": _("This is not written as such a source is. Look at the example."),
-    "citation-incomplete": _(
-        "Part of the source is missing: the reference, the passage quoted and the day it was read."
+    "verdict-contradicts": _("One of your answers above finds a problem, so the case cannot be approved."),
+    "reason-missing": _("Give a reason for the rejection."),
+    "change-reason-missing": _(
+        "Your answer differs from the one you committed. Give a reason for the change, or keep your committed answer."
     ),
-    "citation-duplicate": _("This source is given already."),
-    "severity-missing": _("Say how much harm it could do."),
+    "unknown-field": _("This case has no such question."),
+    "evidence-missing": _("Add at least one source."),
+    "citation-malformed": _("The reference does not match this type of source. Check the type and the reference."),
+    "citation-incomplete": _(
+        "The source is incomplete. Enter the reference, the quoted passage and the date you read it."
+    ),
+    "citation-duplicate": _("You have already added this source."),
+    "severity-missing": _("Choose the level of harm."),
     "reason-code-missing": _("Choose the reason that fits best."),
-    "dissent-code-missing": _("The first reviewer rejected it. Choose why you approve it all the same."),
-    "dissent-reason-missing": _("Say in your words why you approve what the first reviewer rejected."),
-    "criterion-missing": _("Write what a good answer must do."),
-    "criterion-duplicate": _("There is a rubric that says the same."),
-    "no-rubric-left": _("No rubric is left: keep one, or add your own."),
+    "dissent-code-missing": _("The first reviewer rejected this case. Choose your reason for approving it."),
+    "dissent-reason-missing": _("Explain why you approve a case that the first reviewer rejected."),
+    "criterion-missing": _("Describe what a good answer must do."),
+    "criterion-duplicate": _("Another rubric already says the same."),
+    "no-rubric-left": _("No rubrics are left. Keep one, or add your own."),
 }
 
 
-def said(msgid: str) -> str:
+def translate(msgid: str) -> str:
     """A string of a benchmark in the reader's language. (gettext answers the empty string with its catalogue's head.)"""
     return gettext(msgid) if msgid else ""

@@ -16,7 +16,7 @@ def wake(task: "Task[..., Any]", *args: int) -> None:
     try:
         task.delay(*args)
     except (OperationalError, OSError) as error:
-        log.warning("broker away, %s%s was not sent: %s", task.name, args, error)
+        log.warning("broker unavailable, %s%s was not sent: %s", task.name, args, error)
 
 
 @shared_task

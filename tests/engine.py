@@ -19,12 +19,14 @@ from bench.rows import drafts as drafts
 from evaluation.models import Run
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.engine.task_queue import lease
-from generation.llm.simulator.server import make_app, running
-from generation.models import Batch, Call, Endpoint, Lane, Release, Sample, Source
+from generation.llm.simulator.server import make_app, run_in_background
+from generation.models import Batch, Call, Endpoint, Job, Lane, Release, Sample, Source
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from generation.sources import services as sources_services
@@ -57,7 +59,9 @@ def models() -> Iterator[str]:
 
 def simulated(*faults: str, **options: Any) -> AbstractContextManager[str]:
     """Simulated models of their own; yields their base URL."""
-    return running(make_app([simulate.SCRIPT], **{"seed": SEED, "faults": faults, "retry_after": 0.001, **options}))
+    return run_in_background(
+        make_app([simulate.SCRIPT], **{"seed": SEED, "faults": faults, "retry_after": 0.001, **options})
+    )
 
 
 def served(url: str) -> dict[str, Any]:
@@ -146,11 +150,7 @@ def endpoint(url: str, model: str = "sim-generator", **fields: Any) -> Endpoint:
 def launched(source: Source, generator: Endpoint, limit: int | None = None, **options: Any) -> Batch:
     """A batch without the checks before review, which `tests.generation.drafts.test_pre_review_checks` is about."""
     return launch.launch_batch(
-        benchmark="mhb",
-        source=source,
-        roles={"generator": generator},
-        limit=limit,
-        setting=launch.Setting(checks=(), **options),
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": generator}, limit=limit, checks=(), **options)
     )
 
 
@@ -165,14 +165,14 @@ def generated(source: Source, generator: Endpoint, limit: int | None = None) -> 
 def held(job: Batch | Run) -> Lane:
     """A lane that lives on a job, as somebody else's."""
     now = timezone.now()
-    return Lane.objects.create(job=job.job, until=now + lease(), started_at=now)
+    return Lane.objects.create(job=job, until=now + lease(), started_at=now)
 
 
 def approved(source: Source, url: str, physicians: Sequence[User], limit: int | None = None) -> list[Sample]:
     """Samples of a source that physicians approved as they were."""
     batch = generated(source, endpoint(url), limit)
     approve_everything(physicians)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     return list(Sample.objects.filter(batch=batch, status=Sample.Status.APPROVED).order_by("pk"))
 
 
@@ -189,7 +189,7 @@ def frozen(folder: Path, url: str, physicians: Sequence[User], *, conversations:
 
 def launched_run(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
     chosen = [endpoint(url, model) for model in targets]
-    return runs_services.launch_run(release, chosen, endpoint(url, judge), **options)
+    return runs_services.launch_run(RunSettings(release, chosen, endpoint(url, judge), **options))
 
 
 def evaluated(release: Release, url: str, *targets: str, judge: str = "sim-judge", **options: Any) -> Run:
@@ -200,10 +200,10 @@ def evaluated(release: Release, url: str, *targets: str, judge: str = "sim-judge
     return run
 
 
-def calls(subject_or_job: str) -> list[Call]:
-    """The ledger lines of one row of work (``draft:3``) or of a whole job (``batch:1``), in order."""
-    field = "job" if subject_or_job.startswith(("batch:", "run:")) else "subject"
-    return list(Call.objects.filter(**{field: subject_or_job}).order_by("pk"))
+def calls(of: str | Job) -> list[Call]:
+    """The ledger lines of one row of work (``draft:3``) or of a whole job, in order."""
+    lines = Call.objects.filter(job=of) if isinstance(of, Job) else Call.objects.filter(subject=of)
+    return list(lines.order_by("pk"))
 
 
 # ---------------------------------------------------------------------------------------------------------- commands

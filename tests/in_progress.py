@@ -9,9 +9,10 @@ from django.utils import timezone
 
 from evaluation.models import Response, Run
 from evaluation.runs import services as runs_services
-from generation.batches import services as batches_services
+from evaluation.runs.settings import RunSettings
 from generation.engine.task_queue import take
 from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.models import (
     Batch,
     BatchRole,
@@ -48,9 +49,9 @@ def get_under_way(job: Job, of: Endpoint) -> None:
     kind._default_manager.filter(pk=job.pk).update(
         calls=4, hits=1, failed=1, cost=Decimal("0.4"), since_at=now - timedelta(minutes=2), then_at=now
     )
-    JobError.objects.create(job=job.job, error="ServerError", calls=1)
+    JobError.objects.create(job=job, error="ServerError", calls=1)
     Lane.objects.create(
-        job=job.job, worker="one:1", until=now + timedelta(hours=1), flying=2, holds={str(of.pk): [4, 3, 2]}, started_at=now
+        job=job, worker="one:1", until=now + timedelta(hours=1), flying=2, holds={str(of.pk): [4, 3, 2]}, started_at=now
     )  # fmt: skip
     EndpointState.objects.get_or_create(
         endpoint=of, defaults={"blocked_until": now + timedelta(hours=1), "because": "RateLimited", "openings": 1}
@@ -76,7 +77,9 @@ class InProgress:
         return batch
 
     def _run(self, _name: str) -> Run:
-        return runs_services.launch_run(self.release, [self.generator, self.judge], self.judge, actor=self.admin)
+        return runs_services.launch_run(
+            RunSettings(self.release, [self.generator, self.judge], self.judge), actor=self.admin
+        )
 
     def _in(self, state: str, make: Callable[[str], Job]) -> int:
         job = make(state)
@@ -87,32 +90,32 @@ class InProgress:
         rows: Any = Batch.objects.get(pk=pk).drafts if isinstance(job, Batch) else Response.objects.filter(run=pk)
         match state:
             case "resting":
-                life_cycle.rest(kind, pk, timezone.now() + timedelta(hours=1))
+                life_cycle.rest(pk, timezone.now() + timedelta(hours=1))
             case "paused":
-                life_cycle.pause(kind, pk, because="KeyMissing", detail="Variable: OWN_KEY.")
+                life_cycle.pause(pk, because="KeyMissing", detail="Variable: OWN_KEY.")
             case "spent":
-                life_cycle.set_budget(kind, pk, money=Decimal("0.4"), calls=4)
-                life_cycle.pause(kind, pk, because="BudgetSpent")
+                life_cycle.set_budget(pk, money=Decimal("0.4"), calls=4)
+                life_cycle.pause(pk, because="BudgetSpent")
             case "failed":
                 rows.update(status=Work.Status.FAILED, error="BrokenReply", detail="Not JSON.", **NOBODYS)
                 self._failed_call(kind._default_manager.get(pk=pk), rows.first())
             case "finished":
                 rows.update(status=Work.Status.DONE, **NOBODYS)
             case "cancelled":
-                batches_services.cancel_batch(pk) if kind is Batch else runs_services.cancel_run(pk)
+                jobs_services.cancel(pk)
         if state in ("failed", "finished"):
             life_cycle.settle(kind._default_manager.get(pk=pk), is_open=False)
         return int(pk)
 
     def _failed_call(self, job: Job, row: Any) -> None:
         Call.objects.create(
-            job=job.job, subject=f"{row._meta.model_name}:{row.pk}", endpoint=self.generator, model="busy", sent={},
+            job=job, subject=f"{row._meta.model_name}:{row.pk}", endpoint=self.generator, model="busy", sent={},
             seconds=1.0, attempt=1, error="BrokenReply", started_at=timezone.now(),
         )  # fmt: skip
 
     def _provider_batch(self, run: Run) -> None:
         ProviderBatch.objects.create(
-            job=run.job,
+            job=run,
             endpoint=self.judge,
             lines_count=3,
             said="in_progress",

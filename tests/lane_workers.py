@@ -17,7 +17,9 @@ def main(run_id: int, lease: float) -> None:
     from django.conf import settings
     from django.db import OperationalError
 
-    from evaluation.runs import services, work
+    from evaluation.runs import work
+    from evaluation.runs.kind import RUNS
+    from generation.engine.sweeping import sweep
 
     settings.MHB_LEASE_SECONDS = lease
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the dead
@@ -27,7 +29,7 @@ def main(run_id: int, lease: float) -> None:
         if not pid:
             while True:
                 try:
-                    services.sweep()
+                    sweep(RUNS)
                     work.work_on_run(run_id)
                 except OperationalError as error:  # as the sweeper and the worker take it
                     sys.stderr.write(f"{error}\n")

@@ -2,41 +2,40 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response as Answer
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
-from evaluation.runs import queries as runs_queries
+from evaluation.runs.kind import RUNS
 from generation.models.work import Work
-from review.common.api import OldestFirst, asked
+from review.common.api import OldestFirst, checked_query, page_of
 from review.rules.permissions import Can
 
 
 class MeasuredSerializer(serializers.Serializer[Any]):
-    """A rate with its numerator, its denominator, what it leaves out, and its 95 % interval."""
+    """A rate with its numerator, denominator, unjudged count and 95 % interval."""
 
     rate = serializers.FloatField(allow_null=True)
-    numerator = serializers.IntegerField(help_text="A sum of weights: of F1, twice the true positives.")
+    numerator = serializers.IntegerField(help_text="A sum of weights; for F1, twice the true positives.")
     denominator = serializers.IntegerField()
-    unjudged = serializers.IntegerField(help_text="Whatever the rate leaves out.")
+    unjudged = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
 
 
 class RowSerializer(MeasuredSerializer):
-    """The first rate of an endpoint on a data set, all of its rates by name, and the verdicts they are counted from."""
+    """An endpoint on a data set: its first rate, all rates by name, and the verdict counts behind them."""
 
     endpoint = serializers.CharField()
     dataset = serializers.CharField()
-    value = serializers.CharField(required=False, help_text="Of the facet; absent overall.")
+    value = serializers.CharField(required=False, help_text="Value of the facet; absent in the overall row.")
     label = serializers.CharField(required=False)  # type: ignore[assignment]
     rates = serializers.DictField(child=MeasuredSerializer())
     verdicts = serializers.DictField(child=serializers.IntegerField())
@@ -59,7 +58,7 @@ class OfDatasetSerializer(serializers.Serializer[Any]):
 
 
 class ContrastSerializer(serializers.Serializer[Any]):
-    """A rate of one endpoint on two data sets that the benchmark sets against each other: the first minus the second."""
+    """A rate of one endpoint on two data sets that the benchmark contrasts: the first minus the second."""
 
     endpoint = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
@@ -77,7 +76,7 @@ class DatasetSerializer(serializers.Serializer[Any]):
 
 
 class ReportSerializer(serializers.Serializer[Any]):
-    """All rates of a run, as far as it is. `notice` is there where simulated models had a part."""
+    """All rates of a run so far. `notice` is present if simulated models took part."""
 
     run = serializers.IntegerField()
     release = serializers.CharField()
@@ -91,9 +90,9 @@ class ReportSerializer(serializers.Serializer[Any]):
     seed = serializers.IntegerField()
     finished = serializers.BooleanField()
     simulated = serializers.BooleanField()
-    simulated_reviewers = serializers.BooleanField(help_text="Scripted stand-ins reviewed samples of the release.")
+    simulated_reviewers = serializers.BooleanField(help_text="Simulated physicians reviewed samples of the release.")
     notice = serializers.CharField(required=False)
-    rate = RateSerializer(help_text="The first of `rates`.")
+    rate = RateSerializer(help_text="The first entry of `rates`.")
     rates = RateSerializer(many=True)
     datasets = DatasetSerializer(many=True)
     endpoints = serializers.ListField(child=serializers.CharField())
@@ -102,14 +101,14 @@ class ReportSerializer(serializers.Serializer[Any]):
     facets = serializers.DictField(child=RowSerializer(many=True))
     without = serializers.DictField(
         child=serializers.IntegerField(),
-        help_text="Facet: judgments that have no value of it and are in none of its rows.",
+        help_text="By facet: judgments without a value, which are in none of its rows.",
     )
     contrasts = ContrastSerializer(many=True)
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 
 class ResponseSerializer(serializers.ModelSerializer[Response]):
-    """What a model said to one sample."""
+    """A model's response to one sample."""
 
     endpoint = serializers.CharField(source="endpoint.name")
     sample = serializers.CharField(source="sample.key")
@@ -127,12 +126,14 @@ class ResponseQuery(serializers.Serializer[Any]):
 
 
 class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
-    """What was decided on one rubric for one response; an empty verdict is unjudged, and `error` says why."""
+    """The verdict on one rubric for one response. An empty verdict means unjudged, and `error` says why."""
 
     endpoint = serializers.CharField(source="response.endpoint.name")
     sample = serializers.CharField(source="rubric.sample.key")
     dataset = serializers.CharField(source="rubric.sample.task", help_text="The task of the sample.")
-    variant = serializers.CharField(source="response.variant", help_text="Of the question; most benchmarks have one.")
+    variant = serializers.CharField(
+        source="response.variant", help_text="Variant of the question; most benchmarks have one."
+    )
     rubric = serializers.CharField(source="rubric.key")
     criterion = serializers.CharField(source="rubric.criterion")
     traps = serializers.ListField(source="rubric.traps", child=serializers.CharField())
@@ -158,64 +159,49 @@ class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
 
 
 class JudgmentQuery(serializers.Serializer[Any]):
-    """Which judgments: those behind one number of the report."""
+    """Which judgments to list: those behind one number of the report."""
 
     endpoint = serializers.SlugField(required=False)
     dataset = serializers.CharField(required=False, max_length=40)
-    facet = serializers.CharField(required=False, max_length=40, help_text="With `value`: cluster, subtype, ...")
+    facet = serializers.CharField(required=False, max_length=40, help_text="Used with `value`: cluster, subtype, ...")
     value = serializers.CharField(required=False, max_length=100)
-    verdict = serializers.CharField(required=False, max_length=200, help_text="Several by commas; or 'unjudged'.")
+    verdict = serializers.CharField(
+        required=False, max_length=200, help_text="Verdicts, comma-separated, or 'unjudged'."
+    )
 
 
-class ReportView(APIView):
-    """The rates of a run."""
+class ReportViewSet(GenericViewSet[Run]):
+    """What a run has measured."""
 
     can = Can.READ_RESULTS
+    queryset = Run.objects.all()
 
     @extend_schema(responses=ReportSerializer)
-    def get(self, request: Request, pk: int) -> Answer:
-        return Answer(ReportSerializer(formats.as_dict(queries.report(runs_queries.run(pk)))).data)
-
-
-class MarkdownReport(APIView):
-    """The same as tables in Markdown."""
-
-    can = Can.READ_RESULTS
+    @action(detail=True)
+    def report(self, request: Request, pk: int) -> Answer:
+        """The rates of a run."""
+        return Answer(ReportSerializer(formats.as_dict(queries.report(RUNS.get(pk)))).data)
 
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
-    def get(self, request: Request, pk: int) -> HttpResponse:
-        report = formats.as_markdown(queries.report(runs_queries.run(pk)))
+    def markdown(self, request: Request, pk: int) -> HttpResponse:
+        """The report as tables in Markdown."""
+        report = formats.as_markdown(queries.report(RUNS.get(pk)))
         return HttpResponse(report, content_type="text/markdown; charset=utf-8")
 
-
-@extend_schema_view(get=extend_schema(parameters=[ResponseQuery]))
-class Responses(ListAPIView[Response]):
-    """What the models said."""
-
-    can = Can.READ_RESULTS
-    serializer_class = ResponseSerializer
-    pagination_class = OldestFirst
-    queryset = Response.objects.select_related("endpoint", "sample").defer("sample__exported")
-
-    def get_queryset(self) -> QuerySet[Response]:
-        wanted = asked(ResponseQuery, self.request)
-        found = super().get_queryset().filter(run=runs_queries.run(self.kwargs["pk"]))
+    @extend_schema(parameters=[ResponseQuery], responses=ResponseSerializer(many=True))
+    @action(detail=True, serializer_class=ResponseSerializer, pagination_class=OldestFirst)
+    def responses(self, request: Request, pk: int) -> Answer:
+        """The models' responses."""
+        wanted = checked_query(ResponseQuery, request)
         if "endpoint" in wanted:
-            found = found.filter(endpoint__name=wanted["endpoint"])
-        return found.filter(status=wanted["status"]) if "status" in wanted else found
+            wanted["endpoint__name"] = wanted.pop("endpoint")
+        responses = Response.objects.select_related("endpoint", "sample").defer("sample__exported")
+        return page_of(self, responses.filter(run=self.get_object(), **wanted))
 
-
-@extend_schema_view(get=extend_schema(parameters=[JudgmentQuery]))
-class Judgments(ListAPIView[Judgment]):
-    """What the judge decided, rubric by rubric, and why."""
-
-    can = Can.READ_RESULTS
-    serializer_class = JudgmentSerializer
-    pagination_class = OldestFirst
-    queryset = Judgment.objects.none()
-
-    def get_queryset(self) -> QuerySet[Judgment]:
-        found = queries.judgments(runs_queries.run(self.kwargs["pk"]), **asked(JudgmentQuery, self.request))
-        return found.defer(
-            "response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported"
-        )
+    @extend_schema(parameters=[JudgmentQuery], responses=JudgmentSerializer(many=True))
+    @action(detail=True, serializer_class=JudgmentSerializer, pagination_class=OldestFirst)
+    def judgments(self, request: Request, pk: int) -> Answer:
+        """The judgments of a run, rubric by rubric, with explanations."""
+        found = queries.judgments(RUNS.get(pk), **checked_query(JudgmentQuery, request))
+        large = ("response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported")
+        return page_of(self, found.defer(*large))

@@ -5,11 +5,11 @@ import io
 import json
 from typing import Any
 
-from evaluation.metrics import Measured
+from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
 from evaluation.protocol import Rate
 from evaluation.reports.queries import Report, Row
-from review.charts.text_measure import said
+from review.charts.text_measure import format_share
 
 SIMULATED = "Simulated models: not evidence."
 SIMULATED_REVIEWERS = "Simulated reviewers: not evidence."
@@ -72,7 +72,7 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _measured(measured: Measured) -> dict[str, Any]:
+def _measured(measured: MeasuredRate) -> dict[str, Any]:
     low, high = measured.interval or (None, None)
     return {
         "rate": measured.value,
@@ -127,7 +127,7 @@ def as_markdown(report: Report) -> str:
     if run.release.simulated_samples:
         lines += [f"> **{SIMULATED_REVIEWERS}**", ""]
     if not report.finished:
-        lines += ["> The run has not finished: the numbers are of what is there.", ""]
+        lines += ["> Results so far: unfinished items count as not judged.", ""]
     lines += [
         f"Run {run.pk}, {_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
         f"Release SHA-256 `{run.release.sha256}`.",
@@ -140,23 +140,21 @@ def as_markdown(report: Report) -> str:
             continue  # nothing is counted under it: a release without severities
         lines += [
             "",
-            f"## By {view.label}",
+            f"## Breakdown: {view.label}",
             "",
             *([str(view.note), ""] if view.note else []),
             *_table(report, report.facets[view.name], facet=view.label),
         ]
         if n := report.without[view.name]:
-            lines += [
-                "",
-                f"{n} {'judgment has' if n == 1 else 'judgments have'} no value of it and are in none of these rows.",
-            ]
+            judgments, are = ("judgment has", "is") if n == 1 else ("judgments have", "are")
+            lines += ["", f"{n} {judgments} no value for this breakdown and {are} not counted above."]
     return "\n".join(lines) + "\n"
 
 
 def _decided(report: Report) -> str:
     judge = report.run.judge
-    said = f"judge `{judge.name}` ({judge.model})" if judge else f"answers read by code, seed {report.run.seed}"
-    own = ", models asked with the sampling settings of their endpoints, not the benchmark's"
+    said = f"judge `{judge.name}` ({judge.model})" if judge else f"responses read by code, seed {report.run.seed}"
+    own = ", sampled with the settings of the endpoints, not of the benchmark"
     return said + (own if report.run.sampling == Run.Sampling.ENDPOINT else "")
 
 
@@ -173,8 +171,8 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
         *(["Metric"] if several else []),
         "Rate",
         "95 % interval",
-        "Hits / counted",
-        "Unjudged" if report.run.judge else "Left out",
+        "Numerator / denominator",
+        "Not judged" if report.run.judge else "Excluded",
     ]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
@@ -187,8 +185,8 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
                 datasets.get(row.dataset, row.dataset),
                 *([_name(row)] if facet else []),
                 *([str(rate.label)] if several else []),
-                said(measured.value, percent=False) or "–",
-                "–".join(said(limit, percent=False) for limit in measured.interval or ()) or "–",
+                format_share(measured.value, percent=False) or "–",
+                "–".join(format_share(limit, percent=False) for limit in measured.interval or ()) or "–",
                 f"{measured.numerator} / {measured.denominator}",
                 str(measured.excluded),
             ]
@@ -205,10 +203,10 @@ def _contrasts(report: Report) -> list[str]:
     labels = {rate.name: str(rate.label) for rate in report.rates}
     if not report.contrasts:
         return []
-    lines = ["", "## What the variants change", "", "| Compared | Model | Metric | First | Second | Difference |"]
+    lines = ["", "## Effects of the variants", "", "| Comparison | Model | Metric | Variant | Baseline | Difference |"]
     lines.append("|" + "---|" * 6)
     for each in report.contrasts:
-        first, second = (said(value, percent=False) or "–" for value in each.values)
+        first, second = (format_share(value, percent=False) or "–" for value in each.values)
         difference = "–" if each.difference is None else f"{each.difference:+.3f}"
         lines.append(f"| {each.label} | {each.endpoint} | {labels[each.rate]} | {first} | {second} | {difference} |")
     return lines

@@ -12,7 +12,7 @@ from evaluation.labels import verdict_label
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
 from evaluation.protocol import FacetView
-from evaluation.reports.figures import left_out
+from evaluation.reports.figures import excluded_verdicts
 from evaluation.runs import queries as runs_queries
 from generation.samples import queries as samples_queries
 
@@ -28,7 +28,7 @@ class JudgmentFilters(forms.Form):
 
     endpoint = forms.ChoiceField(label=_("Model"), required=False)
     dataset = forms.ChoiceField(label=_("Data set"), required=False)
-    value = forms.ChoiceField(label=_("Counted under"), required=False)
+    value = forms.ChoiceField(label=_("Breakdown"), required=False)
     verdict = forms.ChoiceField(label=_("Verdict"), required=False)
 
     def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
@@ -44,9 +44,9 @@ class JudgmentFilters(forms.Form):
         offered = {verdict for verdict, _label in verdicts}
         for rate in protocol.rates:
             parts = [
-                (",".join(sorted(rate.hits)), gettext("in the numerator")),
+                (",".join(sorted(rate.hits)), gettext("numerator")),
                 (",".join(sorted(rate.counted)), gettext("counted")),
-                (",".join(left_out(protocol, rate)), gettext("left out")),
+                (",".join(excluded_verdicts(protocol, rate)), gettext("excluded")),
             ]
             if new := [(several, words) for several, words in parts if several not in offered]:
                 verdicts.append((gettext(rate.label), new))

@@ -12,21 +12,17 @@ from evaluation.protocol import Protocol
 from evaluation.reports import formats, forms, queries
 from evaluation.reports.queries import Report
 from evaluation.runs import queries as runs_queries
+from evaluation.runs.kind import RUNS
 from review.common.decorators import requires
 from review.common.paging import keyset
 from review.rules.permissions import Can
-
-
-def simulation_note(run: Run) -> dict[str, bool]:
-    """What the banners of a run's pages say: whether models, and whether reviewers of its release, are simulated."""
-    return {"simulated": runs_queries.is_simulated(run), "simulated_reviewers": bool(run.release.simulated_samples)}
 
 
 @require_safe
 @requires(Can.READ_RESULTS)
 def report_json(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
     """The report as JSON."""
-    report = queries.report(runs_queries.run(pk))
+    report = queries.report(RUNS.get(pk))
     return _download(report, formats.as_json(report), "application/json", "json")
 
 
@@ -34,7 +30,7 @@ def report_json(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
 @requires(Can.READ_RESULTS)
 def report_markdown(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
     """The report as Markdown."""
-    report = queries.report(runs_queries.run(pk))
+    report = queries.report(RUNS.get(pk))
     return _download(report, formats.as_markdown(report), "text/markdown; charset=utf-8", "md")
 
 
@@ -42,7 +38,7 @@ def report_markdown(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG
 @requires(Can.READ_RESULTS)
 def report_csv(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
     """The report as CSV: a line for each rate."""
-    report = queries.report(runs_queries.run(pk))
+    report = queries.report(RUNS.get(pk))
     return _download(report, formats.as_csv(report), "text/csv; charset=utf-8", "csv")
 
 
@@ -56,7 +52,7 @@ def _download(report: Report, text: str, content_type: str, ending: str) -> Http
 @requires(Can.READ_RESULTS)
 def judgments(request: HttpRequest, pk: int) -> HttpResponse:
     """The answers behind a number: a list, and the one that is read."""
-    found = runs_queries.run(pk)
+    found = RUNS.get(pk)
     filters = forms.JudgmentFilters(request.GET, run=found)
     protocol = registry.protocol(found.release.benchmark)
     heavy = ("response__text", "response__reasoning", "rubric__sample__exported")
@@ -75,7 +71,7 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
         "items": [_item(row, protocol, request) for row in page.rows],
         "place": place,
         "selected": selected,
-        **simulation_note(found),
+        **RUNS.page_notes(found),
         **(_reading(found, selected, protocol, request) if selected else {}),
     }
     return render(request, "evaluation/reports/judgments.html", context)
@@ -114,7 +110,7 @@ def _reading(run: Run, judgment: Judgment, protocol: Protocol, request: HttpRequ
 @requires(Can.READ_RESULTS)
 def calls(request: HttpRequest, pk: int, judgment_id: int) -> HttpResponse:
     """The ledger behind a judgment: the response's calls and the judge's, exactly as sent and answered."""
-    found = runs_queries.run(pk)
+    found = RUNS.get(pk)
     judgment = queries.judgment(found, judgment_id)
     if judgment is None:
         raise Http404
@@ -123,5 +119,5 @@ def calls(request: HttpRequest, pk: int, judgment_id: int) -> HttpResponse:
     return render(
         request,
         "evaluation/reports/calls.html",
-        {**context, **simulation_note(found)},
+        {**context, **RUNS.page_notes(found)},
     )

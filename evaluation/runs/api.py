@@ -4,44 +4,40 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
-from evaluation import tasks
 from evaluation.models import SEEDS, Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import queries, services
-from generation.batches import queries as batches_queries
+from evaluation.runs.kind import RUNS
+from evaluation.runs.settings import RunSettings
+from generation import tasks
+from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
     JOB_FIELDS,
     LAUNCH_KEY,
-    BudgetSerializer,
     ConfirmSerializer,
-    FailedCallSerializer,
-    FailureQuery,
     JobSerializer,
     LaunchEstimateSerializer,
     LiveSerializer,
     TotalsSerializer,
-    budget_sent,
     job_values,
     launch_key,
 )
-from generation.models import Call, Endpoint, ProviderBatch
+from generation.models import Endpoint, ProviderBatch
 from generation.releases import queries as releases_queries
-from generation.tasks import wake
-from review.common.api import ByName, NewestFirst, asked, sent
-from review.common.decorators import person
+from review.common.api import ByName, NewestFirst, checked_body
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
 class WorkCountsSerializer(serializers.Serializer[Any]):
-    """Rows of work by status. What failed among judgments is unjudged."""
+    """Rows of work by status. A failed judgment is unjudged."""
 
     queued = serializers.IntegerField()
     running = serializers.IntegerField()
@@ -51,7 +47,7 @@ class WorkCountsSerializer(serializers.Serializer[Any]):
 
 
 class RunProgressSerializer(serializers.Serializer[Any]):
-    """How far a run is. Judgments appear as responses arrive; there will be `rubrics_total`."""
+    """The progress of a run. Judgments appear as responses arrive, up to `rubrics_total`."""
 
     percent = serializers.IntegerField()
     responses = WorkCountsSerializer()
@@ -64,13 +60,13 @@ class RunProgressSerializer(serializers.Serializer[Any]):
 
 
 class RunSerializer(serializers.ModelSerializer[Any]):
-    """One evaluation of endpoints on a release, decided by one judge, or by code where the benchmark needs none."""
+    """One evaluation of endpoints on a release, decided by a judge, or by code if the benchmark needs no judge."""
 
     release = serializers.CharField(source="release.name")
     release_version = serializers.IntegerField(source="release.version")
     judge = serializers.CharField(source="judge.name", allow_null=True, default=None)
     datasets = serializers.ListField(
-        source="variants", child=serializers.CharField(), help_text="The data sets that are asked; empty: all."
+        source="variants", child=serializers.CharField(), help_text="The data sets asked; empty: all."
     )
     endpoints = serializers.SlugRelatedField[Endpoint](slug_field="name", many=True, read_only=True)
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
@@ -97,12 +93,12 @@ class RunSerializer(serializers.ModelSerializer[Any]):
 
 
 class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
-    """Requests of the run that went to an endpoint in one file; those refused, or missing in the end, are asked live."""
+    """Requests of the run sent to an endpoint in one file. Refused and missing ones are asked live."""
 
     endpoint = serializers.CharField(source="endpoint.name")
     state = serializers.CharField(help_text="prepared, submitted, collected or dropped.")
     lines = serializers.IntegerField(source="lines_count")
-    said = serializers.CharField(help_text="The endpoint's own word for its status.")
+    said = serializers.CharField(help_text="The status as the endpoint reports it.")
 
     class Meta:
         model = ProviderBatch
@@ -123,7 +119,7 @@ class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
 
 
 class WholeRunSerializer(JobSerializer, RunSerializer):
-    """A run with its budget and its progress. `simulated`: a simulated model had a part in its numbers."""
+    """A run with its budget and progress. `simulated`: a simulated model contributed to its numbers."""
 
     simulated = serializers.BooleanField()
     progress = RunProgressSerializer()
@@ -144,17 +140,17 @@ class WholeRunSerializer(JobSerializer, RunSerializer):
 
 
 class RunAskSerializer(serializers.Serializer[Any]):
-    """What a run is to be."""
+    """The settings of a run."""
 
     release = serializers.RegexField(
-        r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for its latest version, or NAME@VERSION."
+        r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for the latest version, or NAME@VERSION."
     )
     endpoints = serializers.ListField(child=ByName(queryset=Endpoint.objects.all()), allow_empty=False, max_length=100)
     judge = ByName(
         queryset=Endpoint.objects.all(),
         allow_null=True,
         default=None,
-        help_text="Not for a benchmark whose answers are read by code, needed for every other.",
+        help_text="Required, except for a benchmark whose answers are read by code, which takes none.",
     )
     datasets = serializers.ListField(
         child=serializers.CharField(max_length=100),
@@ -164,7 +160,7 @@ class RunAskSerializer(serializers.Serializer[Any]):
         help_text="The names of the data sets to ask; default: all.",
     )
     seed = serializers.IntegerField(
-        min_value=0, max_value=SEEDS, default=0, help_text="Of what the benchmark leaves to chance."
+        min_value=0, max_value=SEEDS, default=0, help_text="Seed for whatever the benchmark leaves to chance."
     )
     judge_temperature = serializers.FloatField(
         min_value=0, max_value=2, allow_null=True, default=None, help_text="Default: the published setting."
@@ -172,35 +168,41 @@ class RunAskSerializer(serializers.Serializer[Any]):
     transport = serializers.ChoiceField(
         choices=Run.Transport.choices,
         default=Run.Transport.LIVE,
-        help_text="batch: in the providers' batches where an endpoint offers them, at a lower price and within a day each.",
+        help_text="batch: use provider batches where an endpoint offers them, at a lower price and within a day each.",
     )
     judging = serializers.ChoiceField(choices=Run.Judging.choices, default=Run.Judging.PER_RUBRIC)
     sampling = serializers.ChoiceField(
         choices=Run.Sampling.choices,
         default=Run.Sampling.PROTOCOL,
-        help_text="endpoint: models are asked with the settings of their endpoints alone, not with the benchmark's.",
+        help_text="endpoint: ask models with their endpoints' settings only, not with the benchmark's.",
     )
-    fresh = serializers.BooleanField(default=False, help_text="Ask anew what has been paid for already.")
+    fresh = serializers.BooleanField(default=False, help_text="Ignore cached replies.")
 
 
 class EvaluateSerializer(ConfirmSerializer, RunAskSerializer):
-    """A run to be launched, with a budget or `confirmed`."""
+    """A run to launch, with a budget or `confirmed`."""
 
 
-def _run_answer(run: Run, status: int = 200) -> Answer:
-    run = queries.watched(run.pk)
+def _settings(body: dict[str, Any]) -> RunSettings:
+    """What a body asks for. Raises UnknownRelease."""
+    return RunSettings(**{**body, "release": releases_queries.release(body["release"])})
+
+
+def _whole_run(run: Run) -> dict[str, Any]:
     fields = [name for name in RunSerializer.Meta.fields if name not in ("release_version", "datasets")]
-    whole = {
+    return {
         **{name: getattr(run, name) for name in fields},
         "variants": run.variants,
         **job_values(run),
         "simulated": queries.is_simulated(run),
-        "progress": queries.progress(run),
+        "progress": RUNS.progress(run),
         "provider_batches": queries.provider_batches_of(run),
         "totals": run,
-        "live": queries.live_of(run),
+        "live": RUNS.live(run),
     }
-    return Answer(WholeRunSerializer(whole).data, status=status)
+
+
+register_answer(RUNS.name, WholeRunSerializer, _whole_run)
 
 
 class Runs(ListAPIView[Run]):
@@ -213,102 +215,19 @@ class Runs(ListAPIView[Run]):
 
     @extend_schema(parameters=[LAUNCH_KEY], request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
-        """Put models to a release; a judge decides each rubric, or code reads the answers. Workers take it."""
-        body = sent(EvaluateSerializer, request)
-        release = releases_queries.release(body.pop("release"))
-        run = services.launch_run(release, **body, actor=person(request), key=launch_key(request))
-        transaction.on_commit(partial(wake, tasks.work_on_run, run.pk))
-        return _run_answer(run, 202)
+        """Evaluate models on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
+        settings = _settings(checked_body(EvaluateSerializer, request))
+        run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
+        transaction.on_commit(partial(tasks.wake, tasks.work_on_job, run.pk))
+        return Answer(WholeRunSerializer(_whole_run(RUNS.watched(run.pk))).data, status=202)
 
 
 class EstimateRun(APIView):
-    """What a run would come to, before anything is asked: calls, tokens and money, with the basis of each line."""
+    """Estimate a run before launch: calls, tokens and money, with the basis of each line."""
 
     can = Can.MEASURE
 
     @extend_schema(request=RunAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Answer:
-        body = sent(RunAskSerializer, request)
-        del body["judge_temperature"]  # which costs nothing
-        estimate = runs_estimate.of_run(releases_queries.release(body.pop("release")), **body)
+        estimate = runs_estimate.estimate_run(_settings(checked_body(RunAskSerializer, request)))
         return Answer(LaunchEstimateSerializer(estimate).data)
-
-
-class RunDetail(APIView):
-    """One run with its progress."""
-
-    can = Can.READ_RESULTS
-
-    @extend_schema(responses=WholeRunSerializer)
-    def get(self, request: Request, pk: int) -> Answer:
-        return _run_answer(queries.run(pk))
-
-
-@extend_schema_view(get=extend_schema(parameters=[FailureQuery]))
-class RunFailures(ListAPIView[Call]):
-    """The calls of a run that ended in an error, newest first; what healed by trying again is among them."""
-
-    can = Can.READ_RESULTS
-    serializer_class = FailedCallSerializer
-    pagination_class = NewestFirst
-    queryset = Call.objects.none()
-
-    def get_queryset(self) -> QuerySet[Call]:
-        found = queries.run(self.kwargs["pk"])
-        return batches_queries.failed_calls(found.job, **asked(FailureQuery, self.request))
-
-
-class CancelRun(APIView):
-    """Take nothing further of it; what was said and judged stays. One that is over: 409."""
-
-    can = Can.MEASURE
-
-    @extend_schema(request=None, responses=WholeRunSerializer)
-    def post(self, request: Request, pk: int) -> Answer:
-        return _run_answer(services.cancel_run(queries.run(pk).pk))
-
-
-class PauseRun(APIView):
-    """Start no further call of it; what is in flight is kept. One that is over: 409."""
-
-    can = Can.MEASURE
-
-    @extend_schema(request=None, responses=WholeRunSerializer)
-    def post(self, request: Request, pk: int) -> Answer:
-        return _run_answer(services.pause_run(queries.run(pk).pk))
-
-
-class ResumeRun(APIView):
-    """Go on with it, its endpoints included. One that is over, or whose budget is spent: 409."""
-
-    can = Can.MEASURE
-
-    @extend_schema(request=None, responses={202: WholeRunSerializer})
-    def post(self, request: Request, pk: int) -> Answer:
-        services.resume_run(queries.run(pk).pk)
-        transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-        return _run_answer(queries.run(pk), 202)
-
-
-class RunBudget(APIView):
-    """Give it another budget; one that had paused for want of it goes on. A cancelled one: 409."""
-
-    can = Can.MEASURE
-
-    @extend_schema(request=BudgetSerializer, responses={202: WholeRunSerializer})
-    def post(self, request: Request, pk: int) -> Answer:
-        services.set_run_budget(pk, **budget_sent(request, queries.run(pk)))
-        transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-        return _run_answer(queries.run(pk), 202)
-
-
-class RetryRun(APIView):
-    """Queue again what failed and what stayed unjudged. A cancelled run: 409."""
-
-    can = Can.MEASURE
-
-    @extend_schema(request=None, responses={202: WholeRunSerializer})
-    def post(self, request: Request, pk: int) -> Answer:
-        services.retry_failed(queries.run(pk).pk)
-        transaction.on_commit(partial(wake, tasks.work_on_run, pk))
-        return _run_answer(queries.run(pk), 202)

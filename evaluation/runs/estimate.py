@@ -1,40 +1,26 @@
 """What a run would come to, and on what grounds, before anything is asked."""
 
 from collections import Counter
-from collections.abc import Sequence
 
 from django.db.models import Count, QuerySet
 
-from evaluation import errors
 from evaluation.models import Run
 from evaluation.protocol import Protocol, Rubric
 from evaluation.runs import queries
-from generation.jobs.estimate import LOOKED_UP, Estimate, line
-from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
+from evaluation.runs.settings import RunSettings
+from generation.jobs.estimate import LOOKED_UP, Estimate, estimate_line
+from generation.models import Release, ReleasedRubric, ReleasedSample
 
 
-def of_run(
-    release: Release,
-    endpoints: Sequence[Endpoint],
-    judge: Endpoint | None = None,
-    *,
-    judging: str = Run.Judging.PER_RUBRIC,
-    transport: str = Run.Transport.LIVE,
-    seed: int = 0,
-    variants: Sequence[str] = (),
-    sampling: str = Run.Sampling.PROTOCOL,
-    fresh: bool = False,
-) -> Estimate:
+def estimate_run(settings: RunSettings) -> Estimate:
     """What a run would ask. All samples of a task are taken to be asked as often as its first one is.
 
     Raises what a launch would: NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet; NoBatches where no
     endpoint offers batches.
     """
-    protocol, datasets = queries.what_to_ask(release, endpoints, judge, judging=judging, variants=variants)
-    in_batches = transport == Run.Transport.BATCH
-    if in_batches and not any(each.batches for each in (*endpoints, judge) if each):
-        raise errors.NoBatches
-    tested = list(dict.fromkeys(endpoints))
+    protocol, datasets = queries.protocol_and_data_sets(settings)
+    release, judge, judging, tested = settings.release, settings.judge, settings.judging, settings.tested
+    in_batches = settings.transport == Run.Transport.BATCH
     said: Counter[str] = Counter()  # by prompt
     judged: Counter[str] = Counter()
     samples = ReleasedSample.objects.filter(release=release).order_by("position")
@@ -44,25 +30,25 @@ def of_run(
     )
     for task, count in tasks:
         first = samples.filter(task=task)[0]
-        asks = queries.questions(protocol, first, seed, datasets)
+        asks = queries.questions(protocol, first, settings.seed, datasets)
         for ask in asks:
             said[ask.prompt] += count
         if judge and asks and rubrics.get(task):
             of_each = count if judging == Run.Judging.PER_SAMPLE else rubrics[task]
             judged[_judges_prompt(protocol, first, judging)] += of_each * len(asks) * len(tested)
     known = [
-        queries.to_send(ask, sampling)
+        queries.to_send(ask, settings.sampling)
         for sample in _some(release)
-        for ask in queries.questions(protocol, sample, seed, datasets)
+        for ask in queries.questions(protocol, sample, settings.seed, datasets)
     ]
     lines = [
-        line(
+        estimate_line(
             "target",
             endpoint,
             prompt,
             count,
             known=[request for request in known if request.prompt == prompt],
-            fresh=fresh,
+            fresh=settings.fresh,
             batched=in_batches and endpoint.batches,
         )
         for endpoint in tested
@@ -70,7 +56,7 @@ def of_run(
     ]
     if judge:
         judges = in_batches and judge.batches
-        lines += [line("judge", judge, prompt, count, batched=judges) for prompt, count in judged.items()]
+        lines += [estimate_line("judge", judge, prompt, count, batched=judges) for prompt, count in judged.items()]
     return Estimate(tuple(lines))
 
 

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from evaluation import errors, registry
 from evaluation.models import SEEDS, Run
 from evaluation.runs import queries
+from evaluation.runs.settings import RunSettings
 from generation.jobs.forms import SpendingForm
 from generation.models import Endpoint, Release
 
@@ -27,7 +28,7 @@ class LaunchForm(SpendingForm):
 
     release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
     endpoints = forms.ModelMultipleChoiceField(
-        label=_("Models under test"),
+        label=_("Models to test"),
         queryset=Endpoint.objects.order_by("name"),
         to_field_name="name",
         widget=forms.CheckboxSelectMultiple,
@@ -36,7 +37,10 @@ class LaunchForm(SpendingForm):
         label=_("Data sets"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("Each is a way to put the question, and costs a call a sample and model. None chosen: all."),
+        help_text=_(
+            "Each data set asks the question in a different way and costs one call per sample "
+            "and model. Choose none to use all of them."
+        ),
     )
     seed = forms.IntegerField(
         label=_("Seed"),
@@ -44,28 +48,30 @@ class LaunchForm(SpendingForm):
         initial=0,
         min_value=0,
         max_value=SEEDS,
-        help_text=_("Of what this benchmark leaves to chance. The same seed asks the same questions."),
+        help_text=_("Fixes this benchmark's random choices. The same seed asks the same questions."),
     )
     judge = forms.ModelChoiceField(label=_("Judge"), queryset=Endpoint.objects.order_by("name"), to_field_name="name")
-    judge_temperature = forms.FloatField(label=_("Temperature of the judge"), required=False, min_value=0, max_value=2)
+    judge_temperature = forms.FloatField(label=_("Judge temperature"), required=False, min_value=0, max_value=2)
     transport = forms.ChoiceField(
-        label=_("How models are asked"), choices=Run.Transport.choices, initial=Run.Transport.LIVE, required=False
+        label=_("Request mode"), choices=Run.Transport.choices, initial=Run.Transport.LIVE, required=False
     )
     sampling = forms.ChoiceField(
-        label=_("Temperature, top_p and limit of tokens of the models"),
+        label=_("Sampling (temperature, top_p, token limit)"),
         choices=Run.Sampling.choices,
         initial=Run.Sampling.PROTOCOL,
         required=False,
         help_text=_(
-            "The endpoints' own: for models that refuse the benchmark's settings, or think for longer than it lets them. The"
-            " numbers are then not those of the published protocol."
+            "Choose endpoint settings for models that refuse the benchmark's settings or need more "
+            "tokens to think than it allows. The numbers then no longer follow the published protocol."
         ),
     )
     judging = forms.ChoiceField(
-        label=_("The judge is asked"),
+        label=_("Judging"),
         choices=Run.Judging.choices,
         initial=Run.Judging.PER_RUBRIC,
-        help_text=_("One call per sample is cheaper; a judge that sees all criteria at once may decide otherwise."),
+        help_text=_(
+            "One call per sample is cheaper, but a judge that sees all rubrics at once may decide differently."
+        ),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -107,20 +113,21 @@ class LaunchForm(SpendingForm):
                 del self.fields[name]
 
     @property
-    def setting(self) -> dict[str, Any]:
-        """What is asked, and how: arguments of `services.launch_run` and `estimates.of_run` alike."""
+    def settings(self) -> RunSettings:
+        """What is to be launched, of a valid form."""
         data = self.cleaned_data
-        return {
-            "release": data["release"],
-            "endpoints": list(data["endpoints"]),
-            "judge": data.get("judge"),
-            "judging": data.get("judging", Run.Judging.PER_RUBRIC),
-            "transport": data["transport"],
-            "sampling": data.get("sampling") or Run.Sampling.PROTOCOL,
-            "seed": data.get("seed") or 0,
-            "variants": data.get("datasets", ()),
-            "fresh": data["fresh"],
-        }
+        return RunSettings(
+            release=data["release"],
+            endpoints=list(data["endpoints"]),
+            judge=data.get("judge"),
+            judge_temperature=data.get("judge_temperature"),
+            judging=data.get("judging", Run.Judging.PER_RUBRIC),
+            transport=data["transport"],
+            sampling=data.get("sampling") or Run.Sampling.PROTOCOL,
+            seed=data.get("seed") or 0,
+            variants=data.get("datasets", ()),
+            **{name: data[name] for name in SpendingForm.base_fields},
+        )
 
     def clean_transport(self) -> str:
         """One by one, unless said otherwise."""
@@ -140,6 +147,8 @@ def _temperature_help() -> str:
         for protocol in protocols
         if protocol.judge_temperature is not None
     ]
-    said = gettext("Empty: the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}
-    kept = gettext("A judge whose endpoint has a temperature of its own keeps that.")  # xgettext reads no f-strings
+    said = gettext("Leave empty for the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}
+    kept = gettext(
+        "If the judge's endpoint sets its own temperature, that value is used."
+    )  # xgettext reads no f-strings
     return f"{said} {kept}"

@@ -8,8 +8,9 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import MD5
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
+from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
 from generation.jobs import live_status
 from generation.jobs.life_cycle import OVER
@@ -18,14 +19,7 @@ from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
 from generation.models.work import Work
 
 Status = Work.Status
-
-
-def run(run_id: int | str) -> Run:
-    """Raises UnknownRun."""
-    found = Run.objects.select_related("release", "judge", "created_by").filter(pk=run_id).first()
-    if found is None:
-        raise errors.UnknownRun(str(run_id))
-    return found
+FROZEN = ("temperature", "max_tokens")  # of an endpoint, for the length of a run
 
 
 def runs() -> QuerySet[Run]:
@@ -49,30 +43,26 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
     return tuple(one for one in data_sets_in(run.release) if not run.variants or one.name in run.variants)
 
 
-def what_to_ask(
-    release: Release,
-    endpoints: Sequence[Endpoint],
-    judge: Endpoint | None,
-    *,
-    judging: str,
-    variants: Sequence[str],
-) -> tuple[Protocol, tuple[DataSet, ...]]:
-    """The protocol of a run that is wanted, and the data sets that it asks (of these names; all, where there are none).
+def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:
+    """The protocol of a run that is wanted, and the data sets that it asks.
 
-    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet.
+    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet, NoBatches.
     """
-    if not endpoints:
+    judge, variants = settings.judge, settings.variants
+    if not settings.endpoints:
         raise errors.NoEndpoints
-    protocol = registry.protocol(release.benchmark)
+    protocol = registry.protocol(settings.release.benchmark)
     if protocol.judge is None and judge is not None:
         raise errors.NoJudgeNeeded
     if protocol.judge is not None and judge is None:
         raise errors.JudgeNeeded
-    if judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
+    if settings.judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
         raise errors.NotPerSample
-    there = data_sets_in(release)
+    there = data_sets_in(settings.release)
     if unknown := sorted(set(variants) - {one.name for one in there}):
         raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(one.name for one in there)}")
+    if settings.transport == Run.Transport.BATCH and not any(each.batches for each in settings.asked):
+        raise errors.NoBatches
     return protocol, tuple(one for one in there if not variants or one.name in variants)
 
 
@@ -97,7 +87,14 @@ def to_send(ask: Ask, sampling: str) -> Request:
     return replace(ask.request, temperature=None, top_p=None, max_tokens=None)
 
 
-def asked_how(run: Run) -> list[Request]:
+def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
+    """The same endpoint with its sampling settings as they were at the launch. Not to be saved."""
+    for name, value in run.endpoint_settings.get(str(endpoint.pk), {}).items():
+        setattr(endpoint, name, value)
+    return endpoint
+
+
+def example_questions(run: Run) -> list[Request]:
     """How models are asked in a run: the question about its first sample of each task in each variant."""
     protocol, datasets = registry.protocol(run.release.benchmark), data_sets_of(run)
     found = []
@@ -118,13 +115,13 @@ def language_of(row: ReleasedSample) -> str:
     return row.version.case.language
 
 
-def to_be_judged(row: Judgment) -> tuple[Sample, Rubric, Response]:
+def judgment_input(row: Judgment) -> tuple[Sample, Rubric, Response]:
     """What a judgment is about. Asks the database nothing where `response` and `rubric__sample` were fetched with it."""
     rubric = row.rubric
     return sample_value(rubric.sample), Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)), row.response
 
 
-def to_be_judged_together(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:
+def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:
     """What judgments of one response are about; the rubrics under the judgments' numbers, in the order of the release."""
     wanted = Judgment.objects.filter(pk__in=[row.pk for row in rows])
     full = list(wanted.select_related("rubric__sample", "response").order_by("rubric__pk"))
@@ -159,19 +156,19 @@ def _offers(model: type[Response] | type[Judgment]) -> str:
     return "run__judge__batches" if model is Judgment else "endpoint__batches"
 
 
-def beside(run: Run) -> list[int]:
+def concurrent_runs(run: Run) -> list[int]:
     """The other runs on its release that may have something in flight."""
     others = Run.objects.filter(release=run.release_id).exclude(pk=run.pk).exclude(status__in=OVER)
     return list(others.values_list("pk", flat=True))
 
 
-def not_in_flight_elsewhere(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
+def without_questions_in_flight(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
     """Of the rows of a run, without those whose very question a run beside it has in flight: its answer is going to be there.
 
     So runs that are at work together share the questions that they have in common. A run that asks anew waits for nobody.
     Looked up by what is in flight, which is little: joined to the queue, the database would sort the whole of that each time.
     """
-    others = [] if run.fresh else beside(run)
+    others = [] if run.fresh else concurrent_runs(run)
     if not others:
         return rows
     model = rows.model
@@ -191,7 +188,7 @@ def not_in_flight_elsewhere(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
     return rows.exclude(pk__in=[pk for pk, *question in same if tuple(question) in questions])
 
 
-def to_be_batched(run: Run) -> bool:
+def is_batch_due(run: Run) -> bool:
     """Whether it is time to fill provider batches: nothing else of the run is under way, or there is enough for one."""
     unsent = [
         model.objects.filter(provider_batches.NOT_YET_SENT, run=run, status=Status.QUEUED, **{_offers(model): True})
@@ -215,7 +212,7 @@ def runs_with_work() -> QuerySet[Run]:
     live = Q(run__transport=Run.Transport.LIVE)
     for_a_lane = [Exists(each.filter(live | _is_for_lanes(each.model))) for each in rows]
     in_batches = Run.objects.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH)
-    to_fill = [run.pk for run in in_batches if to_be_batched(run)]
+    to_fill = [run.pk for run in in_batches if is_batch_due(run)]
     with_rows = Run.objects.filter(for_a_lane[0] | for_a_lane[1])
     wait = [run.pk for run in with_rows.filter(status=Run.Status.RUNNING, fresh=False) if _waits_for_others(run)]
     return Run.objects.filter((for_a_lane[0] | for_a_lane[1]) & ~Q(pk__in=wait) | Q(pk__in=to_fill))
@@ -223,41 +220,29 @@ def runs_with_work() -> QuerySet[Run]:
 
 def _waits_for_others(run: Run) -> bool:
     """Whether all that a lane might take is in flight in runs beside it."""
-    if not beside(run):
+    if not concurrent_runs(run):
         return False
     rows = [model.objects.filter(run=run, status=Status.QUEUED) for model in (Response, Judgment)]
-    return not any(not_in_flight_elsewhere(for_lanes(each, run), run).exists() for each in rows)
+    return not any(without_questions_in_flight(for_lanes(each, run), run).exists() for each in rows)
 
 
-def runs_to_follow() -> list[int]:
+def runs_with_due_batches() -> list[int]:
     """Runs of which a provider batch is to be brought a step further now, whatever has become of the run."""
-    names = [name.removeprefix("run:") for name in provider_batches.jobs_due() if name.startswith("run:")]
-    return [run.pk for run in Run.objects.filter(pk__in=names) if provider_batches.due(run).exists()]
+    return [
+        run.pk
+        for run in Run.objects.filter(pk__in=provider_batches.jobs_due())
+        if provider_batches.due_batches(run).exists()
+    ]
 
 
 def provider_batches_of(run: Run) -> QuerySet[ProviderBatch]:
     """The provider batches that were made of a run's requests, oldest first."""
-    return ProviderBatch.objects.filter(job=run.job).select_related("endpoint").order_by("pk")
+    return ProviderBatch.objects.filter(job=run).select_related("endpoint").order_by("pk")
 
 
 def at_temperature(request: Request, temperature: float | None) -> Request:
     """The same request at another temperature."""
     return replace(request, temperature=temperature)
-
-
-def is_open(run: Run) -> bool:
-    """Whether anything of the run is still to be done."""
-    waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
-    return any(model.objects.filter(waiting, run=run).exists() for model in (Response, Judgment))
-
-
-def runs_to_settle() -> list[int]:
-    """Runs that have not ended and of which nothing is open any more."""
-    waiting = Q(status__in=[Status.QUEUED, Status.RUNNING])
-    open_rows = [Exists(model.objects.filter(waiting, run=OuterRef("pk"))) for model in (Response, Judgment)]
-    return list(
-        Run.objects.filter(~(open_rows[0] | open_rows[1])).exclude(status__in=OVER).values_list("pk", flat=True)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,48 +267,20 @@ class RunProgress:
         return self.responses.ended + self.judgments.ended
 
     @property
+    def open(self) -> int:
+        return self.total - self.ended
+
+    @property
+    def failed(self) -> int:
+        return self.responses.failed + self.judgments.failed
+
+    @property
     def running(self) -> int:
         return self.responses.running + self.judgments.running
 
     @property
     def queued(self) -> int:
         return self.responses.queued + self.judgments.queued
-
-
-def watched_runs() -> QuerySet[Run]:
-    """Runs with all that `progress` and `live_of` need: one statement, however many responses and judgments a run has."""
-    rows = {
-        "responses": Response.objects.filter(run=OuterRef("pk")),
-        "judgments": Judgment.objects.filter(run=OuterRef("pk")),
-    }
-    endpoints = {
-        "tested": live_status.endpoints_listed(RunEndpoint.objects.filter(run=OuterRef("pk"))),
-        "judge": live_status.endpoints_listed(Endpoint.objects.filter(pk=OuterRef("judge")), ""),
-    }
-    return live_status.watched(Run.objects.all(), rows, endpoints).select_related("release", "judge", "created_by")
-
-
-def watched(run_id: int | str) -> Run:
-    """One run of `watched_runs`. Raises UnknownRun."""
-    found = watched_runs().filter(pk=run_id).first()
-    if found is None:
-        raise errors.UnknownRun(str(run_id))
-    return found
-
-
-def progress(run: Run) -> RunProgress:
-    """Responses and judgments by status, as they are now unless it is a watched run."""
-    found = run if hasattr(run, "lanes_listed") else watched(run.pk)
-    return RunProgress(
-        live_status.progress(found, "responses"), live_status.progress(found, "judgments"), found.rubrics_total
-    )
-
-
-def live_of(run: Run) -> live_status.Live:
-    """What goes on in a run, as it is now unless it is a watched one."""
-    found = run if hasattr(run, "lanes_listed") else watched(run.pk)
-    whole = progress(found)
-    return live_status.live(found, ["tested", "judge"], ended=whole.ended, total=whole.total)
 
 
 def count_rubrics(run: Run) -> int:

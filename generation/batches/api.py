@@ -4,9 +4,7 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
 from rest_framework.request import Request
@@ -15,37 +13,34 @@ from rest_framework.views import APIView
 
 from generation import tasks
 from generation.batches import estimate, launch, queries, services
+from generation.batches.kind import BATCHES
+from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
     JOB_FIELDS,
     LAUNCH_KEY,
-    BudgetSerializer,
     ConfirmSerializer,
-    FailedCallSerializer,
-    FailureQuery,
     JobSerializer,
     LaunchEstimateSerializer,
     LiveSerializer,
     ProgressSerializer,
     TotalsSerializer,
-    budget_sent,
     job_values,
     launch_key,
 )
-from generation.models import Batch, BatchRole, Call, Endpoint, Import, Source
+from generation.models import Batch, BatchRole, Endpoint, Import, Source
 from generation.recipes import registry
 from generation.recipes.serializers import known_benchmark
 from generation.sources import queries as sources_queries
 from generation.sources.api import ImportSerializer
-from review.common.api import MAX_ID, ByName, NewestFirst, asked, sent
-from review.common.decorators import person
+from review.common.api import MAX_ID, ByName, NewestFirst, checked_body
+from review.common.decorators import signed_in_account
 from review.common.serializers import BlockSerializer
-from review.models import User
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
 
 
 class CancelImport(GenericAPIView[Import]):
-    """Read no further; the records that were added stay. One that is over: 409."""
+    """Cancel an import. Records already added stay. 409 if it is over."""
 
     can = Can.PRODUCE
     queryset = sources_queries.imports()
@@ -89,16 +84,16 @@ class CountedBatchSerializer(BatchSerializer):
 
 
 class WholeBatchSerializer(JobSerializer, BatchSerializer):
-    """A batch with its models, its settings (those of its preset, as they were), its plan (scaled to it), its checks, its
-    budget and its progress."""
+    """A batch with its models, settings (of its preset, at launch), plan (scaled to it), checks, budget and
+    progress."""
 
-    plan = serializers.DictField(help_text="name, targets by task and subtype, clusters by task and cluster.")
-    settings = serializers.DictField(help_text="By name, as they were at the launch.")
+    plan = serializers.DictField(help_text="Name, targets by task and subtype, clusters by task and cluster.")
+    settings = serializers.DictField(help_text="Setting values at launch, by name.")
     changed = serializers.ListField(
-        child=serializers.CharField(), help_text="The settings that the launch changed in the preset."
+        child=serializers.CharField(), help_text="The preset values that the launch overrode."
     )
     checks = serializers.ListField(child=serializers.CharField())
-    roles = serializers.DictField(child=serializers.CharField(), help_text="Role of the recipe: endpoint.")
+    roles = serializers.DictField(child=serializers.CharField(), help_text="Endpoint by role of the recipe.")
     progress = ProgressSerializer()
     totals = TotalsSerializer()
     live = LiveSerializer()
@@ -119,67 +114,43 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
 
 
 class BatchAskSerializer(serializers.Serializer[Any]):
-    """What a batch is to be. Every role that its records need wants an endpoint, unless it has another's by default or is
-    optional.
+    """The settings of a batch. Every role that its records need must have an endpoint, unless the role has a default or
+    is optional.
 
-    `plan`: a plan's name ("" the usual one, "none" for none), or targets by trap code. `checks`: null for all there are.
+    `plan`: a plan's name ("" for the default, "none" for none), or targets by trap code. `checks`: null for all.
     """
 
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
     source = ByName(queryset=Source.objects.all())  # type: ignore[assignment]
     roles = serializers.DictField(child=ByName(queryset=Endpoint.objects.all()))
     limit = serializers.IntegerField(
-        min_value=1, max_value=MAX_ID, allow_null=True, default=None, help_text="At most so many records."
+        min_value=1, max_value=MAX_ID, allow_null=True, default=None, help_text="Record limit."
     )
     plan = serializers.JSONField(required=False, help_text='A name, or targets such as {"A1": 30, "C": 20}.')
-    prompts = serializers.CharField(max_length=64, default="", allow_blank=True, help_text="The set of prompts.")
+    prompts = serializers.CharField(
+        max_length=64, default="", allow_blank=True, help_text="The prompt set; empty: the default."
+    )
     preset = serializers.CharField(
-        max_length=64, default="", allow_blank=True, help_text="The recipe's preset; empty: the usual one."
+        max_length=64, default="", allow_blank=True, help_text="The recipe's preset; empty: its first."
     )
     settings = serializers.DictField(
-        source="changes", default=dict, help_text='Values of the preset that are to be others: {"reviewers": "two"}.'
+        source="changes", default=dict, help_text='Preset values to override: {"reviewers": "two"}.'
     )
     checks = serializers.ListField(child=serializers.CharField(max_length=40), allow_null=True, default=None)
 
 
 class LaunchSerializer(ConfirmSerializer, BatchAskSerializer):
-    """A batch to be launched, with a budget or `confirmed`."""
+    """A batch to launch, with a budget or `confirmed`."""
 
 
-def estimate_response(body: dict[str, Any]) -> Response:
+def batch_settings(body: dict[str, Any]) -> launch.BatchSettings:
+    """What a body asks for. Raises WrongPlan."""
+    return launch.BatchSettings(**{**body, "plan": registry.plan_of(body["benchmark"], body.get("plan", ""))})
+
+
+def estimate_response(settings: launch.BatchSettings) -> Response:
     """What a launch would come to."""
-    prompts = [body["prompts"], *([body["compare"]] if "compare" in body else [])]
-    names = ("benchmark", "source", "roles", "limit", "checks", "preset", "changes")
-    plan = registry.plan_of(body["benchmark"], body.get("plan", ""))
-    found = estimate.of_batch(prompts=prompts, plan=plan, **{name: body[name] for name in names})
-    return Response(LaunchEstimateSerializer(found).data)
-
-
-def read_launch(body: dict[str, Any], actor: User) -> dict[str, Any]:
-    """The arguments of a launch. Raises WrongPlan."""
-    setting = launch.Setting(
-        plan=registry.plan_of(body["benchmark"], body.pop("plan", "")),
-        prompts=body.pop("prompts"),
-        preset=body.pop("preset"),
-        changes=body.pop("changes"),
-        checks=body.pop("checks"),
-        **{name: body.pop(name) for name in ("budget_money", "budget_calls", "fresh")},
-    )
-    return {**body, "setting": setting, "actor": actor}
-
-
-@extend_schema_view(get=extend_schema(parameters=[FailureQuery]))
-class BatchFailures(ListAPIView[Call]):
-    """The calls of a batch that ended in an error, newest first; what healed by trying again is among them."""
-
-    can = Can.PRODUCE
-    serializer_class = FailedCallSerializer
-    pagination_class = NewestFirst
-    queryset = Call.objects.none()
-
-    def get_queryset(self) -> QuerySet[Call]:
-        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
-        return queries.failed_calls(batch.job, **asked(FailureQuery, self.request))
+    return Response(LaunchEstimateSerializer(estimate.estimate_batch(settings)).data)
 
 
 def _whole_batch(batch: Batch) -> dict[str, Any]:
@@ -192,15 +163,13 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
         "changed": batch.changed,
         "checks": batch.checks,
         "roles": dict(bound),
-        "progress": queries.batch_progress(batch),
+        "progress": BATCHES.progress(batch),
         "totals": batch,
-        "live": queries.batch_live(batch),
+        "live": BATCHES.live(batch),
     }
 
 
-def _batch_answer(pk: int, status: int = 200) -> Response:
-    batch = queries.watched_batches().get(pk=pk)
-    return Response(WholeBatchSerializer(_whole_batch(batch)).data, status=status)
+register_answer(BATCHES.name, WholeBatchSerializer, _whole_batch)
 
 
 class Batches(ListAPIView[Batch]):
@@ -213,108 +182,36 @@ class Batches(ListAPIView[Batch]):
 
     @extend_schema(parameters=[LAUNCH_KEY], request=LaunchSerializer, responses={202: WholeBatchSerializer})
     def post(self, request: Request) -> Response:
-        """Launch a recipe over records that have no draft of this benchmark yet; workers take it."""
-        asked = read_launch(sent(LaunchSerializer, request), person(request))
-        batch = launch.launch_batch(**asked, key=launch_key(request))
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, batch.pk))
-        return _batch_answer(batch.pk, 202)
+        """Launch a recipe over records that have no draft of this benchmark yet. Workers do the rest."""
+        settings = batch_settings(checked_body(LaunchSerializer, request))
+        batch = launch.launch_batch(settings, actor=signed_in_account(request), key=launch_key(request))
+        transaction.on_commit(partial(tasks.wake, tasks.work_on_job, batch.pk))
+        return Response(WholeBatchSerializer(_whole_batch(BATCHES.watched(batch.pk))).data, status=202)
 
 
 class EstimateBatch(APIView):
-    """What a batch would come to, before anything is asked: calls, tokens and money, with the basis of each line."""
+    """Estimate a batch before launch: calls, tokens and money, with the basis of each line."""
 
     can = Can.PRODUCE
 
     @extend_schema(request=BatchAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Response:
-        return estimate_response(sent(BatchAskSerializer, request))
-
-
-class BatchDetail(GenericAPIView[Batch]):
-    """One batch with its progress."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(responses=WholeBatchSerializer)
-    def get(self, request: Request, pk: int) -> Response:
-        return _batch_answer(self.get_object().pk)
+        return estimate_response(batch_settings(checked_body(BatchAskSerializer, request)))
 
 
 class AnalysisSerializer(serializers.Serializer[Any]):
-    """What the drafts of a batch show together, block by block."""
+    """An analysis of a batch's drafts, block by block."""
 
     blocks = BlockSerializer(many=True)
 
 
 class BatchAnalysis(GenericAPIView[Batch]):
-    """What the data of all drafts of a batch show together. A benchmark whose recipe has no analysis: 404."""
+    """The recipe's analysis of all drafts of a batch. 404 if the recipe has none."""
 
     can = Can.PRODUCE
     queryset = Batch.objects.all()
 
     @extend_schema(responses=AnalysisSerializer)
     def get(self, request: Request, pk: int) -> Response:
-        found: Any = {"blocks": blocks_to_json(queries.analysis(self.get_object()))}
+        found: Any = {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
         return Response(AnalysisSerializer(found).data)
-
-
-class CancelBatch(GenericAPIView[Batch]):
-    """Take no further draft of it; what it made stays. One that is over: 409."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(request=None, responses=WholeBatchSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        return _batch_answer(services.cancel_batch(self.get_object().pk).pk)
-
-
-class PauseBatch(GenericAPIView[Batch]):
-    """Start no further call of it; what is in flight is kept. One that is over: 409."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(request=None, responses=WholeBatchSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        return _batch_answer(services.pause_batch(self.get_object().pk).pk)
-
-
-class ResumeBatch(GenericAPIView[Batch]):
-    """Go on with it, its endpoints included. One that is over, or whose budget is spent: 409."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(request=None, responses={202: WholeBatchSerializer})
-    def post(self, request: Request, pk: int) -> Response:
-        services.resume_batch(self.get_object().pk)
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-        return _batch_answer(pk, 202)
-
-
-class BatchBudget(GenericAPIView[Batch]):
-    """Give it another budget; one that had paused for want of it goes on. A cancelled one: 409."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(request=BudgetSerializer, responses={202: WholeBatchSerializer})
-    def post(self, request: Request, pk: int) -> Response:
-        services.set_batch_budget(pk, **budget_sent(request, self.get_object()))
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-        return _batch_answer(pk, 202)
-
-
-class RetryBatch(GenericAPIView[Batch]):
-    """Queue again what failed. A cancelled batch: 409."""
-
-    can = Can.PRODUCE
-    queryset = Batch.objects.all()
-
-    @extend_schema(request=None, responses={202: WholeBatchSerializer})
-    def post(self, request: Request, pk: int) -> Response:
-        services.retry_failed(self.get_object().pk)
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-        return _batch_answer(pk, 202)

@@ -1,13 +1,13 @@
 """The estimate of a batch."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from generation import errors
 from generation.batches import queries
-from generation.jobs.estimate import Estimate, line
-from generation.models import Endpoint, Source, SourceRecord
+from generation.batches.launch import BatchSettings, choose_records
+from generation.jobs.estimate import Estimate, estimate_line
+from generation.models import SourceRecord
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Term, TrapPlan
@@ -15,48 +15,31 @@ from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
 
 
-def of_batch(
-    *,
-    benchmark: str,
-    source: Source,
-    roles: Mapping[str, Endpoint],
-    limit: int | None = None,
-    prompts: Sequence[str] = ("",),
-    checks: Iterable[str] | None = None,
-    plan: TrapPlan | None = None,
-    preset: str = "",
-    changes: Mapping[str, Any] | None = None,
-) -> Estimate:
-    """What a batch over up to `limit` records would ask, or a comparison of two sets of `prompts`.
+def estimate_batch(settings: BatchSettings) -> Estimate:
+    """What a launch with these settings would ask: a batch, or a comparison of two.
 
     First versions alone: every version that physicians send back costs as much again. All records of a kind are taken to be
     asked what the first one of the kind is; what an optional role without an endpoint would be asked is left out. Raises what
     a launch would: RolesUnbound, UnknownRole, NothingToDo, SamePrompts, UnknownPrompts, UnknownPreset, WrongSetting,
     WrongPlan.
     """
+    benchmark, plan, checks = settings.benchmark, settings.plan, settings.checks
     recipe = registry.recipe(benchmark)
-    prompts = [registry.prompts_of(benchmark, name, preset) for name in prompts]
-    settings = registry.settings_of(benchmark, preset, changes)
-    if len(set(prompts)) < len(prompts):
-        raise errors.SamePrompts
+    values = registry.settings_of(benchmark, settings.preset, settings.changes)
+    prompts = settings.prompt_sets
     if unknown := [name for name in prompts if name and name not in recipe.prompt_sets]:
         raise errors.UnknownPrompts(", ".join(unknown))
-    if limit is not None and limit < 1:
-        raise errors.NothingToDo
-    records = queries.records_without_draft(source, benchmark, recipe.kinds)
-    chosen = list(records.values_list("pk", "content__kind")[:limit])
-    if not chosen:
-        raise errors.NothingToDo
+    chosen = choose_records(settings)
     wanted = tuple(registry.check_names(benchmark) if checks is None else checks)
     counts = Counter(kind for _pk, kind in chosen)
-    bound = queries.bound(benchmark, roles, counts)
+    bound = queries.bind_roles(benchmark, settings.roles, counts)
     terms = samples_queries.terms(benchmark)
     if plan is not None:
         _check_plan(plan, counts, terms)
     first = {kind: pk for pk, kind in reversed(chosen)}
     asked: Counter[tuple[str, str]] = Counter()
     rows = SourceRecord.objects.defer("private").in_bulk(list(first.values()))
-    joined = sources_queries.joined(list(rows.values()))
+    joined = sources_queries.partner_contents(list(rows.values()))
     for kind, count in counts.items():
         row = rows[first[kind]]
         record = sources_queries.record_value(row, joined[row.pk])
@@ -66,13 +49,17 @@ def of_batch(
                 terms=terms,
                 prompts=name,
                 checks=wanted,
-                settings=settings,
+                settings=values,
             )
             for step in recipe.steps:
                 if step.applies(value):
                     for question in step.asks(value):  # the same one may be put several times
                         asked[question] += count
-    lines = [line(role, bound[role], prompt, requests) for (role, prompt), requests in asked.items() if role in bound]
+    lines = [
+        estimate_line(role, bound[role], prompt, requests)
+        for (role, prompt), requests in asked.items()
+        if role in bound
+    ]
     return Estimate(tuple(lines), jobs=len(prompts))
 
 

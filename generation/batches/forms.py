@@ -1,7 +1,7 @@
 """Forms of the pages on batches and drafts."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from django import forms
@@ -31,7 +31,7 @@ class ChoiceOfWork(forms.Form):
 
 
 PLAN_BYTES = 100_000
-UNSTORABLE = _("This JSON holds a character that cannot be stored (NUL, or half of a surrogate pair).")
+UNSTORABLE = _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
 
 
 class ShallowJSON(forms.JSONField):
@@ -44,6 +44,10 @@ class ShallowJSON(forms.JSONField):
             raise ValidationError(_("The JSON is nested too deeply.")) from None
         return super().to_python(value)
 
+    def prepare_value(self, value: Any) -> Any:
+        """Empty where nothing is given; Django would show the word null."""
+        return "" if value is None else super().prepare_value(value)
+
 
 class LaunchForm(SpendingForm):
     """The endpoint for each role of a recipe, how many records, and how the samples are to be made."""
@@ -53,42 +57,46 @@ class LaunchForm(SpendingForm):
         required=False,
         widget=forms.RadioSelect,
         help_text=_(
-            "The recipe's settings. They are kept with the batch, and its later versions are made with them, too."
+            "The recipe's settings. They are saved with the batch and also used for later versions of its samples."
         ),
     )
     changes = ShallowJSON(
-        label=_("Other values"),
+        label=_("Overrides"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
-        help_text=_('Values of the preset that are to be others, as JSON, for example {"%(name)s": %(value)s}.'),
+        help_text=_('Override preset values, as JSON. For example: {"%(name)s": %(value)s}.'),
     )
     limit = forms.IntegerField(
-        label=_("At most so many records"), min_value=1, required=False, help_text=_("Empty: all that are left.")
+        label=_("Record limit"), min_value=1, required=False, help_text=_("Leave empty to use all remaining records.")
     )
     plan = forms.ChoiceField(
-        label=_("Trap plan"), required=False, help_text=_("A wish to the generator; the record decides what fits.")
+        label=_("Trap plan"),
+        required=False,
+        help_text=_("A preference for the generator. The record decides which traps fit."),
     )
     plan_file = forms.FileField(
-        label=_("A plan of your own"),
+        label=_("Custom plan"),
         required=False,
-        help_text=_('JSON, for example {"A1": 30, "C": 20}. It takes the place of the plan above.'),
+        help_text=_('JSON, for example {"A1": 30, "C": 20}. It replaces the plan above.'),
     )
     plan_text = forms.CharField(required=False, max_length=PLAN_BYTES, widget=forms.HiddenInput)  # the file, once read
     prompts = forms.ChoiceField(label=_("Prompts"), required=False)
     compare = forms.ChoiceField(
-        label=_("Compare with"), required=False, help_text=_("A second batch over the same records with other prompts.")
+        label=_("Compare with"),
+        required=False,
+        help_text=_("Runs a second batch over the same records with different prompts."),
     )
     skip = forms.MultipleChoiceField(
-        label=_("Leave out these checks"),
+        label=_("Skip these checks"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=_("All others are made before physicians see a sample."),
+        help_text=_("All other checks run before physicians see a sample."),
     )
 
-    def __init__(self, *args: Any, benchmark: str, kinds: Collection[str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, benchmark: str, source: Source, kinds: Collection[str], **kwargs: Any) -> None:
         """`kinds` of the records that are left; only the roles that these need are asked for."""
         super().__init__(*args, **kwargs)
-        self._benchmark, self._file_text = benchmark, ""
+        self._benchmark, self._source, self._file_text = benchmark, source, ""
         recipe = registry.recipe(benchmark)
         needed = registry.roles_for(benchmark, kinds or recipe.kinds)
         for role in needed:
@@ -101,7 +109,7 @@ class LaunchForm(SpendingForm):
             )
         presets = [(preset.name, _preset_choice(preset)) for preset in recipe.presets]
         plans = [(plan.name, plan.name) for plan in recipe.plans]
-        sets = [("", _("the usual ones")), *((name, name) for name in recipe.prompt_sets)]
+        sets = [("", _("default prompts")), *((name, name) for name in recipe.prompt_sets)]
         checks = [(name, gettext(registry.check_label(benchmark, name))) for name in registry.check_names(benchmark)]
         self._offer("preset", presets, some=bool(presets))
         if presets:
@@ -150,7 +158,7 @@ class LaunchForm(SpendingForm):
                 raise ValueError
             self._file_text = file.read().decode("utf-8-sig")
         except ValueError as mistake:
-            raise ValidationError(_("This file is no JSON.")) from mistake
+            raise ValidationError(_("This file is not valid JSON.")) from mistake
         return self._read_plan(self._file_text)
 
     def clean_plan_text(self) -> TrapPlan | None:
@@ -164,7 +172,7 @@ class LaunchForm(SpendingForm):
         if not is_storable(changes):
             raise ValidationError(UNSTORABLE)
         if not isinstance(changes, dict):
-            raise ValidationError(_("Write an object: names with their values."))
+            raise ValidationError(_("Enter a JSON object: setting names with their values."))
         try:
             registry.settings_of(self._benchmark, self.cleaned_data.get("preset", ""), changes)
         except WrongSetting as mistake:
@@ -180,7 +188,7 @@ class LaunchForm(SpendingForm):
         except WrongPlan as mistake:
             raise ValidationError(str(mistake)) from mistake
         except ValueError as mistake:
-            raise ValidationError(_("This file is no JSON.")) from mistake
+            raise ValidationError(_("This file is not valid JSON.")) from mistake
 
     @property
     def carried(self) -> list[tuple[str, str]]:
@@ -194,36 +202,34 @@ class LaunchForm(SpendingForm):
         return any(field.required for name, field in self.fields.items() if name.startswith("role-"))
 
     @property
-    def roles(self) -> Mapping[str, Endpoint]:
-        """The endpoints by role, of a valid form."""
-        chosen = self.cleaned_data.items()
-        return {
-            name.removeprefix("role-"): endpoint for name, endpoint in chosen if name.startswith("role-") and endpoint
-        }
-
-    @property
-    def setting(self) -> launch.Setting:
-        """How the batch is to be made, of a valid form."""
+    def settings(self) -> launch.BatchSettings:
+        """What is to be launched, of a valid form."""
         data = self.cleaned_data
         plan = data.get("plan_file") or data.get("plan_text") or registry.plan(self._benchmark, data.get("plan", ""))
         checks = [name for name in registry.check_names(self._benchmark) if name not in data.get("skip", ())]
         spending = {name: data[name] for name in SpendingForm.base_fields}
-        made = {name: data.get(name, "") for name in ("prompts", "preset")}
-        changes = data.get("changes") or {}
-        return launch.Setting(plan=plan, checks=checks, changes=changes, **made, **spending)
-
-    @property
-    def compared_with(self) -> str | None:
-        """The other set of prompts; None where nothing is compared."""
-        said: str = self.cleaned_data.get("compare", "")
-        return said[1:] if said else None
+        against: str = data.get("compare", "")
+        chosen = data.items()
+        return launch.BatchSettings(
+            benchmark=self._benchmark,
+            source=self._source,
+            roles={name.removeprefix("role-"): each for name, each in chosen if name.startswith("role-") and each},
+            limit=data["limit"],
+            plan=plan,
+            prompts=data.get("prompts", ""),
+            compare=against[1:] if against else None,
+            preset=data.get("preset", ""),
+            changes=data.get("changes") or {},
+            checks=checks,
+            **spending,
+        )
 
 
 def _unchosen(role: ModelRole) -> str:
     """What it means to choose no endpoint for a role."""
     if role.default:
-        return gettext("as the role %(role)s") % {"role": role.default}
-    return gettext("none: the recipe can do without") if role.optional else "---------"
+        return gettext("same as role %(role)s") % {"role": role.default}
+    return gettext("none (this role is optional)") if role.optional else "---------"
 
 
 def _preset_choice(preset: Preset) -> SafeString:

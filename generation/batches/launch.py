@@ -20,18 +20,24 @@ from review.models import User
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """How a batch is to be made, besides its models.
+class BatchSettings:
+    """What a batch, or a comparison of two, is to be: what is estimated and launched.
 
-    `plan`: which traps are wanted how often. `prompts`: the set of prompt files. `preset`: the recipe's, "" for the usual one;
-    `changes`: values of it that are to be others (`benchmarks.settings_of`).
+    `roles`: the endpoint of each. `limit`: at most so many records. `plan`: which traps are wanted how often. `prompts`: the
+    set of prompt files; `compare`: that of a second batch over the same records, None where nothing is compared.
+    `preset`: the recipe's, "" for the usual one; `changes`: values of it that are to be others (`registry.settings_of`).
     `checks`: None stands for all there are.
-    `budget_money`, `budget_calls`: what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what
-    has been paid for already.
+    `budget_money`, `budget_calls`: what a batch's calls may cost, and how many there may be; None: no limit. `fresh`: ask anew
+    what has been paid for already.
     """
 
+    benchmark: str
+    source: Source
+    roles: Mapping[str, Endpoint]
+    limit: int | None = None
     plan: TrapPlan | None = None
     prompts: str = ""
+    compare: str | None = None
     preset: str = ""
     changes: Mapping[str, Any] = field(default_factory=dict)
     checks: Sequence[str] | None = None
@@ -39,17 +45,17 @@ class Setting:
     budget_calls: int | None = None
     fresh: bool = False
 
+    @property
+    def prompt_sets(self) -> tuple[str, ...]:
+        """The set of prompts of each batch, by its full name. Raises SamePrompts where two are the same."""
+        names = (self.prompts,) if self.compare is None else (self.prompts, self.compare)
+        sets = tuple(registry.prompts_of(self.benchmark, name, self.preset) for name in names)
+        if len(set(sets)) < len(sets):
+            raise errors.SamePrompts
+        return sets
 
-def launch_batch(
-    *,
-    benchmark: str,
-    source: Source,
-    roles: Mapping[str, Endpoint],
-    limit: int | None = None,
-    setting: Setting = Setting(),
-    actor: User | None = None,
-    key: str = "",
-) -> Batch:
+
+def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str = "") -> Batch:
     """Queue a draft for up to `limit` records that have no draft of this benchmark yet, oldest first.
 
     `key`: what the same person launched under it before is returned, and nothing launched.
@@ -62,70 +68,56 @@ def launch_batch(
     """
 
     def make() -> Batch:
-        chosen = _choose_records(benchmark, source, limit)
-        batch = _new_batch(benchmark, source, queries.bound(benchmark, roles, _kinds(chosen)), setting, actor)
-        _queue_drafts(batch, chosen, setting.plan)
+        chosen = _lock_records(settings)
+        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(chosen))
+        batch = _new_batch(settings, bound, actor)
+        _queue_drafts(batch, chosen, settings.plan)
         return batch
 
-    asked = {"benchmark": benchmark, "source": source, "roles": roles, "limit": limit, "setting": setting}
-    return life_cycle.once(Batch, key, make, actor=actor, asked=asked)
+    return life_cycle.launch_once(Batch, key, make, actor=actor, asked=settings)
 
 
-def launch_comparison(
-    *,
-    benchmark: str,
-    source: Source,
-    roles: Mapping[str, Endpoint],
-    prompts: tuple[str, str],
-    limit: int | None = None,
-    setting: Setting = Setting(),
-    actor: User | None = None,
-    key: str = "",
-) -> Comparison:
-    """Queue two batches over the same records with the same plan, each with its own set of prompts.
+def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key: str = "") -> Comparison:
+    """Queue two batches over the same records with the same plan, with the prompts `prompts` and `compare`.
 
     `key`: as with `launch_batch`. Raises SamePrompts, and what `launch_batch` raises.
     """
-    if len({registry.prompts_of(benchmark, name, setting.preset) for name in prompts}) == 1:
+    if len(settings.prompt_sets) < 2:
         raise errors.SamePrompts
 
     def make() -> Batch:
-        chosen = _choose_records(benchmark, source, limit)
-        bound = queries.bound(benchmark, roles, _kinds(chosen))
+        chosen = _lock_records(settings)
+        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(chosen))
         comparison = Comparison.objects.create(
-            benchmark=benchmark, source=source, created_by=actor, created_at=timezone.now()
+            benchmark=settings.benchmark, source=settings.source, created_by=actor, created_at=timezone.now()
         )
         made = []
-        for arm, name in zip("AB", prompts, strict=True):
-            batch = _new_batch(benchmark, source, bound, replace(setting, prompts=name), actor, comparison, arm)
-            _queue_drafts(batch, chosen, setting.plan)
+        for arm, name in zip("AB", (settings.prompts, settings.compare or ""), strict=True):
+            batch = _new_batch(replace(settings, prompts=name), bound, actor, comparison, arm)
+            _queue_drafts(batch, chosen, settings.plan)
             made.append(batch)
         return made[0]
 
-    asked = {
-        "benchmark": benchmark,
-        "source": source,
-        "roles": roles,
-        "limit": limit,
-        "setting": setting,
-        "prompts": prompts,
-    }
-    return Comparison.objects.get(
-        batches=life_cycle.once(Batch, key, make, actor=actor, asked=asked, what="comparison")
-    )
+    first = life_cycle.launch_once(Batch, key, make, actor=actor, asked=settings, what="comparison")
+    return Comparison.objects.get(batches=first)
 
 
-def _choose_records(benchmark: str, source: Source, limit: int | None) -> list[tuple[int, str]]:
-    """The records of a launch with their kinds. Two launches at once would use a record twice: the source is locked."""
-    recipe = registry.recipe(benchmark)
-    if limit is not None and limit < 1:
+def choose_records(settings: BatchSettings) -> list[tuple[int, str]]:
+    """The records of a launch with their kinds. Raises NothingToDo."""
+    recipe = registry.recipe(settings.benchmark)
+    if settings.limit is not None and settings.limit < 1:
         raise errors.NothingToDo
-    Source.objects.select_for_update(no_key=True).get(pk=source.pk)
-    records = queries.records_without_draft(source, benchmark, recipe.kinds)
-    chosen = list(records.values_list("pk", "content__kind")[:limit])
+    records = queries.records_without_draft(settings.source, settings.benchmark, recipe.kinds)
+    chosen = list(records.values_list("pk", "content__kind")[: settings.limit])
     if not chosen:
         raise errors.NothingToDo
     return chosen
+
+
+def _lock_records(settings: BatchSettings) -> list[tuple[int, str]]:
+    """The records of a launch. Two launches at once would use a record twice: the source is locked."""
+    Source.objects.select_for_update(no_key=True).get(pk=settings.source.pk)
+    return choose_records(settings)
 
 
 def _kinds(chosen: Sequence[tuple[int, str]]) -> set[str]:
@@ -133,15 +125,13 @@ def _kinds(chosen: Sequence[tuple[int, str]]) -> set[str]:
 
 
 def _new_batch(
-    benchmark: str,
-    source: Source,
+    setting: BatchSettings,
     roles: Mapping[str, Endpoint],
-    setting: Setting,
     actor: User | None,
     comparison: Comparison | None = None,
     arm: str = "",
 ) -> Batch:
-    recipe = registry.recipe(benchmark)
+    benchmark, recipe = setting.benchmark, registry.recipe(setting.benchmark)
     if setting.prompts and setting.prompts not in recipe.prompt_sets:
         raise errors.UnknownPrompts(f"{setting.prompts!r}; known: {', '.join(recipe.prompt_sets) or '-'}")
     preset = registry.preset(benchmark, setting.preset)
@@ -152,7 +142,7 @@ def _new_batch(
         raise errors.UnknownCheck(f"{', '.join(unknown)}; known: {', '.join(known) or '-'}")
     batch = Batch.objects.create(
         benchmark=benchmark,
-        source=source,
+        source=setting.source,
         checks=[name for name in known if name in wanted],
         prompts=registry.prompts_of(benchmark, setting.prompts, setting.preset),
         preset=preset.name if preset else "",

@@ -5,18 +5,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext
 
 from generation import errors
-from generation.jobs import live_status
-from generation.jobs.life_cycle import OVER
-from generation.jobs.live_status import Live, Progress
 from generation.models import (
     Batch,
-    BatchRole,
     Call,
     Draft,
     Endpoint,
@@ -27,20 +22,19 @@ from generation.models import (
     Source,
     SourceRecord,
 )
-from generation.models.jobs import Job
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample, Preset
 from generation.samples.queries import prefetch_rubrics, terms
-from generation.sources.queries import joined, record_value
+from generation.sources.queries import partner_contents, record_value
 from review.rules.blocks import Block
 
 Status = Work.Status
 STREAMED = 200  # drafts in memory at once
 
 
-def bound(benchmark: str, roles: Mapping[str, Endpoint], kinds: Collection[str]) -> dict[str, Endpoint]:
+def bind_roles(benchmark: str, roles: Mapping[str, Endpoint], kinds: Collection[str]) -> dict[str, Endpoint]:
     """An endpoint for every role that records of these kinds need, in the recipe's order.
 
     A role without one of its own has that of its default, or of the default's default; an optional one may then be without.
@@ -92,25 +86,6 @@ def latest_benchmark() -> str:
     return newest or next(iter(registry.names()), "")
 
 
-def behind_the_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:
-    """Those of its `endpoints` because of which a job has paused by itself; one query, and none for a job that has not."""
-    if job.paused_because == "EndpointDown":
-        return list(endpoints.filter(state__down_since__isnull=False).distinct())
-    if job.paused_because in ("KeyMissing", "NotAllowed"):
-        named = [(one, one.key_env, urlsplit(one.url).hostname) for one in endpoints.distinct()]
-        told = job.paused_detail
-        return [one for one, key, host in named if (key and key in told) or (host and f"Host: {host}" in told)]
-    return []
-
-
-def batch(pk: int) -> Batch:
-    """Raises UnknownBatch."""
-    found = Batch.objects.select_related("source", "created_by").filter(pk=pk).first()
-    if found is None:
-        raise errors.UnknownBatch(str(pk))
-    return found
-
-
 def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) -> QuerySet[SourceRecord]:
     """Records of the kinds given that no batch of this benchmark has used, oldest first.
 
@@ -130,7 +105,7 @@ def draft_value(row: Draft) -> DraftValue:
     if row.sample_id:
         previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
     return DraftValue(
-        record=record_value(record, joined([record])[record.pk] if record.is_joined else {}),
+        record=record_value(record, partner_contents([record])[record.pk] if record.is_joined else {}),
         terms=terms(batch.benchmark),
         version=row.version,
         reasons=tuple(previous.reasons) if previous else (),
@@ -143,36 +118,6 @@ def draft_value(row: Draft) -> DraftValue:
     )
 
 
-def watched_batches() -> QuerySet[Batch]:
-    """Batches with all that `batch_progress` and `batch_live` need: one statement, however many drafts a batch has."""
-    drafts = Draft.objects.filter(batch=OuterRef("pk"))
-    asked = BatchRole.objects.filter(batch=OuterRef("pk"))
-    found = live_status.watched(Batch.objects.all(), {"drafts": drafts}, {"roles": live_status.endpoints_listed(asked)})
-    return found.select_related("source", "created_by")
-
-
-def batch_progress(batch: Batch) -> Progress:
-    """The progress of a batch over its drafts, as it is now unless it is a watched one."""
-    return live_status.progress(_watched(batch), "drafts")
-
-
-def batch_live(batch: Batch) -> Live:
-    """What goes on in a batch, as it is now unless it is a watched one."""
-    found = _watched(batch)
-    progress = live_status.progress(found, "drafts")
-    return live_status.live(found, ["roles"], ended=progress.ended, total=progress.total)
-
-
-def _watched(batch: Batch) -> Batch:
-    return batch if hasattr(batch, "lanes_listed") else watched_batches().get(pk=batch.pk)
-
-
-def failed_calls(job: str, error: str = "") -> QuerySet[Call]:
-    """The calls of a job that ended in an error (of one class), newest first, without what was sent."""
-    found = Call.objects.filter(~Q(error=""), job=job).select_related("endpoint").defer("sent").order_by("-pk")
-    return found.filter(error=error) if error else found
-
-
 def batches() -> QuerySet[Batch]:
     """All batches, newest first, with counts of drafts."""
     return Batch.objects.select_related("source", "created_by").annotate(
@@ -180,12 +125,6 @@ def batches() -> QuerySet[Batch]:
         ended_count=Count("drafts", filter=Q(drafts__status__in=[Status.DONE, Status.DROPPED, Status.FAILED])),
         failed_count=Count("drafts", filter=Q(drafts__status=Status.FAILED)),
     )
-
-
-def batches_to_settle() -> list[int]:
-    """Running batches in which no draft is open any more."""
-    is_open = Draft.objects.filter(batch=OuterRef("pk"), status__in=[Status.QUEUED, Status.RUNNING])
-    return list(Batch.objects.filter(~Exists(is_open)).exclude(status__in=OVER).values_list("pk", flat=True))
 
 
 def drafts(batch: Batch, *statuses: Work.Status) -> QuerySet[Draft]:
@@ -215,7 +154,7 @@ def findings(batch: Batch, *, check: str = "", state: str = "") -> QuerySet[Find
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckCounts:
     """How many drafts of a batch a check had something to say about, by what became of them."""
 
     name: str
@@ -225,12 +164,12 @@ class Checked:
     discarded: int
 
 
-def checked(batch: Batch) -> list[Checked]:
+def check_counts(batch: Batch) -> list[CheckCounts]:
     """Each check that the batch makes, with its counts: one query."""
     gates = Finding.objects.filter(draft__batch=batch).order_by().values_list("check_name", "draft__gate")
     counts = {(name, state): n for name, state, n in gates.annotate(n=Count("pk"))}
     return [
-        Checked(
+        CheckCounts(
             name,
             gettext(registry.check_label(batch.benchmark, name)),
             *(counts.get((name, state), 0) for state in (gate.STOPPED, gate.LET_THROUGH, gate.DISCARDED)),
@@ -240,7 +179,7 @@ def checked(batch: Batch) -> list[Checked]:
     ]
 
 
-def held_of(sample: Sample) -> QuerySet[Draft]:
+def stopped_versions(sample: Sample) -> QuerySet[Draft]:
     """Versions of a sample that a check stopped."""
     return Draft.objects.filter(sample=sample, gate=Draft.Gate.STOPPED).order_by("pk")
 
@@ -296,13 +235,13 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
     return tuple(shows(drafts))
 
 
-def made_by(draft: Draft) -> NewSample:
+def made_sample(draft: Draft) -> NewSample:
     """What the recipe made of a draft that has been through all its steps."""
     return registry.recipe(draft.batch.benchmark).sample(draft_value(draft))
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class TrapTarget:
     """How many samples were to carry a trap (or some trap of a cluster), and how many do. `cluster` is its heading."""
 
     code: str
@@ -312,7 +251,7 @@ class Aim:
     reached: int
 
 
-def plan_against_reached(batch: Batch) -> list[tuple[str, list[Aim]]]:
+def plan_progress(batch: Batch) -> list[tuple[str, list[TrapTarget]]]:
     """Task -> each cluster with its subtypes, planned and reached; [] for a batch without a plan.
 
     Of each sample its living version counts (in review or approved). One query besides the taxonomy's, streamed.
@@ -332,9 +271,9 @@ def plan_against_reached(batch: Batch) -> list[tuple[str, list[Aim]]]:
             heading = f"{cluster.code} {gettext(cluster.label)}"
             of_cluster = batch.plan["clusters"][task].get(cluster.code, 0)
             there = reached.get(task, Counter())
-            aims.append(Aim(cluster.code, gettext("all of it"), heading, of_cluster, there[cluster.code]))
+            aims.append(TrapTarget(cluster.code, gettext("whole cluster"), heading, of_cluster, there[cluster.code]))
             aims += [
-                Aim(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), there[t.code])
+                TrapTarget(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), there[t.code])
                 for t in in_force
                 if t.parent == cluster.code
             ]

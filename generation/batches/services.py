@@ -1,23 +1,21 @@
-"""Changes batches and their drafts: the work of a lane, pause, resume, budget, cancel, retry, decisions on held drafts."""
+"""Changes batches and their drafts: the work of a lane, decisions on held drafts."""
 
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from generation import errors
 from generation.batches import queries
 from generation.drafts import pre_review_checks
-from generation.endpoints import queries as endpoints_queries
 from generation.engine import worker_lane
 from generation.engine.bound_models import BoundModels
 from generation.engine.task_queue import check_tries, finish, take
-from generation.engine.worker_lane import AtWork
+from generation.engine.worker_lane import RunningLane
 from generation.jobs import life_cycle
+from generation.jobs.services import settle
 from generation.llm.errors import LLMError
 from generation.models import Batch, BatchRole, Draft, Import, ImportStatus, Sample, SampleVersion
 from generation.models.work import Work
@@ -26,7 +24,7 @@ from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Dropped
 from generation.samples.services import make_version
 from generation.sources import queries as sources_queries
-from review.audit.trail import recorded
+from review.audit.trail import recording_events
 from review.models import User
 
 Status = Work.Status
@@ -56,18 +54,17 @@ def work_on_batch(batch_id: int) -> int:
     bound = {role.role: role.endpoint for role in roles}
     drafts = Draft.objects.filter(batch=batch)
 
-    def take_rows(lane: AtWork, count: int) -> worker_lane.Rows:
-        stopped = not Batch.objects.filter(pk=batch.pk, status=Batch.Status.RUNNING).exists()
-        if stopped or any(lane.away(endpoint) for endpoint in bound.values()):
+    def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
+        if not life_cycle.is_running(batch.pk) or any(lane.away(endpoint) for endpoint in bound.values()):
             return []
         return [
             (row, partial(_work_on_draft, row, batch, lane.models(bound, row)))
             for row in take(drafts.order_by("pk"), count, lane.claim)
         ]
 
-    done = worker_lane.work(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
-    life_cycle.pause_if_spent(Batch, batch_id)
-    settle_batch(batch_id)
+    done = worker_lane.work_in_lane(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
+    life_cycle.pause_if_spent(batch_id)
+    settle(batch_id)
     return done
 
 
@@ -88,7 +85,7 @@ async def _work_on_draft(row: Draft, batch: Batch, models: BoundModels) -> None:
         await sync_to_async(_keep)(row, batch, list(outputs))
 
 
-@recorded()  # opening a case is an event
+@recording_events()  # opening a case is an event
 def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
     """Store what a step made of a draft: the next step of the same row, children where it became several, or samples."""
     recipe = registry.recipe(batch.benchmark)
@@ -129,8 +126,8 @@ def _admit(row: Draft, batch: Batch, value: DraftValue) -> None:
             Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **said)
             return
     made = registry.recipe(batch.benchmark).sample(value)
-    print_ = pre_review_checks.print_of(batch, made)
-    if pre_review_checks.examine(row, batch, value, print_):
+    print_ = pre_review_checks.fingerprint_of(batch, made)
+    if pre_review_checks.run_checks(row, batch, value, print_):
         pre_review_checks.stop(row)
     else:
         pre_review_checks.remember(make_version(row, batch, made), print_)
@@ -143,68 +140,22 @@ def _drop(row: Draft, reason: str) -> None:
         Sample.objects.filter(drafts=row).update(status=Sample.Status.DISCARDED)
 
 
-@transaction.atomic
-def settle_batch(batch_id: int) -> None:
-    """Mark a batch finished when no draft of it is open any more, and running again when one is; a pause stays a pause."""
-    batch = Batch.objects.select_for_update(no_key=True).get(pk=batch_id)
-    is_open = Draft.objects.filter(batch=batch, status__in=[Status.QUEUED, Status.RUNNING]).exists()
-    life_cycle.settle(batch, is_open=is_open)
+def discard_waiting(batch_id: int) -> None:
+    """Discard what waited to be made again: its batch is cancelled. Records that it had not come to are free for another."""
+    Sample.objects.filter(batch=batch_id, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
 
 
-def pause_batch(batch_id: int) -> Batch:
-    """Start no further call of a batch; what is in flight is kept. Raises JobOver."""
-    return life_cycle.pause(Batch, batch_id)
-
-
-def resume_batch(batch_id: int) -> Batch:
-    """Go on with a paused batch, its endpoints included. Raises JobOver, BudgetTooSmall."""
-    batch = life_cycle.resume(Batch, batch_id)
-    worker_lane.open_again(endpoints_queries.endpoints_of(batch))
-    return batch
-
-
-def set_batch_budget(batch_id: int, *, money: Decimal | None, calls: int | None) -> Batch:
-    """Give a batch another budget; one that had paused for want of it goes on. Raises JobOver, BudgetTooSmall."""
-    return life_cycle.set_budget(Batch, batch_id, money=money, calls=calls)
-
-
-@transaction.atomic
-def cancel_batch(batch_id: int) -> Batch:
-    """Take no further draft of this batch; what was made stays, and what waited to be made again is discarded.
-
-    Records that it had not come to are free for another batch. Raises BatchOver when it is finished.
-    """
-    batch = Batch.objects.select_for_update(no_key=True).get(pk=batch_id)
-    if batch.status == Batch.Status.FINISHED:
-        raise errors.BatchOver
-    if life_cycle.cancel(batch):
-        Sample.objects.filter(batch=batch, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
-    return batch
-
-
-@transaction.atomic
-def retry_failed(batch_id: int) -> int:
-    """Queue the failed drafts of a batch again; returns how many. Raises BatchOver for a cancelled batch."""
-    if Batch.objects.filter(pk=batch_id, status=Batch.Status.CANCELLED).exists():
-        raise errors.BatchOver
-    count = Draft.objects.filter(batch_id=batch_id, status=Status.FAILED).update(
-        status=Status.QUEUED, error="", detail="", tries=0
-    )
-    settle_batch(batch_id)
-    return count
-
-
-@recorded()  # opening a case is an event
+@recording_events()  # opening a case is an event
 def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVersion:
-    """Put before physicians what a check had stopped. Raises NotStopped, ReasonMissing, BatchOver (a cancelled one's)."""
-    row = pre_review_checks.held(draft_id, reason)
+    """Put before physicians what a check had stopped. Raises NotStopped, ReasonMissing, JobOver (a cancelled one's)."""
+    row = pre_review_checks.stopped_draft(draft_id, reason)
     if row.sample is not None and row.sample.status != Sample.Status.REGENERATING:
-        raise errors.BatchOver
+        raise errors.JobOver
     value = queries.draft_value(row)
     made = registry.recipe(row.batch.benchmark).sample(value)
     pre_review_checks.decide(row, Draft.Gate.LET_THROUGH, actor, reason)
     version = make_version(row, row.batch, made)
-    pre_review_checks.remember(version, pre_review_checks.print_of(row.batch, made))
+    pre_review_checks.remember(version, pre_review_checks.fingerprint_of(row.batch, made))
     return version
 
 
@@ -214,13 +165,7 @@ def discard_stopped(draft_id: int, *, actor: User | None, reason: str) -> Draft:
 
     Raises NotStopped, ReasonMissing.
     """
-    row = pre_review_checks.held(draft_id, reason)
+    row = pre_review_checks.stopped_draft(draft_id, reason)
     pre_review_checks.decide(row, Draft.Gate.DISCARDED, actor, reason)
     Sample.objects.filter(drafts=row, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
     return row
-
-
-def batch_waits(batch_id: int) -> bool:
-    """Whether a running batch has queued drafts and may have another lane now."""
-    queued = Draft.objects.filter(batch=OuterRef("pk"), status=Status.QUEUED)
-    return bool(worker_lane.due(Batch.objects.filter(Exists(queued), pk=batch_id)))

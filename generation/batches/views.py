@@ -1,38 +1,36 @@
 """Pages of batches."""
 
 from functools import partial
-from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.crypto import get_random_string
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
-from django_htmx.http import HttpResponseClientRefresh
 
 from generation import tasks
 from generation.batches import estimate as batches_estimate
 from generation.batches import forms, launch, queries, services
+from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import GenerationError, KeyReused
 from generation.jobs import forms as jobs_forms
 from generation.jobs.estimate import Estimate
-from generation.jobs.life_cycle import advice
-from generation.models import Batch, BatchRole, Source
+from generation.jobs.views import job_context
+from generation.models import BatchRole, Source
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.releases import queries as releases_queries
 from generation.samples import queries as samples_queries
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
 from review.rules.permissions import Can
 
 Status = Work.Status
 FAILURES_SHOWN = 20
-CALLS_SHOWN = 5  # of those that failed, with what came back
 SAMPLES_SHOWN = 50
 
 
@@ -41,7 +39,7 @@ SAMPLES_SHOWN = 50
 def import_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     """Read no further in a file; it may be imported again, so the page does not ask first."""
     run = services.cancel_import(pk)
-    messages.success(request, _("The import was cancelled. The records that were already added stay."))
+    messages.success(request, _("Import cancelled. Records that were already added are kept."))
     return redirect("generation:source", run.source.name)
 
 
@@ -64,37 +62,18 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     benchmark, source = chosen.cleaned_data["benchmark"], chosen.cleaned_data["source"]
     left = queries.kinds_left(source, benchmark)
     sent = (request.POST, request.FILES) if request.method == "POST" else ()
-    form = forms.LaunchForm(*sent, benchmark=benchmark, kinds=left)
+    form = forms.LaunchForm(*sent, benchmark=benchmark, source=source, kinds=left)
     if form.is_valid():
-        asked_for: dict[str, Any] = {
-            "benchmark": benchmark,
-            "source": source,
-            "roles": form.roles,
-            "limit": form.cleaned_data["limit"],
-            "setting": form.setting,
-            "actor": person(request),
-            "key": request.POST.get(jobs_forms.LAUNCH_KEY, ""),
-        }
-        sets = (form.setting.prompts, *([] if form.compared_with is None else [form.compared_with]))
+        settings, actor, key = form.settings, signed_in_account(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")
         try:
             if "confirmed" not in request.POST:
-                estimate = batches_estimate.of_batch(
-                    benchmark=benchmark,
-                    source=source,
-                    roles=form.roles,
-                    limit=form.cleaned_data["limit"],
-                    prompts=sets,
-                    checks=form.setting.checks,
-                    plan=form.setting.plan,
-                    preset=form.setting.preset,
-                    changes=form.setting.changes,
-                )
+                estimate = batches_estimate.estimate_batch(settings)
                 return _estimated(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
-            if form.compared_with is None:
-                made = [launch.launch_batch(**asked_for)]
+            if settings.compare is None:
+                made = [launch.launch_batch(settings, actor=actor, key=key)]
                 there = reverse("generation:batch", args=[made[0].pk])
             else:
-                comparison = launch.launch_comparison(prompts=(sets[0], sets[1]), **asked_for)
+                comparison = launch.launch_comparison(settings, actor=actor, key=key)
                 made = list(comparison.batches.order_by("arm"))
                 there = reverse("generation:comparison", args=[comparison.pk])
         except KeyReused:
@@ -103,7 +82,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
             form.add_error(None, str(error))
         else:
             for batch in made:
-                transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, batch.pk))
+                transaction.on_commit(partial(tasks.wake, tasks.work_on_job, batch.pk))
             return redirect(there)
     context = {
         "choice": chosen,
@@ -139,38 +118,27 @@ def _with_defaults(asked: QueryDict) -> dict[str, str]:
     }
 
 
-def _watched(pk: int) -> Batch:
-    return get_object_or_404(queries.watched_batches(), pk=pk)
-
-
-def get_batch(pk: int) -> Batch:
-    return get_object_or_404(Batch.objects.select_related("source", "created_by"), pk=pk)
-
-
 @require_safe
 @requires(Can.PRODUCE)
 def batch(request: HttpRequest, pk: int) -> HttpResponse:
     """One batch: progress, what it came to by trap, what failed with the words of the models, what was dropped and made."""
-    found = _watched(pk)
+    found = BATCHES.watched(pk)
     failed = list(queries.drafts(found, Status.FAILED).order_by("pk")[:FAILURES_SHOWN])
     calls = samples_queries.calls_by_subject(f"draft:{draft.pk}" for draft in failed)
     counts = releases_queries.composition(found)
     context = {
-        **progress_context(found),
-        "advice": advice(found),
-        "behind": queries.behind_the_pause(found, endpoints_queries.endpoints_of(found)),
-        "budget": jobs_forms.BudgetForm.of(found),
+        **job_context(BATCHES, found, request),
+        "batch": found,
         "roles": BatchRole.objects.filter(batch=found).select_related("endpoint").order_by("pk"),
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
         "preset": queries.preset_of(found),
         "settings": queries.setting_texts(found),
         "has_analysis": registry.recipe(found.benchmark).analysis is not None,
         "counts": counts,
-        "planted": releases_queries.planted(found.benchmark, counts),
-        "plans": queries.plan_against_reached(found),
-        "checked": queries.checked(found),
+        "planted": releases_queries.term_counts(found.benchmark, counts),
+        "plans": queries.plan_progress(found),
+        "checked": queries.check_counts(found),
         "failed": [(draft, calls[f"draft:{draft.pk}"]) for draft in failed],
-        "failures": queries.failed_calls(found.job)[:CALLS_SHOWN],
         "dropped": queries.drafts(found, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],
         "made": keyset(samples_queries.samples(batch=found), request, size=SAMPLES_SHOWN, newest_first=True),
     }
@@ -179,45 +147,12 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @requires(Can.PRODUCE)
-def batch_progress(request: HttpRequest, pk: int) -> HttpResponse:
-    """How far a batch is, in one statement; once it has ended, the page is loaded afresh."""
-    found = _watched(pk)
-    if found.status != Batch.Status.RUNNING:
-        return HttpResponseClientRefresh()
-    return render(request, "generation/batches/_batch_progress.html", progress_context(found))
-
-
-def progress_context(batch: Batch) -> dict[str, object]:
-    running, now = batch.status == Batch.Status.RUNNING, queries.batch_live(batch)
-    return {
-        "batch": batch,
-        "job": batch,
-        "progress": queries.batch_progress(batch),
-        "live": now,
-        "failures_page": reverse("generation:batch-failures", args=[batch.pk]),
-        "running": running,
-        "idle": running and not now.worker_lives,
-    }
-
-
-@require_safe
-@requires(Can.PRODUCE)
 def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
     """What the data of all drafts of a batch show together; no such page where the recipe has nothing to say."""
-    found = get_batch(pk)
+    found = BATCHES.get(pk)
     context = {
         "batch": found,
         "blocks": queries.analysis(found),
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
     }
     return render(request, "generation/batches/analysis.html", context)
-
-
-@require_safe
-@requires(Can.PRODUCE)
-def batch_failures(request: HttpRequest, pk: int) -> HttpResponse:
-    """Every call of a batch that ended in an error, or those of one class (`?error=`), with what came back."""
-    found = get_batch(pk)
-    error = request.GET.get("error", "")
-    page = keyset(queries.failed_calls(found.job, error), request, size=25, newest_first=True)
-    return render(request, "generation/jobs/failures.html", {"batch": found, "page": page, "error": error})

@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 class UnknownFormat(Exception):
-    """There is no format of this name."""
+    """There is no format with this name."""
 
     permanent = True
 

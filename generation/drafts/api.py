@@ -2,24 +2,25 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
 from generation.batches import queries, services
+from generation.endpoints.queries import calls_of
+from generation.jobs.serializers import CallSerializer
 from generation.models import Batch, Draft, Finding
 from generation.models.work import Work
-from review.common.api import OldestFirst, asked, sent
-from review.common.decorators import person
+from review.common.api import OldestFirst, checked_body, checked_query, page_of
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
 class DraftSerializer(serializers.ModelSerializer[Draft]):
-    """A sample in the making. `step` is the step of the recipe that it waits at, `gate` what a check made of it."""
+    """A sample in the making. `step` is its current step of the recipe, `gate` the decision of the pre-review checks."""
 
     record = serializers.CharField(source="record.external_id")
     preferred = serializers.ListField(child=serializers.CharField())
@@ -50,7 +51,7 @@ class DraftQuery(serializers.Serializer[Any]):
 
 
 class FindingSerializer(serializers.ModelSerializer[Finding]):
-    """What a check found in a draft. `other`: the sample that it is like, `likeness` from 0 to 1."""
+    """A finding of a check in a draft. `other`: the similar sample; `likeness`: from 0 to 1."""
 
     check_name = serializers.CharField()
     gate = serializers.CharField(source="draft.gate")
@@ -69,60 +70,57 @@ class FindingQuery(serializers.Serializer[Any]):
 
 
 class ReasonSerializer(serializers.Serializer[Any]):
-    """Why; it is kept."""
+    """The reason, which is recorded."""
 
     reason = serializers.CharField(max_length=2_000)
 
 
-@extend_schema_view(get=extend_schema(parameters=[DraftQuery]))
-class Drafts(ListAPIView[Draft]):
-    """The drafts of a batch."""
+class BatchDraftsViewSet(GenericViewSet[Batch]):
+    """What a batch is making."""
 
     can = Can.PRODUCE
-    serializer_class = DraftSerializer
-    pagination_class = OldestFirst
-    queryset = Draft.objects.select_related("record").defer("data", "record__content", "record__private")
+    queryset = Batch.objects.all()
 
-    def get_queryset(self) -> QuerySet[Draft]:
-        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
-        return super().get_queryset().filter(batch=batch, **asked(DraftQuery, self.request))
+    @extend_schema(parameters=[DraftQuery], responses=DraftSerializer(many=True))
+    @action(detail=True, serializer_class=DraftSerializer, pagination_class=OldestFirst)
+    def drafts(self, request: Request, pk: int) -> Response:
+        """The drafts of a batch."""
+        drafts = Draft.objects.select_related("record").defer("data", "record__content", "record__private")
+        return page_of(self, drafts.filter(batch=self.get_object(), **checked_query(DraftQuery, request)))
 
-
-@extend_schema_view(get=extend_schema(parameters=[FindingQuery]))
-class Findings(ListAPIView[Finding]):
-    """What the checks found in the drafts of a batch."""
-
-    can = Can.PRODUCE
-    serializer_class = FindingSerializer
-    pagination_class = OldestFirst
-    queryset = Finding.objects.none()
-
-    def get_queryset(self) -> QuerySet[Finding]:
-        batch = get_object_or_404(Batch, pk=self.kwargs["pk"])
-        return queries.findings(batch, **asked(FindingQuery, self.request))
+    @extend_schema(parameters=[FindingQuery], responses=FindingSerializer(many=True))
+    @action(detail=True, serializer_class=FindingSerializer, pagination_class=OldestFirst)
+    def findings(self, request: Request, pk: int) -> Response:
+        """Findings of the checks in the drafts of a batch."""
+        return page_of(self, queries.findings(self.get_object(), **checked_query(FindingQuery, request)))
 
 
-class LetThrough(GenericAPIView[Draft]):
-    """Put before physicians what a check had stopped. A draft that is not stopped: 409."""
+class DraftViewSet(GenericViewSet[Draft]):
+    """Drafts."""
 
     can = Can.PRODUCE
     queryset = Draft.objects.select_related("record")
 
     @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        reason = sent(ReasonSerializer, request)["reason"]
-        services.let_through(self.get_object().pk, actor=person(request), reason=reason)
+    @action(detail=True, methods=["post"], url_path="let-through")
+    def let_through(self, request: Request, pk: int) -> Response:
+        """Send a stopped draft to review. 409 if it is not stopped."""
+        services.let_through(
+            self.get_object().pk, actor=signed_in_account(request), **checked_body(ReasonSerializer, request)
+        )
         return Response(DraftSerializer(self.get_object()).data)
-
-
-class DiscardStopped(GenericAPIView[Draft]):
-    """Give up what a check had stopped. A draft that is not stopped: 409."""
-
-    can = Can.PRODUCE
-    queryset = Draft.objects.select_related("record")
 
     @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        reason = sent(ReasonSerializer, request)["reason"]
-        services.discard_stopped(self.get_object().pk, actor=person(request), reason=reason)
+    @action(detail=True, methods=["post"])
+    def discard(self, request: Request, pk: int) -> Response:
+        """Discard a stopped draft. 409 if it is not stopped."""
+        services.discard_stopped(
+            self.get_object().pk, actor=signed_in_account(request), **checked_body(ReasonSerializer, request)
+        )
         return Response(DraftSerializer(self.get_object()).data)
+
+    @extend_schema(responses=CallSerializer(many=True))
+    @action(detail=True, serializer_class=CallSerializer, pagination_class=OldestFirst)
+    def calls(self, request: Request, pk: int) -> Response:
+        """The model calls of a draft, one by one, with prompts and replies."""
+        return page_of(self, calls_of(f"draft:{self.get_object().pk}"))

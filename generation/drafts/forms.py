@@ -20,7 +20,7 @@ class FindingFilters(forms.Form):
     """Which findings to list; what is not understood is left out."""
 
     check = forms.ChoiceField(label=_("Check"), required=False)
-    state = forms.ChoiceField(label=_("State"), required=False, choices=[("", _("all")), *Draft.Gate.choices])
+    state = forms.ChoiceField(label=_("Status"), required=False, choices=[("", _("all")), *Draft.Gate.choices])
 
     def __init__(self, *args: Any, benchmark: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

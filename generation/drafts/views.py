@@ -8,12 +8,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from generation.batches import queries as batches_queries
 from generation.batches import services
-from generation.batches.views import get_batch
+from generation.batches.kind import BATCHES
 from generation.drafts import forms
 from generation.models import BatchRole, Draft, SampleVersion
 from generation.recipes import registry
 from generation.samples import queries as samples_queries
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
 from review.rules.permissions import Can
 
@@ -22,7 +22,7 @@ from review.rules.permissions import Can
 @requires(Can.PRODUCE)
 def findings(request: HttpRequest, pk: int) -> HttpResponse:
     """What the checks found in the drafts of a batch, filtered by what the address says."""
-    found = get_batch(pk)
+    found = BATCHES.get(pk)
     filters = forms.FindingFilters(request.GET, benchmark=found.benchmark)
     filters.is_valid()
     page = keyset(batches_queries.findings(found, **filters.wanted), request, newest_first=True)
@@ -36,7 +36,7 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
     rows = Draft.objects.select_related("batch", "record", "sample").defer("record__private", "record__content")
     found = get_object_or_404(rows, pk=pk)
     version = SampleVersion.objects.filter(draft=found).select_related("sample").first()
-    made = batches_queries.made_by(found) if found.gate or version else None
+    made = batches_queries.made_sample(found) if found.gate or version else None
     context = {
         "draft": found,
         "made": made,
@@ -57,8 +57,8 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
 def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
     """Put before physicians what a check had stopped."""
     found = get_object_or_404(Draft, pk=pk)
-    version = services.let_through(found.pk, actor=person(request), reason=request.POST.get("reason", ""))
-    messages.success(request, _("It goes before physicians as %(sample)s.") % {"sample": version.sample.key})
+    version = services.let_through(found.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
+    messages.success(request, _("Sent to review as %(sample)s.") % {"sample": version.sample.key})
     return redirect("generation:draft", pk)
 
 
@@ -67,6 +67,6 @@ def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
 def draft_discard(request: HttpRequest, pk: int) -> HttpResponse:
     """Give up what a check had stopped."""
     found = get_object_or_404(Draft, pk=pk)
-    services.discard_stopped(found.pk, actor=person(request), reason=request.POST.get("reason", ""))
-    messages.success(request, _("It was discarded."))
+    services.discard_stopped(found.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
+    messages.success(request, _("Draft discarded."))
     return redirect("generation:draft", pk)

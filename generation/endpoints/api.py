@@ -6,21 +6,23 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView, RetrieveAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
 from generation.endpoints import queries, services
 from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
 from generation.models import VARIABLE, Endpoint
-from review.common.api import OldestFirst, asked, sent
-from review.common.decorators import person
+from review.common.api import OldestFirst, checked_body, checked_query
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
 class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
-    """A model at an OpenAI-compatible address. `key_env` is the NAME of a variable of the server; the key is never seen."""
+    """A model at an OpenAI-compatible address. `key_env` is the NAME of a server variable; the key itself is not shown."""
 
     key_env = serializers.RegexField(VARIABLE, max_length=100, allow_blank=True, default="")
 
@@ -48,59 +50,20 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
 
 
 class EndpointChangeSerializer(EndpointSerializer):
-    """What may be changed of an endpoint: all but its name, and once it has answered not its address and model either."""
+    """The fields of an endpoint that can change: all except its name and, once it has answered, its address and model."""
 
     class Meta(EndpointSerializer.Meta):
         read_only_fields = ["name", "simulated", "created_at"]
 
 
-class Endpoints(ListAPIView[Endpoint]):
-    """All endpoints, in the order they were made."""
-
-    can = Can.CONNECT
-    serializer_class = EndpointSerializer
-    pagination_class = OldestFirst
-    queryset = Endpoint.objects.all()
-
-    @extend_schema(request=EndpointSerializer, responses={201: EndpointSerializer})
-    def post(self, request: Request) -> Response:
-        """Make an endpoint."""
-        endpoint = services.add_endpoint(actor=person(request), **sent(EndpointSerializer, request))
-        return Response(EndpointSerializer(endpoint).data, status=201)
-
-
-class EndpointDetail(RetrieveAPIView[Endpoint]):
-    """One endpoint."""
-
-    can = Can.CONNECT
-    serializer_class = EndpointSerializer
-    queryset = Endpoint.objects.all()
-    lookup_field = "name"
-
-    @extend_schema(request=EndpointChangeSerializer(partial=True), responses=EndpointSerializer)
-    def patch(self, request: Request, name: str) -> Response:
-        """Change an endpoint: all but its name, and once it has answered not its address and model either."""
-        endpoint = self.get_object()
-        change = EndpointChangeSerializer(endpoint, data=request.data, partial=True)
-        change.is_valid(raise_exception=True)
-        with transaction.atomic():  # all of it or nothing: the service leaves out what it must not change
-            changed = services.change_endpoint(endpoint, **change.validated_data)
-            for field in ("url", "model"):
-                if change.validated_data.get(field, getattr(changed, field)) != getattr(changed, field):
-                    raise serializers.ValidationError(
-                        {field: _("An endpoint that was called keeps it: results name it.")}
-                    )
-        return Response(EndpointSerializer(changed).data)
-
-
 class DaySerializer(TotalsSerializer):
-    """What the calls of an endpoint that began on a day (UTC) came to."""
+    """Totals of an endpoint's calls that began on one day (UTC)."""
 
     day = serializers.DateField()
 
 
 class UsageSerializer(serializers.Serializer[Any]):
-    """An endpoint at this moment, what was asked of it in all, and by day."""
+    """An endpoint now, its totals, and its usage by day."""
 
     now = EndpointNowSerializer()
     total = TotalsSerializer()
@@ -110,19 +73,55 @@ class UsageSerializer(serializers.Serializer[Any]):
 class UsageQuery(serializers.Serializer[Any]):
     """How far back."""
 
-    days = serializers.IntegerField(default=30, min_value=1, max_value=366, help_text="So many, up to today (UTC).")
+    days = serializers.IntegerField(
+        default=30, min_value=1, max_value=366, help_text="Number of days, up to today (UTC)."
+    )
 
 
-class EndpointUsage(GenericAPIView[Endpoint]):
-    """An endpoint at this moment, what was asked of it in all, and by day."""
+class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
+    """All endpoints, oldest first."""
 
     can = Can.CONNECT
+    serializer_class = EndpointSerializer
+    pagination_class = OldestFirst
     queryset = Endpoint.objects.all()
     lookup_field = "name"
+    row = "<slug:name>"
+
+    @extend_schema(request=EndpointSerializer, responses={201: EndpointSerializer})
+    def create(self, request: Request) -> Response:
+        """Add an endpoint."""
+        endpoint = services.add_endpoint(actor=signed_in_account(request), **checked_body(EndpointSerializer, request))
+        return Response(EndpointSerializer(endpoint).data, status=201)
+
+    def retrieve(self, request: Request, name: str) -> Response:
+        """One endpoint."""
+        return Response(EndpointSerializer(self.get_object()).data)
+
+    @extend_schema(request=EndpointChangeSerializer(partial=True), responses=EndpointSerializer)
+    def partial_update(self, request: Request, name: str) -> Response:
+        """Change an endpoint: all except its name and, once it has answered, its address and model."""
+        endpoint = self.get_object()
+        change = EndpointChangeSerializer(endpoint, data=request.data, partial=True)
+        change.is_valid(raise_exception=True)
+        with transaction.atomic():  # all of it or nothing: the service leaves out what it must not change
+            changed = services.change_endpoint(endpoint, **change.validated_data)
+            for field in ("url", "model"):
+                if change.validated_data.get(field, getattr(changed, field)) != getattr(changed, field):
+                    raise serializers.ValidationError(
+                        {
+                            field: _(
+                                "This cannot be changed. The endpoint has already been called, and results refer to it."
+                            )
+                        }
+                    )
+        return Response(EndpointSerializer(changed).data)
 
     @extend_schema(parameters=[UsageQuery], responses=UsageSerializer)
-    def get(self, request: Request, name: str) -> Response:
+    @action(detail=True)
+    def usage(self, request: Request, name: str) -> Response:
+        """An endpoint now, its totals, and its usage by day."""
         endpoint = self.get_object()
-        whole, days = queries.usage(endpoint, days=asked(UsageQuery, request)["days"])
+        whole, days = queries.usage(endpoint, days=checked_query(UsageQuery, request)["days"])
         found: Any = {"now": endpoint_now(endpoint), "total": whole, "days": days}
         return Response(UsageSerializer(found).data)

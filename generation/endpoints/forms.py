@@ -15,16 +15,19 @@ class EndpointForm(forms.ModelForm[Endpoint]):
 
     url = forms.CharField(label=_("Base URL"), max_length=500, help_text=_("Up to and including /v1."))
     key_env = forms.RegexField(
-        label=_("Variable that holds the key"),
+        label=_("API key variable"),
         regex=VARIABLE,
         required=False,
         max_length=100,
         help_text=_(
-            "The NAME of an environment variable of the server, never the key itself: MHB_KEY_... or one that the operator has "
-            "listed. Empty: no key is sent."
+            "The NAME of an environment variable on the server, never the key itself: MHB_KEY_... or one that the "
+            "operator has listed. Leave empty to send no key."
         ),
         error_messages={
-            "invalid": _("This is no name of a variable: capitals, digits and underscores. Not the key itself.")
+            "invalid": _(
+                "Not a valid environment variable name. Use capital letters, digits and "
+                "underscores. Do not enter the key itself."
+            )
         },
     )
 
@@ -49,26 +52,28 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "name": _("Name"),
             "model": _("Model"),
             "temperature": _("Temperature"),
-            "max_tokens": _("Max. tokens"),
-            "price_in": _("Price in"),
-            "price_out": _("Price out"),
+            "max_tokens": _("Maximum tokens"),
+            "price_in": _("Input price"),
+            "price_out": _("Output price"),
             "concurrency": _("Concurrency"),
-            "rpm": _("Requests a minute"),
-            "tpm": _("Tokens a minute"),
-            "timeout": _("Time-out (s)"),
-            "batches": _("Offers batches"),
+            "rpm": _("Requests per minute"),
+            "tpm": _("Tokens per minute"),
+            "timeout": _("Timeout (s)"),
+            "batches": _("Supports provider batches"),
         }
         help_texts = {
-            "name": _("Letters, digits and hyphens; results name it."),
-            "model": _("As the endpoint itself calls it."),
-            "temperature": _("Empty: the model's own default."),
-            "max_tokens": _("Empty: the model's own limit."),
+            "name": _("Use letters, digits and hyphens. Results refer to this name."),
+            "model": _("The model name that the endpoint expects."),
+            "temperature": _("Leave empty for the model's default."),
+            "max_tokens": _("Leave empty for the model's own limit."),
             "price_in": _("Per million prompt tokens."),
             "price_out": _("Per million completion tokens."),
-            "concurrency": _("Requests at the same time."),
-            "batches": _("It speaks the batch protocol (files and batches): cheaper, and answered within a day."),
-            "rpm": _("Empty: no limit."),
-            "tpm": _("Prompt and completion together. Empty: no limit."),
+            "concurrency": _("Maximum number of simultaneous requests."),
+            "batches": _(
+                "The endpoint supports the batch protocol (files and batches): cheaper, with replies within a day."
+            ),
+            "rpm": _("Leave empty for no limit."),
+            "tpm": _("Prompt and completion tokens together. Leave empty for no limit."),
         }
 
     def __init__(self, *args: Any, called: bool = False, **kwargs: Any) -> None:

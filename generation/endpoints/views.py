@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from generation.endpoints import forms, queries, services, usage_chart
 from generation.jobs.live_status import endpoint_now
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.rules.permissions import Can
 
 DAYS_SHOWN = 30
@@ -18,8 +18,8 @@ def endpoints(request: HttpRequest) -> HttpResponse:
     """All endpoints, and the form that makes one."""
     form = forms.EndpointForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
-        made = services.add_endpoint(actor=person(request), **form.cleaned_data)
-        messages.success(request, _("Endpoint %(name)s is ready to be used.") % {"name": made})
+        made = services.add_endpoint(actor=signed_in_account(request), **form.cleaned_data)
+        messages.success(request, _("Endpoint %(name)s added.") % {"name": made})
         return redirect("generation:endpoints")
     rows = [(endpoint, forms.key_state(endpoint)) for endpoint in queries.endpoints()]
     context = {"rows": rows, "form": form}
@@ -34,7 +34,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
     form = forms.EndpointForm(request.POST if request.method == "POST" else None, instance=found, called=called)
     if form.is_valid():
         services.change_endpoint(found, **form.cleaned_data)
-        messages.success(request, _("Endpoint %(name)s was changed.") % {"name": found})
+        messages.success(request, _("Changes to endpoint %(name)s saved.") % {"name": found})
         return redirect("generation:endpoints")
     whole, days = queries.usage(found, days=DAYS_SHOWN)
     context = {

@@ -19,8 +19,9 @@ from django.db import connection
 from django.db.models import Count, F, Min, QuerySet, Sum
 from django.utils import timezone
 
+from generation.jobs.life_cycle import locked
 from generation.llm.errors import LLMError
-from generation.llm.ledger_interface import Paid
+from generation.llm.ledger_interface import PaidReply
 from generation.llm.request_body import Format, form_of
 from generation.llm.types import Attempt, Reply, Usage, image_of
 from generation.models import Call, Endpoint, EndpointDay, JobError, Lane, ProviderBatch, ProviderLine, SentImage
@@ -59,7 +60,7 @@ def write(job: Job, lines: Sequence[LedgerLine], *, lane: int | None = None, aga
     so, whatever it was called when it was made.
     """
     keep_images(line.attempt.sent for line in lines)
-    calls = [_call(job.job, line) for line in lines]
+    calls = [_call(job.pk, line) for line in lines]
     new = _insert(calls, again)
     if new:
         _count(job, [(line, call) for line, call in zip(lines, calls, strict=True) if call.attempt_id in new], lane)
@@ -112,8 +113,8 @@ def _count(job: Job, written: Sequence[tuple[LedgerLine, Call]], lane: int | Non
     lines, calls = [line for line, _ in written], [call for _, call in written]
     attempts = [call for call in calls if call.hit_of_id is None]
     # The job first, then what it shares with others, in an order: two that write at once wait for one another once.
-    type(job)._default_manager.filter(pk=job.pk).update(**_added(calls))
-    _count_errors(job.job, attempts)
+    Job.objects.filter(pk=job.pk).update(**_added(calls))
+    _count_errors(job.pk, attempts)
     _count_days(calls)
     if lane is not None and attempts:
         Lane.objects.filter(pk=lane).update(flying=F("flying") - len(attempts))
@@ -140,11 +141,11 @@ def _added(calls: Sequence[Call]) -> dict[str, Any]:
     return {name: F(name) + value for name, value in adds.items() if value}
 
 
-def _count_errors(job: str, attempts: Sequence[Call]) -> None:
+def _count_errors(job: int, attempts: Sequence[Call]) -> None:
     for error, n in sorted(Counter(call.error for call in attempts if call.error).items()):
         known = JobError.objects.filter(job=job, error=error)
         if not known.update(calls=F("calls") + n):
-            JobError.objects.bulk_create([JobError(job=job, error=error)], ignore_conflicts=True)
+            JobError.objects.bulk_create([JobError(job_id=job, error=error)], ignore_conflicts=True)
             known.update(calls=F("calls") + n)
 
 
@@ -159,7 +160,7 @@ def _count_days(calls: Sequence[Call]) -> None:
             known.update(**adds)
 
 
-def _call(job: str, line: LedgerLine) -> Call:
+def _call(job: int, line: LedgerLine) -> Call:
     attempt, reply = line.attempt, line.attempt.reply
     usage = reply.usage if reply and attempt.hit_of is None else Usage()  # a hit costs nothing
     detail = attempt.detail
@@ -167,7 +168,7 @@ def _call(job: str, line: LedgerLine) -> Call:
         usage = Usage()
         detail = f"{detail} The endpoint reports {most} tokens: they are not counted.".lstrip()
     return Call(
-        job=job,
+        job_id=job,
         subject=line.subject,
         endpoint=line.endpoint,
         model=(reply.model if reply and reply.model else attempt.settings.model),
@@ -203,16 +204,15 @@ def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
     open provider batches, has reached `budget_money`.
 
     What is in flight elsewhere may yet leave room: a lane may have died with it, a line may never be put to the model. Where
-    that alone stands in the way the job rests until more is known, and is not paused (`jobs.pause`).
+    that alone stands in the way the job rests until more is known, and is not paused (`life_cycle.pause`).
     """
-    kind = type(job)._default_manager
-    fresh = kind.select_for_update(of=("self",), no_key=True).get(pk=job.pk)
+    fresh = locked(job.pk)
     if fresh.status != Job.Status.RUNNING:
         return None
     granted = count
     if fresh.budget_money is not None or fresh.budget_calls is not None:
         lines = outstanding(job).aggregate(n=Count("pk"), cost=Sum("estimate"), again=Min("batch__next_at"))
-        alive = Lane.objects.filter(job=job.job, until__gt=now).values_list("pk", "flying", "until")
+        alive = Lane.objects.filter(job=job.pk, until__gt=now).values_list("pk", "flying", "until")
         others = [(flying, until) for pk, flying, until in alive if pk != lane and flying]
         mine = next((flying for pk, flying, _until in alive if pk == lane), 0)
         aside, elsewhere = lines["cost"] or 0, lines["n"] + sum(flying for flying, _until in others)
@@ -225,14 +225,14 @@ def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
         )
         if granted < count and not spent:
             known = [until for _flying, until in others] + [lines["again"]] * bool(lines["n"])
-            kind.filter(pk=job.pk).update(rests_until=max(min(known), now + A_MOMENT))
+            Job.objects.filter(pk=job.pk).update(rests_until=max(min(known), now + A_MOMENT))
     held = Lane.objects.filter(pk=lane, until__gt=now)
     return granted if held.update(flying=F("flying") + granted) else None
 
 
 def outstanding(job: Job) -> QuerySet[ProviderLine]:
     """The lines in a job's open provider batches that are not in the ledger yet: calls in flight, as it were."""
-    return ProviderLine.objects.filter(batch__job=job.job, batch__state__in=ProviderBatch.OPEN, call__isnull=True)
+    return ProviderLine.objects.filter(batch__job=job.pk, batch__state__in=ProviderBatch.OPEN, call__isnull=True)
 
 
 def _images(sent: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -276,7 +276,7 @@ def with_images(sent: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Paid]]:
+def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[PaidReply]]:
     """The replies paid for under each (identity, subject), newest first.
 
     A job that asks anew still knows what it has paid for the very same row: a worker was lost between reply and result.
@@ -284,12 +284,12 @@ def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], l
     pairs = list(wanted)
     lines = Call.objects.filter(identity__in={identity for identity, _ in pairs}, hit_of__isnull=True, error="")
     if job.fresh:
-        lines = lines.filter(job=job.job, subject__in={subject for _, subject in pairs})
-    found: dict[tuple[str, str], list[Paid]] = {pair: [] for pair in pairs}
+        lines = lines.filter(job=job.pk, subject__in={subject for _, subject in pairs})
+    found: dict[tuple[str, str], list[PaidReply]] = {pair: [] for pair in pairs}
     for line in lines.defer("sent").order_by("-pk"):
         for (identity, subject), paid in found.items():
             if identity == line.identity and len(paid) < KNOWN and (not job.fresh or subject == line.subject):
-                paid.append(Paid(line.pk, _reply(line)))
+                paid.append(PaidReply(line.pk, _reply(line)))
     return found
 
 

@@ -7,14 +7,14 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F, Sum
+from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 
 from generation.engine import ledger as books
-from generation.engine.group_commit import patiently
+from generation.engine.group_commit import with_database_retries
 from generation.engine.provider_batch_results import BatchGone
-from generation.engine.provider_batches import stopped
-from generation.jobs.estimate import tokens_back
+from generation.jobs.estimate import mean_reply_tokens
+from generation.jobs.life_cycle import locked
 from generation.llm.request_body import Format, body, estimate, identity
 from generation.llm.types import ModelSettings, Request, Usage
 from generation.models import Endpoint, Lane, ProviderBatch, ProviderLine
@@ -27,7 +27,7 @@ Status = Work.Status
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class BatchRequest:
     """What is to be asked for a row that the caller has taken."""
 
     row: Any  # Work with `via` and `live`
@@ -38,7 +38,7 @@ class Want:
         return f"{self.row._meta.model_name}:{self.row.pk}"
 
 
-def prepare(job: Job, endpoint: Endpoint, wants: Sequence[Want]) -> bool:
+def prepare(job: Job, endpoint: Endpoint, wants: Sequence[BatchRequest]) -> bool:
     """Put taken rows (all under one token) into a provider batch, in one transaction; it is submitted by `follow`.
 
     A row whose reply is in the ledger already goes to the lanes; one whose request is in an open provider batch waits for
@@ -46,27 +46,27 @@ def prepare(job: Job, endpoint: Endpoint, wants: Sequence[Want]) -> bool:
     does not run any more: then the answer is False.
     """
     try:
-        return patiently(_prepare, job, endpoint, list(wants))
+        return with_database_retries(_prepare, job, endpoint, list(wants))
     except BatchGone:  # the rows' lease: they are with somebody else
         return True
 
 
 @transaction.atomic
-def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
-    fresh = type(job)._default_manager.select_for_update(of=("self",), no_key=True).get(pk=job.pk)
+def _prepare(job: Job, endpoint: Endpoint, wants: list[BatchRequest]) -> bool:
+    fresh = locked(job.pk)
     if fresh.status != Job.Status.RUNNING:
         _place([want.row for want in wants])
         return False
     asked, cheaper = endpoint.settings, endpoint.batch_settings
     names = [identity(asked, want.request) for want in wants]
     known = books.find(job, [(name, want.subject) for want, name in zip(wants, names, strict=True)])
-    elsewhere = {} if job.fresh else _open_lines(job, names)
+    elsewhere = {} if job.fresh else _open_lines(names)
     calls, money = _room(fresh)
     forms = {
         prompt: books.form(endpoint, prompt)
         for prompt in {want.request.prompt for want in wants if want.request.schema}
     }
-    back = {prompt: tokens_back(endpoint, prompt) for prompt in {want.request.prompt for want in wants}}
+    back = {prompt: mean_reply_tokens(endpoint, prompt) for prompt in {want.request.prompt for want in wants}}
     lines: dict[str, ProviderLine] = {}  # by identity; of a job that asks anew, by row
     cached, ours, left = [], [], []
     theirs: dict[int, list[Work]] = {}
@@ -102,7 +102,7 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
     if lines:
         now = timezone.now()
         made = ProviderBatch.objects.create(
-            job=job.job, endpoint=endpoint, next_at=now, created_at=now, lines_count=len(lines)
+            job_id=job.pk, endpoint=endpoint, next_at=now, created_at=now, lines_count=len(lines)
         )
         for line in lines.values():
             line.batch = made
@@ -133,20 +133,19 @@ def _place(rows: Sequence[Work], **fields: Any) -> None:
         raise BatchGone
 
 
-def _open_lines(job: Job, names: Sequence[str]) -> dict[str, int]:
+def _open_lines(names: Sequence[str]) -> dict[str, int]:
     """Identity -> the open provider batch in which it is asked already, of whatever job.
 
     Not one that may never be submitted, as its job does not run.
     """
     there = ProviderLine.objects.filter(identity__in=names, batch__state__in=ProviderBatch.OPEN, call__isnull=True)
-    prepared = there.filter(batch__state=State.PREPARED).order_by().values_list("batch__job", flat=True).distinct()
-    there = there.exclude(batch__state=State.PREPARED, batch__job__in=stopped(type(job), prepared))
+    there = there.exclude(~Q(batch__job__status=Job.Status.RUNNING), batch__state=State.PREPARED)
     return dict(there.values_list("identity", "batch"))
 
 
 def _room(job: Job) -> tuple[int | None, Decimal | None]:
     """How many more lines may be submitted, and for how much by the estimate; None: no limit. The caller holds the job."""
-    flying = Lane.objects.filter(job=job.job, until__gt=timezone.now()).aggregate(n=Sum("flying"))["n"] or 0
+    flying = Lane.objects.filter(job=job.pk, until__gt=timezone.now()).aggregate(n=Sum("flying"))["n"] or 0
     waiting = books.outstanding(job).aggregate(n=Count("pk"), cost=Sum("estimate"))
     return (
         None if job.budget_calls is None else max(0, job.budget_calls - job.calls - flying - waiting["n"]),

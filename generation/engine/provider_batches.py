@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -16,13 +16,13 @@ from django.db.models import Min, Q, QuerySet
 from django.utils import timezone
 
 from generation.engine import ledger as books
-from generation.engine.group_commit import patiently
+from generation.engine.group_commit import with_database_retries
 from generation.engine.provider_batch_results import BatchGone, collect, line_counts, note_progress
 from generation.engine.task_queue import check_tries, finish, lease, renew, take
 from generation.errors import JobOver
 from generation.jobs import life_cycle
 from generation.jobs.life_cycle import OVER
-from generation.llm.batch_protocol import PATH, Door, ProviderState
+from generation.llm.batch_protocol import PATH, BatchClient, ProviderState
 from generation.llm.errors import BadRequest, BatchLost, BatchRefused, BrokenReply, GivenUp, LLMError, UnexpectedError
 from generation.llm.gateway import Gateway
 from generation.models import Endpoint, ProviderBatch
@@ -46,56 +46,50 @@ COLLECTED = Q(via__state=State.COLLECTED)
 NOT_YET_SENT = Q(live=False) & (Q(via__isnull=True) | Q(via__state=State.DROPPED))
 
 
-def stopped(kind: type[Job], names: Iterable[str]) -> set[str]:
-    """Of the names of jobs of one kind, those of jobs that do not run."""
-    pks = [name.partition(":")[2] for name in names]
-    return {job.job for job in kind._default_manager.filter(pk__in=pks).exclude(status=Job.Status.RUNNING)}
-
-
-def held_up(kind: type[Job]) -> QuerySet[ProviderBatch]:
+def blocked_batches() -> QuerySet[ProviderBatch]:
     """Provider batches that nobody submits at present, as their job does not run: no other job is to wait for them."""
     prepared = ProviderBatch.objects.filter(state=State.PREPARED, asked_at__isnull=True)
-    return prepared.filter(job__in=stopped(kind, prepared.values_list("job", flat=True)))
+    return prepared.exclude(job__status=Job.Status.RUNNING)
 
 
 def is_open(job: Job) -> bool:
     """Whether a provider batch of this job has not come to its end."""
-    return ProviderBatch.objects.filter(job=job.job, state__in=ProviderBatch.OPEN).exists()
+    return ProviderBatch.objects.filter(job=job.pk, state__in=ProviderBatch.OPEN).exists()
 
 
 def wait(job: Job) -> None:
     """Let a job rest until its next provider batch is looked at: there is nothing else to do."""
-    until = ProviderBatch.objects.filter(job=job.job, state__in=ProviderBatch.OPEN).aggregate(at=Min("next_at"))["at"]
+    until = ProviderBatch.objects.filter(job=job.pk, state__in=ProviderBatch.OPEN).aggregate(at=Min("next_at"))["at"]
     if until is not None:
-        life_cycle.rest(type(job), job.pk, until)
+        life_cycle.rest(job.pk, until)
 
 
-def due(job: Job) -> QuerySet[ProviderBatch]:
+def due_batches(job: Job) -> QuerySet[ProviderBatch]:
     """The provider batches of a job that want to be brought a step further now.
 
     None is submitted for a job that is paused; but what was, or may have been, is followed to its end whatever becomes
     of the job: it is being paid for.
     """
     found = ProviderBatch.objects.filter(
-        job=job.job, state__in=ProviderBatch.OPEN, status=Status.QUEUED, next_at__lte=timezone.now()
+        job=job.pk, state__in=ProviderBatch.OPEN, status=Status.QUEUED, next_at__lte=timezone.now()
     )
     if job.status == Job.Status.PAUSED:
         found = found.filter(Q(state=State.SUBMITTED) | Q(asked_at__isnull=False))
     return found.order_by("pk")
 
 
-def jobs_due() -> list[str]:
-    """The names of the jobs that may have a provider batch to be followed."""
+def jobs_due() -> list[int]:
+    """The numbers of the jobs that may have a provider batch to be followed."""
     waiting = ProviderBatch.objects.filter(
         state__in=ProviderBatch.OPEN, status=Status.QUEUED, next_at__lte=timezone.now()
     )
-    return list(waiting.order_by("job").values_list("job", flat=True).distinct())
+    return list(waiting.order_by("job_id").values_list("job_id", flat=True).distinct())
 
 
-def follow(job: Job) -> None:
+def advance_batches(job: Job) -> None:
     """Bring each provider batch of a job that is due one step further: submit it, look at it, or collect its results."""
-    fresh = type(job)._default_manager.get(pk=job.pk)
-    for pk in due(fresh).values_list("pk", flat=True):
+    fresh = Job.objects.get(pk=job.pk)
+    for pk in due_batches(fresh).values_list("pk", flat=True):
         for batch in take(ProviderBatch.objects.filter(pk=pk), 1):
             _step(job, batch)
 
@@ -107,7 +101,7 @@ def _step(job: Job, batch: ProviderBatch) -> None:
             raise BatchLost(f"It did not end within {AGE.days} days.")
         async_to_sync(_advance)(job, batch)
     except BatchGone:
-        log.warning("provider batch %s was lost to another worker", batch.pk)
+        log.warning("provider batch %s was taken over by another worker", batch.pk)
     except LLMError as error:
         log.warning("provider batch %s: %s", batch.pk, error)
         said = {"error": error.kind, "detail": str(error)}
@@ -128,13 +122,13 @@ def _step(job: Job, batch: ProviderBatch) -> None:
 
 def _pause(job: Job, error: LLMError) -> None:
     with contextlib.suppress(JobOver):
-        life_cycle.pause(type(job), job.pk, because=error.kind, detail=str(error))
+        life_cycle.pause(job.pk, because=error.kind, detail=str(error))
 
 
 def _drop(job: Job, batch: ProviderBatch, said: dict[str, Any]) -> None:
     """Close a provider batch that was not made, or of which no more will be heard; its rows are free for a new one."""
     finish(batch, Status.DONE, state=State.DROPPED, ended_at=timezone.now(), **said, **line_counts(batch))
-    type(job)._default_manager.filter(pk=job.pk).update(rests_until=None)
+    life_cycle.rest(job.pk, None)
 
 
 def _later(batch: ProviderBatch, /, *, wait: float | None = None, **fields: Any) -> None:
@@ -171,9 +165,9 @@ async def _advance(job: Job, batch: ProviderBatch) -> None:
             if found is None:
                 return
         else:
-            found = await _known(Door(gateway, endpoint.settings), batch)
-        over = await type(job)._default_manager.filter(pk=job.pk, status__in=OVER).aexists()
-        door = Door(gateway, endpoint.settings)
+            found = await _known(BatchClient(gateway, endpoint.settings), batch)
+        over = await Job.objects.filter(pk=job.pk, status__in=OVER).aexists()
+        door = BatchClient(gateway, endpoint.settings)
         if over and not found.ended and found.status != "cancelling":
             found = await door.cancel(batch.batch)
         if not found.ended:
@@ -189,10 +183,10 @@ async def _advance(job: Job, batch: ProviderBatch) -> None:
                 gone.append(file)
         if gone:
             raise BatchLost(f"Its file there: {', '.join(gone)}.")
-        await sync_to_async(patiently)(_end, job, batch, found, unread)
+        await sync_to_async(with_database_retries)(_end, job, batch, found, unread)
 
 
-async def _known(door: Door, batch: ProviderBatch) -> ProviderState:
+async def _known(door: BatchClient, batch: ProviderBatch) -> ProviderState:
     """A submitted batch as its endpoint tells of it. Raises BatchLost where that knows it neither by its id nor by our name."""
     try:
         return await door.state(batch.batch)
@@ -209,15 +203,15 @@ async def _submitted(gateway: Gateway, endpoint: Endpoint, job: Job, batch: Prov
     """The provider batch as it was submitted, just now or by a worker that was lost; None where it is not to be."""
     found = None
     if batch.asked_at is not None:
-        found = await Door(gateway, endpoint.settings).look_up(str(batch.mark), batch.asked_at, batch.file)
+        found = await BatchClient(gateway, endpoint.settings).look_up(str(batch.mark), batch.asked_at, batch.file)
     if found is None:
-        if not await sync_to_async(patiently)(_may_submit, job, batch):
+        if not await sync_to_async(with_database_retries)(_may_submit, job, batch):
             return None
-        door = Door(gateway, endpoint.settings)
+        door = BatchClient(gateway, endpoint.settings)
         file = await door.upload(str(batch.mark), await sync_to_async(_file)(batch))
         # From here on nobody submits it again without having looked for it.
         asked = {"file": file, "asked_at": batch.asked_at or timezone.now()}
-        await sync_to_async(patiently)(partial(note_progress, batch, **asked))
+        await sync_to_async(with_database_retries)(partial(note_progress, batch, **asked))
         found = await door.create(file, str(batch.mark))
     submitted = {
         "state": State.SUBMITTED,
@@ -226,7 +220,7 @@ async def _submitted(gateway: Gateway, endpoint: Endpoint, job: Job, batch: Prov
         "submitted_at": _submitted_at(batch, found),
         "expires_at": found.expires_at,
     }
-    await sync_to_async(patiently)(partial(note_progress, batch, **submitted))
+    await sync_to_async(with_database_retries)(partial(note_progress, batch, **submitted))
     return found
 
 
@@ -240,7 +234,7 @@ def _submitted_at(batch: ProviderBatch, found: ProviderState) -> datetime:
 @transaction.atomic
 def _may_submit(job: Job, batch: ProviderBatch) -> bool:
     """Whether its job still runs; a provider batch of one that is over is dropped."""
-    status = type(job)._default_manager.select_for_update(of=("self",), no_key=True).get(pk=job.pk).status
+    status = life_cycle.locked(job.pk).status
     if status in OVER:
         finish(batch, Status.DONE, state=State.DROPPED, ended_at=timezone.now())
     elif status != Job.Status.RUNNING:
@@ -276,6 +270,6 @@ def _end(job: Job, batch: ProviderBatch, found: ProviderState, unread: int) -> N
         detail=" ".join(part for part in said if part),
         **counts,
     )
-    type(job)._default_manager.filter(pk=job.pk).update(rests_until=None)
+    life_cycle.rest(job.pk, None)
     if whole:
         _pause(job, BatchRefused(found.detail))

@@ -15,16 +15,15 @@ from typing import TypeVar
 from asgiref.sync import async_to_sync, sync_to_async
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, transaction
-from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from generation.engine import ledger as books
 from generation.engine.bound_models import BoundModels
-from generation.engine.group_commit import Group, patiently, run_each
-from generation.engine.lane_coordination import Said, Seen, exchange
+from generation.engine.group_commit import Group, run_each, with_database_retries
+from generation.engine.lane_coordination import LaneOrders, LaneReport, exchange
 from generation.engine.task_queue import Claim, lease, put_back, run_lane
 from generation.errors import JobOver
-from generation.jobs import life_cycle
+from generation.jobs import life_cycle, queries
 from generation.llm.errors import (
     Away,
     BudgetSpent,
@@ -39,8 +38,8 @@ from generation.llm.errors import (
     UnexpectedError,
 )
 from generation.llm.gateway import Gateway
-from generation.llm.ledger_interface import Ledger, Paid
-from generation.llm.rate_limiter import BREAKS, ITS_FAULT, Gate
+from generation.llm.ledger_interface import Ledger, PaidReply
+from generation.llm.rate_limiter import BREAKS, ITS_FAULT, RateLimiter
 from generation.llm.request_body import Format
 from generation.llm.types import Attempt
 from generation.models import Call, Endpoint, EndpointState, Lane
@@ -63,7 +62,7 @@ ENDING = (
 )  # this process is being stopped: its lanes bring to an end what is in flight, and begin nothing
 
 
-class AtWork:
+class RunningLane:
     """A lane while it works: the gateway with its gates, the ledger, and the rows' way to the database."""
 
     def __init__(self, job: Job, lane: Lane, endpoints: Iterable[Endpoint]) -> None:
@@ -97,7 +96,7 @@ class AtWork:
         return result
 
     async def do_together(self, work: Callable[[list[T]], list[R]], item: T) -> R:
-        """The same for `work` that does what several rows want at once: a list of items, and what came of each."""
+        """The same for `work_in_lane` that does what several rows want at once: a list of items, and what came of each."""
         result: R = await self._group(work, item)
         return result
 
@@ -113,24 +112,24 @@ class AtWork:
             except (OperationalError, InterfaceError, LLMError):
                 raise
             except Exception as failure:  # something in it cannot be stored: it was made and paid for all the same
-                log.exception("a line of the ledger cannot be written")
+                log.exception("a ledger line could not be written")
                 error = UnexpectedError(f"Its line in the ledger could not be written ({type(failure).__name__}).")
                 await self._group(self._write, replace(line, attempt=books.bare(attempt, error)))
                 raise error from None
             if lines is not None:
                 lines.append(call.pk)
 
-        async def find(identity: str) -> Sequence[Paid]:
-            found: list[Paid] = await self._group(self._find, (identity, subject))
+        async def find(identity: str) -> Sequence[PaidReply]:
+            found: list[PaidReply] = await self._group(self._find, (identity, subject))
             return found
 
         async def failures(identity: str) -> int:
             # Only a row that was cut short, or lost: the others have none, and need not ask.
-            return await sync_to_async(patiently)(_failures, self.job, subject, identity) if repeated else 0
+            return await sync_to_async(with_database_retries)(_failures, self.job, subject, identity) if repeated else 0
 
         async def form(prompt: str) -> Format:
             if (endpoint.pk, prompt) not in self._forms:  # once a lane
-                looked = asyncio.ensure_future(sync_to_async(patiently)(books.form, endpoint, prompt))
+                looked = asyncio.ensure_future(sync_to_async(with_database_retries)(books.form, endpoint, prompt))
                 self._forms[endpoint.pk, prompt] = looked
             return await asyncio.shield(self._forms[endpoint.pk, prompt])
 
@@ -155,7 +154,7 @@ class AtWork:
             for endpoint in self.endpoints.values():
                 self.gate(endpoint).close(error)
 
-    def gate(self, endpoint: Endpoint) -> Gate:
+    def gate(self, endpoint: Endpoint) -> RateLimiter:
         return self.gateway.gate(endpoint.settings)
 
     def slots(self) -> int:
@@ -196,7 +195,7 @@ class AtWork:
             self._begun_to_write = ids
         return books.write(self.job, lines, lane=self._lane.pk, again=again)
 
-    def _find(self, wanted: list[tuple[str, str]]) -> list[list[Paid]]:
+    def _find(self, wanted: list[tuple[str, str]]) -> list[list[PaidReply]]:
         found = books.find(self.job, wanted)
         return [found[pair] for pair in wanted]
 
@@ -206,7 +205,7 @@ class AtWork:
         """Say what this lane sees and wishes for, hear what it may have. Every moment, and at once when there is news."""
         self._news.clear()
         seen = {pk: self._see(endpoint) for pk, endpoint in self.endpoints.items()}
-        said = await sync_to_async(patiently)(exchange, self.job, self._lane, seen, timezone.now())
+        said = await sync_to_async(with_database_retries)(exchange, self.job, self._lane, seen, timezone.now())
         if said is None:
             self.stop(LaneOver())
             return
@@ -214,7 +213,7 @@ class AtWork:
             self._hear(self.gate(self.endpoints[pk]), pk, each, seen[pk])
         if self._clock() >= self._mark_at:
             self._mark_at = self._clock() + life_cycle.MARK.total_seconds() / 4
-            await sync_to_async(patiently)(life_cycle.mark, type(self.job), self.job.pk, timezone.now())
+            await sync_to_async(with_database_retries)(life_cycle.mark, self.job.pk, timezone.now())
         if ENDING.is_set() or self._clock() > self._ends_at + DRAIN:
             self.stop(LaneOver())
 
@@ -222,12 +221,12 @@ class AtWork:
         """Wait until a pulse should not."""
         await self._news.wait()
 
-    def _see(self, endpoint: Endpoint) -> Seen:
+    def _see(self, endpoint: Endpoint) -> LaneReport:
         gate, pk = self.gate(endpoint), endpoint.pk
         answered, self._answered[pk] = gate.answered - self._answered.get(pk, 0), gate.answered
         opened, self._opened[pk] = gate.opened - self._opened.get(pk, 0), gate.opened
         wanted = gate.flying + gate.waiting
-        return Seen(
+        return LaneReport(
             wish=max(wanted, endpoint.concurrency) if self.hungry and self.takes and not gate.away else wanted,
             flying=gate.flying,
             blocked_for=gate.blocked_for,
@@ -240,7 +239,7 @@ class AtWork:
             bears=gate.bears if gate.ceiling and pk in self._begun else None,
         )
 
-    def _hear(self, gate: Gate, pk: int, said: Said, seen: Seen) -> None:
+    def _hear(self, gate: RateLimiter, pk: int, said: LaneOrders, seen: LaneReport) -> None:
         if pk not in self._begun:  # what others found out need not be found out again
             self._begun.add(pk)
             gate.bears = said.bears
@@ -259,8 +258,8 @@ class AtWork:
             gate.openings = said.openings
 
 
-def work(
-    job: Job, endpoints: Iterable[Endpoint], take: Callable[[AtWork, int], Rows], waits: Callable[[], bool]
+def work_in_lane(
+    job: Job, endpoints: Iterable[Endpoint], take: Callable[[RunningLane, int], Rows], waits: Callable[[], bool]
 ) -> int:
     """Work on a job in a lane until nothing is left to take, its time is up or the job stops; returns how many rows ran.
 
@@ -268,30 +267,30 @@ def work(
     queued. There is nothing to do here while as many lanes as allowed are on the job: workers are woken more often than needed.
     """
     endpoints = list(endpoints)
-    lane = None if ENDING.is_set() else patiently(_open, job, endpoints)
+    lane = None if ENDING.is_set() else with_database_retries(_open, job, endpoints)
     if lane is None:
         return 0
     try:
         done, away = async_to_sync(_run)(job, lane, endpoints, take)
     finally:
-        patiently(_close, lane)
+        with_database_retries(_close, lane)
     if away and waits():
         _leave(job, away)
     return int(done)
 
 
 async def _run(
-    job: Job, lane: Lane, endpoints: list[Endpoint], take: Callable[[AtWork, int], Rows]
+    job: Job, lane: Lane, endpoints: list[Endpoint], take: Callable[[RunningLane, int], Rows]
 ) -> tuple[int, dict[str, timedelta | None]]:
     """How many rows ran; and the endpoints that kept it from more, with how long they are away (None: down)."""
-    at_work = AtWork(job, lane, endpoints)
+    at_work = RunningLane(job, lane, endpoints)
     async with at_work.gateway:
 
         def take_rows(count: int) -> Rows:
             if not at_work.takes:
                 return []
             at_work.claim = Claim()
-            rows = patiently(_take, take, at_work, count)
+            rows = with_database_retries(_take, take, at_work, count)
             at_work.hungry = len(rows) == count
             return [(row, partial(at_work.row, row, run)) for row, run in rows]
 
@@ -308,10 +307,10 @@ async def _run(
 
 def _failures(job: Job, subject: str, identity: str) -> int:
     """How many attempts of a row at a request have failed."""
-    return Call.objects.filter(job=job.job, subject=subject, identity=identity, error__in=COUNTED).count()
+    return Call.objects.filter(job=job.pk, subject=subject, identity=identity, error__in=COUNTED).count()
 
 
-def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> Rows:
+def _take(take: Callable[[RunningLane, int], Rows], at_work: RunningLane, count: int) -> Rows:
     """Take rows. Where the database goes away meanwhile, they may be ours without our knowing: the next try finds them."""
     try:
         return take(at_work, count)
@@ -320,38 +319,20 @@ def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> R
         raise
 
 
-def lanes_of(job: Job) -> int:
-    """How many living lanes a job has."""
-    return Lane.objects.filter(job=job.job, until__gt=timezone.now()).count()
-
-
-def lanes_wanted(job: Job) -> int:
-    """How many more lanes a job may have."""
-    return max(0, int(settings.MHB_LANES) - lanes_of(job))
-
-
-def due(waiting: QuerySet[J]) -> list[int]:
-    """Of the jobs in which rows are queued, those that want a worker: each as often as it may have another lane."""
-    now = timezone.now()
-    running = waiting.filter(Q(rests_until__isnull=True) | Q(rests_until__lte=now), status=Job.Status.RUNNING)
-    return [job.pk for job in running for _ in range(lanes_wanted(job))]
-
-
 @transaction.atomic
 def _open(job: Job, endpoints: list[Endpoint]) -> Lane | None:
     now = timezone.now()
-    fresh = type(job)._default_manager.select_for_update(of=("self",), no_key=True).get(pk=job.pk)
-    resting = fresh.rests_until is not None and fresh.rests_until > now
-    if fresh.status != Job.Status.RUNNING or resting:
+    fresh = life_cycle.locked(job.pk)
+    if fresh.status != Job.Status.RUNNING or fresh.rests:
         return None
-    Lane.objects.filter(job=job.job, until__lte=now).delete()
-    if not lanes_wanted(job):
+    Lane.objects.filter(job=job.pk, until__lte=now).delete()
+    if not queries.lanes_wanted(job):
         return None
     EndpointState.objects.bulk_create((EndpointState(endpoint=each) for each in endpoints), ignore_conflicts=True)
     probe_again(endpoints, down_before=now - HEAL if fresh.calls else now)  # a new job does not inherit an old verdict
-    life_cycle.mark(type(job), job.pk, now)
+    life_cycle.mark(job.pk, now)
     worker = f"{socket.gethostname()}:{os.getpid()}"[:200]
-    return Lane.objects.create(job=job.job, worker=worker, until=now + lease(), started_at=now)
+    return Lane.objects.create(job_id=job.pk, worker=worker, until=now + lease(), started_at=now)
 
 
 def _close(lane: Lane) -> None:
@@ -360,7 +341,7 @@ def _close(lane: Lane) -> None:
 
 def _pause(job: Job, error: LLMError) -> None:
     try:
-        patiently(partial(life_cycle.pause, type(job), job.pk, because=error.kind, detail=str(error)))
+        with_database_retries(partial(life_cycle.pause, job.pk, because=error.kind, detail=str(error)))
     except JobOver:  # cancelled meanwhile
         return
 
@@ -369,20 +350,13 @@ def _leave(job: Job, away: Mapping[str, timedelta | None]) -> None:
     """All that is left waits for endpoints that are away: let the job rest, or pause it until somebody looks."""
     waits = [wait for wait in away.values() if wait is not None]
     if waits:
-        life_cycle.rest(type(job), job.pk, timezone.now() + min(waits))
+        life_cycle.rest(job.pk, timezone.now() + min(waits))
     else:
         states = EndpointState.objects.filter(endpoint__name__in=away, down_since__isnull=False)
         said = [
             f"{state.endpoint.name} ({state.because}: {state.detail})" for state in states.select_related("endpoint")
         ]
         _pause(job, EndpointDown("; ".join(said or away)))
-
-
-def open_again(endpoints: Iterable[Endpoint]) -> None:
-    """Ask endpoints again that were left alone or taken for down: somebody resumes their job."""
-    EndpointState.objects.filter(endpoint__in=list(endpoints)).update(
-        blocked_until=None, because="", detail="", openings=0, down_since=None
-    )
 
 
 def probe_again(endpoints: Iterable[Endpoint], *, down_before: datetime) -> None:

@@ -18,19 +18,22 @@ class BudgetForm(forms.Form):
     """What the calls of a job may cost, and how many there may be."""
 
     budget_money = forms.DecimalField(
-        label=_("Budget: money"),
+        label=_("Cost budget"),
         required=False,
         min_value=0,
         max_digits=14,
         decimal_places=4,
-        help_text=_("In the currency of the prices. No call is started once so much is spent. Empty: no limit."),
+        help_text=_(
+            "In the currency of the endpoint prices. No new calls start once this amount is "
+            "spent. Leave empty for no limit."
+        ),
     )
     budget_calls = forms.IntegerField(
-        label=_("Budget: calls"),
+        label=_("Call budget"),
         required=False,
         min_value=0,
         max_value=MOST_CALLS,
-        help_text=_("Retries and repairs count. Empty: no limit."),
+        help_text=_("Retries and repairs count. Leave empty for no limit."),
     )
 
     @property
@@ -56,15 +59,15 @@ class SpendingForm(BudgetForm):
     """The part of a launch form that is about money. A launch is confirmed on a page that shows what it will come to."""
 
     fresh = forms.BooleanField(
-        label=_("Ask anew what has been paid for already"),
+        label=_("Ignore cached replies"),
         required=False,
-        help_text=_("Otherwise a question that the same model has answered is not asked again."),
+        help_text=_("If this is off, a request that the same model has already answered is not sent again."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name in ("budget_money", "budget_calls"):
-            self.fields[name].help_text = _("Where both are empty, the estimate on the next page proposes a budget.")
+            self.fields[name].help_text = _("If you leave both empty, the estimate on the next page suggests a budget.")
 
     @property
     def carried(self) -> list[tuple[str, str]]:

@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import fields
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
@@ -26,30 +26,35 @@ def advice(job: Job) -> str:
     if job.status != Job.Status.PAUSED:
         return ""
     if job.budget_spent:
-        return gettext("Raise the budget: then it can go on.")
+        return gettext("Raise the budget to continue.")
     if job.paused_because == "KeyMissing":
-        return gettext("Set the variable where the site and its workers are started, start them anew, and resume.")
+        return gettext("Set this environment variable for the site and its workers, restart them, then resume.")
     if job.paused_because == "NotAllowed":
         return gettext(
             "Change the endpoint, or ask the operator to allow its key or address (MHB_ENDPOINT_...); then resume."
         )
     if job.paused_because == "EndpointDown":
-        return gettext(
-            "See to the endpoint (its account, key, address and model's name); once it answers again, resume."
-        )
+        return gettext("Check the endpoint: its account, key, address and model name. Resume once it responds again.")
     if job.paused_because in ("BatchLost", "GivenUp"):
         return gettext(
-            "See at the endpoint whether it has answered this batch, and charged for it. Resume, and it is asked again."
+            "Check with the provider whether this provider batch was answered and charged. If you "
+            "resume, its requests are sent again."
         )
-    return gettext("Resume it, and it goes on where it stopped.")
+    return gettext("Resume to continue where it stopped.")
 
 
 J = TypeVar("J", bound=Job)
 OVER = (Job.Status.FINISHED, Job.Status.CANCELLED)
 
 
-def _locked(kind: type[J], pk: int) -> J:
-    return kind._default_manager.select_for_update(of=("self",), no_key=True).get(pk=pk)
+def locked(pk: int) -> Job:
+    """A job under its lock, for the transaction that the caller is in."""
+    return Job.objects.select_for_update(of=("self",), no_key=True).get(pk=pk)
+
+
+def is_running(pk: int) -> bool:
+    """Whether a job runs at this moment."""
+    return Job.objects.filter(pk=pk, status=Job.Status.RUNNING).exists()
 
 
 def _keep(job: J, **fields: Any) -> J:
@@ -60,27 +65,27 @@ def _keep(job: J, **fields: Any) -> J:
 
 
 @transaction.atomic
-def pause(kind: type[J], pk: int, *, because: str = "", detail: str = "") -> J:
+def pause(pk: int, *, because: str = "", detail: str = "") -> Job:
     """Start no further call of a job; what is in flight comes to its end and is kept. Raises JobOver.
 
     `because`: the name of the error class where no person did it. Who pauses what is paused already changes nothing, nor is a
     job paused for its budget that rests because what is in flight may yet leave room (`ledger.reserve`).
     """
-    job = _locked(kind, pk)
-    if job.status == Job.Status.PAUSED or (because == BUDGET_SPENT and _rests(job) and not job.budget_spent):
+    job = locked(pk)
+    if job.status == Job.Status.PAUSED or (because == BUDGET_SPENT and job.rests and not job.budget_spent):
         return job
     if job.status in OVER:
         raise errors.JobOver
     return _keep(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
 
 
-def once(
+def launch_once(
     kind: type[J],
     key: str,
     make: Callable[[], J],
     *,
     actor: models.Model | None,
-    asked: Mapping[str, Any],
+    asked: Any,
     what: str = "",
 ) -> J:
     """Make a job in one transaction; or return the one that this person launched under this key before.
@@ -91,10 +96,10 @@ def once(
     if not key:
         with transaction.atomic():
             return make()
-    name = _digest([what, actor and actor.pk, key])
+    name = _digest([kind._meta.model_name, what, actor and actor.pk, key])
     digest = _digest(asked)
     known = kind._default_manager.filter(launch_key=name)
-    found: J | None
+    found: Any
     try:
         with transaction.atomic():
             found = known.first() or _keep(make(), launch_key=name, launch_digest=digest)
@@ -103,7 +108,7 @@ def once(
             raise
     if found.launch_digest not in ("", digest):
         raise errors.KeyReused
-    return found
+    return cast(J, found)
 
 
 def _digest(value: Any) -> str:
@@ -116,26 +121,22 @@ def _plain(value: Any) -> Any:
         return value.pk
     if isinstance(value, Decimal):
         return f"{value.normalize():f}"
-    return asdict(value)
-
-
-def _rests(job: Job) -> bool:
-    return job.rests_until is not None and job.rests_until > timezone.now()
+    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 @transaction.atomic
-def pause_if_spent(kind: type[J], pk: int) -> None:
+def pause_if_spent(pk: int) -> None:
     """Pause a job that rested for room in its budget and has none: what was in flight is in the ledger by now."""
-    job = _locked(kind, pk)
+    job = locked(pk)
     if job.status == Job.Status.RUNNING and job.rests_until is not None and job.budget_spent:
         spent = BudgetSpent()
         _keep(job, status=Job.Status.PAUSED, paused_because=spent.kind, paused_detail=str(spent))
 
 
 @transaction.atomic
-def resume(kind: type[J], pk: int) -> J:
+def resume(pk: int) -> Job:
     """Go on with a paused job. Raises JobOver; BudgetTooSmall where the budget allows no further call."""
-    job = _locked(kind, pk)
+    job = locked(pk)
     if job.status == Job.Status.RUNNING:
         return _keep(job, rests_until=None)
     if job.status in OVER:
@@ -146,12 +147,12 @@ def resume(kind: type[J], pk: int) -> J:
 
 
 @transaction.atomic
-def set_budget(kind: type[J], pk: int, *, money: Decimal | None, calls: int | None) -> J:
+def set_budget(pk: int, *, money: Decimal | None, calls: int | None) -> Job:
     """Give a job another budget (None: no limit), from the next call on. Raises JobOver for a cancelled job.
 
     A job that had paused for want of it goes on where the new one allows.
     """
-    job = _locked(kind, pk)
+    job = locked(pk)
     if job.status == Job.Status.CANCELLED:
         raise errors.JobOver
     if (money is not None and money < 0) or (calls is not None and calls < 0):
@@ -162,18 +163,18 @@ def set_budget(kind: type[J], pk: int, *, money: Decimal | None, calls: int | No
     return job
 
 
-def rest(kind: type[J], pk: int, until: Any) -> None:
+def rest(pk: int, until: Any) -> None:
     """Start no lane of a job before `until`: an endpoint asked to be left alone for long."""
-    kind._default_manager.filter(pk=pk).update(rests_until=until)
+    Job.objects.filter(pk=pk).update(rests_until=until)
 
 
 MARK = timedelta(minutes=1)  # between the moments by which the rate is told
 IDLE = timedelta(minutes=3)  # without a mark: nobody worked, and the rate of what comes is no rate over the gap
 
 
-def mark(kind: type[J], pk: int, now: datetime) -> None:
+def mark(pk: int, now: datetime) -> None:
     """Remember what the totals are now, where that was last done a `MARK` ago; after `IDLE` the rate begins anew."""
-    jobs = kind._default_manager.filter(pk=pk)
+    jobs = Job.objects.filter(pk=pk)
     then: dict[str, Any] = {"then_at": now, "then_calls": F("calls"), "then_hits": F("hits")}
     begun = Q(then_at__gt=now - IDLE)
     earlier = {"since_at": F("then_at"), "since_calls": F("then_calls"), "since_hits": F("then_hits")}
@@ -204,7 +205,3 @@ def cancel(job: Job) -> bool:
     over: dict[str, Any] = {"paused_because": "", "paused_detail": "", "rests_until": None}
     _keep(job, status=Job.Status.CANCELLED, finished_at=timezone.now(), **over)
     return True
-
-
-if TYPE_CHECKING:
-    pass

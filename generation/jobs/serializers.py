@@ -8,44 +8,40 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from generation.jobs.estimate import EstimateLine
+from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import MOST_CALLS, advice
+from generation.jobs.live_status import AtEndpoint, Progress
 from generation.models import Call
 from generation.models.jobs import Job
-from review.common.api import sent
+from review.common.api import checked_body
+from review.common.serializers import DataclassSerializer
 
 
-class ProgressSerializer(serializers.Serializer[Any]):
-    """How far a piece of work is: its rows by status, and what its calls came to."""
+class ProgressSerializer(DataclassSerializer):
+    """Progress of a job: its rows by status, and its calls and cost."""
 
-    queued = serializers.IntegerField()
-    running = serializers.IntegerField()
-    done = serializers.IntegerField()
-    dropped = serializers.IntegerField()
-    failed = serializers.IntegerField()
+    mirrors = Progress
     total = serializers.IntegerField()
     percent = serializers.IntegerField()
-    calls = serializers.IntegerField()
     cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
 
 
-class LaneSerializer(serializers.Serializer[Any]):
-    """A worker at an endpoint: what it may have at once, and what it has in flight."""
+class LaneSerializer(DataclassSerializer):
+    """A worker that uses an endpoint: its share of the concurrency, and its calls in flight."""
 
-    worker = serializers.CharField()
+    mirrors = AtEndpoint
     job = serializers.CharField(help_text="`batch:7`, `run:3`.")
-    share = serializers.IntegerField()
-    flying = serializers.IntegerField()
-    started_at = serializers.DateTimeField()
 
 
 class EndpointNowSerializer(serializers.Serializer[Any]):
-    """An endpoint at this moment. `open`: the circuit breaker's pause; `waiting`: it asked to be left alone; `down`: given up.
+    """An endpoint now. `open`: paused by the circuit breaker; `waiting`: paused at its own request; `down`: given up.
 
-    `limit`: as many calls at once as it was found to bear; `others`: the share that other work has.
+    `limit`: the concurrency that it was found to support; `others`: the share used by other work.
     """
 
     name = serializers.CharField()
-    state = serializers.CharField(help_text="working, idle, waiting, open or down.")
+    state = serializers.CharField(help_text="One of: working, idle, waiting, open, down.")
     concurrency = serializers.IntegerField()
     limit = serializers.IntegerField()
     share = serializers.IntegerField()
@@ -59,7 +55,7 @@ class EndpointNowSerializer(serializers.Serializer[Any]):
 
 
 class TotalsSerializer(serializers.Serializer[Any]):
-    """What calls came to. `calls` are HTTP attempts, `failed` those that ended in an error, `hits` what was paid for before."""
+    """Totals. `calls` are HTTP attempts, `failed` those that ended in an error, `hits` replies that were already paid for."""
 
     calls = serializers.IntegerField()
     hits = serializers.IntegerField()
@@ -72,24 +68,24 @@ class TotalsSerializer(serializers.Serializer[Any]):
 
 
 class LiveSerializer(serializers.Serializer[Any]):
-    """A batch or a run at this moment. Null is unknown: nothing was measured yet, or nothing more will come."""
+    """A batch or a run now. Null means unknown: nothing is measured yet, or nothing more will come."""
 
-    rate = serializers.FloatField(allow_null=True, help_text="Calls a minute over the last minutes.")
+    rate = serializers.FloatField(allow_null=True, help_text="Calls per minute over the last minutes.")
     seconds_left = serializers.FloatField(allow_null=True)
     projected = serializers.DecimalField(
-        max_digits=24, decimal_places=4, allow_null=True, help_text="The cost in the end, as it looks now."
+        max_digits=24, decimal_places=4, allow_null=True, help_text="The projected final cost."
     )
     error_counts = serializers.DictField(
-        child=serializers.IntegerField(), help_text="Error class: how many calls ended in it."
+        child=serializers.IntegerField(), help_text="Number of failed calls by error class."
     )
     endpoints = EndpointNowSerializer(many=True)
     worker_lives = serializers.BooleanField()
 
 
 class JobSerializer(serializers.Serializer[Any]):
-    """What may be spent on a batch or run, and, where it is paused, why and what to do about it.
+    """The budget of a batch or run and, if it is paused, why and what to do.
 
-    `paused_because` is empty where a person did it.
+    `paused_because` is empty if a person paused it.
     """
 
     budget_money = serializers.DecimalField(max_digits=14, decimal_places=4, allow_null=True)
@@ -108,8 +104,25 @@ def job_values(job: Job) -> dict[str, Any]:
     return {**{name: getattr(job, name) for name in JOB_FIELDS if name != "advice"}, "advice": advice(job)}
 
 
+class AnyJobSerializer(JobSerializer):
+    """A job of any kind: status, budget, progress and totals."""
+
+    id = serializers.IntegerField(source="job.pk")
+    status = serializers.CharField(source="job.status")
+    created_at = serializers.DateTimeField(source="job.created_at")
+    finished_at = serializers.DateTimeField(source="job.finished_at", allow_null=True)
+    progress = ProgressSerializer()
+    totals = TotalsSerializer(source="job")
+    live = LiveSerializer()
+
+
+def any_job_values(kind: JobKind[Any], job: Job) -> dict[str, Any]:
+    """The values of `AnyJobSerializer`."""
+    return {**job_values(job), "job": job, "progress": kind.progress(job), "live": kind.live(job)}
+
+
 class BudgetSerializer(serializers.Serializer[Any]):
-    """A budget; what is left out stays as it is, null is no limit."""
+    """A budget. A field left out keeps its value; null means no limit."""
 
     budget_money = serializers.DecimalField(
         max_digits=14, decimal_places=4, min_value=Decimal(0), allow_null=True, required=False
@@ -117,9 +130,9 @@ class BudgetSerializer(serializers.Serializer[Any]):
     budget_calls = serializers.IntegerField(min_value=0, max_value=MOST_CALLS, allow_null=True, required=False)
 
 
-def budget_sent(request: Request, job: Job) -> dict[str, Any]:
+def requested_budget(request: Request, job: Job) -> dict[str, Any]:
     """The budget that a job is to have, as the services take it. Raises DRF's ValidationError."""
-    body = sent(BudgetSerializer, request)
+    body = checked_body(BudgetSerializer, request)
     if not body:
         raise serializers.ValidationError(_("Give budget_money, budget_calls, or both."))
     return {
@@ -131,8 +144,8 @@ def budget_sent(request: Request, job: Job) -> dict[str, Any]:
 LAUNCH_KEY = OpenApiParameter(
     "Idempotency-Key",
     location=OpenApiParameter.HEADER,
-    description="Any text of yours, another for each launch: sent again with the same body, it answers with what "
-    "was launched the first time; with another body: 409.",
+    description="Any text of yours, a different one for each launch. The same body sent again gets the first launch; "
+    "another body gets 409.",
 )
 
 
@@ -144,8 +157,8 @@ def launch_key(request: Request) -> str:
 class ConfirmSerializer(BudgetSerializer):
     """What makes a request a launch: a budget, or `confirmed`, which says that there shall be none."""
 
-    fresh = serializers.BooleanField(default=False, help_text="Ask anew what has been paid for already.")
-    confirmed = serializers.BooleanField(default=False, help_text="Without any budget: there is no limit.")
+    fresh = serializers.BooleanField(default=False, help_text="Ignore cached replies.")
+    confirmed = serializers.BooleanField(default=False, help_text="Launch without a budget: there is no limit.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         confirmed = attrs.pop("confirmed")
@@ -157,29 +170,20 @@ class ConfirmSerializer(BudgetSerializer):
         return attrs
 
 
-class LineSerializer(serializers.Serializer[Any]):
-    """What one endpoint would be asked under one prompt.
+class LineSerializer(DataclassSerializer):
+    """The questions to one endpoint under one prompt.
 
-    `cached`: the share that was found paid for already, null where that was not looked up. `measured`: the earlier calls that
-    the means are of; 0: the tokens are assumed. `batched`: questions are asked at the price of the provider's batches, retries
-    and repairs at the full one.
+    `cached`: the share of replies already paid for, null if not looked up. `measured`: how many earlier calls the means
+    are based on; 0: the tokens are assumed. `batched`: questions at the price of provider batches, retries and repairs
+    at the full price.
     """
 
-    role = serializers.CharField()
-    endpoint = serializers.CharField()
-    prompt = serializers.CharField()
-    requests = serializers.IntegerField()
-    cached = serializers.FloatField(allow_null=True)
-    calls = serializers.IntegerField()
-    tokens_in = serializers.IntegerField()
-    tokens_out = serializers.IntegerField()
+    mirrors = EstimateLine
     cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
-    measured = serializers.IntegerField()
-    batched = serializers.BooleanField()
 
 
 class LaunchEstimateSerializer(serializers.Serializer[Any]):
-    """What a launch would come to, line by line, and the budget that is proposed for each batch or run of it."""
+    """The estimate of a launch, line by line, and the proposed budget for each of its batches or runs."""
 
     calls = serializers.IntegerField()
     tokens_in = serializers.IntegerField()
@@ -191,7 +195,7 @@ class LaunchEstimateSerializer(serializers.Serializer[Any]):
 
 
 class CallSerializer(serializers.ModelSerializer[Call]):
-    """One HTTP attempt at a model, exactly as it was sent and answered. Keys are not part of it."""
+    """One HTTP attempt at a model, exactly as sent and answered, without keys."""
 
     endpoint = serializers.CharField(source="endpoint.name")
     sent = serializers.DictField()
@@ -223,7 +227,7 @@ class CallSerializer(serializers.ModelSerializer[Call]):
 
 
 class FailedCallSerializer(serializers.ModelSerializer[Call]):
-    """A call that ended in an error, with what came back. `subject` is the row it was made for (``draft:12``)."""
+    """A failed call with what came back. `subject` is the row it was made for (``draft:12``)."""
 
     endpoint = serializers.CharField(source="endpoint.name")
 

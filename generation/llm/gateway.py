@@ -8,38 +8,48 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import urlsplit
 
-import httpx2
-from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from generation.llm.errors import BadRequest, BrokenReply, CutShort, LaneOver, LLMError, NotReached, ServerError
 from generation.llm.http.access import PLAIN, Access
-from generation.llm.http.failures import NO_KEY, clean, client_failures, named, refusal_of, refuses_format, unexpected
+from generation.llm.http.failures import (
+    NO_KEY,
+    clean,
+    client_failures,
+    named_error,
+    refusal_of,
+    refuses_format,
+    unexpected,
+)
 from generation.llm.ledger_interface import Ledger, none
 from generation.llm.parsing import storable, vectors_of
-from generation.llm.rate_limiter import REFUSALS, Gate
-from generation.llm.reply_reading import read_embeddings, read_shape, said
+from generation.llm.rate_limiter import REFUSALS, RateLimiter
+from generation.llm.reply_reading import read_completion, read_embeddings, read_shape
 from generation.llm.request_body import (
     MAX_REPLY,
     Format,
     count_tokens,
     excerpt,
     identity,
-    longest,
+    reply_limit,
     request_body,
     structured,
 )
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Texts
+
+if TYPE_CHECKING:  # a second to import: late
+    import httpx2
+    from openai import AsyncOpenAI
 
 BACKOFF_BASE = 1.0  # seconds
 BACKOFF_CAP = 60.0
 CONNECT = 15.0  # seconds to make a connection: who has not answered by then will not, and nothing was sent
 RECONNECT_CAP = 10.0  # seconds of back-off until the next try to make one, which costs nobody anything
 REPLIES = 2  # of a structured call: the first, and one that has been shown its own error
+ASK_AGAIN = "Your last reply cannot be used. %s Answer again with one JSON object as asked for, and nothing else."
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
@@ -83,23 +93,21 @@ class Gateway:
         self._on_news = on_news
         self._stack = AsyncExitStack()
         self._clients: dict[tuple[str, str], _Client] = {}
-        self._gates: dict[tuple[str, str], Gate] = {}
+        self._gates: dict[tuple[str, str], RateLimiter] = {}
         self._formats: dict[tuple[str, str], Format] = {}
         self._asking: dict[str, asyncio.Future[None]] = {}  # by identity
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    def gate(self, settings: ModelSettings) -> Gate:
+    def gate(self, settings: ModelSettings) -> RateLimiter:
         """The gate before an endpoint, the same for all that ask it here."""
         gate = self._gates.get((settings.name, settings.url))
         if gate is None:
-            gate = self._gates[settings.name, settings.url] = Gate(
+            gate = self._gates[settings.name, settings.url] = RateLimiter(
                 settings.concurrency,
                 rpm=settings.rpm,
                 tpm=settings.tpm,
@@ -159,9 +167,8 @@ class Gateway:
                     usable(paid.reply)
                 except BrokenReply:
                     continue
-                body = request_body(
-                    settings, request, self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA)
-                )
+                form = self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA)
+                body = request_body(settings, request, form)
                 hit = Attempt(settings, request, body, 0, datetime.now(UTC), 0.0, identity=name, hit_of=paid.line)
                 await ledger.write(replace(hit, reply=paid.reply))
                 return paid.reply
@@ -248,16 +255,14 @@ class Gateway:
                     raise
                 refused = (
                     Message("assistant", excerpt(reply.text) or "(empty)"),
-                    Message(
-                        "user",
-                        f"Your last reply cannot be used. {error.detail} "
-                        "Answer again with one JSON object as asked for, and nothing else.",
-                    ),
+                    Message("user", ASK_AGAIN % error.detail),
                 )
                 request = replace(request, messages=request.messages + refused)
         raise ValueError("tries must be at least 1")
 
-    async def _attempt(self, gate: Gate, draft: Attempt, api_key: str, ledger: Ledger) -> tuple[Reply | LLMError, bool]:
+    async def _attempt(
+        self, gate: RateLimiter, draft: Attempt, api_key: str, ledger: Ledger
+    ) -> tuple[Reply | LLMError, bool]:
         """One HTTP attempt and its line in the ledger; and whether, if it failed, that counts against the request.
 
         The error is returned and raised by the caller: raised where it is met, its context would carry the HTTP
@@ -300,10 +305,10 @@ class Gateway:
         settings, request = draft.settings, draft.request
         vectors = len(request.texts) if isinstance(request, Texts) else 0
         client = self._client(settings, api_key)
-        path = "/embeddings" if vectors else "/chat/completions"
+        url = client.url + ("/embeddings" if vectors else "/chat/completions")
         body = json.dumps(draft.sent).encode()
         limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT, settings.timeout / 2))
-        limit = longest(settings, request, self.max_reply)
+        limit = reply_limit(settings, request, self.max_reply)
         failures = client_failures()
         try:
             # The client's own timeout is between two bytes; this one is for the whole answer.
@@ -311,12 +316,7 @@ class Gateway:
                 # By the client's transport, not by `chat.completions.create`: its models take any body for a completion, and
                 # putting a request together costs it more than sending it (python -m bench.engine).
                 post = client.transport.build_request(
-                    "POST",
-                    client.url + path,
-                    content=body,
-                    headers=client.headers,
-                    timeout=limits,
-                    extensions={LIMIT: limit},
+                    "POST", url, content=body, headers=client.headers, timeout=limits, extensions={LIMIT: limit}
                 )
                 response = await client.transport.send(post, stream=True)
                 try:
@@ -327,14 +327,15 @@ class Gateway:
                 finally:
                     await response.aclose()
         except failures as failure:
-            error = named(failure, api_key, settings.timeout)
+            error = named_error(failure, api_key, settings.timeout)
             return error, error.http_status
         status = response.status_code
         if not response.is_success:
             return refusal_of(response, text, api_key), status
         try:
             answer = json.loads(text)
-            return read_embeddings(answer, vectors, status) if vectors else said(answer, status, api_key), status
+            read = read_embeddings(answer, vectors, status) if vectors else read_completion(answer, status, api_key)
+            return read, status
         except (ValueError, RecursionError):
             what = "No embeddings" if vectors else "No chat completion"
             return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status

@@ -1,4 +1,4 @@
-"""What the management commands share: one JSON object or readable lines, honest exit codes, and waiting for work."""
+"""Base of the management commands: JSON or readable output, exit codes, and waiting for work."""
 
 import json
 import sys
@@ -13,23 +13,20 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
 from generation.endpoints import queries
-from generation.errors import GenerationError
 from generation.jobs.estimate import Estimate
 from generation.jobs.life_cycle import MOST_CALLS
 from generation.models.jobs import Job
-from review.errors import ReviewError
+from review.errors import ShownError
 
 POLL = 0.3  # seconds
 
 
 class Step(BaseCommand):
-    """A command that does one step and returns what came of it.
+    """A command that performs one step and returns its result.
 
     Subclasses define `add_options` and `step`. With ``--json`` the returned object is printed as one line of JSON and nothing
     else goes to standard output; an error of ours is one sentence on standard error and exit code 1.
     """
-
-    expected: tuple[type[Exception], ...] = (GenerationError, ReviewError)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -39,13 +36,13 @@ class Step(BaseCommand):
         """The command's own arguments."""
 
     def step(self, **options: Any) -> dict[str, Any]:
-        """Do it; a key 'failed' that is not zero makes the exit code 1."""
+        """Perform the step. If 'failed' in the result is not zero, the exit code is 1."""
         raise NotImplementedError
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             result = self.step(**options)
-        except self.expected as error:
+        except ShownError as error:
             raise CommandError(str(error)) from error
         except ValidationError as error:
             raise CommandError(_sentences(error)) from error
@@ -78,25 +75,25 @@ def amount(text: str) -> Decimal:
     try:
         value = Decimal(text)
     except InvalidOperation:
-        raise ArgumentTypeError(f"{text!r} is no number") from None
+        raise ArgumentTypeError(f"{text!r} is not a number") from None
     if not (value.is_finite() and 0 <= value < 10**10):
-        raise ArgumentTypeError(f"{text!r} is no amount")
+        raise ArgumentTypeError(f"{text!r} is not an amount")
     return value
 
 
 def count(text: str) -> int:
     """A number of calls likewise. Raises ArgumentTypeError."""
     if not (text.isdecimal() and len(text) < 19 and int(text) <= MOST_CALLS):
-        raise ArgumentTypeError(f"{text!r} is no number of calls")
+        raise ArgumentTypeError(f"{text!r} is not a number of calls")
     return int(text)
 
 
 def add_budget(parser: ArgumentParser) -> None:
     """The options of a command that launches a job."""
-    parser.add_argument("--budget", type=amount, metavar="MONEY", help="start no call once so much is spent")
-    parser.add_argument("--budget-calls", type=count, metavar="N", help="make no more than N calls")
-    parser.add_argument("--yes", action="store_true", help="launch it without a budget")
-    parser.add_argument("--fresh", action="store_true", help="ask anew what has been paid for already")
+    parser.add_argument("--budget", type=amount, metavar="MONEY", help="start no more calls once this much is spent")
+    parser.add_argument("--budget-calls", type=count, metavar="N", help="make at most N calls")
+    parser.add_argument("--yes", action="store_true", help="launch without a budget")
+    parser.add_argument("--fresh", action="store_true", help="ignore cached replies")
 
 
 def unconfirmed(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict[str, Any] | None:
@@ -112,7 +109,7 @@ def unconfirmed(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict
         "budget": estimate.budget_money,
         "budget_calls": estimate.budget_calls,
         "lines": [asdict(line) for line in estimate.lines],
-        "assumed": "{} tokens in and {} out a call where nothing was measured".format(*estimate.tokens_assumed),
+        "assumed": "{} tokens in and {} out per call where nothing was measured".format(*estimate.tokens_assumed),
         "failed": 1,
     }
 

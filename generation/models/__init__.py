@@ -3,6 +3,7 @@
 from generation.models.batches import Batch, BatchRole, Comparison
 from generation.models.endpoints import VARIABLE, Endpoint, EndpointDay, EndpointState
 from generation.models.engine import Call, JobError, Lane, ProviderBatch, ProviderLine, SentImage, WorkerBeat
+from generation.models.jobs import Job
 from generation.models.releases import Facet, Release, ReleasedRubric, ReleasedSample
 from generation.models.samples import (
     Band,
@@ -36,6 +37,7 @@ __all__ = [
     "Import",
     "ImportRefusal",
     "ImportStatus",
+    "Job",
     "JobError",
     "Lane",
     "ProviderBatch",

@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from generation.models.endpoints import Endpoint
-from generation.models.jobs import Job, job_constraints
+from generation.models.jobs import Job
 from generation.models.sources import Source
 from review.models import User
 
@@ -40,12 +40,9 @@ class Batch(Job):
     changed = models.JSONField(default=list, blank=True)
     comparison = models.ForeignKey(Comparison, on_delete=models.PROTECT, null=True, blank=True, related_name="batches")
     arm = models.CharField(max_length=1, blank=True)
-    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            *job_constraints("batch"),
             models.UniqueConstraint(fields=["comparison", "arm"], name="batch_arm_once"),
             models.CheckConstraint(
                 condition=Q(comparison__isnull=True, arm="") | Q(comparison__isnull=False, arm__in=["A", "B"]),

@@ -67,7 +67,12 @@ class Endpoint(models.Model):
         """
         if self.key_env and not re.fullmatch(VARIABLE, self.key_env):
             raise ValidationError(
-                {"key_env": _("This is no name of a variable: capitals, digits and underscores. Not the key itself.")}
+                {
+                    "key_env": _(
+                        "Not a valid environment variable name. Use capital letters, digits and "
+                        "underscores. Do not enter the key itself."
+                    )
+                }
             )
         for name in ("temperature", "timeout"):
             value = getattr(self, name)
@@ -77,12 +82,12 @@ class Endpoint(models.Model):
         try:
             allowed.check_url(self.url)
         except NotAllowed as error:
-            told = _("Endpoints may not have this address. %(detail)s") % {"detail": error.detail}
+            told = _("Endpoints cannot use this address. %(detail)s") % {"detail": error.detail}
             raise ValidationError({"url": told}) from None
         try:
             allowed.check_key(self.key_env, self.url)
         except NotAllowed as error:
-            told = _("Endpoints may not use this variable. %(detail)s") % {"detail": error.detail}
+            told = _("Endpoints cannot use this variable. %(detail)s") % {"detail": error.detail}
             raise ValidationError({"key_env": told}) from None
 
     @property

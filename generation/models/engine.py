@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from generation.models.endpoints import Endpoint
+from generation.models.jobs import Job
 from generation.models.work import Work, work_constraints
 
 
@@ -18,7 +19,7 @@ class Lane(models.Model):
     exceeds the endpoint's concurrency. `worker`: the process that works, ``host:pid``.
     """
 
-    job = models.CharField(max_length=40, db_index=True)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
     worker = models.CharField(max_length=200, blank=True)
     until = models.DateTimeField()
     flying = models.PositiveIntegerField(default=0)
@@ -27,7 +28,7 @@ class Lane(models.Model):
 
 
 class Call(models.Model):
-    """One HTTP attempt at a model: the ledger. `job` (``batch:7``, ``run:3``) and `subject` (``draft:12``) say what for.
+    """One HTTP attempt at a model: the ledger. `job` and `subject` (``draft:12``) say what for.
 
     `identity` is the content hash of what was asked. A line with `hit_of` is no attempt: its reply had been paid for under that
     line. `repeated`: the row had been taken before by a worker that was lost, or that ended while it was trying again, so this
@@ -35,7 +36,9 @@ class Call(models.Model):
     `attempt_id`: by which it is known that it was written, where the database went away before it said so; null in old lines.
     """
 
-    job = models.CharField(max_length=40)
+    job = models.ForeignKey(
+        Job, on_delete=models.PROTECT, related_name="+", db_index=False
+    )  # its indexes begin with it
     subject = models.CharField(max_length=40)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="calls")
     model = models.CharField(max_length=200)
@@ -76,7 +79,7 @@ class Call(models.Model):
 class JobError(models.Model):
     """How often the calls of a job ended in an error of one class; kept in the transaction that writes the ledger."""
 
-    job = models.CharField(max_length=40)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+", db_index=False)
     error = models.CharField(max_length=64)
     calls = models.PositiveIntegerField(default=0)
 
@@ -113,7 +116,7 @@ class ProviderBatch(Work):
 
     OPEN = (State.PREPARED, State.SUBMITTED)
 
-    job = models.CharField(max_length=40, db_index=True)
+    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="+")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
     state = models.CharField(max_length=9, choices=State, default=State.PREPARED)
     mark = models.UUIDField(default=uuid.uuid4, unique=True)

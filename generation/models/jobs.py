@@ -1,13 +1,26 @@
 """What a batch and a run have in common: a status, a budget and totals."""
 
+from typing import Any
+
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from review.models import User
+
+
+class KindField(models.CharField[str, str]):
+    """The name of the model that a job was made as; written with the row, never again."""
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        if add:
+            setattr(model_instance, self.attname, model_instance._meta.model_name)
+        return super().pre_save(model_instance, add)
+
 
 class Job(models.Model):
-    """A batch or a run: many rows of work, whose calls are counted and paid for together.
+    """A batch or a run: many rows of work, whose calls are counted and paid for together. Each kind is a model of its own.
 
     `paused_because`: the name of the error class that paused it, with its detail in `paused_detail`; empty where a
     person did. `rests_until`: no lane is started before (an endpoint asked to be left alone). The totals are those of
@@ -27,6 +40,7 @@ class Job(models.Model):
         FINISHED = "finished", _("finished")
         CANCELLED = "cancelled", _("cancelled")
 
+    kind = KindField(max_length=40, editable=False)
     status = models.CharField(max_length=10, choices=Status, default=Status.RUNNING)
     paused_because = models.CharField(max_length=64, blank=True, default="")
     paused_detail = models.TextField(blank=True, default="")
@@ -48,17 +62,33 @@ class Job(models.Model):
     then_at = models.DateTimeField(null=True, blank=True)
     then_calls = models.PositiveIntegerField(default=0)
     then_hits = models.PositiveIntegerField(default=0)
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
     launch_key = models.CharField(max_length=64, null=True, blank=True, unique=True)
     launch_digest = models.CharField(max_length=64, blank=True, default="")
 
     class Meta:
-        abstract = True
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status__in=["running", "paused", "finished", "cancelled"]), name="job_status_known"
+            ),
+            models.CheckConstraint(
+                condition=(Q(budget_money__isnull=True) | Q(budget_money__gte=0))
+                & (Q(budget_calls__isnull=True) | Q(budget_calls__gte=0)),
+                name="job_budget_not_negative",
+            ),
+            models.CheckConstraint(condition=Q(status="paused") | Q(paused_because=""), name="job_paused_because"),
+            models.CheckConstraint(condition=Q(failed__lte=F("calls")), name="job_failed_are_calls"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
 
     @property
-    def job(self) -> str:
-        """The job's name in the ledger: ``batch:7``, ``run:3``."""
-        return f"{self._meta.model_name}:{self.pk}"
+    def name(self) -> str:
+        """What people call it by: ``batch:7``, ``run:3``."""
+        return f"{self.kind}:{self.pk}"
 
     @property
     def money_spent(self) -> bool:
@@ -73,17 +103,3 @@ class Job(models.Model):
     def budget_spent(self) -> bool:
         """Whether no further call may be started."""
         return self.money_spent or (self.budget_calls is not None and self.calls >= self.budget_calls)
-
-
-def job_constraints(prefix: str) -> list[models.BaseConstraint]:
-    """The invariants of a job's table."""
-    return [
-        models.CheckConstraint(condition=Q(status__in=Job.Status.values), name=f"{prefix}_status_known"),
-        models.CheckConstraint(
-            condition=(Q(budget_money__isnull=True) | Q(budget_money__gte=0))
-            & (Q(budget_calls__isnull=True) | Q(budget_calls__gte=0)),
-            name=f"{prefix}_budget_not_negative",
-        ),
-        models.CheckConstraint(condition=Q(status="paused") | Q(paused_because=""), name=f"{prefix}_paused_because"),
-        models.CheckConstraint(condition=Q(failed__lte=F("calls")), name=f"{prefix}_failed_are_calls"),
-    ]

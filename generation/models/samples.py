@@ -53,7 +53,7 @@ class Draft(Work):
 
     class Gate(models.TextChoices):
         STOPPED = "stopped", _("stopped by a check")
-        LET_THROUGH = "let-through", _("let through")
+        LET_THROUGH = "let-through", _("sent to review")
         DISCARDED = "discarded", _("discarded")
 
     batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="drafts")

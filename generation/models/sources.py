@@ -91,7 +91,7 @@ class Import(Work):
 
 
 class ImportRefusal(models.Model):
-    """One bad row: where it stands in the file and why it was refused."""
+    """One bad row: its place in the file and why it was refused."""
 
     run = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="refusals")
     where = models.CharField(max_length=100)

@@ -5,58 +5,58 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet, ViewSet
 
 from generation import tasks
 from generation.batches import launch
-from generation.batches.api import BatchAskSerializer, estimate_response, read_launch
+from generation.batches.api import BatchAskSerializer, batch_settings, estimate_response
 from generation.jobs.serializers import LAUNCH_KEY, ConfirmSerializer, LaunchEstimateSerializer, launch_key
-from generation.models import Comparison, SourceRecord
+from generation.models import Comparison
 from generation.outcomes import attempts, comparisons
 from generation.recipes.serializers import known_benchmark
-from review.common.api import NewestFirst, OldestFirst, asked, sent
-from review.common.decorators import person
+from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
 class CompareAskSerializer(BatchAskSerializer):
-    """What a comparison is to be: the same records with the sets of prompts `prompts` and `compare`."""
+    """The settings of a comparison: the same records with the prompt sets `prompts` and `compare`."""
 
     compare = serializers.CharField(max_length=64, allow_blank=True)
 
 
 class CompareSerializer(ConfirmSerializer, CompareAskSerializer):
-    """A comparison to be launched, with a budget that each of its batches has, or `confirmed`."""
+    """A comparison to launch, with a budget for each of its batches, or `confirmed`."""
 
 
 class AttemptsSerializer(serializers.Serializer[Any]):
-    """Versions of one kind that physicians have decided on; null where it is not counted by this."""
+    """Decided versions of one group; a field is null if the versions are not grouped by it."""
 
     trap = serializers.CharField(allow_null=True)
     prompt = serializers.CharField(allow_null=True)
     generator = serializers.CharField(allow_null=True)
     decided = serializers.IntegerField()
     approved = serializers.IntegerField()
-    first = serializers.IntegerField(help_text="First versions among them.")
+    first = serializers.IntegerField(help_text="How many of them are first versions.")
     first_approved = serializers.IntegerField()
-    mean = serializers.FloatField(allow_null=True, help_text="Attempts to approval, over approved samples.")
+    mean = serializers.FloatField(allow_null=True, help_text="Mean attempts to approval, over approved samples.")
 
 
 class AttemptsQuery(serializers.Serializer[Any]):
-    """Whose attempts, and by what they are counted."""
+    """The benchmark, and what to group by."""
 
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
     by = serializers.MultipleChoiceField(choices=attempts.BY, required=False)
 
 
 class ComparisonSerializer(serializers.ModelSerializer[Comparison]):
-    """Two batches over the same records, which differ in their set of prompts."""
+    """Two batches over the same records with different prompt sets."""
 
     source = serializers.CharField(source="source.name")  # type: ignore[assignment]
     records_count = serializers.IntegerField()
@@ -67,7 +67,7 @@ class ComparisonSerializer(serializers.ModelSerializer[Comparison]):
 
 
 class ArmSerializer(serializers.Serializer[Any]):
-    """What one batch of a comparison came to."""
+    """The results of one batch of a comparison."""
 
     arm = serializers.CharField(source="batch.arm")
     batch = serializers.IntegerField(source="batch.pk")
@@ -82,19 +82,21 @@ class ArmSerializer(serializers.Serializer[Any]):
 
 
 class ComparedSerializer(ComparisonSerializer):
-    """A comparison with what both batches came to; `only_a`: records approved with A and, decided, not with B."""
+    """A comparison with the results of both batches. `only_a`: records approved with A and decided but not approved with B."""
 
     arms = ArmSerializer(many=True)
     only_a = serializers.IntegerField()
     only_b = serializers.IntegerField()
-    chance = serializers.FloatField(allow_null=True, help_text="Of a split as uneven, if both were equally good.")
+    chance = serializers.FloatField(
+        allow_null=True, help_text="Probability of a split at least as uneven if both were equally good."
+    )
 
     class Meta(ComparisonSerializer.Meta):
         fields = [*ComparisonSerializer.Meta.fields, "arms", "only_a", "only_b", "chance"]
 
 
 class SideSerializer(serializers.Serializer[Any]):
-    """What became of a record in one batch: the sample's status, or where there is none the draft's."""
+    """The outcome of a record in one batch: the sample's status or, without a sample, the draft's."""
 
     status = serializers.CharField(allow_blank=True)
     sample = serializers.IntegerField(source="version.sample_id", allow_null=True, default=None)
@@ -111,14 +113,15 @@ class PairSerializer(serializers.Serializer[Any]):
     differs = serializers.BooleanField()
 
 
-class AttemptsView(APIView):
+class AttemptsViewSet(ViewSet):
     """Attempts to approval by trap, prompt and generator, or by some of them."""
 
     can = Can.PRODUCE
+    plural = "attempts"
 
     @extend_schema(parameters=[AttemptsQuery], responses=AttemptsSerializer(many=True))
-    def get(self, request: Request) -> Response:
-        query = asked(AttemptsQuery, request)
+    def list(self, request: Request) -> Response:
+        query = checked_query(AttemptsQuery, request)
         by = [name for name in attempts.BY if name in (query.get("by") or attempts.BY)]
         nothing = dict.fromkeys(attempts.BY)
         rows = [
@@ -128,8 +131,8 @@ class AttemptsView(APIView):
         return Response(AttemptsSerializer(rows, many=True).data)
 
 
-class Comparisons(ListAPIView[Comparison]):
-    """Comparisons of two sets of prompts, newest first."""
+class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
+    """Comparisons of two prompt sets, newest first."""
 
     can = Can.PRODUCE
     serializer_class = ComparisonSerializer
@@ -137,57 +140,37 @@ class Comparisons(ListAPIView[Comparison]):
     queryset = comparisons.comparisons()
 
     @extend_schema(parameters=[LAUNCH_KEY], request=CompareSerializer, responses={202: ComparedSerializer})
-    def post(self, request: Request) -> Response:
-        """Launch two batches over the same records; workers take them."""
-        body = sent(CompareSerializer, request)
-        prompts = (body["prompts"], body.pop("compare"))
-        asked = read_launch(body, person(request))
-        made = launch.launch_comparison(prompts=prompts, **asked, key=launch_key(request))
+    def create(self, request: Request) -> Response:
+        """Launch two batches over the same records. Workers do the rest."""
+        settings = batch_settings(checked_body(CompareSerializer, request))
+        made = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
         for pk in made.batches.order_by("arm").values_list("pk", flat=True):
-            transaction.on_commit(partial(tasks.wake, tasks.work_on_batch, pk))
-        return Response(_compared(made.pk), status=202)
-
-
-class EstimateComparison(APIView):
-    """What a comparison would come to, both batches together, before anything is asked."""
-
-    can = Can.PRODUCE
+            transaction.on_commit(partial(tasks.wake, tasks.work_on_job, pk))
+        return Response(_compared(self.get_queryset().get(pk=made.pk)), status=202)
 
     @extend_schema(request=CompareAskSerializer, responses=LaunchEstimateSerializer)
-    def post(self, request: Request) -> Response:
-        return estimate_response(sent(CompareAskSerializer, request))
-
-
-class ComparisonDetail(GenericAPIView[Comparison]):
-    """One comparison with what both batches came to."""
-
-    can = Can.PRODUCE
-    queryset = Comparison.objects.all()
+    @action(detail=False, methods=["post"])
+    def estimate(self, request: Request) -> Response:
+        """Estimate a comparison before launch, both batches together."""
+        return estimate_response(batch_settings(checked_body(CompareAskSerializer, request)))
 
     @extend_schema(responses=ComparedSerializer)
-    def get(self, request: Request, pk: int) -> Response:
-        return Response(_compared(self.get_object().pk))
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One comparison with the results of both batches."""
+        return Response(_compared(self.get_object()))
+
+    @extend_schema(responses=PairSerializer(many=True))
+    @action(detail=True, pagination_class=OldestFirst)
+    def pairs(self, request: Request, pk: int) -> Response:
+        """The records of a comparison, each with both outcomes."""
+        found = self.get_object()
+        records = self.paginate_queryset(comparisons.records_of(found)) or []
+        return self.get_paginated_response(PairSerializer(comparisons.pairs(found, records), many=True).data)
 
 
-def _compared(pk: int) -> Any:
-    found = comparisons.comparisons().get(pk=pk)
-    both = comparisons.compared(found)
+def _compared(found: Comparison) -> Any:
+    both = comparisons.compare_arms(found)
     about = {name: getattr(found, name) for name in ComparisonSerializer.Meta.fields}
     figures = {name: getattr(both, name) for name in ("arms", "only_a", "only_b", "chance")}
     whole: Any = {**about, **figures}
     return ComparedSerializer(whole).data
-
-
-class Pairs(GenericAPIView[SourceRecord]):
-    """The records of a comparison, each with both outcomes."""
-
-    can = Can.PRODUCE
-    serializer_class = PairSerializer
-    pagination_class = OldestFirst
-    queryset = SourceRecord.objects.none()
-
-    @extend_schema(responses=PairSerializer(many=True))
-    def get(self, request: Request, pk: int) -> Response:
-        found = get_object_or_404(Comparison, pk=pk)
-        records = self.paginate_queryset(comparisons.records_of(found)) or []
-        return self.get_paginated_response(PairSerializer(comparisons.pairs(found, records), many=True).data)

@@ -11,7 +11,7 @@ class AttemptFilters(forms.Form):
 
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
     by = forms.MultipleChoiceField(
-        label=_("By"),
+        label=_("Group by"),
         choices=[("trap", _("trap")), ("prompt", _("prompt")), ("generator", _("generator"))],
         widget=forms.CheckboxSelectMultiple,
     )

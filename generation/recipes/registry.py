@@ -18,7 +18,7 @@ from generation.recipes.text_similarity import ALIKE, IDENTICAL
 from generation.recipes.trap_plan import PlanMistake, read_plan
 from review.rules.case_spec import CaseSpec
 
-_LABELS = {IDENTICAL: _("The same text as another sample"), ALIKE: _("Nearly the same text as another sample")}
+_LABELS = {IDENTICAL: _("Identical to another sample"), ALIKE: _("Nearly identical to another sample")}
 
 
 def names() -> list[str]:

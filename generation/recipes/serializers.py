@@ -9,5 +9,5 @@ from generation.recipes import registry
 def known_benchmark(name: str) -> None:
     if name not in registry.names():
         raise serializers.ValidationError(
-            _("There is no benchmark of this name; known: %(names)s") % {"names": ", ".join(registry.names())}
+            _("There is no benchmark with this name. Available: %(names)s") % {"names": ", ".join(registry.names())}
         )

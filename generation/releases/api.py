@@ -2,36 +2,37 @@
 
 from typing import Any
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch
 from django.http import FileResponse, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from generation.models import Release, ReleasedRubric, ReleasedSample
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, data_card, export, exporters, queries, services
 from generation.samples import services as samples_services
-from review.common.api import NewestFirst, OldestFirst, asked, sent
-from review.common.decorators import person
+from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query, page_of
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
 class CountSerializer(serializers.Serializer[Any]):
-    """How much of a release falls under one value of a facet."""
+    """Samples and rubrics of a release with one value of a facet."""
 
     samples = serializers.IntegerField()
     rubrics = serializers.IntegerField()
 
 
 class ReleasedSourceSerializer(serializers.Serializer[Any]):
-    """A source that a release drew on."""
+    """A source used by a release."""
 
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
@@ -40,7 +41,8 @@ class ReleasedSourceSerializer(serializers.Serializer[Any]):
     restrictions = serializers.CharField()
     samples = serializers.IntegerField()
     joined = serializers.BooleanField(
-        default=False, help_text="Its records are no samples: they were joined with those that became some."
+        default=False,
+        help_text="Its records are not samples themselves; they were joined with records that became samples.",
     )
 
 
@@ -65,9 +67,9 @@ class ReleaseSerializer(serializers.ModelSerializer[Release]):
 
 
 class WholeReleaseSerializer(ReleaseSerializer):
-    """A release with what it is made of. `counts`: facet, value, samples and rubrics.
+    """A release with its composition. `counts`: facet, value, samples and rubrics.
 
-    `made`: how samples were made, by name and value. `grounds`: why they were approved; `unreviewed` of them no physician saw.
+    `made`: how samples were made, by name and value. `grounds`: why they were approved; no physician saw `unreviewed` ones.
     """
 
     counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
@@ -77,8 +79,8 @@ class WholeReleaseSerializer(ReleaseSerializer):
     grounds = serializers.DictField(child=serializers.IntegerField())
     reviewers = serializers.DictField(
         child=serializers.IntegerField(),
-        help_text="`physicians`: accounts that reviewed; `simulated` of them are scripted stand-ins, who had a part in"
-        " `simulated_samples`. Empty: frozen before it was counted.",
+        help_text="`physicians`: accounts that reviewed. `simulated`: how many of them are simulated; they reviewed"
+        " `simulated_samples`. Empty: the release is older than these counts.",
     )
     unreviewed = serializers.IntegerField()
 
@@ -90,14 +92,14 @@ class WholeReleaseSerializer(ReleaseSerializer):
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
-    """A release to be frozen; a name that exists gets its next version."""
+    """A release to freeze. An existing name gets its next version."""
 
     name = serializers.SlugField(max_length=100)
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
 
 
 class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
-    """A rubric in the wording that physicians approved, with the harm they expect; as generated where nobody reviewed it."""
+    """A rubric as approved by physicians, with the harm they expect; if nobody reviewed it, as generated."""
 
     traps = serializers.ListField(child=serializers.CharField())
 
@@ -107,7 +109,7 @@ class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
 
 
 class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
-    """A sample as released: `exported` is its object in the export, `rubrics` stand beside it."""
+    """A sample as released. `exported` is its object in the export; `rubrics` are listed beside it."""
 
     exported = serializers.DictField()
     rubrics = ReleasedRubricSerializer(many=True)
@@ -118,7 +120,7 @@ class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
 
 
 class ExportQuery(serializers.Serializer[Any]):
-    """In which format. JSON Lines is the file itself; the others are a zip with data card and checksums."""
+    """The format. JSON Lines is the plain file; the others are a zip with data card and checksums."""
 
     format = serializers.ChoiceField(choices=exporters.available(), default="jsonl")
 
@@ -127,58 +129,43 @@ def _release(name: str, version: int) -> Release:
     return get_object_or_404(queries.releases(), name=name, version=version)
 
 
-class Releases(ListAPIView[Release]):
+class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     """Releases, newest first."""
 
     can = {"GET": Can.READ_RESULTS, "POST": Can.PRODUCE}
     serializer_class = ReleaseSerializer
     pagination_class = NewestFirst
     queryset = queries.releases()
+    row = "<slug:name>/<int:version>"
 
     @extend_schema(request=FreezeSerializer, responses={201: WholeReleaseSerializer})
-    def post(self, request: Request) -> Response:
-        """Freeze what is approved as the next version of a name. Nothing approved, or nothing new: 409."""
-        body = sent(FreezeSerializer, request)
-        samples_services.handle_outcomes()  # what physicians decided a moment ago belongs to it
-        release = services.freeze_release(body["name"], benchmark=body["benchmark"], actor=person(request))
+    def create(self, request: Request) -> Response:
+        """Freeze all approved samples as the next version of a name. 409 if nothing is approved or nothing is new."""
+        body = checked_body(FreezeSerializer, request)
+        samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
+        release = services.freeze_release(body["name"], benchmark=body["benchmark"], actor=signed_in_account(request))
         return Response(WholeReleaseSerializer(release).data, status=201)
 
-
-class ReleaseDetail(APIView):
-    """One release with what it is made of."""
-
-    can = Can.READ_RESULTS
-
     @extend_schema(responses=WholeReleaseSerializer)
-    def get(self, request: Request, name: str, version: int) -> Response:
+    def retrieve(self, request: Request, name: str, version: int) -> Response:
+        """One release with its composition."""
         return Response(WholeReleaseSerializer(_release(name, version)).data)
 
-
-class ReleasedSamples(ListAPIView[ReleasedSample]):
-    """The samples of a release, in its order."""
-
-    can = Can.READ_RESULTS
-    serializer_class = ReleasedSampleSerializer
-    pagination_class = OldestFirst
-    queryset = ReleasedSample.objects.none()
-
-    def get_queryset(self) -> QuerySet[ReleasedSample]:
-        release = _release(self.kwargs["name"], self.kwargs["version"])
+    @extend_schema(responses=ReleasedSampleSerializer(many=True))
+    @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)
+    def samples(self, request: Request, name: str, version: int) -> Response:
+        """The samples of a release, in its order."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
-        return queries.released_samples(release).prefetch_related(rubrics)
-
-
-class Export(APIView):
-    """The whole release as a file: the same release and format give the same bytes."""
-
-    can = Can.READ_RESULTS
+        return page_of(self, queries.released_samples(_release(name, version)).prefetch_related(rubrics))
 
     @extend_schema(
         parameters=[ExportQuery],
         responses={(200, "application/jsonl"): OpenApiTypes.STR, (200, "application/zip"): OpenApiTypes.BINARY},
     )
-    def get(self, request: Request, name: str, version: int) -> HttpResponseBase:
-        format_name = asked(ExportQuery, request)["format"]
+    @action(detail=True)
+    def export(self, request: Request, name: str, version: int) -> HttpResponseBase:
+        """The whole release as a file: the same release and format give the same bytes."""
+        format_name = checked_query(ExportQuery, request)["format"]
         release = _release(name, version)
         if format_name == "jsonl":
             return FileResponse(
@@ -194,13 +181,9 @@ class Export(APIView):
             content_type="application/zip",
         )
 
-
-class DataCard(APIView):
-    """The release in words, as Markdown."""
-
-    can = Can.READ_RESULTS
-
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
-    def get(self, request: Request, name: str, version: int) -> HttpResponse:
+    @action(detail=True, url_path="data-card", url_name="card")
+    def data_card(self, request: Request, name: str, version: int) -> HttpResponse:
+        """The release's data card, as Markdown."""
         card = data_card.data_card(_release(name, version))
         return HttpResponse(card, content_type="text/markdown; charset=utf-8")

@@ -17,7 +17,7 @@ UNIX = 3
 def zipped_release(release: Release, format_name: str) -> IO[bytes]:
     """An open, unnamed temporary file, at its beginning, that vanishes when it is closed.
 
-    Raises WrongFile for an unknown format.
+    Raises UnknownExportFormat for an unknown format.
     """
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
     try:

@@ -27,14 +27,14 @@ def _reviewed_how(release: Release) -> list[str]:
     """
     if not release.grounds:
         return [
-            "Every sample passed a primary reviewer and an independent secondary reviewer; where they dissented, two further"
+            "Every sample passed a primary reviewer and an independent secondary reviewer; where they disagreed, two further"
             " physicians decided."
         ]
     told = {
-        Ground.PRIMARY_ALONE: "reviewed by one physician, whose word decided; nobody verified it independently.",
+        Ground.PRIMARY_ALONE: "reviewed by one physician, who decided alone, without independent verification.",
         Ground.CONSENSUS: "approved by a primary reviewer and an independent secondary reviewer.",
         Ground.ADJUDICATED: "decided by two further physicians, after the primary and the independent secondary reviewer"
-        " had dissented.",
+        " had disagreed.",
     }
     counts = [(release.grounds.get(ground, 0), words) for ground, words in told.items()]
     return [f"{n} {'sample was' if n == 1 else 'samples were'} {words}" for n, words in counts if n]

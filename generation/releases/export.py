@@ -40,12 +40,12 @@ def export_release(release: Release, format_name: str, folder: Path) -> dict[str
     """Write a release into `folder` (made if absent): data, `DATACARD.md`, the trail of its samples,
     `manifest.json`, `SHA256SUMS`.
 
-    The same release gives the same bytes. Returns the manifest. Raises WrongFile for an unknown format.
+    The same release gives the same bytes. Returns the manifest. Raises UnknownExportFormat for an unknown format.
     """
     try:
         exporter = exporters.load(format_name)
     except formats.UnknownFormat as error:
-        raise errors.WrongFile(str(error)) from error
+        raise errors.UnknownExportFormat(f"{format_name!r}; known: {', '.join(exporters.available())}") from error
     folder.mkdir(parents=True, exist_ok=True)
     files = exporter.write(exported_samples(release), folder)
     card = folder / "DATACARD.md"

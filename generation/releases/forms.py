@@ -12,6 +12,6 @@ class FreezeForm(forms.Form):
     name = forms.SlugField(
         label=_("Name"),
         max_length=100,
-        help_text=_("Letters, digits and hyphens. A name that exists gets its next version."),
+        help_text=_("Use letters, digits and hyphens. With an existing name, the next version is created."),
     )
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)

@@ -6,31 +6,19 @@ from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView, RetrieveAPIView
+from rest_framework.mixins import ListModelMixin
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
-from generation.endpoints import queries as endpoints_queries
-from generation.jobs.serializers import CallSerializer
-from generation.models import Call, Draft, Rubric, Sample, SampleVersion
+from generation.models import Rubric, Sample, SampleVersion
 from generation.samples import queries
-from review.common.api import MAX_ID, NewestFirst, OldestFirst, asked
+from review.common.api import MAX_ID, NewestFirst, checked_query
 from review.rules.permissions import Can
 
 
-class Calls(ListAPIView[Call]):
-    """What models were asked for a draft and what they said, call by call."""
-
-    can = Can.PRODUCE
-    serializer_class = CallSerializer
-    pagination_class = OldestFirst
-    queryset = Call.objects.none()
-
-    def get_queryset(self) -> QuerySet[Call]:
-        draft = get_object_or_404(Draft, pk=self.kwargs["pk"])
-        return endpoints_queries.calls_of(f"draft:{draft.pk}")
-
-
 class SampleSerializer(serializers.ModelSerializer[Sample]):
-    """One test case, whatever its version. `key` is its name in releases; `unreviewed`: approved without any physician's word,
+    """One test case, in all its versions. `key` is its name in releases. `unreviewed`: approved without a physician,
     because it is outside the share that is reviewed."""
 
     key = serializers.CharField()
@@ -57,9 +45,9 @@ class SampleSerializer(serializers.ModelSerializer[Sample]):
 
 
 class RubricSerializer(serializers.ModelSerializer[Rubric]):
-    """One criterion, as generated, and as physicians approved it (empty until then), with the harm they expect.
+    """One criterion as generated and as approved by physicians (empty until then), with the harm they expect.
 
-    `removed`: they took it away. `added`: it is theirs.
+    `removed`: physicians removed it. `added`: physicians wrote it.
     """
 
     traps = serializers.ListField(child=serializers.CharField())
@@ -70,9 +58,9 @@ class RubricSerializer(serializers.ModelSerializer[Rubric]):
 
 
 class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
-    """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of those who approved it.
+    """One version of a sample. `reasons`: why it was rejected. `citations`: the evidence of the approving physicians.
 
-    `made`: how it was made, as the recipe says, by name.
+    `made`: how it was made, by name, in the recipe's words.
     """
 
     made = serializers.DictField(child=serializers.CharField())
@@ -115,32 +103,31 @@ class SampleQuery(serializers.Serializer[Any]):
     benchmark = serializers.CharField(required=False, max_length=64)
     task = serializers.CharField(required=False, max_length=40)
     status = serializers.ChoiceField(choices=Sample.Status.choices, required=False)
-    text = serializers.CharField(required=False, max_length=200, help_text="In the title, the record's id or the key.")
+    text = serializers.CharField(
+        required=False, max_length=200, help_text="Search text: in the title, the record's id or the key."
+    )
     batch = serializers.IntegerField(required=False, min_value=1, max_value=MAX_ID)
 
 
-@extend_schema_view(get=extend_schema(parameters=[SampleQuery]))
-class Samples(ListAPIView[Sample]):
+@extend_schema_view(list=extend_schema(parameters=[SampleQuery]))
+class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     """Samples, newest first."""
 
     can = Can.PRODUCE
     serializer_class = SampleSerializer
     pagination_class = NewestFirst
+    queryset = Sample.objects.all()
 
     def get_queryset(self) -> QuerySet[Sample]:
-        wanted = asked(SampleQuery, self.request)
+        wanted = checked_query(SampleQuery, self.request) if self.action == "list" else {}
         batch = wanted.pop("batch", None)
         found = queries.samples(**wanted).defer("record__content", "record__private")
         return found.filter(batch=batch) if batch else found
 
-
-class SampleDetail(RetrieveAPIView[Sample]):
-    """One sample with its versions and their rubrics."""
-
-    can = Can.PRODUCE
-    serializer_class = WholeSampleSerializer
-
-    def get_queryset(self) -> QuerySet[Sample]:
+    @extend_schema(responses=WholeSampleSerializer)
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One sample with its versions and their rubrics."""
         rubrics = Prefetch("rubrics", Rubric.objects.order_by("pk"))
         versions = Prefetch("versions", SampleVersion.objects.order_by("number").prefetch_related(rubrics))
-        return queries.samples().defer("record__content", "record__private").prefetch_related(versions)
+        sample = get_object_or_404(self.get_queryset().prefetch_related(versions), pk=pk)
+        return Response(WholeSampleSerializer(sample).data)

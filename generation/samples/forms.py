@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from generation.models import Sample
 from generation.recipes.forms import benchmark_choices
 from generation.samples import queries
+from review.labels import translate
 
 
 class SampleFilters(forms.Form):
@@ -20,6 +21,6 @@ class SampleFilters(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        tasks = [(task, task) for task in queries.sample_tasks()]
+        tasks = [(task, translate(task)) for task in queries.sample_tasks()]
         self.fields["benchmark"].choices = [("", _("all")), *benchmark_choices()]  # type: ignore[attr-defined]
         self.fields["task"].choices = [("", _("all")), *tasks]  # type: ignore[attr-defined]

@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs import life_cycle
-from generation.models import Batch, BatchRole, Draft, Rubric, Sample, SampleVersion, TaxonomyTerm
+from generation.models import Batch, BatchRole, Draft, Job, Rubric, Sample, SampleVersion, TaxonomyTerm
 from generation.recipes import registry
 from generation.recipes.recipe import NewSample
 from review.assignments import services
-from review.audit.trail import record_person, recorded
+from review.audit.trail import record_person, recording_events
 from review.cases import queries as cases_queries
 from review.models import PersonEvent, User
 from review.rules.consolidation import SettledRubric
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 def save_term(term: TaxonomyTerm, *, actor: User) -> None:
     """Add a taxonomy term to those that a benchmark ships, or change one, with its event. Raises NotAllowed."""
     require(actor, Can.PRODUCE)
-    with recorded():
+    with recording_events():
         term.save()
         values = {name: getattr(term, name) for name in ("benchmark", "code", "parent", "label", "definition")}
         record_person(actor, PersonEvent.Kind.TERM, actor, **values)
@@ -72,7 +72,7 @@ def _generator(batch: Batch) -> str:
     return bound.values_list("endpoint__name", flat=True).first() or ""
 
 
-def handle_outcomes() -> int:
+def apply_outcomes() -> int:
     """Carry what physicians decided over to the samples; returns how many versions were handled.
 
     Approved: the rubrics get the wording and the severity settled on; those of a case that nobody was to review stay as they
@@ -98,13 +98,13 @@ def handle_outcomes() -> int:
         except (OperationalError, InterfaceError):  # the database is away
             raise
         except Exception:
-            log.exception("what physicians decided on version %s cannot be carried over", pk)
+            log.exception("the review outcome of version %s could not be applied", pk)
     return handled
 
 
 def _handle(version: SampleVersion) -> None:
     sample, case = version.sample, version.case
-    outcome = cases_queries.settled(case)
+    outcome = cases_queries.settled_case(case)
     if outcome.state is State.APPROVED:
         version.status, sample.status = SampleVersion.Status.APPROVED, Sample.Status.APPROVED
         version.citations = [asdict(citation) for citation in outcome.citations]
@@ -135,10 +135,10 @@ def _queue_next(version: SampleVersion) -> bool:
     sample = version.sample
     if version.number >= registry.recipe(sample.benchmark).max_versions:
         return False
-    batch = Batch.objects.select_for_update(no_key=True).get(pk=sample.batch_id)
-    if batch.status == Batch.Status.CANCELLED:
+    job = life_cycle.locked(sample.batch_id)
+    if job.status == Job.Status.CANCELLED:
         return False
-    life_cycle.settle(batch, is_open=True)
+    life_cycle.settle(job, is_open=True)
     Draft.objects.create(
         batch_id=sample.batch_id,
         record_id=sample.record_id,

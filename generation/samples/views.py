@@ -9,7 +9,7 @@ from generation.models import Draft, Sample, SampleVersion
 from generation.samples import forms, queries
 from review.common.decorators import requires
 from review.common.paging import keyset
-from review.rules.diffing import words
+from review.rules.diffing import diff_words
 from review.rules.permissions import Can
 
 
@@ -44,7 +44,7 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
             for version in shown
         ],
         "simulated": any(version.simulated for version in versions),
-        "held": batches_queries.held_of(found),
+        "held": batches_queries.stopped_versions(found),
     }
     return render(request, "generation/samples/sample.html", context)
 
@@ -59,7 +59,7 @@ def _wordings(version: SampleVersion) -> list[dict[str, object]]:
             "removed": rubric.removed,
             "added": rubric.added,
             "criterion": rubric.criterion,
-            "diff": words(rubric.criterion, rubric.approved)
+            "diff": diff_words(rubric.criterion, rubric.approved)
             if rubric.approved and rubric.approved != rubric.criterion
             else (),
         }

@@ -4,20 +4,20 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView, RetrieveAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
 from generation import tasks
 from generation.models import Import, ImportRefusal, Source, SourceRecord
 from generation.sources import importers, queries, uploads
-from review.common.api import NewestFirst, OldestFirst, sent
-from review.common.decorators import person
+from review.common.api import NewestFirst, OldestFirst, checked_body, page_of
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
@@ -32,7 +32,7 @@ class SourceSerializer(serializers.ModelSerializer[Source]):
 
 
 class RecordSerializer(serializers.ModelSerializer[SourceRecord]):
-    """One record as it may be shown; what is private is not even read."""
+    """One record, without its private fields."""
 
     content = serializers.DictField()
 
@@ -42,7 +42,7 @@ class RecordSerializer(serializers.ModelSerializer[SourceRecord]):
 
 
 class ImportSerializer(serializers.ModelSerializer[Import]):
-    """The reading of one file into a source: how far it is, and what it came to."""
+    """The import of one file into a source, with its progress and results."""
 
     source = serializers.CharField(source="source.name")  # type: ignore[assignment]
     facets = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
@@ -70,7 +70,7 @@ class ImportSerializer(serializers.ModelSerializer[Import]):
 
 
 class RefusalSerializer(serializers.ModelSerializer[ImportRefusal]):
-    """One bad row: where it stands in the file and why it was refused."""
+    """One bad row: its place in the file and why it was refused."""
 
     class Meta:
         model = ImportRefusal
@@ -78,44 +78,35 @@ class RefusalSerializer(serializers.ModelSerializer[ImportRefusal]):
 
 
 class UploadSerializer(serializers.Serializer[Any]):
-    """A file to be read into a source. A name that exists adds the file to that source; nothing is added twice."""
+    """A file to import. An existing source name adds the file to that source; nothing is added twice."""
 
     file = serializers.FileField(max_length=300)
     format = serializers.ChoiceField(choices=importers.available())
     name = serializers.SlugField(max_length=100)
 
 
-class Sources(ListAPIView[Source]):
-    """All sources, in the order they came."""
+class SourceViewSet(ListModelMixin, GenericViewSet[Source]):
+    """All sources, oldest first."""
 
     can = Can.PRODUCE
     serializer_class = SourceSerializer
     pagination_class = OldestFirst
-    queryset = queries.sources()
-
-
-class SourceDetail(RetrieveAPIView[Source]):
-    """One source."""
-
-    can = Can.PRODUCE
-    serializer_class = SourceSerializer
     queryset = queries.sources()
     lookup_field = "name"
+    row = "<slug:name>"
+
+    def retrieve(self, request: Request, name: str) -> Response:
+        """One source."""
+        return Response(SourceSerializer(self.get_object()).data)
+
+    @extend_schema(responses=RecordSerializer(many=True))
+    @action(detail=True, serializer_class=RecordSerializer, pagination_class=OldestFirst)
+    def records(self, request: Request, name: str) -> Response:
+        """The records of a source."""
+        return page_of(self, queries.records(queries.source(name)))
 
 
-class Records(ListAPIView[SourceRecord]):
-    """The records of a source."""
-
-    can = Can.PRODUCE
-    serializer_class = RecordSerializer
-    pagination_class = OldestFirst
-    queryset = SourceRecord.objects.none()
-
-    def get_queryset(self) -> QuerySet[SourceRecord]:
-        return queries.records(queries.source(self.kwargs["name"]))
-
-
-class Imports(ListAPIView[Import]):
+class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     """Imports, newest first."""
 
     can = Can.PRODUCE
@@ -125,30 +116,21 @@ class Imports(ListAPIView[Import]):
     queryset = queries.imports()
 
     @extend_schema(request={"multipart/form-data": UploadSerializer}, responses={202: ImportSerializer})
-    def post(self, request: Request) -> Response:
-        """Send a file, as its authors publish it; a worker reads it."""
-        body = sent(UploadSerializer, request)
-        run = uploads.start_import(body["file"], format_name=body["format"], name=body["name"], actor=person(request))
+    def create(self, request: Request) -> Response:
+        """Upload a file as its authors publish it. A worker reads it."""
+        body = checked_body(UploadSerializer, request)
+        run = uploads.start_import(
+            body["file"], format_name=body["format"], name=body["name"], actor=signed_in_account(request)
+        )
         transaction.on_commit(partial(tasks.wake, tasks.run_import, run.pk))
         return Response(ImportSerializer(run).data, status=202)
 
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One import and its progress."""
+        return Response(ImportSerializer(self.get_object()).data)
 
-class ImportDetail(RetrieveAPIView[Import]):
-    """One import and how far it is."""
-
-    can = Can.PRODUCE
-    serializer_class = ImportSerializer
-    queryset = queries.imports()
-
-
-class Refusals(ListAPIView[ImportRefusal]):
-    """The bad rows of an import, in file order (the first thousand; `refused` counts all)."""
-
-    can = Can.PRODUCE
-    serializer_class = RefusalSerializer
-    pagination_class = OldestFirst
-    queryset = ImportRefusal.objects.all()
-
-    def get_queryset(self) -> QuerySet[ImportRefusal]:
-        run = get_object_or_404(queries.imports(), pk=self.kwargs["pk"])
-        return super().get_queryset().filter(run=run)
+    @extend_schema(responses=RefusalSerializer(many=True))
+    @action(detail=True, serializer_class=RefusalSerializer, pagination_class=OldestFirst)
+    def refusals(self, request: Request, pk: int) -> Response:
+        """The bad rows of an import, in file order (the first thousand; `refused` counts all)."""
+        return page_of(self, ImportRefusal.objects.filter(run=self.get_object()))

@@ -15,10 +15,11 @@ class ImportForm(forms.Form):
 
     format = forms.ChoiceField(label=_("Format"), choices=_formats)
     name = forms.SlugField(
-        label=_("Name of the source"),
+        label=_("Source name"),
         max_length=100,
         help_text=_(
-            "Letters, digits and hyphens. An existing name adds the file to that source; nothing is added twice."
+            "Use letters, digits and hyphens. With an existing name, the file is added to that source; "
+            "records are never added twice."
         ),
     )
-    file = forms.FileField(label=_("File"), help_text=_("As its authors publish it, unpacked."))
+    file = forms.FileField(label=_("File"), help_text=_("The file as its authors publish it, unpacked."))

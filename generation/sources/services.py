@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from generation import errors
 from generation.common import chunks, formats
-from generation.engine.task_queue import check_tries, finish, lease, take
+from generation.engine.task_queue import check_tries, finish, give_back_expired, lease, take
 from generation.llm.errors import GivenUp
 from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
 from generation.models.work import Work
@@ -93,7 +93,7 @@ def _read(run: Import) -> None:
                     return  # it was cancelled, or the lease ran out and somebody else reads the file now
                 added += _add_records(run.source, good)
                 if any(row.match or row.refers for row in good):
-                    joined.update(queries.partners_found(run.source, [row.external_id for row in good]))
+                    joined.update(queries.count_partners(run.source, [row.external_id for row in good]))
                 ImportRefusal.objects.bulk_create(
                     ImportRefusal(run=run, where=entry.where[:100], reason=entry.reason)
                     for entry in bad[: max(0, REFUSALS_KEPT - refused)]
@@ -180,3 +180,9 @@ def _refer(source: Source, rows: list[Row]) -> None:
     )
     for chunk in chunks.chunked(references):
         Reference.objects.bulk_create(chunk, ignore_conflicts=True)
+
+
+def sweep() -> list[int]:
+    """Give back imports whose reader is gone, and say which wait for one."""
+    give_back_expired(Import)
+    return list(Import.objects.filter(status=Status.QUEUED).values_list("pk", flat=True))

@@ -58,7 +58,7 @@ def remove_orphans() -> int:
     orphans = [path for path in old if path.name not in wanted]
     for path in orphans:
         path.unlink(missing_ok=True)
-        log.info("removed %s, which no import waits for", path.name)
+        log.info("removed %s: no import needs it", path.name)
     return len(orphans)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from django import template
 
-from generation.batches.queries import Aim
+from generation.batches.queries import TrapTarget
 from generation.outcomes.attempts import Attempts
-from generation.releases.queries import Planted
+from generation.releases.queries import TermCounts
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.distribution import Amount, DistributionChart, distribution
 from review.rules.intervals import wilson
@@ -15,14 +15,14 @@ register = template.Library()
 
 
 @register.simple_tag
-def distribution_chart(planted: Iterable[Planted], title: str = "") -> DistributionChart:
+def distribution_chart(planted: Iterable[TermCounts], title: str = "") -> DistributionChart:
     """`{% distribution_chart planted title as chart %}`: samples and rubrics over traps, to be drawn by its template."""
     amounts = [Amount(row.label, row.samples, row.rubrics, group=row.cluster) for row in planted]
     return distribution(amounts, name="traps", title=title)
 
 
 @register.simple_tag
-def plan_chart(aims: Iterable[Aim], title: str = "") -> DistributionChart:
+def plan_chart(aims: Iterable[TrapTarget], title: str = "") -> DistributionChart:
     """`{% plan_chart aims title as chart %}`: what was reached (as samples) beside what was planned (as rubrics)."""
     amounts = [Amount(aim.label, aim.reached, aim.planned, group=aim.cluster) for aim in aims]
     return distribution(amounts, name=f"plan-{title}", title=title)

@@ -9,9 +9,13 @@ from django.db import transaction
 from evaluation.models import Run
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
-from generation.batches import launch, sweeping
+from evaluation.runs.settings import RunSettings
+from generation.batches import launch
 from generation.batches import services as batches_services
+from generation.batches.kind import BATCHES
+from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
+from generation.engine.sweeping import sweep
 from generation.models import Batch, Endpoint, Release, Source
 from generation.recipes import registry
 from generation.releases import services as releases_services
@@ -73,18 +77,18 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     ]
     tell("generating samples with the simulated generator")
     batches = [_generate(source) for source in sources]
-    tell("letting simulated physicians review")
+    tell("reviewing samples as simulated physicians")
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     for part, limit in enumerate((96, 30)):
         work_queue(SEED + part, limit, physicians)
-        samples_services.handle_outcomes()
+        samples_services.apply_outcomes()
         for batch in batches:
             batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
         tell(f"freezing a release and evaluating three simulated models ({part + 1} of 2)")
         _evaluate(releases_services.freeze_release("mhb-demo", benchmark="mhb"))
     _withdraw_one()
     medhallu.load(_source, tell=tell)
-    sweeping.sweep()
+    sweep(BATCHES)
 
 
 def _accounts() -> None:
@@ -118,10 +122,12 @@ def _source(name: str, format_name: str, path: Path) -> Source:
 
 def _generate(source: Source) -> Batch:
     batch = launch.launch_batch(
-        benchmark="mhb",
-        source=source,
-        roles={"generator": Endpoint.objects.get(name="sim-generator")},
-        setting=launch.Setting(plan=registry.plan("mhb")),
+        BatchSettings(
+            benchmark="mhb",
+            source=source,
+            roles={"generator": Endpoint.objects.get(name="sim-generator")},
+            plan=registry.plan("mhb"),
+        )
     )
     batches_services.work_on_batch(batch.pk)
     return batch
@@ -129,9 +135,9 @@ def _generate(source: Source) -> Batch:
 
 def _evaluate(release: Release) -> Run:
     run = runs_services.launch_run(
-        release,
-        [Endpoint.objects.get(name=name) for name in TARGETS],
-        Endpoint.objects.get(name="sim-judge"),
+        RunSettings(
+            release, [Endpoint.objects.get(name=name) for name in TARGETS], Endpoint.objects.get(name="sim-judge")
+        )
     )
     work.work_on_run(run.pk)
     return run

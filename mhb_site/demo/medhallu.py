@@ -5,8 +5,10 @@ from pathlib import Path
 
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.models import Endpoint, Source
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
@@ -40,20 +42,24 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     read("demo-headings", "mesh", HERE / "headings.xml")
     questions = read("demo-questions", "pubmedqa", HERE / "questions.json")
     batch = launch.launch_batch(
-        benchmark=BENCHMARK,
-        source=questions,
-        roles={role: Endpoint.objects.get(name=name) for role, name in ROLES.items()},
-        limit=TAKEN,
+        BatchSettings(
+            benchmark=BENCHMARK,
+            source=questions,
+            roles={role: Endpoint.objects.get(name=name) for role, name in ROLES.items()},
+            limit=TAKEN,
+        )
     )
     batches_services.work_on_batch(batch.pk)
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
+    cases = Case.objects.filter(benchmark=BENCHMARK)
     for number in range(REVIEWS):
-        if Case.objects.filter(benchmark=BENCHMARK, state=State.PRIMARY).count() <= LEFT:
+        approved = cases.filter(state=State.APPROVED, reviews__isnull=False).exists()  # the release shows one, at least
+        if approved and cases.filter(state=State.PRIMARY).count() <= LEFT:
             break
         work_queue(SEED + number, 1, physicians)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
     tell("MedHallu: asking three simulated models which answers are hallucinated")
     release = releases_services.freeze_release("medhallu-demo", benchmark=BENCHMARK)
-    run = runs_services.launch_run(release, [Endpoint.objects.get(name=name) for name in TARGETS])
+    run = runs_services.launch_run(RunSettings(release, [Endpoint.objects.get(name=name) for name in TARGETS]))
     work.work_on_run(run.pk)

@@ -92,7 +92,7 @@ class Children:
         self.deaths[name] = [*recent, now]
         if len(self.deaths[name]) >= TOO_OFTEN:
             raise ChildFailed(f"{name} keeps stopping (exit code {code}).")
-        tell(f"{name} stopped (exit code {code}); starting it again")
+        tell(f"{name} stopped (exit code {code}); restarting it")
         kill_group(self.processes[name].pid)
         self.start(name, self.commands[name])
 

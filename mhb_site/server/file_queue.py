@@ -40,7 +40,7 @@ class Channel(filesystem.Channel):
                 message = None
             if isinstance(message, dict) and "properties" in message:
                 return message
-            log.warning("a message of the queue could not be read and was dropped; the sweeper sees to its work")
+            log.warning("dropped an unreadable queue message; the sweeper will pick up its work")
 
     def get_table(self, exchange: str) -> Any:
         try:

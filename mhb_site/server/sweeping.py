@@ -2,14 +2,16 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from django.db import InterfaceError, OperationalError
 
-from evaluation import tasks as evaluation_tasks
-from evaluation.runs import services
-from generation import tasks as generation_tasks
-from generation.batches import sweeping
+from generation import tasks
+from generation.engine import sweeping
+from generation.jobs import kinds
+from generation.sources import services as sources_services
 from generation.sources import uploads
 from generation.tasks import wake
 from review.assignments import claims
@@ -25,16 +27,16 @@ def sweep() -> dict[str, int]:
     the same.
     """
     leases = _guarded(claims.expire_leases, 0)
-    due = _guarded(sweeping.sweep, sweeping.Due([], []))
+    imports: list[int] = _guarded(sources_services.sweep, [])
     _guarded(uploads.remove_orphans, 0)
-    runs: list[int] = _guarded(services.sweep, [])
-    for pk in due.imports:
-        wake(generation_tasks.run_import, pk)
-    for pk in due.batches:
-        wake(generation_tasks.work_on_batch, pk)
-    for pk in runs:
-        wake(evaluation_tasks.work_on_run, pk)
-    return {"leases": leases, "imports": len(due.imports), "batches": len(due.batches), "runs": len(runs)}
+    jobs: dict[str, list[int]] = {
+        kind.plural: _guarded(partial(sweeping.sweep, kind), []) for kind in kinds.all_kinds()
+    }
+    for pk in imports:
+        wake(tasks.run_import, pk)
+    for pk in chain.from_iterable(jobs.values()):
+        wake(tasks.work_on_job, pk)
+    return {"leases": leases, "imports": len(imports), **{name: len(due) for name, due in jobs.items()}}
 
 
 def _guarded(part: Callable[[], T], otherwise: T) -> T:

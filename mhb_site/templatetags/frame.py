@@ -53,7 +53,7 @@ RAIL = (
         ),
     ),
     Group(
-        _("Make"),
+        _("Generation"),
         (
             Place("generation:sources", _("Sources"), "s", Can.PRODUCE),
             Place("generation:batches", _("Batches"), "b", Can.PRODUCE),
@@ -69,14 +69,14 @@ RAIL = (
         ),
     ),
     Group(
-        _("Measure"),
+        _("Evaluation"),
         (
             Place("generation:releases", _("Releases"), "r", Can.READ_RESULTS),
             Place("evaluation:runs", _("Runs"), "e", Can.READ_RESULTS),
         ),
     ),
     Group(
-        _("Connect"),
+        _("Connections"),
         (
             Place("generation:endpoints", _("Endpoints"), "n", Can.CONNECT),
             Place("api-docs", _("API"), "i", Can.READ_RESULTS),

@@ -22,16 +22,13 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler, set_rollback
 
-from evaluation.errors import EvaluationError
-from generation.errors import GenerationError
-from review.errors import DatabaseBusy, Incomplete, ReviewError
+from review.errors import DatabaseBusy, Incomplete, ShownError
 
 PROBLEM = "application/problem+json"
 RETRY_AFTER = 5  # seconds; drafts.js sends again as often
 # PostgreSQL's classes of errors: connection, transaction rolled back (deadlock), too many connections, lock not available,
 # operator intervention (a statement's time, a shutdown). A full disk is none of them.
 BUSY_STATES = ("08", "40", "53300", "55P03", "57")
-OURS = (ReviewError, GenerationError, EvaluationError)
 
 
 class ErrorsMiddleware:
@@ -46,7 +43,7 @@ class ErrorsMiddleware:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if is_busy(exception):
             return busy(request)
-        if not isinstance(exception, OURS):
+        if not isinstance(exception, ShownError):
             return None
         template = "site/_problem.html" if getattr(request, "htmx", False) else "site/problem.html"
         context = {"error": exception, "message": exception.message, "detail": exception.detail}
@@ -89,7 +86,7 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
     if is_busy(exc):
         set_rollback()
         exc = DatabaseBusy()
-    if isinstance(exc, OURS):
+    if isinstance(exc, ShownError):
         body = _problem(exc.status, type(exc).__name__, exc.message, exc.detail)
         if isinstance(exc, Incomplete):
             body["problems"] = [{"field": found.field, "code": found.code} for found in exc.problems]

@@ -43,9 +43,9 @@ class RequestsMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if len(request.get_full_path()) > LONGEST_ADDRESS:
             request.GET = QueryDict()  # the page of the refusal needs none of it
-            return refusal(request, 414, _("This address is too long. Shorten it, or send less in it."))
+            return refusal(request, 414, _("This address is too long. Shorten it, or include less data in it."))
         if request.content_params and request.content_params.get("charset", "utf-8").lower() not in ENCODINGS:
-            return refusal(request, 415, _("This request is in another encoding than UTF-8. Send it in UTF-8."))
+            return refusal(request, 415, _("This request is not encoded in UTF-8. Send it in UTF-8."))
         if not (is_storable(request.path_info) and _is_plain(request.GET)):
             return self._unstorable(request)
         return self.get_response(request)
@@ -60,7 +60,9 @@ class RequestsMiddleware:
         return self._unstorable(request)
 
     def _unstorable(self, request: HttpRequest) -> HttpResponse:
-        told = _("This request holds a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
+        told = _(
+            "This request contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it."
+        )
         return refusal(request, 400, told)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.contrib.knox_auth_token import KnoxTokenScheme
 from drf_spectacular.openapi import AutoSchema
 
-from review.common.api import wanted
+from review.common.api import required_right
 from review.rules.permissions import GRANTS
 
 
@@ -21,7 +21,7 @@ class Schema(AutoSchema):
 
     def get_description(self) -> str:  # type: ignore[override]
         said: str = super().get_description()
-        can = wanted(self.view, self.method)
+        can = required_right(self.view, self.method)
         if can is None:
             return said
         roles = " or ".join(role.value for role, grants in GRANTS.items() if can in grants)
@@ -39,7 +39,7 @@ PROBLEM = {
         "detail": {"type": "string"},
         "errors": {
             "type": "array",
-            "description": "400: what is wrong with which field of the request.",
+            "description": "400: the invalid fields of the request.",
             "items": {
                 "type": "object",
                 "required": ["field", "code", "detail"],
@@ -63,7 +63,7 @@ def with_problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Schema hook: every operation answers problem+json when it cannot do what was asked."""
     result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
     answer = {
-        "description": "It could not be done.",
+        "description": "The request was refused or failed.",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     for methods in result["paths"].values():

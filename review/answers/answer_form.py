@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from django.utils.translation import gettext
 
 from review.answers.posted_answers import NO_OFFERS, Offer, Offers, blank_citation, wants_evidence
-from review.labels import CITATION_KINDS, FINDINGS, HARMS, SENTENCES, VERDICTS, said
-from review.rules.diffing import Span, words
+from review.labels import CITATION_KINDS, FINDINGS, HARMS, SENTENCES, VERDICTS, translate
+from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
     AddedRubric,
     Answer,
@@ -135,7 +135,7 @@ class FormProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class FilledForm:
     """The whole form as a page shows it. A blank row of each kind lets a script add one without asking.
 
     `dissent_code` has options only where the primary's rejection is before the physician's eyes.
@@ -173,11 +173,11 @@ class _Filling:
     def severity(self, form: Form, name: str, id_: str, value: str) -> Control | None:
         if not form.severities:
             return None
-        made = self.control(name, id_, value, [(level.value, said(level.label)) for level in form.severities])
+        made = self.control(name, id_, value, [(level.value, translate(level.label)) for level in form.severities])
         return replace(made, options=tuple(map(_explained, made.options, form.severities)))
 
     def code(self, name: str, id_: str, value: str, reasons: Sequence[Reason]) -> Control:
-        made = self.control(name, id_, value, [(reason.code, said(reason.label)) for reason in reasons])
+        made = self.control(name, id_, value, [(reason.code, translate(reason.label)) for reason in reasons])
         options = zip(made.options, reasons, strict=True)
         return replace(made, options=tuple(replace(each, reducible=reason.reducible) for each, reason in options))
 
@@ -207,7 +207,7 @@ class _Filling:
 
 def _sentence(problem: Problem) -> str:
     if problem.field.endswith(".read_on"):
-        return gettext("Give the day on which you read it, today at the latest.")
+        return gettext("Enter the date you read it. The date cannot be in the future.")
     return str(SENTENCES[problem.code])
 
 
@@ -215,7 +215,7 @@ def _explained(option: Option, level: Level) -> Option:
     return replace(option, about=str(HARMS.get(level.value, "")))
 
 
-def sheet(
+def fill_form(
     form: Form,
     answers: Answers,
     problems: Sequence[Problem] = (),
@@ -223,7 +223,7 @@ def sheet(
     given: Collection[str] = (),
     *,
     rejected_before: bool = False,
-) -> Sheet:
+) -> FilledForm:
     """The form with `answers` filled in and every problem beside its field; the inverse of `answers_from_post`.
 
     given: keys of the questions that were answered before the traps were revealed. rejected_before: as of `problems`.
@@ -237,7 +237,7 @@ def sheet(
         _rubric(filling, form, number, rubric, answers.rubrics.get(rubric.key, RubricAnswer()), offers)
         for number, rubric in enumerate(form.rubrics, 1)
     )
-    made = Sheet(
+    made = FilledForm(
         questions=questions,
         rubrics=rubrics,
         citations=tuple(filling.citation(number, each) for number, each in enumerate(answers.citations, 1)),
@@ -263,10 +263,10 @@ def _question(filling: _Filling, number: int, question: Question, answer: Answer
     name, id_ = f"question.{question.key}", f"question-{number}"
     return Row(
         number=number,
-        title=said(question.label),
-        help=said(question.help),
+        title=translate(question.label),
+        help=translate(question.help),
         tags=(),
-        choice=filling.control(name, id_, answer.value, [(c.value, said(c.label)) for c in question.choices]),
+        choice=filling.control(name, id_, answer.value, [(c.value, translate(c.label)) for c in question.choices]),
         note=filling.control(f"{name}.note", f"{id_}-note", answer.note),
         given=given,
         evidence=wants_evidence(question),
@@ -274,7 +274,7 @@ def _question(filling: _Filling, number: int, question: Question, answer: Answer
 
 
 def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
-    """How each rubric's wording was corrected, in the order of the form; what `sheet` shows beside its field."""
+    """How each rubric's wording was corrected, in the order of the form; what `fill_form` shows beside its field."""
     return tuple(
         Correction(number, _corrected(rubric, answers.rubrics.get(rubric.key, RubricAnswer())))
         for number, rubric in enumerate(form.rubrics, 1)
@@ -283,7 +283,7 @@ def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
 
 def _corrected(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, ...]:
     changed = finding.value == "corrected" and finding.wording.strip()
-    return words(rubric.criterion, finding.wording) if changed else ()
+    return diff_words(rubric.criterion, finding.wording) if changed else ()
 
 
 def _rubric(
@@ -312,13 +312,15 @@ def _with_offers(choice: Control, original: str, wording: str, offers: Sequence[
         return choice
     adopted = next((offer.value for offer in offers if offer.wording.strip() == wording.strip()), choice.value)
     options = [replace(option, chosen=option.value == adopted) for option in choice.options] + [
-        Option(f"{choice.id}-{n}", offer.value, offer.label, offer.value == adopted, words(original, offer.wording))
+        Option(
+            f"{choice.id}-{n}", offer.value, offer.label, offer.value == adopted, diff_words(original, offer.wording)
+        )
         for n, offer in enumerate(offers, len(choice.options) + 1)
     ]
     return replace(choice, options=tuple(options))
 
 
-def _faults(made: Sheet, wrong: Mapping[str, str]) -> Iterator[FormProblem]:
+def _faults(made: FilledForm, wrong: Mapping[str, str]) -> Iterator[FormProblem]:
     """Every problem with the field it leads to, in the order of the page; one of no field leads to the form."""
     shown: set[str] = set()
     for label, control in _labelled(made):
@@ -330,7 +332,7 @@ def _faults(made: Sheet, wrong: Mapping[str, str]) -> Iterator[FormProblem]:
             yield FormProblem("add-citation" if name == "citations" else "answers", gettext("Answers"), sentence)
 
 
-def _labelled(made: Sheet) -> Iterator[tuple[str, Control]]:
+def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
     for row in made.questions:
         yield from ((f"{row.number} {row.title}", control) for control in row.controls)
         if row.evidence:
@@ -341,10 +343,10 @@ def _labelled(made: Sheet) -> Iterator[tuple[str, Control]]:
         label = gettext("Rubric %(number)s") % {"number": row.number}
         yield from ((label, control) for control in row.controls)
     for own in made.added:
-        label = gettext("Rubric of your own %(number)s") % {"number": own.number}
+        label = gettext("Your rubric %(number)s") % {"number": own.number}
         yield from ((label, control) for control in own.controls)
     yield gettext("Verdict"), made.verdict
     yield gettext("Reason"), made.reason_code
     yield gettext("Reason"), made.dissent_code
     yield gettext("Reason"), made.reason
-    yield gettext("Reason of the change"), made.change_reason
+    yield gettext("Reason for change"), made.change_reason

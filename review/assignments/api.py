@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
-from rest_framework.generics import ListAPIView
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet, ViewSet
 
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import claims, first_look, queries, retraction, services
-from review.common.api import NewestFirst, sent
-from review.common.decorators import person
+from review.common.api import NewestFirst, checked_body, page_of
+from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer, ShownSpecSerializer, TokenSerializer
 from review.models import Assignment, Case, Declined, Draft, Review, User
 from review.models.public_ids import AssignmentId
@@ -23,7 +22,7 @@ from review.rules.permissions import Can
 
 
 class SubmitSerializer(TokenSerializer):
-    """A whole review. With it you sign it off, in your name."""
+    """A complete review. Submitting it signs it in your name."""
 
     answers = AnswersSerializer()
     password = serializers.CharField(
@@ -31,31 +30,31 @@ class SubmitSerializer(TokenSerializer):
         default="",
         max_length=4096,
         trim_whitespace=False,
-        help_text="Your password, where the case asks that reviews be signed with it. It is not kept.",
+        help_text="Your password, if the case requires reviews to be signed with it. It is not stored.",
     )
     code = serializers.CharField(
         allow_blank=True,
         default="",
         max_length=20,
-        help_text="The code your authenticator app shows, where the case asks that reviews be signed with it.",
+        help_text="The code from your authenticator app, if the case requires reviews to be signed with it.",
     )
     revision = serializers.IntegerField(
         min_value=0,
         max_value=2**31 - 1,
         required=False,
-        help_text="The draft's revision last seen: too late, the answers are kept as the draft only if it is still that one.",
+        help_text="The draft revision you last saw. A late submission is kept as the draft only if it is still that one.",
     )
 
 
 class SaveSerializer(TokenSerializer):
-    """A draft. `revision` is the one last seen, 0 where there was none."""
+    """A draft to save. `revision` is the one you last saw, 0 before the first save."""
 
     answers = AnswersSerializer()
     revision = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
 
 
 class ReviewDraftSerializer(serializers.ModelSerializer[Draft]):
-    """What the physician has typed for the phase that is due."""
+    """The physician's draft for the current phase."""
 
     answers = AnswersSerializer()
 
@@ -65,7 +64,7 @@ class ReviewDraftSerializer(serializers.ModelSerializer[Draft]):
 
 
 class ShownReviewSerializer(serializers.Serializer[Any]):
-    """A review that the physician may read now, without names. `own`: the physician's."""
+    """A review that the physician may read now, without names. `own`: it is the physician's."""
 
     role = serializers.CharField()
     phase = serializers.CharField()
@@ -76,7 +75,7 @@ class ShownReviewSerializer(serializers.Serializer[Any]):
 
 
 class HoldSerializer(serializers.ModelSerializer[Any]):
-    """Where an assignment stands: what is to be submitted next (`phase`), under which token, until when."""
+    """The state of an assignment: what to submit next (`phase`), under which token, until when."""
 
     id = serializers.CharField(source="public_id", read_only=True)
 
@@ -86,8 +85,8 @@ class HoldSerializer(serializers.ModelSerializer[Any]):
 
 
 class WorkSerializer(HoldSerializer):
-    """Everything that a physician needs to work on one case. `draft` is null where nothing was typed yet. `revealed`: false
-    while the first look is due, and `case` holds only what belongs to it."""
+    """Everything a physician needs to work on one case. `draft` is null if nothing was saved yet. `revealed` is false
+    until the first look is committed; until then, `case` holds only what the first look shows."""
 
     revealed = serializers.BooleanField()
     case = ShownSpecSerializer()
@@ -99,13 +98,13 @@ class WorkSerializer(HoldSerializer):
 
 
 class LeaseSerializer(serializers.Serializer[Any]):
-    """Until when the claim holds without another sign of life."""
+    """When the claim ends unless it is renewed."""
 
     lease_until = serializers.DateTimeField()
 
 
 class SavedSerializer(serializers.ModelSerializer[Draft]):
-    """A stored draft: its revision is what the next save has to name."""
+    """A saved draft. Send its revision with the next save."""
 
     class Meta:
         model = Draft
@@ -113,18 +112,18 @@ class SavedSerializer(serializers.ModelSerializer[Draft]):
 
 
 class SubmittedSerializer(serializers.Serializer[Any]):
-    """What was stored, and where the assignment stands now: a phase may follow, under its own token."""
+    """The submitted review and the assignment's new state: another phase may follow, under its own token."""
 
     review = serializers.IntegerField(source="id")
     verdict = serializers.CharField()
     signed_as = serializers.CharField()
-    meaning = serializers.CharField(help_text="Of the signature: review, verification or adjudication.")
+    meaning = serializers.CharField(help_text="Meaning of the signature: review, verification or adjudication.")
     submitted_at = serializers.DateTimeField()
     assignment = HoldSerializer()
 
 
 class CaseNameSerializer(serializers.ModelSerializer[Case]):
-    """Which case; how it stands is not told while it is open."""
+    """A case's id and title. Its state is not shown while it is open."""
 
     id = serializers.CharField(source="public_id", read_only=True)
 
@@ -134,7 +133,7 @@ class CaseNameSerializer(serializers.ModelSerializer[Case]):
 
 
 class MyReviewSerializer(serializers.ModelSerializer[Review]):
-    """An own review. `outcome` is empty while the case is open."""
+    """One of your reviews. `outcome` is empty while the case is open."""
 
     assignment = serializers.SerializerMethodField()
     case = CaseNameSerializer()
@@ -160,11 +159,11 @@ class MyReviewSerializer(serializers.ModelSerializer[Review]):
         return AssignmentId().to_url(review.assignment_id)
 
     def get_outcome(self, review: Review) -> str:
-        return visibility.outcome_shown_to(person(self.context["request"]), review)
+        return visibility.outcome_shown_to(signed_in_account(self.context["request"]), review)
 
 
 def _work(me: User, assignment: Assignment) -> dict[str, Any]:
-    """An assignment with its case, the own draft and the reviews that may be read now."""
+    """An assignment with its case, your draft and the reviews that you may read now."""
     shown = [
         {
             "role": review.role,
@@ -187,135 +186,14 @@ def _work(me: User, assignment: Assignment) -> dict[str, Any]:
     }
 
 
-class Next(APIView):
-    """Claim the next case, or get back the one in hand."""
-
-    can = Can.REVIEW
-
-    @extend_schema(
-        request=None,
-        responses={200: WorkSerializer, 204: OpenApiResponse(description="No case waits for you now.")},
-    )
-    def post(self, request: Request) -> Response:
-        me = person(request)
-        taken = claims.claim_next(me)
-        return Response(WorkSerializer(_work(me, taken)).data) if taken else Response(status=204)
-
-
-class Work(APIView):
-    """One own assignment: the case, the own draft, and the reviews of others that may be read by now."""
-
-    can = Can.REVIEW
-
-    @extend_schema(responses=WorkSerializer)
-    def get(self, request: Request, assignment_id: int) -> Response:
-        me = person(request)
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
-
-
-class Heartbeat(APIView):
-    """Renew the lease."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=TokenSerializer, responses=LeaseSerializer)
-    def post(self, request: Request, assignment_id: int) -> Response:
-        token = sent(TokenSerializer, request)["token"]
-        return Response(LeaseSerializer(claims.heartbeat(person(request), assignment_id, token)).data)
-
-
-class SaveDraft(APIView):
-    """Keep what was typed and renew the lease. Too late (409) is answered after the draft was kept."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=SaveSerializer, responses=SavedSerializer)
-    def put(self, request: Request, assignment_id: int) -> Response:
-        body = sent(SaveSerializer, request)
-        answers = answers_from_json(body["answers"])
-        draft = services.save_draft(person(request), assignment_id, body["token"], answers, revision=body["revision"])
-        return Response(SavedSerializer(draft).data)
-
-
-class Submit(APIView):
-    """Submit the review that is due. Twice, too late, or before the first look: 409. Not complete: 422 with `problems`.
-
-    Where the case asks for the password or a second factor's code: 403 without it, and 429 after too many wrong ones.
-    """
-
-    can = Can.REVIEW
-
-    @extend_schema(request=SubmitSerializer, responses={201: SubmittedSerializer})
-    def post(self, request: Request, assignment_id: int) -> Response:
-        body, me = sent(SubmitSerializer, request), person(request)
-        answers = answers_from_json(body["answers"])
-        with signatures.counted(request._request, me, assignment_id, body["token"]):
-            review = services.submit(
-                me,
-                assignment_id,
-                body["token"],
-                answers,
-                password=body["password"],
-                code=body["code"],
-                revision=body.get("revision"),
-            )
-        return Response(SubmittedSerializer(review).data, status=201)
-
-
 class RevealSerializer(TokenSerializer):
-    """The answers of the first look; others are left out."""
+    """The answers of the first look; other answers are ignored."""
 
     answers = AnswersSerializer()
 
 
-class Reveal(APIView):
-    """Commit the first look and see the traps. Where the case hides nothing: 409. Not complete: 422 with `problems`."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=RevealSerializer, responses=WorkSerializer)
-    def post(self, request: Request, assignment_id: int) -> Response:
-        me, body = person(request), sent(RevealSerializer, request)
-        first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
-
-
-class Retract(APIView):
-    """Take an own review back; the case is in your hands again, the answers as its draft. Too late: 409."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=None, responses=WorkSerializer)
-    def post(self, request: Request, review_id: int) -> Response:
-        me = person(request)
-        assignment = retraction.retract(me, review_id)
-        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment.pk))).data)
-
-
-class GiveBack(APIView):
-    """Give a case back uncommitted; the draft is kept for you."""
-
-    can = Can.REVIEW
-
-    @extend_schema(request=TokenSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
-        claims.release(person(request), assignment_id, sent(TokenSerializer, request)["token"])
-        return Response(status=204)
-
-
-class Mine(ListAPIView[Review]):
-    """My reviews, newest first."""
-
-    can = Can.REVIEW
-    serializer_class = MyReviewSerializer
-    pagination_class = NewestFirst
-
-    def get_queryset(self) -> QuerySet[Review]:
-        return visibility.submitted_by(person(self.request))
-
-
 class DeclineSerializer(TokenSerializer):
-    """Why not."""
+    """Why you decline."""
 
     reason = serializers.ChoiceField(choices=Declined.Reason.choices)
     text = serializers.CharField(allow_blank=True, default="", max_length=2000)
@@ -327,25 +205,119 @@ class ProblemTextSerializer(serializers.Serializer[Any]):
     text = serializers.CharField(max_length=2000)
 
 
-class Decline(APIView):
-    """Decline a case for good: it goes to somebody else and is not offered to you again."""
+class AssignmentViewSet(ViewSet):
+    """Your assignments."""
 
     can = Can.REVIEW
+    row = "<assignment:assignment_id>"
+
+    @extend_schema(
+        request=None,
+        responses={200: WorkSerializer, 204: OpenApiResponse(description="No cases are available for you right now.")},
+    )
+    @action(detail=False, methods=["post"])
+    def next(self, request: Request) -> Response:
+        """Claim the next case, or get the one you already hold."""
+        me = signed_in_account(request)
+        taken = claims.claim_next(me)
+        return Response(WorkSerializer(_work(me, taken)).data) if taken else Response(status=204)
+
+    @extend_schema(responses=WorkSerializer)
+    def retrieve(self, request: Request, assignment_id: int) -> Response:
+        """One of your assignments: the case, your draft, and the other reviews that you may read now."""
+        me = signed_in_account(request)
+        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
+
+    @extend_schema(request=TokenSerializer, responses=LeaseSerializer)
+    @action(detail=True, methods=["post"])
+    def heartbeat(self, request: Request, assignment_id: int) -> Response:
+        """Renew the claim."""
+        token = checked_body(TokenSerializer, request)["token"]
+        return Response(LeaseSerializer(claims.heartbeat(signed_in_account(request), assignment_id, token)).data)
+
+    @extend_schema(request=SaveSerializer, responses=SavedSerializer)
+    @action(detail=True, methods=["put"])
+    def draft(self, request: Request, assignment_id: int) -> Response:
+        """Save the draft and renew the claim. If the claim has ended, the draft is saved and the answer is 409."""
+        body = checked_body(SaveSerializer, request)
+        answers = answers_from_json(body["answers"])
+        draft = services.save_draft(
+            signed_in_account(request), assignment_id, body["token"], answers, revision=body["revision"]
+        )
+        return Response(SavedSerializer(draft).data)
+
+    @extend_schema(request=SubmitSerializer, responses={201: SubmittedSerializer})
+    @action(detail=True, methods=["post"])
+    def submit(self, request: Request, assignment_id: int) -> Response:
+        """Submit the review for this phase. Twice, too late or before the first look: 409. Incomplete: 422 with `problems`.
+
+        If the case requires the password or a second-factor code: 403 without it, 429 after too many wrong ones.
+        """
+        body, me = checked_body(SubmitSerializer, request), signed_in_account(request)
+        answers = answers_from_json(body["answers"])
+        with signatures.count_refused_signatures(request._request, me, assignment_id, body["token"]):
+            review = services.submit(
+                me,
+                assignment_id,
+                body["token"],
+                answers,
+                password=body["password"],
+                code=body["code"],
+                revision=body.get("revision"),
+            )
+        return Response(SubmittedSerializer(review).data, status=201)
+
+    @extend_schema(request=RevealSerializer, responses=WorkSerializer)
+    @action(detail=True, methods=["post"])
+    def reveal(self, request: Request, assignment_id: int) -> Response:
+        """Commit the first look and reveal the traps. No first look: 409. Incomplete: 422 with `problems`."""
+        me, body = signed_in_account(request), checked_body(RevealSerializer, request)
+        first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
+        return self.retrieve(request, assignment_id)
+
+    @extend_schema(request=TokenSerializer, responses={204: None})
+    @action(detail=True, methods=["post"])
+    def release(self, request: Request, assignment_id: int) -> Response:
+        """Return a case to the queue. Your draft is kept."""
+        claims.release(signed_in_account(request), assignment_id, checked_body(TokenSerializer, request)["token"])
+        return Response(status=204)
 
     @extend_schema(request=DeclineSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
-        body = sent(DeclineSerializer, request)
+    @action(detail=True, methods=["post"])
+    def decline(self, request: Request, assignment_id: int) -> Response:
+        """Decline a case for good. It goes to somebody else and is not offered to you again."""
+        body = checked_body(DeclineSerializer, request)
         reason = Declined.Reason(body["reason"])
-        claims.decline(person(request), assignment_id, body["token"], reason, body["text"])
+        claims.decline(signed_in_account(request), assignment_id, body["token"], reason, body["text"])
         return Response(status=204)
-
-
-class Report(APIView):
-    """Tell the admins that something is wrong with a case. You keep it."""
-
-    can = Can.REVIEW
 
     @extend_schema(request=ProblemTextSerializer, responses={204: None})
-    def post(self, request: Request, assignment_id: int) -> Response:
-        claims.report_problem(person(request), assignment_id, sent(ProblemTextSerializer, request)["text"])
+    @action(detail=True, methods=["post"])
+    def problem(self, request: Request, assignment_id: int) -> Response:
+        """Report a problem with a case to the admins. You keep the case."""
+        claims.report_problem(
+            signed_in_account(request), assignment_id, checked_body(ProblemTextSerializer, request)["text"]
+        )
         return Response(status=204)
+
+
+class OwnReviewViewSet(GenericViewSet[Review]):
+    """Your reviews."""
+
+    can = Can.REVIEW
+    serializer_class = MyReviewSerializer
+    row = "<int:review_id>"
+
+    @extend_schema(responses=MyReviewSerializer(many=True))
+    @action(detail=False, pagination_class=NewestFirst)
+    def mine(self, request: Request) -> Response:
+        """Your reviews, newest first."""
+        return page_of(self, visibility.reviews_by(signed_in_account(request)))
+
+    @extend_schema(request=None, responses=WorkSerializer)
+    @action(detail=True, methods=["post"])
+    def retract(self, request: Request, review_id: int) -> Response:
+        """Undo a submission of yours: you hold the case again, with your answers as the draft. Too late: 409."""
+        me = signed_in_account(request)
+        assignment = retraction.retract(me, review_id)
+        return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment.pk))).data)

@@ -30,16 +30,16 @@ TURNS = {State.ADJUDICATION: 0, State.SECONDARY: 1, State.PRIMARY: 2}
 WAITING_COUNTED = 100  # nobody reads the hundred-first: counting stops there
 PRIME = 65_537
 
-WHY_RESERVED = gettext_noop("An admin has reserved it for you.")
-WHY_TRAINING = gettext_noop("Training: cases whose answer is known come first.")
-WHY_ADJUDICATOR = gettext_noop("The first two reviewers differ, and you have had no part in this case.")
-WHY_SECONDARY = gettext_noop("Second opinion: another physician reviewed it first.")
-WHY_FRESH = gettext_noop("Version %(version)s: you have not seen an earlier one.")
-WHY_SEEN = gettext_noop("Version %(version)s: you know an earlier one, and nothing else waits for you.")
-WHY_LEFT = gettext_noop("Another physician left it unfinished.")
-WHY_AGAIN = gettext_noop("You gave it back earlier, and nothing else waits for you.")
-WHY_PRIORITY = gettext_noop("An admin has given it priority.")
-WHY_NEXT = gettext_noop("It is among the cases that have waited longest.")
+WHY_RESERVED = gettext_noop("An admin reserved this case for you.")
+WHY_TRAINING = gettext_noop("Training: cases with a known answer come first.")
+WHY_ADJUDICATOR = gettext_noop("The first two reviewers disagree, and you have not worked on this case.")
+WHY_SECONDARY = gettext_noop("Second review: another physician has already reviewed this case.")
+WHY_FRESH = gettext_noop("Version %(version)s: you have not seen an earlier version.")
+WHY_SEEN = gettext_noop("Version %(version)s: you have seen an earlier version, but no other case is available.")
+WHY_LEFT = gettext_noop("Another physician left this case unfinished.")
+WHY_AGAIN = gettext_noop("You returned this case to the queue earlier, but no other case is available.")
+WHY_PRIORITY = gettext_noop("An admin gave this case priority.")
+WHY_NEXT = gettext_noop("This is one of the cases that have waited longest.")
 
 
 def asked_of(case: Case, role: Role, policy: Policy) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def passes(physician: User) -> Iterator[Pass]:
     given_back, seen = _given_back(physician), _seen(physician)
     permitted = _permitted(physician)
     # Calibration cases are reserved for the person: where nothing is, none was passed, and nothing has to be looked up.
-    fitting = nobodys & _fits(physician, queries.passed(physician) if reserved_for_me else ()) & permitted
+    fitting = nobodys & _fits(physician, queries.passed_benchmarks(physician) if reserved_for_me else ()) & permitted
 
     if reserved_for_me:
         yield _window(own & opened & permitted & ~given_back, WHY_RESERVED, still=still_open)
@@ -150,12 +150,12 @@ def _of_version(case: Case) -> str:
     return WHY_FRESH if case.version > 1 else WHY_NEXT
 
 
-def peek(physician: User) -> Case | None:
+def likely_next_case(physician: User) -> Case | None:
     """The case that `claim_next` would most likely hand out next. Nothing is taken and nothing is locked.
 
     A case in hand is not counted. Somebody else may be faster, and training may come in between.
     """
-    if hindrance(physician) is not None:
+    if blocking_reason(physician) is not None:
         return None
     for found in passes(physician):
         key = found.peek()
@@ -164,22 +164,27 @@ def peek(physician: User) -> Case | None:
     return None
 
 
-def waiting_for(physician: User) -> int:
+def count_available(physician: User) -> int:
     """How many cases the physician could take now, counted up to WAITING_COUNTED."""
     whose = _Where("(w.reserved_for_id IS NULL OR w.reserved_for_id = %s)", (physician.pk,))
-    found = _Where("w.hold = 'open'") & whose & _fits(physician, queries.passed(physician)) & _permitted(physician)
+    found = (
+        _Where("w.hold = 'open'")
+        & whose
+        & _fits(physician, queries.passed_benchmarks(physician))
+        & _permitted(physician)
+    )
     with connection.cursor() as cursor:
         inner = f"SELECT 1 AS one FROM {_TABLES} WHERE {found.sql} LIMIT {WAITING_COUNTED}"  # noqa: S608
         cursor.execute(f"SELECT COUNT(*) FROM ({inner}) AS waiting", found.params)  # noqa: S608
         return int(cursor.fetchone()[0])
 
 
-def hindrance(physician: User) -> object | None:
+def blocking_reason(physician: User) -> object | None:
     """Why this physician gets no new case at all, as a sentence; None: nothing stands in the way."""
     if physician.paused_at is not None:
-        return _("An admin has paused your account: you take no new cases for now.")
+        return _("An admin has paused your account. You cannot take new cases for now.")
     if physician.daily_cap is not None and done_today(physician) >= physician.daily_cap:
-        return _("You have reached the number of cases agreed for one day.")
+        return _("You have reached your daily case limit.")
     return None
 
 
@@ -193,23 +198,24 @@ def done_today(physician: User, now: datetime | None = None) -> int:
     return answers.values("case").distinct().count()
 
 
-def problem_with(physician: User, assignment: Assignment) -> object | None:
+def ineligibility(physician: User, assignment: Assignment) -> object | None:
     """Why `assignment` cannot be given to `physician` even by an admin, as a sentence; None: it can."""
     if Assignment.objects.filter(case=assignment.case_id, physician=physician).exists():
-        return _("This physician has a role in this case already.")
+        return _("This physician already has a role in this case.")
     if Declined.objects.filter(case=assignment.case_id, physician=physician).exists():
-        return _("This physician has declined this case, or an admin has set it back.")
+        return _("This physician declined this case, or an admin reopened their role.")
     if assignment.other_hospital and not physician.hospital.strip():
         return _(
-            "This case asks for another hospital than the first reviewer's, and this physician has none on record."
+            "This case requires a different hospital from the first reviewer's, and this physician has "
+            "no hospital on record."
         )
     case = assignment.case
     earlier = Review.objects.filter(case__lineage=case.lineage, case__version__lt=case.version, physician=physician)
     if case.fresh_eyes_required and earlier.exists():
-        return _("This physician has reviewed an earlier version, and the case asks for fresh eyes.")
+        return _("This physician has reviewed an earlier version, and this case requires someone who has not seen one.")
     permitted = _Where("w.id = %s", (assignment.pk,)) & _permitted(physician)
     if _window(permitted).peek() is None:
-        return _("This physician works at the first reviewer's hospital, and the case asks for another.")
+        return _("This physician works at the first reviewer's hospital, and this case requires a different one.")
     return None
 
 

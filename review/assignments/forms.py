@@ -11,7 +11,10 @@ class DeclineForm(forms.Form):
 
     reason = forms.ChoiceField(label=gettext_lazy("Reason"), choices=Declined.Reason.choices, widget=forms.RadioSelect)
     text = forms.CharField(
-        label=gettext_lazy("In your words"), required=False, max_length=2000, widget=forms.Textarea(attrs={"rows": 3})
+        label=gettext_lazy("In your own words"),
+        required=False,
+        max_length=2000,
+        widget=forms.Textarea(attrs={"rows": 3}),
     )
 
 
@@ -19,8 +22,10 @@ class ProblemForm(forms.Form):
     """What is wrong with a case."""
 
     text = forms.CharField(
-        label=gettext_lazy("What is wrong"),
+        label=gettext_lazy("Problem description"),
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=gettext_lazy("The admins are told. You keep the case, and can go on with it or give it back."),
+        help_text=gettext_lazy(
+            "The admins will be notified. You keep the case and can continue or return it to the queue."
+        ),
     )

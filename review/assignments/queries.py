@@ -19,7 +19,7 @@ def assignment_of(physician: User, assignment_id: int) -> Assignment:
 
 
 def draft_of(assignment: Assignment, physician: User) -> Draft | None:
-    """What the physician has typed for the phase that is due."""
+    """The physician's draft for the current phase."""
     return Draft.objects.filter(assignment=assignment, physician=physician, phase=assignment.phase).first()
 
 
@@ -28,14 +28,14 @@ def last_draft(physician: User, assignment_id: int) -> Draft | None:
     return Draft.objects.filter(assignment=assignment_id, physician=physician).order_by("-saved_at", "-id").first()
 
 
-def undoable(physician: User) -> "Undoable | None":
+def retractable_review(physician: User) -> "RetractableReview | None":
     """The physician's last review, as long as it seems that nobody has built on it; whether it is so `retract` decides."""
-    found = sql.first(_UNDOABLE, physician.pk)
-    return Undoable(*found) if found else None
+    found = sql.first_row(_UNDOABLE, physician.pk)
+    return RetractableReview(*found) if found else None
 
 
 @dataclass(frozen=True, slots=True)
-class Undoable:
+class RetractableReview:
     """A review that can be taken back: its primary key and the title of its case."""
 
     pk: int

@@ -16,13 +16,13 @@ from django.views.decorators.http import require_GET, require_POST
 from review import errors
 from review.access import visibility
 from review.answers import signatures
-from review.answers.answer_form import sheet
+from review.answers.answer_form import fill_form
 from review.answers.posted_answers import tidy
-from review.answers.side_by_side import Change, changes, compare, nameless, offers, plain
+from review.answers.side_by_side import Change, anonymous_columns, changes, compare, offers, plain
 from review.assignments import claims, eligibility, first_look, queries, retraction, services
 from review.assignments.posted_review import PostedReview, posted_wordings, read_posted
-from review.common.decorators import arrived, person, posted_token, requires
-from review.labels import said
+from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
+from review.labels import translate
 from review.models import Assignment, Case, User
 from review.quality import reliability
 from review.rules.case_spec import CaseSpec, answers_from_json
@@ -35,8 +35,8 @@ from review.rules.state_machine import Phase, Role, Verdict
 @require_GET
 def workbench(request: HttpRequest) -> HttpResponse:
     """Where a physician's day begins: the case in hand or the next one, what waits, the own week."""
-    me = person(request)
-    in_hand = list(visibility.in_hand(me))
+    me = signed_in_account(request)
+    in_hand = list(visibility.current_assignments(me))
     week = timezone.now() - timedelta(days=7)
     return render(
         request,
@@ -44,10 +44,10 @@ def workbench(request: HttpRequest) -> HttpResponse:
         {
             "current": in_hand[0] if in_hand else None,
             "further": in_hand[1:],
-            "waiting": eligibility.waiting_for(me),
-            "last": queries.undoable(me),
+            "waiting": eligibility.count_available(me),
+            "last": queries.retractable_review(me),
             "lease_minutes": claims.lease() // timedelta(minutes=1),
-            "week": visibility.submitted_by(me).filter(submitted_at__gte=week).count(),
+            "week": visibility.reviews_by(me).filter(submitted_at__gte=week).count(),
             "lately": reliability.my_week(me, week),
         },
     )
@@ -60,7 +60,7 @@ def peek(request: HttpRequest) -> HttpResponse:
 
     Nothing is claimed by it and nothing revealed: a case that asks for no first look is not shown before it is taken.
     """
-    following = eligibility.peek(person(request))
+    following = eligibility.likely_next_case(signed_in_account(request))
     if following is None or not visibility.looks_first(following):
         return HttpResponse(status=204)
     return render(request, "review/assignments/_peek.html", {"case": following, "blocks": following.frozen.first_look})
@@ -74,10 +74,10 @@ def next_case(request: HttpRequest) -> HttpResponse:
 
 
 def _go_on(request: HttpRequest) -> HttpResponseRedirect:
-    taken = claims.claim_next(person(request))
+    taken = claims.claim_next(signed_in_account(request))
     if taken is None:
-        hindered = eligibility.hindrance(person(request))
-        messages.info(request, str(hindered) if hindered else _("No case waits for you now."))
+        hindered = eligibility.blocking_reason(signed_in_account(request))
+        messages.info(request, str(hindered) if hindered else _("No cases are available for you right now."))
         return redirect("review:workbench")
     return redirect("review:case", taken.pk)
 
@@ -86,7 +86,7 @@ def _go_on(request: HttpRequest) -> HttpResponseRedirect:
 @require_GET
 def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """The workbench with one case; what was submitted already is read on its own page."""
-    me = person(request)
+    me = signed_in_account(request)
     try:
         assignment = queries.assignment_of(me, assignment_id)
     except errors.NotYours:
@@ -99,7 +99,7 @@ def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
         if not claims.fresh(assignment):
             assignment.lease_until = claims.heartbeat(me, assignment.pk, assignment.token).lease_until
         return _workbench(request, assignment)
-    own = visibility.submitted_by(me).filter(assignment=assignment).first()
+    own = visibility.reviews_by(me).filter(assignment=assignment).first()
     if own is None:
         raise errors.CaseClosed
     return redirect("review:mine-detail", own.pk)
@@ -119,8 +119,8 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _lost(request, late, assignment_id, posted.answers)
     if not _is_htmx(request):
         if "do" not in request.POST:
-            messages.success(request, _("Your draft is saved."))
-        return arrived(
+            messages.success(request, _("Draft saved."))
+        return redirect_with_receipt(
             redirect("review:case", assignment_id), posted.local, anchor=_row_asked_for(request, posted.answers)
         )
     assignment = saved.assignment
@@ -150,7 +150,7 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _sent_back(request, incomplete, assignment_id, posted, posted.answers)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, posted.answers)
-    return arrived(redirect("review:case", assignment_id), posted.local)
+    return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
 
 
 @requires(Can.REVIEW)
@@ -164,7 +164,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         assignment = queries.assignment_of(posted.me, assignment_id)
         answers = _kept_as_committed(_own_answers(posted.me, assignment), answers)
     try:
-        with signatures.counted(request, posted.me, assignment_id, posted.token):
+        with signatures.count_refused_signatures(request, posted.me, assignment_id, posted.token):
             services.submit(
                 posted.me,
                 assignment_id,
@@ -179,23 +179,25 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _sent_back(request, refused, assignment_id, posted, typed)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, answers)
-    again = visibility.in_hand(posted.me).filter(pk=assignment_id).first()
+    again = visibility.current_assignments(posted.me).filter(pk=assignment_id).first()
     if again is not None and again.phase == Phase.CONFIRM:
-        messages.success(request, _("Your own answer is committed. Now compare it with the first reviewer's."))
-        return arrived(redirect("review:case", assignment_id), posted.local)
+        messages.success(request, _("Your answer is committed. Now compare it with the first reviewer's answer."))
+        return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
     if again is not None:
-        messages.success(request, _("Your vote is committed. The two votes differ: read both and vote once more."))
-        return arrived(redirect("review:case", assignment_id), posted.local)
+        messages.success(request, _("Your vote is committed. The two votes differ. Read both, then vote again."))
+        return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
     messages.success(request, _("Submitted."))
-    return arrived(redirect("review:workbench") if "stop" in request.POST else _go_on(request), posted.local)
+    return redirect_with_receipt(
+        redirect("review:workbench") if "stop" in request.POST else _go_on(request), posted.local
+    )
 
 
 @requires(Can.REVIEW)
 @require_POST
 def retract(request: HttpRequest, review_id: int) -> HttpResponse:
     """Take the own review back and go on with it as a draft."""
-    taken_back = retraction.retract(person(request), review_id)
-    messages.success(request, _("Your review is taken back. It is a draft again."))
+    taken_back = retraction.retract(signed_in_account(request), review_id)
+    messages.success(request, _("Submission undone. Your review is a draft again."))
     return redirect("review:case", taken_back.pk)
 
 
@@ -208,8 +210,8 @@ def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
     with suppress(errors.StaleDraft):  # another window has saved a later one, which stands
         services.save_draft(posted.me, assignment_id, posted.token, posted.answers, revision=posted.revision)
     claims.release(posted.me, assignment_id, posted.token)
-    messages.success(request, _("The case is given back. Your draft is kept."))
-    return arrived(redirect("review:workbench"), posted.local)
+    messages.success(request, _("Case returned to the queue. Your draft is kept."))
+    return redirect_with_receipt(redirect("review:workbench"), posted.local)
 
 
 @requires(Can.REVIEW)
@@ -217,7 +219,7 @@ def heartbeat(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Renew the lease while the page is open before somebody's eyes."""
     if request.method != "POST":
         return redirect("review:case", assignment_id)
-    me = person(request)
+    me = signed_in_account(request)
     try:
         assignment = claims.heartbeat(me, assignment_id, posted_token(request))
     except errors.LeaseLost as lost:
@@ -272,7 +274,7 @@ def _sent_back(
 
 def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:
     """The case is in other hands: what was typed, to be read and copied."""
-    me = person(request)
+    me = signed_in_account(request)
     assignment = queries.posted_to(assignment_id)
     context = {
         "error": late,
@@ -300,7 +302,7 @@ def _lease(assignment: Assignment) -> dict[str, object]:
 
 def _own_answers(me: User, assignment: Assignment) -> Answers | None:
     """What the holder submitted in this case before: the start of the confirmation, of the second vote."""
-    own = visibility.submitted_by(me).filter(assignment=assignment).first()
+    own = visibility.reviews_by(me).filter(assignment=assignment).first()
     return answers_from_json(own.answers) if own else None
 
 
@@ -325,7 +327,7 @@ def _workbench(
     unsigned: errors.SignatureRefused | None = None,
     arrived: str = "",
 ) -> HttpResponse:
-    me = person(request)
+    me = signed_in_account(request)
     spec = visibility.case_shown_to(me, assignment)
     kept = queries.draft_of(assignment, me)
     if answers is None:
@@ -339,7 +341,7 @@ def _workbench(
     if first is not None:
         answers = with_first_look(spec.form, answers, answers_from_json(first.answers))
     given = [question.key for question in spec.form.questions if first is not None and question.first_look]
-    voices = [] if looking else nameless(me, visibility.reviews_shown_to(me, assignment.case, assignment))
+    voices = [] if looking else anonymous_columns(me, visibility.reviews_shown_to(me, assignment.case, assignment))
     blind = assignment.phase == Phase.COMMIT
     rejected_before = assignment.phase == Phase.CONFIRM and any(
         voice.role == Role.PRIMARY and voice.answers.verdict == Verdict.REJECT for voice in voices
@@ -348,11 +350,11 @@ def _workbench(
         "case": assignment.case,
         "spec": spec,
         "draft": kept,
-        "sheet": sheet(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
+        "sheet": fill_form(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
         "voices": voices,
         "comparison": compare(spec.form, voices) if len(voices) > 1 else None,
         "changes": None if looking else _changes(assignment.case, spec),
-        "why": said(assignment.why) % {"version": assignment.case.version},
+        "why": translate(assignment.why) % {"version": assignment.case.version},
         "blind": blind,
         "looking": looking,
         "takes_next": not looking
@@ -366,8 +368,8 @@ def _workbench(
         "arrived": arrived,
         "signs_as": signatures.name(me),
         "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
-        "last": queries.undoable(me),
-        "waiting": eligibility.waiting_for(me),
+        "last": queries.retractable_review(me),
+        "waiting": eligibility.count_available(me),
         "simulated": assignment.case.simulated,
         **_lease(assignment),
     }

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-from django.db.models import QuerySet
-from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from review.calibration import queries, services
 from review.common.api import NewestFirst
-from review.common.decorators import person
+from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer
 from review.models import CalibrationItem, Case, User
 from review.rules.case_spec import answers_from_json
@@ -21,24 +20,13 @@ from review.rules.permissions import Can, UserRole
 
 
 class GiveAgainSerializer(serializers.Serializer[Any]):
-    """How many calibration cases were put before the physician."""
+    """How many calibration cases were offered to the physician."""
 
     items = serializers.IntegerField()
 
 
-class GiveAgain(GenericAPIView[User]):
-    """Offer a physician the calibration cases anew."""
-
-    can = Can.OVERSEE
-    queryset = User.objects.filter(role=UserRole.PHYSICIAN)
-
-    @extend_schema(request=None, responses=GiveAgainSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        return Response({"items": services.give_again(self.get_object(), actor=person(request))})
-
-
 class CalibrationSerializer(serializers.ModelSerializer[CalibrationItem]):
-    """A case with a known answer. Of `expected`, only the values count; a blank one is not asked."""
+    """A case with known answers. In `expected`, only the values count; a blank one is not checked."""
 
     expected = AnswersSerializer(required=False)
 
@@ -48,46 +36,54 @@ class CalibrationSerializer(serializers.ModelSerializer[CalibrationItem]):
         read_only_fields = ["benchmark", "title", "created_at"]
 
 
-@extend_schema_view(get=extend_schema(responses=CalibrationSerializer))
-class Calibration(ListAPIView[CalibrationItem]):
+class CalibrationViewSet(ListModelMixin, GenericViewSet[CalibrationItem]):
     """Calibration cases, newest first."""
 
     can = Can.OVERSEE
     serializer_class = CalibrationSerializer
     pagination_class = NewestFirst
-
-    def get_queryset(self) -> QuerySet[CalibrationItem]:
-        return queries.items().defer("spec")
-
-
-class CalibrationDetail(APIView):
-    """Take a calibration case out of use or back in, or put other answers as the known ones."""
-
-    can = Can.OVERSEE
+    queryset = queries.items().defer("spec")
+    plural = "calibration"
 
     @extend_schema(request=CalibrationSerializer, responses=CalibrationSerializer)
-    def patch(self, request: Request, pk: int) -> Response:
-        item = get_object_or_404(CalibrationItem, pk=pk)
+    def partial_update(self, request: Request, pk: int) -> Response:
+        """Activate or deactivate a calibration case, or change its known answers."""
+        item = self.get_object()
         body = CalibrationSerializer(item, data=request.data, partial=True)
         body.is_valid(raise_exception=True)
         expected = body.validated_data.get("expected")
         services.change_item(
             item,
-            actor=person(request),
+            actor=signed_in_account(request),
             expected=answers_from_json(expected) if expected is not None else None,
             active=body.validated_data.get("active"),
         )
         return Response(CalibrationSerializer(item).data)
 
 
-class MakeCalibration(GenericAPIView[Case]):
-    """Make a calibration case of one that was approved or rejected; the known answers are those it settled on. Else: 409."""
+class CaseCalibrationViewSet(GenericViewSet[Case]):
+    """Calibration cases made from cases."""
 
     can = Can.OVERSEE
     queryset = Case.objects.all()
 
     @extend_schema(request=None, responses={201: CalibrationSerializer})
-    def post(self, request: Request, pk: int) -> Response:
+    @action(detail=True, methods=["post"])
+    def calibration(self, request: Request, pk: int) -> Response:
+        """Make a calibration case from an approved or rejected case; its outcome gives the known answers. Else 409."""
         case = self.get_object()
-        item = services.make_item(case, queries.suggested(case), actor=person(request))
+        item = services.make_item(case, queries.suggested(case), actor=signed_in_account(request))
         return Response(CalibrationSerializer(item).data, status=201)
+
+
+class PersonCalibrationViewSet(GenericViewSet[User]):
+    """Calibration cases of a physician."""
+
+    can = Can.OVERSEE
+    queryset = User.objects.filter(role=UserRole.PHYSICIAN)
+
+    @extend_schema(request=None, responses=GiveAgainSerializer)
+    @action(detail=True, methods=["post"])
+    def calibration(self, request: Request, pk: int) -> Response:
+        """Offer a physician the calibration cases again."""
+        return Response({"items": services.give_again(self.get_object(), actor=signed_in_account(request))})

@@ -6,7 +6,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils.translation import gettext
 
-from review.labels import FINDINGS, VERDICTS, said
+from review.labels import FINDINGS, VERDICTS, translate
 from review.rules.questions import Answer, Answers, Form, RubricAnswer
 from review.rules.state_machine import Verdict
 
@@ -19,16 +19,16 @@ class ExpectedForm(forms.Form):
         verdicts = [(value, VERDICTS[value]) for value in Verdict]
         self._add("verdict", gettext("Verdict"), verdicts, expected.verdict)
         for question in form.questions:
-            choices = [(choice.value, said(choice.label)) for choice in question.choices]
+            choices = [(choice.value, translate(choice.label)) for choice in question.choices]
             given = expected.questions.get(question.key, Answer())
-            self._add(f"question.{question.key}", said(question.label), choices, given.value)
+            self._add(f"question.{question.key}", translate(question.label), choices, given.value)
         for rubric in form.rubrics:
             finding = expected.rubrics.get(rubric.key, RubricAnswer())
             self._add(f"rubric.{rubric.key}", rubric.criterion, list(FINDINGS.items()), finding.value)
 
     def _add(self, name: str, label: str, choices: list[Any], value: str) -> None:
         self.fields[name] = forms.ChoiceField(
-            label=label, choices=[("", gettext("not asked")), *choices], required=False, initial=value
+            label=label, choices=[("", gettext("not scored")), *choices], required=False, initial=value
         )
 
     def answers(self) -> Answers:

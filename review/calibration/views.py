@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 
 from review.calibration import queries, services
 from review.calibration.forms import ExpectedForm
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.models import CalibrationItem, Case
 from review.rules.case_spec import answers_from_json, spec_from_json
 from review.rules.permissions import Can
@@ -33,8 +33,8 @@ def calibration_new(request: HttpRequest, case_id: int) -> HttpResponse:
     case = get_object_or_404(Case, pk=case_id)
     form = ExpectedForm(request.POST or None, form=case.frozen.form, expected=queries.suggested(case))
     if request.method == "POST" and form.is_valid():
-        services.make_item(case, form.answers(), actor=person(request))
-        messages.success(request, _("The calibration case is made."))
+        services.make_item(case, form.answers(), actor=signed_in_account(request))
+        messages.success(request, _("Calibration case created."))
         return redirect("review:calibration")
     context = {"form": form, "title": case.title, "blocks": case.frozen.blocks, "language": case.language}
     return render(request, "review/calibration/calibration_item.html", context, status=422 if form.is_bound else 200)
@@ -51,12 +51,14 @@ def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
         expected=answers_from_json(item.expected),
     )
     if request.method == "POST" and "active" in request.POST:
-        services.change_item(item, actor=person(request), active=request.POST["active"] == "1")
-        messages.success(request, _("The calibration case is in use.") if item.active else _("It is out of use."))
+        services.change_item(item, actor=signed_in_account(request), active=request.POST["active"] == "1")
+        messages.success(
+            request, _("Calibration case activated.") if item.active else _("Calibration case deactivated.")
+        )
         return redirect("review:calibration")
     if form.is_bound and form.is_valid():
-        services.change_item(item, actor=person(request), expected=form.answers())
-        messages.success(request, _("The known answers are changed."))
+        services.change_item(item, actor=signed_in_account(request), expected=form.answers())
+        messages.success(request, _("Known answers saved."))
         return redirect("review:calibration")
     context = {"form": form, "title": item.title, "item": item, "blocks": spec.blocks, "language": spec.language}
     return render(request, "review/calibration/calibration_item.html", context, status=422 if form.is_bound else 200)

@@ -5,15 +5,17 @@ from typing import Any
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
 
 from review.access import visibility
 from review.assignments import claims
 from review.cases import queries, services
-from review.common.api import NewestFirst, asked, sent
-from review.common.decorators import person
+from review.common.api import NewestFirst, checked_body, checked_query
+from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer, SpecSerializer
 from review.models import Assignment, Case, Event, Review, User
 from review.rules.permissions import Can, UserRole
@@ -21,7 +23,7 @@ from review.rules.state_machine import Role, State
 
 
 class CaseSerializer(serializers.ModelSerializer[Any]):
-    """Where a case stands."""
+    """A case with its state."""
 
     class Meta:
         model = Case
@@ -44,7 +46,7 @@ class CaseSerializer(serializers.ModelSerializer[Any]):
 
 
 class HolderSerializer(serializers.ModelSerializer[Assignment]):
-    """Who holds which role; the token stays with the holder."""
+    """Who holds which role. The token is known only to the holder."""
 
     physician = serializers.CharField(source="physician.username", allow_null=True, default=None)
     reserved_for = serializers.CharField(source="reserved_for.username", allow_null=True, default=None)
@@ -62,7 +64,7 @@ class ReviewSerializer(serializers.ModelSerializer[Review]):
         source="guideline.version",
         allow_null=True,
         default=None,
-        help_text="Version in force; null: the built-in text.",
+        help_text="Guideline version in force; null: the built-in text.",
     )
     answers = AnswersSerializer()
 
@@ -75,7 +77,7 @@ class ReviewSerializer(serializers.ModelSerializer[Review]):
 
 
 class EventSerializer(serializers.ModelSerializer[Event]):
-    """One entry of the trail. `data` says what changed, by the kind of event; `sequence` and `hash` tie it into the chain."""
+    """One audit event. `data` holds what changed, by kind of event; `sequence` and `hash` link it into the chain."""
 
     actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
     data = serializers.DictField()  # type: ignore[assignment]
@@ -94,7 +96,7 @@ class CaseVersionSerializer(serializers.ModelSerializer[Case]):
 
 
 class WholeCaseSerializer(CaseSerializer):
-    """A case with everything that was said and done about it."""
+    """A case with its versions, holders, reviews and events."""
 
     spec = SpecSerializer()
     assignments = HolderSerializer(many=True)
@@ -111,8 +113,8 @@ class CaseQuery(serializers.Serializer[Any]):
 
     state = serializers.ChoiceField(choices=[state.value for state in State], required=False)
     benchmark = serializers.CharField(required=False, max_length=64)
-    text = serializers.CharField(required=False, max_length=200, help_text="In the title or the lineage.")
-    kind = serializers.ChoiceField(choices=Case.Kind.choices, required=False, help_text="Without it: work.")
+    text = serializers.CharField(required=False, max_length=200, help_text="Search text: in the title or the lineage.")
+    kind = serializers.ChoiceField(choices=Case.Kind.choices, required=False, help_text="Kind of case; default: work.")
 
 
 class WithdrawSerializer(serializers.Serializer[Any]):
@@ -122,7 +124,7 @@ class WithdrawSerializer(serializers.Serializer[Any]):
 
 
 class PrioritySerializer(serializers.Serializer[Any]):
-    """Cases of higher priority are handed out first."""
+    """The priority of a case; cases with a higher one are assigned first."""
 
     priority = serializers.IntegerField(min_value=-(2**15), max_value=2**15 - 1)
 
@@ -131,64 +133,15 @@ def _whole(me: User, case: Case) -> dict[str, Any]:
     return {
         **{name: getattr(case, name) for name in CaseSerializer.Meta.fields},
         "spec": case.spec,
-        "assignments": visibility.holds(case),
+        "assignments": visibility.held_assignments(case),
         "reviews": visibility.reviews_shown_to(me, case),
         "trail": queries.trail(case),
         "versions": queries.versions(case),
     }
 
 
-@extend_schema_view(get=extend_schema(parameters=[CaseQuery]))
-class Cases(ListAPIView[Case]):
-    """Cases, newest first."""
-
-    can = Can.OVERSEE
-    serializer_class = CaseSerializer
-    pagination_class = NewestFirst
-
-    def get_queryset(self) -> QuerySet[Case]:
-        return queries.cases(**asked(CaseQuery, self.request)).defer("spec")
-
-
-class CaseDetail(GenericAPIView[Case]):
-    """A case with its reviews and its full history."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(responses=WholeCaseSerializer)
-    def get(self, request: Request, pk: int) -> Response:
-        return Response(WholeCaseSerializer(_whole(person(request), self.get_object())).data)
-
-
-class Withdraw(GenericAPIView[Case]):
-    """Take a case away from the physicians, for good. One that has ended: 409."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=WithdrawSerializer, responses=CaseSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        reason = sent(WithdrawSerializer, request)["reason"]
-        case = services.withdraw(self.get_object().pk, actor=person(request), reason=reason)
-        return Response(CaseSerializer(case).data)
-
-
-class Prioritise(GenericAPIView[Case]):
-    """Hand a case out earlier or later than the others."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        priority = sent(PrioritySerializer, request)["priority"]
-        case = services.prioritise(self.get_object().pk, actor=person(request), priority=priority)
-        return Response(CaseSerializer(case).data)
-
-
 class ReassignSerializer(serializers.Serializer[Any]):
-    """Which role goes to whom; null: to anybody."""
+    """The role to reassign, and its new holder; null: anybody may take it."""
 
     role = serializers.ChoiceField(choices=[role.value for role in Role])
     physician = serializers.SlugRelatedField(
@@ -196,56 +149,79 @@ class ReassignSerializer(serializers.Serializer[Any]):
     )
 
 
-class Reassign(GenericAPIView[Case]):
-    """Take a role from its holder and hand it to somebody, or to anybody. After an answer was committed: 409."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=ReassignSerializer, responses=HolderSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        body = sent(ReassignSerializer, request)
-        assignment = claims.reassign(
-            self.get_object().pk, Role(body["role"]), to=body["physician"], actor=person(request)
-        )
-        return Response(HolderSerializer(assignment).data)
-
-
 class SpecialtySerializer(serializers.Serializer[Any]):
-    """Of which specialty whoever reviews a case has to be; empty: of any."""
+    """The specialty that a case's reviewers need; empty: any."""
 
     specialty = serializers.CharField(max_length=100, allow_blank=True)
 
 
-class SetSpecialty(GenericAPIView[Case]):
-    """Hand a case only to physicians of a specialty, and to those with none on record. One that has ended: 409."""
-
-    can = Can.OVERSEE
-    queryset = Case.objects.all()
-
-    @extend_schema(request=SpecialtySerializer, responses=CaseSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        specialty = sent(SpecialtySerializer, request)["specialty"]
-        case = claims.set_specialty(self.get_object().pk, specialty, actor=person(request))
-        return Response(CaseSerializer(case).data)
-
-
 class SetBackSerializer(serializers.Serializer[Any]):
-    """Which role, and why."""
+    """The role to reopen, and why."""
 
     role = serializers.ChoiceField(choices=[role.value for role in Role])
     reason = serializers.CharField(max_length=2000)
 
 
-class SetBack(GenericAPIView[Case]):
-    """Open a role anew whose holder has answered and left before the confirmation or the second vote. Else: 409."""
+@extend_schema_view(list=extend_schema(parameters=[CaseQuery]))
+class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
+    """Cases, newest first."""
 
     can = Can.OVERSEE
+    serializer_class = CaseSerializer
+    pagination_class = NewestFirst
     queryset = Case.objects.all()
 
+    def get_queryset(self) -> QuerySet[Case]:
+        if self.action != "list":
+            return super().get_queryset()
+        return queries.cases(**checked_query(CaseQuery, self.request)).defer("spec")
+
+    @extend_schema(responses=WholeCaseSerializer)
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """A case with its reviews and its full history."""
+        return Response(WholeCaseSerializer(_whole(signed_in_account(request), self.get_object())).data)
+
+    @extend_schema(request=WithdrawSerializer, responses=CaseSerializer)
+    @action(detail=True, methods=["post"])
+    def withdraw(self, request: Request, pk: int) -> Response:
+        """Withdraw a case from review for good. 409 if it has ended."""
+        body = checked_body(WithdrawSerializer, request)
+        return Response(
+            CaseSerializer(services.withdraw(self.get_object().pk, actor=signed_in_account(request), **body)).data
+        )
+
+    @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
+    @action(detail=True, methods=["post"])
+    def priority(self, request: Request, pk: int) -> Response:
+        """Set a case's priority in the queue."""
+        body = checked_body(PrioritySerializer, request)
+        return Response(
+            CaseSerializer(services.prioritise(self.get_object().pk, actor=signed_in_account(request), **body)).data
+        )
+
+    @extend_schema(request=ReassignSerializer, responses=HolderSerializer)
+    @action(detail=True, methods=["post"])
+    def reassign(self, request: Request, pk: int) -> Response:
+        """Reassign a role to a named physician, or to anybody. 409 once an answer is committed."""
+        body = checked_body(ReassignSerializer, request)
+        role, actor = Role(body["role"]), signed_in_account(request)
+        assignment = claims.reassign(self.get_object().pk, role, to=body["physician"], actor=actor)
+        return Response(HolderSerializer(assignment).data)
+
+    @extend_schema(request=SpecialtySerializer, responses=CaseSerializer)
+    @action(detail=True, methods=["post"])
+    def specialty(self, request: Request, pk: int) -> Response:
+        """Limit a case to physicians of a specialty and to those with none on record. 409 if it has ended."""
+        body = checked_body(SpecialtySerializer, request)
+        return Response(
+            CaseSerializer(claims.set_specialty(self.get_object().pk, actor=signed_in_account(request), **body)).data
+        )
+
     @extend_schema(request=SetBackSerializer, responses=HolderSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        body = sent(SetBackSerializer, request)
-        role, actor = Role(body["role"]), person(request)
+    @action(detail=True, methods=["post"], url_path="set-back")
+    def set_back(self, request: Request, pk: int) -> Response:
+        """Reopen a role whose holder answered and left before the confirmation or the second vote. Else 409."""
+        body = checked_body(SetBackSerializer, request)
+        role, actor = Role(body["role"]), signed_in_account(request)
         assignment = claims.set_back(self.get_object().pk, role, actor=actor, reason=body["reason"])
         return Response(HolderSerializer(assignment).data)

@@ -11,6 +11,6 @@ class WithdrawForm(forms.Form):
 
 
 class PriorityForm(forms.Form):
-    """Cases of higher priority are handed out first."""
+    """The priority of a case; cases with a higher one are assigned first."""
 
     priority = forms.IntegerField(label=gettext_lazy("Priority"), min_value=-100, max_value=100)

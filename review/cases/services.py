@@ -3,13 +3,13 @@
 from review import errors
 from review.access import visibility
 from review.assignments.services import follow_reviews
-from review.audit.trail import record, recorded
+from review.audit.trail import record, recording_events
 from review.models import Assignment, Case, Event, User
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State, position
 
 
-@recorded()
+@recording_events()
 def withdraw(case_id: int, *, actor: User, reason: str) -> Case:
     """Take a case away from the physicians, for good. Raises CaseClosed if it has ended already."""
     require(actor, Can.OVERSEE)
@@ -21,9 +21,9 @@ def withdraw(case_id: int, *, actor: User, reason: str) -> Case:
     return case
 
 
-@recorded()
+@recording_events()
 def prioritise(case_id: int, *, actor: User, priority: int) -> Case:
-    """Cases of higher priority are handed out first."""
+    """Set a case's priority; cases with a higher one are assigned first."""
     require(actor, Can.OVERSEE)
     case = Case.objects.select_for_update(no_key=True).get(pk=case_id)
     record(case, Event.Kind.PRIORITISED, actor, before=case.priority, after=priority)

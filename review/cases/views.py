@@ -11,12 +11,12 @@ from django.views.decorators.http import require_GET
 
 from review import errors
 from review.access import visibility
-from review.answers.side_by_side import compare, named
+from review.answers.side_by_side import compare, named_columns
 from review.assignments import claims
 from review.calibration import queries as calibration_queries
 from review.cases import queries, services
 from review.cases.forms import PriorityForm, WithdrawForm
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.paging import page_of
 from review.models import Case, User
 from review.people import queries as people_queries
@@ -46,7 +46,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "largest": max([*funnel.counts.values(), 1]),
         "unreviewed": funnel.unreviewed,
         "empty": not (any(funnel.counts.values()) or funnel.unreviewed),
-        "holds": visibility.holds()[:50],
+        "holds": visibility.held_assignments()[:50],
         "benchmark": chosen,
         "benchmarks": queries.benchmarks(),
         "now": timezone.now(),
@@ -83,14 +83,14 @@ def history(request: HttpRequest, case_id: int) -> HttpResponse:
 
 def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | PriorityForm | None = None) -> HttpResponse:
     spec = case.frozen
-    voices = named(visibility.reviews_shown_to(person(request), case))
+    voices = named_columns(visibility.reviews_shown_to(signed_in_account(request), case))
     context = {
         "case": case,
         "spec": spec,
         "comparison": compare(spec.form, voices),
         "voices": voices,
         "trail": queries.trail(case),
-        "holds": visibility.holds(case),
+        "holds": visibility.held_assignments(case),
         "versions": queries.versions(case),
         "final": State(case.state).final,
         "reviewers": list(people_queries.reviewers()),
@@ -113,22 +113,22 @@ def withdraw(request: HttpRequest, case_id: int) -> HttpResponse:
     form = WithdrawForm(request.POST)
     if not form.is_valid():
         return _history(request, case, refused=form)
-    services.withdraw(case_id, actor=person(request), reason=form.cleaned_data["reason"])
-    messages.success(request, _("The case is withdrawn."))
+    services.withdraw(case_id, actor=signed_in_account(request), reason=form.cleaned_data["reason"])
+    messages.success(request, _("Case withdrawn."))
     return redirect("review:history", case_id)
 
 
 @requires(Can.OVERSEE)
 def priority(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Hand a case out earlier or later than the others."""
+    """Set a case's priority in the queue."""
     if request.method != "POST":
         return redirect("review:history", case_id)
     case = get_object_or_404(Case, pk=case_id)
     form = PriorityForm(request.POST)
     if not form.is_valid():
         return _history(request, case, refused=form)
-    services.prioritise(case_id, actor=person(request), priority=form.cleaned_data["priority"])
-    messages.success(request, _("The priority is changed."))
+    services.prioritise(case_id, actor=signed_in_account(request), priority=form.cleaned_data["priority"])
+    messages.success(request, _("Priority changed."))
     return redirect("review:history", case_id)
 
 
@@ -142,12 +142,15 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
         if request.POST.get("role") not in set(Role) or (chosen and to is None):
             raise Http404
         try:
-            claims.reassign(case_id, Role(request.POST["role"]), to=to, actor=person(request))
+            claims.reassign(case_id, Role(request.POST["role"]), to=to, actor=signed_in_account(request))
         except errors.NotReserved as refused:
             messages.error(request, refused.detail or refused.message)
         else:
             messages.success(
-                request, _("It is reserved for %(name)s.") % {"name": to} if to else _("Anybody may take it now.")
+                request,
+                _("Reserved for %(name)s.") % {"name": to}
+                if to
+                else _("Any eligible physician can take this role now."),
             )
     return redirect("review:history", case_id)
 
@@ -158,8 +161,8 @@ def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
     get_object_or_404(Case, pk=case_id)
     if request.method == "POST":
         wanted = request.POST.get("specialty", "").replace("\0", "")[:100]
-        claims.set_specialty(case_id, wanted, actor=person(request))
-        messages.success(request, _("The specialty is changed."))
+        claims.set_specialty(case_id, wanted, actor=signed_in_account(request))
+        messages.success(request, _("Specialty changed."))
     return redirect("review:history", case_id)
 
 
@@ -173,8 +176,8 @@ def set_back(request: HttpRequest, case_id: int) -> HttpResponse:
             raise Http404
         if form.is_valid():
             reason = form.cleaned_data["reason"]
-            claims.set_back(case_id, Role(request.POST["role"]), actor=person(request), reason=reason)
-            messages.success(request, _("The role is open again, for another physician."))
+            claims.set_back(case_id, Role(request.POST["role"]), actor=signed_in_account(request), reason=reason)
+            messages.success(request, _("Role reopened for another physician."))
         else:
-            messages.error(request, _("Say why the role is set back."))
+            messages.error(request, _("Give a reason for reopening the role."))
     return redirect("review:history", case_id)

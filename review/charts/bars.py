@@ -10,10 +10,10 @@ from review.charts.text_measure import (
     WIDTH,
     AxisTick,
     Entry,
+    format_share,
     interval_mark,
     label_room,
     legend_entries,
-    said,
     shorten,
     value_room,
 )
@@ -73,11 +73,11 @@ class BarMark:
 
     @property
     def rate_text(self) -> str:
-        return said(self.bar.value, percent=self.bar.percent)
+        return format_share(self.bar.value, percent=self.bar.percent)
 
     @property
     def interval_text(self) -> str:
-        limits = (said(limit, percent=self.bar.percent) for limit in (self.bar.low, self.bar.high))
+        limits = (format_share(limit, percent=self.bar.percent) for limit in (self.bar.low, self.bar.high))
         return "–".join(limits) if self.low_x is not None else ""
 
 
@@ -165,5 +165,5 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "", top: float
 
 def _share_text(bar: Bar) -> str:
     """'35.7% (51/143)', without the counts where none are given; empty where there is no value."""
-    value = said(bar.value, percent=bar.percent)
+    value = format_share(bar.value, percent=bar.percent)
     return value if bar.value is None or bar.denominator is None else f"{value} ({bar.numerator}/{bar.denominator})"

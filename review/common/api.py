@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils.translation import gettext_lazy as _
 from knox.auth import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed, NotFound, ParseError
@@ -16,6 +16,7 @@ from rest_framework.parsers import JSONParser
 from rest_framework.permissions import BasePermission
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.serializers import Serializer, SlugRelatedField
 
 from review.errors import NotAllowed
@@ -24,12 +25,13 @@ from review.rules.permissions import Can, allowed
 from review.rules.text import is_storable
 
 if TYPE_CHECKING:  # the settings name classes of this module, and DRF reads them while it loads its views
+    from rest_framework.generics import GenericAPIView
     from rest_framework.views import APIView
 
 MAX_ID = 2**63 - 1  # what a primary key can hold
 
 
-def wanted(view: object, method: str) -> Can | None:
+def required_right(view: object, method: str) -> Can | None:
     """The right that `method` of `view` wants: its `can`, which is one for all methods or a mapping from method to right.
 
     A method that the mapping does not name wants what GET wants.
@@ -47,7 +49,7 @@ class Needs(BasePermission):
     message = NotAllowed.__doc__
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
-        can = wanted(view, request.method or "")
+        can = required_right(view, request.method or "")
         return can is not None and allowed(request.user, can)
 
 
@@ -90,7 +92,9 @@ class Json(JSONParser):
             raise ParseError(_("The JSON is nested too deeply.")) from None
         found = super().parse(BytesIO(body), media_type, {**(parser_context or {}), "encoding": "utf-8"})
         if not is_storable(found):
-            raise ParseError(_("The JSON holds a character that cannot be stored (NUL, or half of a surrogate pair)."))
+            raise ParseError(
+                _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
+            )
         return found
 
 
@@ -117,6 +121,12 @@ class OldestFirst(NewestFirst):
     ordering = "pk"
 
 
+def page_of(view: "GenericAPIView[Any]", rows: QuerySet[Any]) -> Response:
+    """One page of the rows, as the serializer and the pagination of the view's action say."""
+    page = view.paginate_queryset(rows) or []
+    return view.get_paginated_response(view.get_serializer(page, many=True).data)
+
+
 class ByName(SlugRelatedField[Model]):
     """A row named in a request; a name that there is not is that field's mistake (400), and so is what no name can be."""
 
@@ -129,14 +139,14 @@ class ByName(SlugRelatedField[Model]):
         return super().to_internal_value(data)
 
 
-def asked(query: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+def checked_query(query: type[Serializer[Any]], request: Request) -> dict[str, Any]:
     """The checked query parameters of a request. Raises DRF's ValidationError."""
     found = query(data=request.query_params)
     found.is_valid(raise_exception=True)
     return dict(found.validated_data)
 
 
-def sent(body: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+def checked_body(body: type[Serializer[Any]], request: Request) -> dict[str, Any]:
     """The checked body of a request. Raises DRF's ValidationError, ParseError, UnsupportedMediaType."""
     found = body(data=request.data)
     found.is_valid(raise_exception=True)

@@ -1,12 +1,50 @@
 """Frozen cases and answers as JSON, shared by the apps' APIs."""
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import date, datetime
+from enum import Enum
+from types import NoneType
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from rest_framework import serializers
 
+from review.rules.blocks import Point, Turn
 from review.rules.citations import KINDS
-from review.rules.questions import RUBRIC_VALUES
+from review.rules.questions import RUBRIC_VALUES, Choice, Level, Question, Reason, RubricText
 from review.rules.state_machine import Verdict
+
+Field = serializers.Field[Any, Any, Any, Any]
+
+_FIELDS: dict[type, Callable[..., Field]] = {
+    str: serializers.CharField,
+    int: serializers.IntegerField,
+    float: serializers.FloatField,
+    bool: serializers.BooleanField,
+    date: serializers.DateField,
+    datetime: serializers.DateTimeField,
+}
+
+
+def _field(hint: Any) -> Field:
+    """What shows a value of this type: a plain one, a choice, a tuple of plain ones, or perhaps None."""
+    kinds = [kind for kind in get_args(hint) if kind not in (NoneType, Ellipsis)]
+    if get_origin(hint) is tuple:
+        return serializers.ListField(child=_field(kinds[0]))
+    kind, null = (kinds or [hint])[0], NoneType in get_args(hint)
+    if issubclass(kind, Enum):
+        return serializers.ChoiceField(choices=[each.value for each in kind], allow_null=null)
+    return _FIELDS[kind](allow_null=null)
+
+
+class DataclassSerializer(serializers.Serializer[Any]):
+    """Shows the plain fields of the dataclass `mirrors`; others have to be declared, and what is declared wins."""
+
+    mirrors: ClassVar[type]
+
+    def get_fields(self) -> dict[str, Field]:
+        shown, hints = super().get_fields(), get_type_hints(self.mirrors)
+        return {each.name: shown.get(each.name) or _field(hints[each.name]) for each in fields(self.mirrors)} | shown
 
 
 class AnswerSerializer(serializers.Serializer[Any]):
@@ -17,7 +55,7 @@ class AnswerSerializer(serializers.Serializer[Any]):
 
 
 class RubricAnswerSerializer(serializers.Serializer[Any]):
-    """The finding on one rubric; `wording` is the physician's own where the value is 'corrected'."""
+    """The answer to one rubric. `wording` is the physician's own if the value is 'corrected'."""
 
     value = serializers.ChoiceField(choices=RUBRIC_VALUES, allow_blank=True, default="")
     wording = serializers.CharField(allow_blank=True, default="", trim_whitespace=False)
@@ -36,7 +74,7 @@ class CitationSerializer(serializers.Serializer[Any]):
 
 
 class AddedRubricSerializer(serializers.Serializer[Any]):
-    """A rubric of the physician's own, tied to traps of the sample by their tags."""
+    """A rubric written by the physician, tied to the sample's traps by their tags."""
 
     criterion = serializers.CharField(allow_blank=True, trim_whitespace=False)
     tags = serializers.ListField(child=serializers.CharField(max_length=100), default=list, max_length=100)
@@ -44,56 +82,51 @@ class AddedRubricSerializer(serializers.Serializer[Any]):
 
 
 class AnswersSerializer(serializers.Serializer[Any]):
-    """What a physician has answered so far, by the keys of the case's form. An unfinished draft leaves things blank."""
+    """A physician's answers so far, by the keys of the case's form. A draft may leave answers blank."""
 
     questions = serializers.DictField(child=AnswerSerializer(), default=dict)
     rubrics = serializers.DictField(child=RubricAnswerSerializer(), default=dict)
     verdict = serializers.ChoiceField(choices=[verdict.value for verdict in Verdict], allow_blank=True, default="")
     reason = serializers.CharField(allow_blank=True, default="", trim_whitespace=False)
     reason_code = serializers.CharField(
-        allow_blank=True, default="", max_length=100, help_text="One of the form's reasons, with a rejection."
+        allow_blank=True, default="", max_length=100, help_text="For a rejection: one of the form's reasons."
     )
     dissent_code = serializers.CharField(
         allow_blank=True,
         default="",
         max_length=100,
-        help_text="One of the form's dissents, with the secondary's confirmed approval of what the primary rejected.",
+        help_text="One of the form's dissents, if the secondary confirms an approval that the primary rejected.",
     )
     change_reason = serializers.CharField(
         allow_blank=True,
         default="",
         trim_whitespace=False,
-        help_text="Why the secondary's confirmed answer differs from the own blind one.",
+        help_text="Why the secondary's confirmed answer differs from the blind one.",
     )
     citations = CitationSerializer(many=True, default=list)
     added = AddedRubricSerializer(many=True, default=list)
 
 
 class TokenSerializer(serializers.Serializer[Any]):
-    """The fencing token of a claim, as the assignment shows it. Every phase has its own."""
+    """The claim's fencing token, as shown in the assignment. Each phase has its own."""
 
     token = serializers.UUIDField()
 
 
-class TurnSerializer(serializers.Serializer[Any]):
+class TurnSerializer(DataclassSerializer):
     """One turn of a conversation."""
 
-    speaker = serializers.CharField()
-    text = serializers.CharField()
+    mirrors = Turn
 
 
-class PointSerializer(serializers.Serializer[Any]):
-    """One point of a scatter; `size` in proportion to the others'."""
+class PointSerializer(DataclassSerializer):
+    """One point of a scatter plot; `size` is relative to the other points."""
 
-    x = serializers.FloatField()
-    y = serializers.FloatField()
-    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]
-    size = serializers.FloatField()
-    group = serializers.CharField(allow_blank=True)
+    mirrors = Point
 
 
 class BlockSerializer(serializers.Serializer[Any]):
-    """What is shown, by `kind`: text (text, tone), dialogue (turns), diff (before, after), table (columns, rows, tone),
+    """A block to show, by `kind`: text (text, tone), dialogue (turns), diff (before, after), table (columns, rows, tone),
     image (url, alt), points (x_label, y_label, points)."""
 
     kind = serializers.CharField()
@@ -112,66 +145,56 @@ class BlockSerializer(serializers.Serializer[Any]):
     points = PointSerializer(many=True, required=False)
 
 
-class ChoiceSerializer(serializers.Serializer[Any]):
-    """One answer to a question. `blocks`: with it the case cannot be approved, and a note is required. `evidence`: it wants
+class ChoiceSerializer(DataclassSerializer):
+    """One possible answer to a question. `blocks`: it rules out approval and requires a note. `evidence`: it requires
     a citation."""
 
-    value = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    blocks = serializers.BooleanField()
-    inadequate = serializers.BooleanField()
+    mirrors = Choice
     evidence = serializers.BooleanField(default=False)
 
 
-class QuestionSerializer(serializers.Serializer[Any]):
-    """A criterion that every reviewer judges. `first_look`: before the traps are revealed; the answer then stands."""
+class QuestionSerializer(DataclassSerializer):
+    """A criterion that every reviewer judges. `first_look`: answered before the traps are revealed, and then final."""
 
-    key = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    help = serializers.CharField()
+    mirrors = Question
     choices = ChoiceSerializer(many=True)
     first_look = serializers.BooleanField(default=False)
 
 
-class RubricTextSerializer(serializers.Serializer[Any]):
-    """A rubric as put before physicians, with the tags of its traps."""
+class RubricTextSerializer(DataclassSerializer):
+    """A rubric as shown to physicians, with the tags of its traps."""
 
-    key = serializers.CharField()
-    criterion = serializers.CharField()
-    tags = serializers.ListField(child=serializers.CharField())
+    mirrors = RubricText
 
 
-class LevelSerializer(serializers.Serializer[Any]):
+class LevelSerializer(DataclassSerializer):
     """One level of the harm scale."""
 
-    value = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
+    mirrors = Level
 
 
-class ReasonSerializer(serializers.Serializer[Any]):
-    """Why a sample is rejected, or approved against a rejection. `reducible`: it can be mended."""
+class ReasonSerializer(DataclassSerializer):
+    """A reason to reject a sample, or to approve it against a rejection. `reducible`: a revision can fix it."""
 
-    code = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    reducible = serializers.BooleanField()
+    mirrors = Reason
 
 
 class FormSerializer(serializers.Serializer[Any]):
-    """Everything that is asked about one case; before the first look, only what that asks. `severities`: asked for each
-    rubric that stands. `rubrics_editable`: rubrics may be removed and added."""
+    """All questions about one case; until the first look is committed, only its own. `severities`: asked for each
+    rubric that is kept. `rubrics_editable`: rubrics may be removed and added."""
 
     questions = QuestionSerializer(many=True)
     rubrics = RubricTextSerializer(many=True)
     severities = LevelSerializer(many=True, default=list)
     reasons = ReasonSerializer(many=True, default=list)
     dissents = ReasonSerializer(
-        many=True, default=list, help_text="What a confirmed approval against the primary's rejection is coded by."
+        many=True, default=list, help_text="Reasons for a confirmed approval against the primary's rejection."
     )
     rubrics_editable = serializers.BooleanField(default=False)
 
 
 class ShownSpecSerializer(serializers.Serializer[Any]):
-    """A case as a physician may see it. `asked_for`: why the version before was rejected."""
+    """A case as a physician may see it. `asked_for`: why the previous version was rejected."""
 
     benchmark = serializers.CharField()
     version = serializers.IntegerField()
@@ -184,6 +207,6 @@ class ShownSpecSerializer(serializers.Serializer[Any]):
 
 
 class SpecSerializer(ShownSpecSerializer):
-    """A case as it was frozen, with the name of its sample."""
+    """A case as frozen, with the name of its sample."""
 
     lineage = serializers.CharField()

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from review import errors
 from review.cases import queries
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.discussion import guidelines as discussion_guidelines
 from review.discussion import notices, remarks
 from review.rules.permissions import Can, allowed
@@ -26,7 +26,9 @@ class GuidelineForm(forms.Form):
     text = forms.CharField(
         label=gettext_lazy("Text"),
         widget=forms.Textarea(attrs={"rows": 24}),
-        help_text=gettext_lazy("Markdown. Saving makes a new version; reviews keep the name of the one they followed."),
+        help_text=gettext_lazy(
+            "Write in Markdown. Saving creates a new version; submitted reviews keep the version they followed."
+        ),
     )
 
 
@@ -70,7 +72,7 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
         text, base = form.cleaned_data["text"], form.cleaned_data["base"] or 0
         try:
             made = discussion_guidelines.write_guideline(
-                person(request), benchmark=benchmark, stage=State(stage), text=text, base=base
+                signed_in_account(request), benchmark=benchmark, stage=State(stage), text=text, base=base
             )
         except errors.StaleGuideline as stale:
             newer = discussion_guidelines.guideline(benchmark, State(stage))
@@ -79,7 +81,7 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
             form.add_error(None, stale.message)
             status = stale.status
         else:
-            messages.success(request, _("Version %(version)d is in force.") % {"version": made.version})
+            messages.success(request, _("Version %(version)d is now in effect.") % {"version": made.version})
             return redirect("review:guideline-edit", benchmark, stage)
     versions = discussion_guidelines.guideline_versions(benchmark, State(stage))
     context = {"form": form, "benchmark": benchmark, "stage": stage, "versions": versions}
@@ -90,8 +92,8 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
 @require_POST
 def remark(request: HttpRequest, case_id: int) -> HttpResponse:
     """Say something about a case; back to the page it was said on. What is refused stays in its field."""
-    author = person(request)
-    case = remarks.case_spoken_of(author, case_id)
+    author = signed_in_account(request)
+    case = remarks.discussed_case(author, case_id)
     form = RemarkForm(request.POST)
     if form.is_valid():
         said = form.cleaned_data
@@ -118,7 +120,7 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
 @require_POST
 def notice(request: HttpRequest, notice_id: int) -> HttpResponse:
     """Mark a notice as read and go where it points."""
-    reader = person(request)
+    reader = signed_in_account(request)
     found = notices.mark_read(reader, notice_id)
     own = reader.assignments.filter(case=found.case).first()
     if own is not None:

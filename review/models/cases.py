@@ -48,8 +48,8 @@ class Case(models.Model):
             models.UniqueConstraint(fields=["lineage", "version"], name="case_one_per_version"),
             models.CheckConstraint(condition=Q(state__in=[s.value for s in State]), name="case_state_known"),
             models.CheckConstraint(
-                condition=Q(closed_at__isnull=False, state__in=FINAL)
-                | (Q(closed_at__isnull=True) & ~Q(state__in=FINAL)),
+                condition=Q(closed_at__isnull=False, state__in=sorted(FINAL))
+                | (Q(closed_at__isnull=True) & ~Q(state__in=sorted(FINAL))),
                 name="case_closed_iff_final",
             ),
             models.CheckConstraint(condition=Q(ground__in=["", *(g.value for g in Ground)]), name="case_ground_known"),

@@ -35,7 +35,9 @@ class User(AbstractUser):
         _("username"),
         max_length=150,
         unique=True,
-        help_text=_("At most 150 characters: letters, digits and @/./+/-/_. Capital letters become small ones."),
+        help_text=_(
+            "At most 150 characters: letters, digits and @/./+/-/_. Capital letters are converted to lowercase."
+        ),
         validators=[UnicodeUsernameValidator()],
         error_messages={"unique": _("A user with that username already exists.")},
     )

@@ -1,21 +1,24 @@
-"""The API's description of the caller."""
+"""The API of accounts: the caller's own, and everybody's for admins."""
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
-from rest_framework.generics import GenericAPIView, ListAPIView
+from rest_framework.decorators import action
+from rest_framework.mixins import ListModelMixin
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 from review.access import visibility
 from review.assignments import eligibility
 from review.calibration import queries
-from review.common.api import OldestFirst, sent
-from review.common.decorators import person
+from review.common.api import OldestFirst, checked_body
+from review.common.decorators import signed_in_account
 from review.models import PersonEvent, User
 from review.people import accounts
 from review.rules.permissions import Can, allowed
@@ -23,7 +26,7 @@ from review.rules.state_machine import State
 
 
 class MeSerializer(serializers.ModelSerializer[Any]):
-    """The own account. `can`: what its role lets it do."""
+    """Your account. `can`: what its role allows."""
 
     name = serializers.CharField()
     can = serializers.ListField(child=serializers.ChoiceField(choices=[can.value for can in Can]))
@@ -34,13 +37,13 @@ class MeSerializer(serializers.ModelSerializer[Any]):
 
 
 class Me(APIView):
-    """Who I am and what I may do."""
+    """Your account and what you may do."""
 
     permission_classes = [IsAuthenticated]
 
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        me = person(request)
+        me = signed_in_account(request)
         about = {name: getattr(me, name) for name in ("username", "role", "hospital", "specialty", "languages")}
         return Response(MeSerializer({**about, "name": str(me), "can": [can for can in Can if allowed(me, can)]}).data)
 
@@ -49,7 +52,7 @@ STAGES = [state.value for state in State if not state.final]
 
 
 class PersonSerializer(serializers.ModelSerializer[Any]):
-    """An account. `paused_at`: since when no new case is handed out. `simulated`: a scripted stand-in, no person."""
+    """An account. `paused_at`: since when it gets no new cases. `simulated`: a script, not a person."""
 
     languages = serializers.ListField(child=serializers.RegexField("^[a-z]{2,3}$"), required=False)
     stages = serializers.ListField(child=serializers.ChoiceField(choices=STAGES), required=False)
@@ -64,8 +67,36 @@ class PersonSerializer(serializers.ModelSerializer[Any]):
         read_only_fields = ["username", "role", "is_active", "paused_at", "simulated"]
 
 
+def _password() -> serializers.CharField:
+    return serializers.CharField(
+        write_only=True, max_length=4096, trim_whitespace=False, style={"input_type": "password"}
+    )
+
+
+class NewPersonSerializer(PersonSerializer):
+    """A new account with its first password, which is handed over in person."""
+
+    password = _password()
+
+    class Meta(PersonSerializer.Meta):
+        fields = [*PersonSerializer.Meta.fields, "password"]
+        read_only_fields = ["is_active", "paused_at", "simulated"]
+
+
+class PasswordSerializer(serializers.Serializer[Any]):
+    """A new password, which is handed over in person."""
+
+    password = _password()
+
+
+class ActiveSerializer(serializers.Serializer[Any]):
+    """Whether the person may sign in."""
+
+    active = serializers.BooleanField()
+
+
 class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
-    """What was done to an account."""
+    """A change to an account."""
 
     actor = serializers.CharField(source="actor.username", allow_null=True, default=None)
     data = serializers.DictField()  # type: ignore[assignment]
@@ -76,7 +107,7 @@ class PersonEventSerializer(serializers.ModelSerializer[PersonEvent]):
 
 
 class StandingSerializer(serializers.Serializer[Any]):
-    """How a physician does in one benchmark's calibration: the last items, and the share of expected answers given."""
+    """A physician's calibration in one benchmark: the last items, and the share of expected answers given."""
 
     benchmark = serializers.CharField()
     answered = serializers.IntegerField()
@@ -86,7 +117,7 @@ class StandingSerializer(serializers.Serializer[Any]):
 
 
 class WholePersonSerializer(PersonSerializer):
-    """An account with its calibration and with what was done to it, newest first."""
+    """An account with its calibration and its changes, newest first."""
 
     today = serializers.IntegerField(help_text="Cases answered since midnight UTC.")
     given_back = serializers.IntegerField(help_text="Cases given back or declined in the last hour.")
@@ -98,7 +129,7 @@ class WholePersonSerializer(PersonSerializer):
 
 
 class PauseSerializer(serializers.Serializer[Any]):
-    """Whether new cases are held back."""
+    """Whether the physician gets no new cases."""
 
     paused = serializers.BooleanField()
 
@@ -107,47 +138,86 @@ def _person(shown: User) -> dict[str, Any]:
     return {
         **{name: getattr(shown, name) for name in PersonSerializer.Meta.fields},
         "today": eligibility.done_today(shown),
-        "given_back": visibility.given_back(shown, visibility.HOUR),
+        "given_back": visibility.count_given_back(shown, visibility.HOUR),
         "calibration": queries.standings(shown),
         "trail": accounts.account_trail(shown),
     }
 
 
-class AccountList(ListAPIView[User]):
-    """Accounts, the oldest first."""
+def _check_password(password: str, user: User) -> None:
+    """Raises ValidationError where the rules for passwords do not allow it."""
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise ValidationError({"password": error}) from None
+
+
+class PersonViewSet(ListModelMixin, GenericViewSet[User]):
+    """Accounts, oldest first."""
 
     can = Can.OVERSEE
     serializer_class = PersonSerializer
     pagination_class = OldestFirst
-
-    def get_queryset(self) -> QuerySet[User]:
-        return User.objects.all()
-
-
-class PersonDetail(GenericAPIView[User]):
-    """One account; PATCH changes what decides which cases the person is offered."""
-
-    can = Can.OVERSEE
     queryset = User.objects.all()
+    plural = "people"
+
+    @extend_schema(request=NewPersonSerializer, responses={201: PersonSerializer})
+    def create(self, request: Request) -> Response:
+        """Make an account. Nobody signs up."""
+        body = checked_body(NewPersonSerializer, request)
+        password = body.pop("password")
+        user = User(**body)
+        _check_password(password, user)
+        return Response(
+            PersonSerializer(accounts.add_person(user, password, actor=signed_in_account(request))).data, status=201
+        )
 
     @extend_schema(responses=WholePersonSerializer)
-    def get(self, request: Request, pk: int) -> Response:
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One account."""
         return Response(WholePersonSerializer(_person(self.get_object())).data)
 
     @extend_schema(request=PersonSerializer, responses=PersonSerializer)
-    def patch(self, request: Request, pk: int) -> Response:
+    def partial_update(self, request: Request, pk: int) -> Response:
+        """Change the profile that decides which cases a person is offered."""
         body = PersonSerializer(self.get_object(), data=request.data, partial=True)
         body.is_valid(raise_exception=True)
-        return Response(PersonSerializer(accounts.edit_person(pk, body.validated_data, actor=person(request))).data)
-
-
-class Pause(GenericAPIView[User]):
-    """Hand a physician no new cases, or hand out again. What is in hand can be finished."""
-
-    can = Can.OVERSEE
-    queryset = User.objects.all()
+        return Response(
+            PersonSerializer(accounts.edit_person(pk, body.validated_data, actor=signed_in_account(request))).data
+        )
 
     @extend_schema(request=PauseSerializer, responses=PersonSerializer)
-    def post(self, request: Request, pk: int) -> Response:
-        paused = sent(PauseSerializer, request)["paused"]
-        return Response(PersonSerializer(accounts.set_paused(self.get_object().pk, paused, actor=person(request))).data)
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: int) -> Response:
+        """Stop or restart assigning new cases to a physician. Current cases can be finished."""
+        paused = checked_body(PauseSerializer, request)["paused"]
+        return Response(
+            PersonSerializer(accounts.set_paused(self.get_object().pk, paused, actor=signed_in_account(request))).data
+        )
+
+    @extend_schema(request=ActiveSerializer, responses=PersonSerializer)
+    @action(detail=True, methods=["post"])
+    def active(self, request: Request, pk: int) -> Response:
+        """Close an account, or open it again. Closing ends its sessions and tokens; what the person did stays."""
+        active = checked_body(ActiveSerializer, request)["active"]
+        return Response(
+            PersonSerializer(accounts.set_active(self.get_object().pk, active, actor=signed_in_account(request))).data
+        )
+
+    @extend_schema(request=PasswordSerializer, responses=PersonSerializer)
+    @action(detail=True, methods=["post"])
+    def password(self, request: Request, pk: int) -> Response:
+        """Give somebody a new password. It ends every session and token of that person."""
+        user, password = self.get_object(), checked_body(PasswordSerializer, request)["password"]
+        _check_password(password, user)
+        return Response(
+            PersonSerializer(accounts.set_password(user.pk, password, actor=signed_in_account(request))).data
+        )
+
+    @extend_schema(request=None, responses=PersonSerializer)
+    @action(detail=True, methods=["post"], url_path="second-factor")
+    def second_factor(self, request: Request, pk: int) -> Response:
+        """Take away the second factor of somebody who has lost it, recovery codes included."""
+        return Response(
+            PersonSerializer(accounts.take_second_factor(self.get_object().pk, actor=signed_in_account(request))).data
+        )

@@ -23,7 +23,9 @@ class PasswordForm(forms.Form):
         label=gettext_lazy("Password"),
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy("At least 10 characters. Hand it over in person; it can be changed after sign-in."),
+        help_text=gettext_lazy(
+            "Use at least 10 characters. Share the password in person; it can be changed after sign-in."
+        ),
     )
 
     def __init__(self, data: QueryDict | None = None, *, user: User) -> None:
@@ -43,7 +45,9 @@ class LanguagesField(forms.CharField):
         super().__init__(
             label=gettext_lazy("Languages"),
             required=False,
-            help_text=gettext_lazy("Codes with commas between, such as: en, zh. Empty: any."),
+            help_text=gettext_lazy(
+                "Comma-separated language codes, for example: en, zh. Leave empty for any language."
+            ),
         )
 
     def prepare_value(self, value: Any) -> Any:
@@ -66,15 +70,15 @@ class AboutForm(forms.ModelForm[User]):
         label=gettext_lazy("Stages"),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text=gettext_lazy("The stages this physician works in. None marked: any."),
+        help_text=gettext_lazy("Stages that this physician reviews. Leave all unchecked for any stage."),
     )
     daily_cap = forms.IntegerField(
-        label=gettext_lazy("Cases a day"),
+        label=gettext_lazy("Daily case limit"),
         required=False,
         min_value=1,
         max_value=1000,
         help_text=gettext_lazy(
-            "No further case is handed out on a day (UTC) with so many answered ones. Empty: no limit."
+            "No more cases are assigned after this many answered cases in one day (UTC). Leave empty for no limit."
         ),
     )
 
@@ -87,17 +91,19 @@ class AboutForm(forms.ModelForm[User]):
         self.fields["stages"].choices = [(s.value, STAGES[s]) for s in State if not s.final]  # type: ignore[attr-defined]
         self.fields["hospital"].label = gettext("Hospital")
         self.fields["specialty"].label = gettext("Specialty")
-        self.fields["specialty"].help_text = gettext("Empty: cases of any specialty.")
+        self.fields["specialty"].help_text = gettext("Leave empty for cases of any specialty.")
 
 
 class PersonForm(AboutForm):
     """A new account. Nobody signs up: admins make accounts and hand over the first password."""
 
     password = forms.CharField(
-        label=gettext_lazy("First password"),
+        label=gettext_lazy("Initial password"),
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy("At least 10 characters. Hand it over in person; it can be changed after sign-in."),
+        help_text=gettext_lazy(
+            "Use at least 10 characters. Share the password in person; it can be changed after sign-in."
+        ),
     )
 
     class Meta(AboutForm.Meta):

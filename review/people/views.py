@@ -12,7 +12,7 @@ from review.answers import signatures
 from review.assignments import eligibility
 from review.calibration import queries as calibration_queries
 from review.calibration import services
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.paging import page_of
 from review.models import User
 from review.people import accounts, queries
@@ -32,8 +32,10 @@ def person_new(request: HttpRequest) -> HttpResponse:
     """Make an account."""
     form = PersonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        made = accounts.add_person(form.save(commit=False), form.cleaned_data["password"], actor=person(request))
-        messages.success(request, _("The account %(name)s is made.") % {"name": made.username})
+        made = accounts.add_person(
+            form.save(commit=False), form.cleaned_data["password"], actor=signed_in_account(request)
+        )
+        messages.success(request, _("Account %(name)s created.") % {"name": made.username})
         return redirect("review:people")
     return render(request, "review/people/person_new.html", {"form": form}, status=422 if form.is_bound else 200)
 
@@ -56,14 +58,14 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
     context = {
         "shown": shown,
         "form": refused or PasswordForm(user=shown),
-        "own": shown.pk == person(request).pk,
-        "recent": visibility.submitted_by(shown)[:20],
+        "own": shown.pk == signed_in_account(request).pk,
+        "recent": visibility.reviews_by(shown)[:20],
         "standings": calibration_queries.standings(shown) if shown.role == UserRole.PHYSICIAN else [],
         "today": eligibility.done_today(shown),
-        "left_hour": visibility.given_back(shown, visibility.HOUR),
+        "left_hour": visibility.count_given_back(shown, visibility.HOUR),
         "left_limit": settings.MHB_RELEASES_PER_HOUR,
         "has_second_factor": signatures.has_second_factor(shown),
-        "may_take_over": accounts.may_take_over(shown, person(request)),
+        "may_take_over": accounts.may_take_over(shown, signed_in_account(request)),
         "account_trail": accounts.account_trail(shown)[:20],
     }
     return render(request, "review/people/person.html", context, status=422 if refused else 200)
@@ -73,8 +75,10 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
 def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
     """Close an account or open it again."""
     if request.method == "POST":
-        shown = accounts.set_active(_account(person_id).pk, request.POST.get("active") == "1", actor=person(request))
-        done = _("%(name)s may sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
+        shown = accounts.set_active(
+            _account(person_id).pk, request.POST.get("active") == "1", actor=signed_in_account(request)
+        )
+        done = _("%(name)s can sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
         messages.success(request, done % {"name": shown.username})
     return redirect("review:person", person_id)
 
@@ -83,8 +87,8 @@ def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
 def person_second_factor(request: HttpRequest, person_id: int) -> HttpResponse:
     """Take away the second factor of somebody who has lost it."""
     if request.method == "POST":
-        shown = accounts.take_second_factor(_account(person_id).pk, actor=person(request))
-        messages.success(request, _("%(name)s has no second factor any more.") % {"name": shown.username})
+        shown = accounts.take_second_factor(_account(person_id).pk, actor=signed_in_account(request))
+        messages.success(request, _("Second factor removed for %(name)s.") % {"name": shown.username})
     return redirect("review:person", person_id)
 
 
@@ -97,8 +101,8 @@ def person_password(request: HttpRequest, person_id: int) -> HttpResponse:
     form = PasswordForm(request.POST, user=shown)
     if not form.is_valid():
         return _person(request, shown, refused=form)
-    accounts.set_password(person_id, form.cleaned_data["password"], actor=person(request))
-    messages.success(request, _("%(name)s has a new password.") % {"name": shown.username})
+    accounts.set_password(person_id, form.cleaned_data["password"], actor=signed_in_account(request))
+    messages.success(request, _("Password changed for %(name)s.") % {"name": shown.username})
     return redirect("review:person", person_id)
 
 
@@ -108,8 +112,8 @@ def person_edit(request: HttpRequest, person_id: int) -> HttpResponse:
     shown = get_object_or_404(User, pk=person_id)
     form = AboutForm(request.POST or None, instance=shown)
     if request.method == "POST" and form.is_valid():
-        accounts.edit_person(person_id, form.cleaned_data, actor=person(request))
-        messages.success(request, _("%(name)s is changed.") % {"name": shown.username})
+        accounts.edit_person(person_id, form.cleaned_data, actor=signed_in_account(request))
+        messages.success(request, _("Changes to %(name)s saved.") % {"name": shown.username})
         return redirect("review:person", person_id)
     return render(
         request, "review/people/person_edit.html", {"shown": shown, "form": form}, status=422 if form.is_bound else 200
@@ -121,17 +125,19 @@ def person_pause(request: HttpRequest, person_id: int) -> HttpResponse:
     """Hand a physician no new cases, or hand out again."""
     get_object_or_404(User, pk=person_id)
     if request.method == "POST":
-        shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=person(request))
-        done = _("%(name)s takes no new cases.") if shown.paused_at else _("%(name)s takes cases again.")
+        shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=signed_in_account(request))
+        done = (
+            _("%(name)s is paused and gets no new cases.") if shown.paused_at else _("%(name)s gets new cases again.")
+        )
         messages.success(request, done % {"name": shown.username})
     return redirect("review:person", person_id)
 
 
 @requires(Can.OVERSEE)
 def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
-    """Offer a physician the calibration cases anew."""
+    """Offer a physician the calibration cases again."""
     shown = get_object_or_404(User, pk=person_id)
     if request.method == "POST":
-        count = services.give_again(shown, actor=person(request))
+        count = services.give_again(shown, actor=signed_in_account(request))
         messages.success(request, _("Calibration cases offered again: %(n)s.") % {"n": count})
     return redirect("review:person", person_id)

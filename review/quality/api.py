@@ -1,56 +1,51 @@
-"""The API on trust: agreement by criterion, and one physician's own figures. Thin edges over `trust`."""
+"""The API of agreement by criterion and of one physician's own figures."""
 
 from typing import Any
 
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
+from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSet
 
-from review.common.api import asked
-from review.common.decorators import person
+from review.common.api import checked_body, checked_query
+from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
 from review.models import User
-from review.quality import reliability
-from review.quality.agreement import Why
-from review.quality.reliability import RaterPair
+from review.quality import activity, reliability
+from review.quality.agreement import Agreement, Estimate
+from review.quality.progress import Day, Projection, progress
+from review.quality.reliability import RaterPair, Share
 from review.rules.permissions import Can, UserRole
 
 
-class EstimateSerializer(serializers.Serializer[Any]):
-    """A figure and its 95 % bootstrap interval. What is not defined is null, and `why` says why; it is never 0."""
+class EstimateSerializer(DataclassSerializer):
+    """A figure and its 95 % bootstrap interval. An undefined figure is null, never 0, and `why` gives the reason."""
 
-    value = serializers.FloatField(allow_null=True)
-    low = serializers.FloatField(allow_null=True)
-    high = serializers.FloatField(allow_null=True)
-    why = serializers.ChoiceField(choices=[why.value for why in Why], allow_null=True)
+    mirrors = Estimate
 
 
-class AgreementFiguresSerializer(serializers.Serializer[Any]):
+class AgreementFiguresSerializer(DataclassSerializer):
     """All figures for one criterion. `n`: pairs of answers; `cases`: the cases they come from."""
 
-    n = serializers.IntegerField()
-    cases = serializers.IntegerField()
+    mirrors = Agreement
     raw = EstimateSerializer()
     kappa = EstimateSerializer()
     ac1 = EstimateSerializer()
     alpha = EstimateSerializer()
 
 
-class AgreementLineSerializer(serializers.Serializer[Any]):
-    """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`: alpha is the ordinal one."""
+class AgreementLineSerializer(DataclassSerializer):
+    """One criterion (`verdict`, `question.KEY`, `rubric`, `severity`) of one benchmark. `ordinal`: alpha is ordinal."""
 
-    benchmark = serializers.CharField()
-    pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair])
-    key = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
-    ordinal = serializers.BooleanField()
+    mirrors = reliability.AgreementLine
     agreement = AgreementFiguresSerializer()
 
 
 class AgreementSerializer(serializers.Serializer[Any]):
-    """The lines asked for."""
+    """Agreement, one line per criterion."""
 
     lines = AgreementLineSerializer(many=True)
 
@@ -63,44 +58,71 @@ class AgreementQuery(serializers.Serializer[Any]):
     pair = serializers.ChoiceField(choices=[pair.value for pair in RaterPair], required=False)
 
 
-class AgreementView(APIView):
-    """How far physicians agree who had not seen each other's answer, with n and intervals."""
+class ProgressQuery(serializers.Serializer[Any]):
+    """Of which benchmark; of all without it."""
 
-    can = Can.OVERSEE
-
-    @extend_schema(parameters=[AgreementQuery], responses=AgreementSerializer, operation_id="review_agreement_retrieve")
-    def get(self, request: Request) -> Response:
-        return Response(AgreementSerializer(reliability.agreement_table(**asked(AgreementQuery, request))).data)
+    benchmark = serializers.CharField(required=False, max_length=64)
 
 
-class ShareSerializer(serializers.Serializer[Any]):
-    """So many of so many; `value` is null of none."""
+class WorkDaySerializer(DataclassSerializer):
+    """Reviews submitted and cases closed on one day."""
 
-    part = serializers.IntegerField()
-    whole = serializers.IntegerField()
+    mirrors = Day
+
+
+class ProjectionSerializer(DataclassSerializer):
+    """When all open cases will have closed at the pace of the last active days: cases closed on a typical one (`pace`).
+
+    Null where too few days are known, or nothing closes.
+    """
+
+    mirrors = Projection
+
+
+class ReviewProgressSerializer(serializers.Serializer[Any]):
+    """The last days, the backlog and the projected finish."""
+
+    days = WorkDaySerializer(many=True)
+    backlog = serializers.DictField(
+        child=serializers.DictField(child=serializers.IntegerField()),
+        help_text="Specialty (empty: any), stage: open cases.",
+    )
+    projection = ProjectionSerializer()
+
+
+class StretchesSerializer(serializers.Serializer[Any]):
+    """When you worked on the case: pairs of when a stretch began and ended, in milliseconds since 1970."""
+
+    stretches = serializers.ListField(
+        child=serializers.ListField(child=serializers.FloatField(), min_length=2, max_length=2),
+        max_length=activity.MOST,
+    )
+
+
+class ShareSerializer(DataclassSerializer):
+    """A part of a whole; `value` is null if the whole is 0."""
+
+    mirrors = Share
     value = serializers.FloatField(allow_null=True)
 
 
-class WeekSerializer(serializers.Serializer[Any]):
-    """One week from `monday` on."""
+class WeekSerializer(DataclassSerializer):
+    """One week, starting on `monday`."""
 
-    monday = serializers.DateField()
-    cases = serializers.IntegerField()
-    minutes = serializers.FloatField(allow_null=True)
+    mirrors = reliability.Week
     agreed = ShareSerializer()
 
 
-class DotSerializer(serializers.Serializer[Any]):
-    """One case: its length in words (two CJK characters count as one) and the active minutes on it."""
+class DotSerializer(DataclassSerializer):
+    """One case: its length in words (two CJK characters count as one) and the active minutes spent on it."""
 
-    words = serializers.IntegerField()
-    minutes = serializers.FloatField()
+    mirrors = reliability.Dot
 
 
 class FiguresSerializer(serializers.Serializer[Any]):
-    """One physician's work, training cases and repeats included. `minutes` is the median of active minutes a case over the
-    `measured` ones, null where none is; `first_pass`: of the answered cases that have closed, those that ended as the own
-    blind verdict said."""
+    """One physician's work, including training cases and repeats. `minutes`: median active minutes per case over the
+    `measured` cases, null if there are none. `first_pass`: of the answered cases that have closed, those that matched
+    the physician's blind verdict."""
 
     stages = serializers.DictField(child=serializers.IntegerField())
     minutes = serializers.FloatField(allow_null=True)
@@ -118,21 +140,51 @@ def _figures(physician: User) -> Response:
     return Response(FiguresSerializer(reliability.figures(physician)).data)
 
 
-class ReviewerView(APIView):
-    """One physician's figures. There is no list of them, and so no order."""
+class OversightViewSet(ViewSet):
+    """Agreement and progress of the reviews."""
+
+    can = Can.OVERSEE
+
+    @extend_schema(parameters=[AgreementQuery], responses=AgreementSerializer)
+    @action(detail=False)
+    def agreement(self, request: Request) -> Response:
+        """Agreement between physicians who had not seen each other's answers, with n and intervals."""
+        return Response(AgreementSerializer(reliability.agreement_table(**checked_query(AgreementQuery, request))).data)
+
+    @extend_schema(parameters=[ProgressQuery], responses=ReviewProgressSerializer)
+    @action(detail=False)
+    def progress(self, request: Request) -> Response:
+        """Throughput, backlog and the projected finish of the reviews."""
+        return Response(ReviewProgressSerializer(progress(**checked_query(ProgressQuery, request))).data)
+
+
+class ActivityViewSet(ViewSet):
+    """When you worked on a case."""
+
+    can = Can.REVIEW
+    row = "<assignment:assignment_id>"
+
+    @extend_schema(request=StretchesSerializer, responses={204: None})
+    @action(detail=True, methods=["post"])
+    def activity(self, request: Request, assignment_id: int) -> Response:
+        """Keep when you worked on a case. What is sent again, or from two windows at once, counts once."""
+        stretches = activity.parse_stretches(checked_body(StretchesSerializer, request)["stretches"])
+        activity.record(signed_in_account(request), assignment_id, stretches)
+        return Response(status=204)
+
+
+class ReviewerViewSet(ViewSet):
+    """Physicians' figures. There is no list of physicians, so no ranking."""
 
     can = Can.OVERSEE
 
     @extend_schema(responses=FiguresSerializer)
-    def get(self, request: Request, pk: int) -> Response:
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One physician's figures. There is no list of physicians, so no ranking."""
         return _figures(get_object_or_404(User, pk=pk, role=UserRole.PHYSICIAN))
 
-
-class OwnFigures(APIView):
-    """My own figures; nobody else's can be asked for here."""
-
-    can = Can.REVIEW
-
-    @extend_schema(responses=FiguresSerializer, operation_id="reviewers_me_retrieve")
-    def get(self, request: Request) -> Response:
-        return _figures(person(request))
+    @extend_schema(responses=FiguresSerializer)
+    @action(detail=False, can=Can.REVIEW)
+    def me(self, request: Request) -> Response:
+        """Your own figures."""
+        return _figures(signed_in_account(request))

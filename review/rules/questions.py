@@ -42,7 +42,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class RubricText:
-    """A rubric as put before physicians, with the tags of its traps."""
+    """A rubric as shown to physicians, with the tags of its traps."""
 
     key: str
     criterion: str
@@ -124,7 +124,7 @@ class RubricAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AddedRubric:
-    """A rubric of the physician's own, tied to traps of the sample by their tags."""
+    """A rubric written by the physician, tied to the sample's traps by their tags."""
 
     criterion: str
     tags: tuple[str, ...] = ()
@@ -181,13 +181,13 @@ def problems(
 
     `committed` is the secondary's blind answer when the confirmed one is being given: a difference wants a reason.
     `rejected_before`: the physician has seen that the primary rejected, so that an approval is a dissent and wants one, too.
-    `today` is the last day on which a citation can have been read; see `citations.faults`.
+    `today` is the last day on which a citation can have been read; see `citations.citation_faults`.
     """
     found = _problems_of_questions(form, answers)
     chosen = _chosen(form, answers)
     if any(choice.evidence for choice in chosen) and not answers.citations:
         found.append(Problem("citations", "evidence-missing"))
-    found += [Problem(field, code) for field, code in citations.faults(answers.citations, today=today)]
+    found += [Problem(field, code) for field, code in citations.citation_faults(answers.citations, today=today)]
     found += _problems_of_rubrics(form, answers)
     found += _problems_of_additions(form, answers)
     known = {question.key for question in form.questions}, {rubric.key for rubric in form.rubrics}

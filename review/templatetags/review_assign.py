@@ -16,7 +16,7 @@ _FIELDS: dict[str, Promise] = {
     "specialty": gettext_lazy("Specialty"),
     "languages": gettext_lazy("Languages"),
     "stages": gettext_lazy("Stages"),
-    "daily_cap": gettext_lazy("Cases a day"),
+    "daily_cap": gettext_lazy("Daily case limit"),
 }
 
 

@@ -6,11 +6,11 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 
 from review.access import visibility
-from review.charts.scatter import cloud
-from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, said
+from review.charts.scatter import points_chart
+from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, translate
 from review.models import Review, User
 from review.rules.blocks import Block, Diff, Points
-from review.rules.diffing import align
+from review.rules.diffing import align_turns
 
 register = template.Library()
 
@@ -24,8 +24,8 @@ def show_block(block: Block, number: int, language: str = "", folded: bool = Fal
     beside: what tells it from the same block of another version on the page.
     folded: what was planted stays closed until the reader opens it, so that naturalness is judged on the text alone.
     """
-    pairs = align(block.before, block.after) if isinstance(block, Diff) else []
-    chart = cloud(block) if isinstance(block, Points) else None
+    pairs = align_turns(block.before, block.after) if isinstance(block, Diff) else []
+    chart = points_chart(block) if isinstance(block, Points) else None
     context = {
         "block": block,
         "number": number,
@@ -47,7 +47,7 @@ def outcome(review: Review, reader: User) -> str:
 @register.filter
 def msgid(text: str) -> str:
     """A string frozen into a case by its benchmark, in the reader's language."""
-    return said(text)
+    return translate(text)
 
 
 @register.filter

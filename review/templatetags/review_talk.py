@@ -13,7 +13,7 @@ from review.discussion import notices as discussion_notices
 from review.discussion import remarks as discussion_remarks
 from review.labels import NAMELESS
 from review.models import Assignment, Case, Guideline, Notice, User
-from review.rules.diffing import Pair
+from review.rules.diffing import TurnPair
 from review.rules.state_machine import State
 
 register = template.Library()
@@ -36,7 +36,7 @@ def markdown(text: str, top: int) -> SafeString:
 
 
 @register.filter
-def numbered(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, int, int]]:
+def numbered(pairs: Iterable[TurnPair]) -> Iterator[tuple[TurnPair, int, int]]:
     """Each pair of turns with the number of its turn before and after, from 1: where a turn stands in its own text."""
     before = after = 0
     for pair in pairs:

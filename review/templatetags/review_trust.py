@@ -16,17 +16,17 @@ from review.rules.case_spec import CaseSpec
 register = template.Library()
 
 PAIRS: dict[str, Promise] = {
-    RaterPair.REVIEWERS: _("first and second reviewer, blind"),
-    RaterPair.ADJUDICATORS: _("the two adjudicators, first votes"),
+    RaterPair.REVIEWERS: _("first and second reviewer (blind)"),
+    RaterPair.ADJUDICATORS: _("both adjudicators (first votes)"),
 }
 UNDEFINED: dict[str, Promise] = {
-    Why.NOTHING: _("no pair"),
-    Why.ONE_CATEGORY: _("undefined: only one answer was given"),
+    Why.NOTHING: _("no pairs to compare"),
+    Why.ONE_CATEGORY: _("undefined: all answers were the same"),
 }
 NO_INTERVAL: dict[str, Promise] = {
-    Why.ONE_CASE: _("one case"),
-    Why.NO_VARIATION: _("all alike"),
-    Why.UNEVEN: _("too one-sided"),
+    Why.ONE_CASE: _("only one case"),
+    Why.NO_VARIATION: _("no variation"),
+    Why.UNEVEN: _("answers too unbalanced"),
 }
 
 

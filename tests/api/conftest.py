@@ -45,7 +45,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
         sent.append((task.name.rpartition(".")[2], pk))
 
     monkeypatch.setattr("generation.tasks.wake", wake)
-    monkeypatch.setattr("evaluation.runs.api.wake", wake)
+    monkeypatch.setattr("review.tasks.wake", wake)
     return sent
 
 

@@ -102,5 +102,5 @@ def test_the_token_of_a_page(client: Client, adela: User, where: str, sent: dict
     assert (first.status_code, first["Location"]) == (again.status_code, again["Location"]) == (302, first["Location"])
     other = client.post(reverse(where), {**budget, "budget_calls": "9"})
     assert other.status_code == 409
-    assert "under this key" in other.content.decode()
+    assert "already used for a different launch" in other.content.decode()
     assert kind.objects.count() == before + 1

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from evaluation.runs import work as runs_work
 from generation.batches import services as batches_services
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import SourceRecord
 from generation.recipes import registry
 from generation.samples import services as samples_services
@@ -32,7 +32,7 @@ RECORDS = 4
 def models() -> Iterator[str]:
     """The simulated models on a port of their own."""
     scripts = [registry.module(name, "simulate").SCRIPT for name in registry.names()]
-    with running(make_app(scripts, seed=3)) as url:
+    with run_in_background(make_app(scripts, seed=3)) as url:
         yield url
 
 
@@ -154,15 +154,15 @@ def test_the_whole_loop(
     sources_services.run_import(queued["id"])
     done = ok(admin.get(reverse("api:import", args=[queued["id"]])))
     assert (done["status"], done["rows"], done["added"], done["refused"]) == ("done", RECORDS + 1, RECORDS, 1)
-    [refusal] = everything_in(admin, "refusals", queued["id"])
+    [refusal] = everything_in(admin, "import-refusals", queued["id"])
     assert refusal["where"] == f"line {RECORDS + 1}"
     assert list(uploads.iterdir()) == [], "what has been read is not kept"
     assert ok(admin.get(reverse("api:source", args=["own"])))["records_count"] == RECORDS
     assert SourceRecord.objects.filter(private__icontains="never-to-be-shown").count() == RECORDS
-    shown = admin.get(reverse("api:records", args=["own"])).content.decode()
+    shown = admin.get(reverse("api:source-records", args=["own"])).content.decode()
     assert "headache" in shown
     assert "never-to-be-shown" not in shown
-    assert len(everything_in(admin, "records", "own")) == RECORDS
+    assert len(everything_in(admin, "source-records", "own")) == RECORDS
 
     # Generate
     wanted_of = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
@@ -174,16 +174,16 @@ def test_the_whole_loop(
     asked = {**wanted_of, "budget_calls": 100}
     with django_capture_on_commit_callbacks(execute=True):
         batch = ok(admin.post(reverse("api:batches"), asked), 202)
-    assert woken.pop() == ("work_on_batch", batch["id"])
+    assert woken.pop() == ("work_on_job", batch["id"])
     assert (batch["status"], batch["progress"]["queued"]) == ("running", RECORDS)
     again = admin.post(reverse("api:batches"), asked)
     assert (again.status_code, again.json()["type"]) == (409, "urn:mhb:nothing-to-do")
     batches_services.work_on_batch(batch["id"])
     batch = ok(admin.get(reverse("api:batch", args=[batch["id"]])))
     assert (batch["status"], batch["progress"]["done"], batch["progress"]["percent"]) == ("finished", RECORDS, 100)
-    drafts = everything_in(admin, "drafts", batch["id"], status="done")
+    drafts = everything_in(admin, "batch-drafts", batch["id"], status="done")
     assert len(drafts) == RECORDS
-    calls = everything_in(admin, "calls", drafts[0]["id"])
+    calls = everything_in(admin, "draft-calls", drafts[0]["id"])
     assert calls[-1]["endpoint"] == "sim-generator"
     assert calls[-1]["sent"]["messages"]
     for action in ("batch-cancel", "batch-retry"):
@@ -200,7 +200,7 @@ def test_the_whole_loop(
         assert work["role"].startswith("adjudicator")
         assert (work["revealed"], work["reviews"]) == (False, []), "what the two said names the traps"
         review(doctors[name], work, approve=False)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert [sample["status"] for sample in everything_in(admin, "samples", status="regenerating")] == ["regenerating"]
     batches_services.work_on_batch(batch["id"])
     review_all({name: doctors[name] for name in ("emil", "dina")}, doubter="", doubted="")
@@ -245,7 +245,7 @@ def test_the_whole_loop(
     assert researcher.post(reverse("api:runs"), wanted).status_code == 403
     with django_capture_on_commit_callbacks(execute=True):
         run = ok(admin.post(reverse("api:runs"), {**wanted, "confirmed": True}), 202)
-    assert woken.pop() == ("work_on_run", run["id"])
+    assert woken.pop() == ("work_on_job", run["id"])
     assert run["progress"]["responses"]["queued"] == 2 * RECORDS
     runs_work.work_on_run(run["id"])
     run = ok(researcher.get(reverse("api:run", args=[run["id"]])))

@@ -41,7 +41,7 @@ def submit(client: Client, work: dict[str, Any], answers: dict[str, Any]) -> dic
 
 def everything(client: Client) -> str:
     """All that a physician can read over the API, as one text."""
-    addresses = [reverse("api:reviews-mine"), reverse("api:me")]
+    addresses = [reverse("api:review-mine"), reverse("api:me")]
     addresses += [reverse("api:assignment", args=[assignment.pk]) for assignment in Assignment.objects.all()]
     return b"".join(client.get(address).content for address in addresses).decode()
 
@@ -105,7 +105,7 @@ def test_the_whole_machine_and_who_reads_what_when(
     assert read_by(b) == {"ana", "bo"}
     again = act(b, "submit", blind, answers=reject("MARK-BO"))
     assert (again.status_code, again.json()["type"]) == (409, "urn:mhb:already-submitted")
-    mine = a.get(reverse("api:reviews-mine")).json()["results"][0]
+    mine = a.get(reverse("api:review-mine")).json()["results"][0]
     assert (mine["outcome"], "state" in mine["case"]) == ("", False)
     submit(b, {**blind, **committed}, reject("MARK-BO"))
 
@@ -125,7 +125,7 @@ def test_the_whole_machine_and_who_reads_what_when(
 
     case.refresh_from_db()
     assert case.state == Case.State.REJECTED
-    assert a.get(reverse("api:reviews-mine")).json()["results"][0]["outcome"] == "rejected"
+    assert a.get(reverse("api:review-mine")).json()["results"][0]["outcome"] == "rejected"
 
     whole = api(adela).get(reverse("api:case", args=[case.pk])).json()
     assert [review["physician"] for review in whole["reviews"]] == ["ana", "bo", "bo", "chen", "dina", "chen", "dina"]

@@ -24,7 +24,7 @@ from tests.api.test_permissions import EXPECTED, address
 from tests.engine import bare_release
 from tests.in_progress import InProgress
 from tests.profile import far
-from tests.review.factories import opened, take
+from tests.review.factories import account, opened, take
 
 SIGN_OUT = ("/auth/logout/", "/auth/logoutall/")
 EXAMPLES = far(2, 25)  # for each operation, twice where it is about one row
@@ -115,7 +115,8 @@ def test_nothing_made_from_the_schema_breaks_the_server(api: Api, adela: User, a
         "runs": {"id": world.evaluation.pk},
         "reviewers": {"id": ana.pk},
     }
-    there |= {"people": {"id": ana.pk}, "calibration": {"id": CalibrationItem.objects.get().pk}}
+    there |= {"guidelines": {"benchmark": "mhb", "stage": "primary"}}
+    there |= {"people": {"id": account("spare").pk}, "calibration": {"id": CalibrationItem.objects.get().pk}}
     statuses = _answers(api, adela, ana, {kind: [ids] for kind, ids in there.items()})
     assert not [status for status in statuses if status >= 500]
     assert {200, 400, 404, 409} <= set(statuses), "the requests reach all kinds of answers"

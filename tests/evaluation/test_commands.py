@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from evaluation.models import Run
-from evaluation.runs import services
+from evaluation.runs.kind import RUNS
+from generation.engine.sweeping import sweep
 from generation.models import Release
 from review.models import User
 from tests.engine import Manage, bare_release, endpoint, frozen, launched_run
@@ -42,7 +43,7 @@ def test_evaluate_and_report(manage: Manage, release: Release) -> None:
 def test_without_wait_the_work_is_left_to_workers(manage: Manage, release: Release) -> None:
     run = manage.json("evaluate", "--yes", "--release", "own@1", *TARGETS, "--judge", "sim-judge")
     assert (run["responses"], run["responses_done"], run["calls"]) == (4, 0, 0)
-    assert services.sweep() == [run["run"]]
+    assert sweep(RUNS) == [run["run"]]
 
 
 def test_the_temperature_of_the_judge(manage: Manage, release: Release) -> None:
@@ -77,12 +78,12 @@ def test_a_run_that_measured_nothing_is_a_failure(manage: Manage, models: str, b
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["evaluate", "--release", "gone", *TARGETS, "--judge", "sim-judge"], "no release of this name"),
+        (["evaluate", "--release", "gone", *TARGETS, "--judge", "sim-judge"], "no release with this name"),
         (["evaluate", "--release", "own@7", *TARGETS, "--judge", "sim-judge"], "own v7"),
-        (["evaluate", "--release", "own", "--endpoint", "gone", "--judge", "sim-judge"], "no endpoint of this name"),
-        (["evaluate", "--release", "own", *TARGETS, "--judge", "gone"], "no endpoint of this name"),
-        (["report", "4711"], "no run of this number"),
-        (["report", "9" * 30], "no run of this number"),
+        (["evaluate", "--release", "own", "--endpoint", "gone", "--judge", "sim-judge"], "no endpoint with this name"),
+        (["evaluate", "--release", "own", *TARGETS, "--judge", "gone"], "no endpoint with this name"),
+        (["report", "4711"], "no run with this number"),
+        (["report", "9" * 30], "no run with this number"),
     ],
 )
 def test_a_failure_is_one_sentence(manage: Manage, release: Release, arguments: list[str], said: str) -> None:

@@ -18,6 +18,8 @@ from evaluation.reports import formats, queries
 from evaluation.reports.figures import figures
 from evaluation.reports.forms import JudgmentFilters
 from evaluation.runs import services
+from evaluation.runs.settings import RunSettings
+from generation.jobs import services as jobs_services
 from generation.models import Endpoint, Facet, Release, ReleasedRubric
 from generation.models.work import Work
 from review.models import User
@@ -45,7 +47,7 @@ def admin(adela: User) -> Client:
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The tasks that were sent, instead of sending them."""
     sent: list[tuple[str, int]] = []
-    monkeypatch.setattr("evaluation.runs.views.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+    monkeypatch.setattr("generation.tasks.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
     return sent
 
 
@@ -68,7 +70,7 @@ def with_facets(run: Run) -> Run:
 
 def judged(release: Release, *names: str, verdicts: tuple[str, ...] = ("met", "not_met", "", "not_met")) -> Run:
     """A finished run whose judgments go round through `verdicts`; '' is unjudged. Made without any model."""
-    run = services.launch_run(release, [model(name) for name in names], model("judge"))
+    run = services.launch_run(RunSettings(release, [model(name) for name in names], model("judge")))
     run.responses.update(status=Status.DONE, text=f"I agree. {HOSTILE}")
     Judgment.objects.bulk_create(
         Judgment(
@@ -85,13 +87,13 @@ def judged(release: Release, *names: str, verdicts: tuple[str, ...] = ("met", "n
         for number, rubric in enumerate(ReleasedRubric.objects.filter(sample=response.sample_id).order_by("pk"))
         for verdict in [verdicts[(response.pk + number) % len(verdicts)]]
     )
-    services.settle_run(run.pk)
+    jobs_services.settle(run.pk)
     run.refresh_from_db()
     return run
 
 
 def text_of(page: Page) -> str:
-    return str(page.content.decode())
+    return " ".join(page.content.decode().split())
 
 
 def counted(client: Client, url: str) -> int:
@@ -187,7 +189,7 @@ def test_a_run_is_launched_with_the_published_temperature(
         answer: Page = admin.post(url, {**data, "endpoints": ["one", "two"]})
     run = Run.objects.get()
     assert answer["Location"] == reverse("evaluation:run", args=[run.pk])
-    assert woken == [("work_on_run", run.pk)]
+    assert woken == [("work_on_job", run.pk)]
     assert (run.judge_temperature, run.created_by) == (0.5, adela)
     assert run.responses.count() == 6
     admin.post(url, {**data, "endpoints": ["one"], "judge_temperature": "0"})
@@ -199,22 +201,22 @@ def test_the_page_shows_the_temperature_that_the_judge_was_asked_with(
     admin: Client, release: Release, asked_for: float
 ) -> None:
     judge = model("judge", temperature=0.9)
-    run = services.launch_run(release, [model("one")], judge, judge_temperature=asked_for)
+    run = services.launch_run(RunSettings(release, [model("one")], judge, judge_temperature=asked_for))
     Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
-    shown = re.search(r"Temperature of the judge</dt>\s*<dd>\s*([^<]*?)\s*<", page)
+    shown = re.search(r"Judge temperature</dt>\s*<dd>\s*([^<]*?)\s*<", page)
     assert shown is not None
     assert shown[1] == str(asked_for)
 
 
 def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
-    run = services.launch_run(release, [model("one")], model("judge"))
+    run = services.launch_run(RunSettings(release, [model("one")], model("judge")))
     page, fragment = (reverse(f"evaluation:run{part}", args=[run.pk]) for part in ("", "-progress"))
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 3" in text_of(admin.get(fragment))
     assert [percent for _run, percent, _simulated in admin.get(reverse("evaluation:runs")).context["rows"]] == [0]
     Response.objects.filter(run=run).update(status=Status.FAILED, error="RateLimited")
-    services.settle_run(run.pk)
+    jobs_services.settle(run.pk)
     assert admin.get(fragment)["HX-Refresh"] == "true"
     ended = text_of(admin.get(page))
     assert "hx-get" not in ended
@@ -230,7 +232,7 @@ def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
     assert admin.get(retry).status_code == 405
     with django_capture_on_commit_callbacks(execute=True):
         admin.post(retry)
-    assert woken == [("work_on_run", run.pk)]
+    assert woken == [("work_on_job", run.pk)]
     assert run.judgments.filter(status=Status.QUEUED).count() == failed > 0
     assert admin.post(cancel).status_code == 302
     assert admin.post(cancel).status_code == 302, "twice is as good as once"
@@ -387,11 +389,11 @@ def test_no_page_asks_the_database_more_often_for_more_rows(name: str, admin: Cl
         return reverse(f"evaluation:{name}", args=[] if name == "runs" else [run.pk])
 
     small = judged(release, "one")
-    running = services.launch_run(release, [model("one")], model("judge"))
+    running = services.launch_run(RunSettings(release, [model("one")], model("judge")))
     shown = running if name == "run-progress" else small
     few = counted(admin, url(shown))
     big = judged(release, *(f"m{n}" for n in range(6)))
     for _more in range(3):
-        running = services.launch_run(release, [model("one"), model("m1")], model("judge"))
+        running = services.launch_run(RunSettings(release, [model("one"), model("m1")], model("judge")))
     shown = running if name == "run-progress" else big
     assert counted(admin, url(shown)) == few

@@ -7,8 +7,10 @@ import pytest
 
 from generation.batches import launch as batches_launch
 from generation.batches import services as batches_services
-from generation.batches import sweeping
+from generation.batches.kind import BATCHES
+from generation.batches.launch import BatchSettings
 from generation.engine import worker_beats
+from generation.engine.sweeping import sweep
 from generation.engine.task_queue import take
 from generation.models import Batch, Draft, Endpoint, Import, Release, Sample, Source
 from generation.models.work import Work
@@ -74,15 +76,15 @@ def test_readable_without_json(manage: Manage, tmp_path: Path) -> None:
     [
         (["import_source", "--format", "healthbench", "--name", "own", "/no/such/file"], "No such file"),
         (["import_source", "--format", "healthbench", "--name", "own", "{other}"], "one JSON object on each line"),
-        (["import_source", "--format", "pmc-patients", "--name", "here", "{other}"], "exists with another format"),
+        (["import_source", "--format", "pmc-patients", "--name", "here", "{other}"], "already exists in a different format"),
         (["import_source", "--format", "healthbench", "--name", "two words", "{file}"], "name: "),
         (["generate", "--benchmark", "mbh", "--source", "here", "--generator", "sim-generator"], "no benchmark"),
         (["generate", "--benchmark", "mhb", "--source", "gone", "--generator", "sim-generator"], "no source"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--generator", "gone"], "no endpoint"),
-        (["generate", "--benchmark", "mhb", "--source", "here"], "needs an endpoint"),
+        (["generate", "--benchmark", "mhb", "--source", "here"], "Choose an endpoint"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--role", "generator"], "ROLE=ENDPOINT"),
         (["generate", "--benchmark", "mhb", "--source", "here", "--generator", "sim-generator", "--limit", "-1"],
-         "no record left"),
+         "No records are left"),
         (["freeze_release", "own", "--benchmark", "mhb"], "approved yet"),
         (["freeze_release", "own", "--benchmark", "mbh"], "no benchmark"),
         (["export_release", "own", "--format", "csv", "--out", "{out}"], "no release"),
@@ -112,7 +114,7 @@ def test_a_failure_is_one_sentence(
     [
         (
             ["add_endpoint", "own", "--url", "http://127.0.0.1:1/v1", "--model", "m", "--price-in", "free"],
-            "is no number",
+            "is not a number",
         ),
         (["simulate_llm", "--port", "1", "--fault", "flood"], "no fault 'flood'"),
     ],
@@ -154,7 +156,7 @@ def test_without_wait_the_work_is_left_to_workers(manage: Manage, tmp_path: Path
     batch = manage.json("generate", "--yes", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator")
     assert (batch["open"], batch["done"], batch["calls"]) == (2, 0, 0)
     assert not Sample.objects.exists()
-    assert sweeping.sweep().batches == [batch["batch"]]
+    assert sweep(BATCHES) == [batch["batch"]]
 
 
 def test_wait_takes_over_from_a_worker_that_died(
@@ -163,8 +165,8 @@ def test_wait_takes_over_from_a_worker_that_died(
     """Its row is held until the lease runs out; the command sits that out and brings the batch to its end."""
     launch = batches_launch.launch_batch
 
-    def killed(**options: object) -> Batch:
-        batch = launch(**options)  # type: ignore[arg-type]
+    def killed(settings: BatchSettings) -> Batch:
+        batch = launch(settings)
         take(Draft.objects.filter(batch=batch).order_by("pk"), 1)
         return batch
 
@@ -182,7 +184,7 @@ def test_wait_takes_over_from_a_worker_that_died(
 def test_wait_leaves_the_work_to_a_worker_that_lives(
     manage: Manage, tmp_path: Path, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker_beats.worker_alive("celery@here")
+    worker_beats.record_beat("celery@here")
     endpoint(models)
     imported(conversations_file(tmp_path / "own.jsonl", 2))
     polled: list[float] = []
@@ -249,6 +251,6 @@ def test_roles_can_be_named_one_by_one(manage: Manage, tmp_path: Path, models: s
 def test_a_launch_beside_another(manage: Manage, tmp_path: Path, models: str) -> None:
     source = imported(conversations_file(tmp_path / "own.jsonl", 1))
     launched(source, endpoint(models))
-    assert "no record left" in manage.refused(
+    assert "No records are left" in manage.refused(
         "generate", "--benchmark", "mhb", "--source", "own", "--generator", "sim-generator"
     )

@@ -16,6 +16,8 @@ from django.utils import timezone
 
 from generation.batches import launch
 from generation.batches import services as batches_services
+from generation.batches.forms import ShallowJSON
+from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.models import (
     Batch,
@@ -100,7 +102,7 @@ def failing(batch: Batch) -> Draft:
     draft = batch.drafts.order_by("pk")[0]
     Draft.objects.filter(pk=draft.pk).update(status=Status.FAILED, error="BrokenReply", detail=f"Not JSON: {HOSTILE}")
     Call.objects.create(
-        job=batch.job,
+        job=batch,
         subject=f"draft:{draft.pk}",
         endpoint=Endpoint.objects.get_or_create(name="odd", url="http://odd.example/v1", model="odd-1")[0],
         model="odd-1",
@@ -186,7 +188,7 @@ def test_an_upload_is_kept_queued_and_read(
     fragment = reverse("generation:source-imports", args=["own"])
     polled = text_of(admin.get(fragment, headers={"HX-Request": "true"}))
     assert f'hx-get="{fragment}"' in polled
-    assert "No worker is alive" in polled
+    assert "No worker is running" in polled
 
     sources_services.run_import(run.pk)
     assert admin.get(fragment, headers={"HX-Request": "true"})["HX-Refresh"] == "true"
@@ -306,8 +308,8 @@ def test_what_was_called_keeps_address_and_model(admin: Client):
     made.refresh_from_db()
     assert (made.name, made.model, made.simulated) == ("new", "sim-2", True)
     Call.objects.create(
-        job="run:1",
-        subject="response:1",
+        job=drafts(1, "own"),
+        subject="draft:1",
         endpoint=made,
         model="x",
         sent={},
@@ -321,6 +323,11 @@ def test_what_was_called_keeps_address_and_model(admin: Client):
 
 
 # ------------------------------------------------------------------------------------------------------------ batches
+
+
+def test_values_that_are_not_overridden_are_an_empty_field() -> None:
+    assert ShallowJSON().prepare_value(None) == ""
+    assert ShallowJSON().prepare_value({"tries": 5}) == '{"tries": 5}'
 
 
 def test_a_batch_is_launched_over_what_is_left(
@@ -338,7 +345,7 @@ def test_a_batch_is_launched_over_what_is_left(
         answer: Page = admin.post(url, data)
     batch = Batch.objects.get()
     assert answer["Location"] == reverse("generation:batch", args=[batch.pk])
-    assert woken == [("work_on_batch", batch.pk)]
+    assert woken == [("work_on_job", batch.pk)]
     assert batch.drafts.count() == 2
     assert batch.plan["name"] == "paper"
     assert batch.checks == ["identical", "alike", "leak", "answerable"]
@@ -346,12 +353,12 @@ def test_a_batch_is_launched_over_what_is_left(
     admin.post(url, {**data, "limit": ""})
     nothing = admin.post(url, data)
     assert nothing.status_code == 422
-    assert "no record left" in nothing.context["form"].non_field_errors()[0]
+    assert "No records are left" in nothing.context["form"].non_field_errors()[0]
 
 
 def test_a_batch_page_follows_it_to_its_end(admin: Client, tmp_path: Path, models: str):
     source = imported(conversations_file(tmp_path / "own.jsonl", 2))
-    batch = launch.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models)})
+    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models)}))
     page, fragment = (reverse(f"generation:batch{part}", args=[batch.pk]) for part in ("", "-progress"))
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 2" in text_of(admin.get(fragment))
@@ -385,11 +392,11 @@ def test_cancel_and_retry_are_posts_that_say_when_it_is_over(
     batch = drafts(2)
     failing(batch)
     retry, cancel = (reverse(f"generation:batch-{what}", args=[batch.pk]) for what in ("retry", "cancel"))
-    assert "cannot be taken back" in text_of(admin.get(cancel))
+    assert "cannot be undone" in text_of(admin.get(cancel))
     assert Batch.objects.get(pk=batch.pk).status == Batch.Status.RUNNING
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(retry).status_code == 302
-    assert woken == [("work_on_batch", batch.pk)]
+    assert woken == [("work_on_job", batch.pk)]
     assert not batch.drafts.filter(status=Status.FAILED).exists()
     assert admin.post(cancel).status_code == 302
     assert admin.post(cancel).status_code == 302, "twice is as good as once"
@@ -463,7 +470,7 @@ def test_who_names_no_benchmark_gets_the_one_that_is_worked_on(admin: Client, tm
 def test_freezing_with_nothing_approved_says_so(admin: Client):
     answer = admin.post(reverse("generation:releases"), {"name": "first", "benchmark": "mhb"})
     assert answer.status_code == 422
-    assert "No sample of this benchmark is approved yet." in answer.context["form"].non_field_errors()[0]
+    assert "No samples of this benchmark have been approved yet." in answer.context["form"].non_field_errors()[0]
 
 
 def test_a_release_is_frozen_read_and_downloaded(

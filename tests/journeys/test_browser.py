@@ -44,17 +44,17 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     # A source
     page.goto("/generation/sources/")
     page.get_by_label("Format").select_option("healthbench")
-    page.get_by_label("Name of the source").fill("own")
+    page.get_by_label("Source name").fill("own")
     page.get_by_label("File", exact=True).set_input_files(conversations(tmp_path / "own.jsonl", 2))
-    page.get_by_role("button", name="Import the file").click()
+    page.get_by_role("button", name="Import file").click()
     page.wait_for_url("**/generation/sources/own/")
     site.until("the import", lambda: site.sql("SELECT status, added FROM generation_import") == [("done", 2)])
 
     # A batch
     page.goto("/generation/batches/new/")
     page.get_by_label("Generator").select_option("sim-generator")
-    page.get_by_role("button", name="See the estimate").click()
-    page.get_by_role("button", name="Launch the batch").click()
+    page.get_by_role("button", name="Show estimate").click()
+    page.get_by_role("button", name="Launch batch").click()
     page.wait_for_url(re.compile(r"/generation/batches/\d+/"))
     expect(page.get_by_text("finished").first).to_be_visible()  # the page follows by itself
     assert site.number("SELECT count(*) FROM review_case") == 2
@@ -100,7 +100,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     # A release, and its export
     page.goto("/generation/releases/")
     page.get_by_label("Name", exact=True).fill("first")
-    page.get_by_role("button", name="Freeze the release").click()
+    page.get_by_role("button", name="Freeze release").click()
     page.wait_for_url("**/generation/releases/first/1/")
     with page.expect_download() as download:
         page.get_by_role("link", name="JSON Lines").click()
@@ -114,15 +114,15 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     for name in ("sim-careful", "sim-reckless"):
         page.get_by_role("checkbox", name=name).check(force=True)
     page.get_by_label("Judge", exact=True).select_option("sim-judge")
-    page.get_by_role("button", name="See the estimate").click()
-    page.get_by_role("button", name="Launch the run").click()
+    page.get_by_role("button", name="Show estimate").click()
+    page.get_by_role("button", name="Launch run").click()
     page.wait_for_url(re.compile(r"/evaluation/runs/\d+/"))
-    site.until("the run", lambda: site.sql("SELECT status FROM evaluation_run") == [("finished",)])
+    site.until("the run", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)])
     page.reload()
     expect(page.get_by_text("Simulated models: not evidence").first).to_be_visible()
     expect(page.locator("main svg[role=group]").first).to_be_visible()
     page.locator('a[href*="/judgments/"]').first.click()
     page.wait_for_url(re.compile(r"/judgments/"))
-    expect(page.get_by_text(re.compile("judge", re.IGNORECASE)).first).to_be_visible()
+    expect(page.get_by_text("Explanation by sim-judge").first).to_be_visible()
     rubrics = site.number("SELECT count(*) FROM generation_releasedrubric")
     assert site.number("SELECT count(*) FROM evaluation_judgment WHERE status = 'done'") == 2 * rubrics

@@ -54,7 +54,10 @@ def test_worker_killed_in_a_batch_and_in_a_run(site: Site, tmp_path: Path) -> No
     in_flight = site.number(running)
     site.start_worker()
     site.until("all drafts are done", lambda: site.number(done) == RECORDS)
-    site.until("the batch is finished", lambda: site.sql("SELECT status FROM generation_batch") == [("finished",)])
+    site.until(
+        "the batch is finished",
+        lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'batch'") == [("finished",)],
+    )
     assert site.number("SELECT count(*) FROM generation_sample") == RECORDS
     assert site.number("SELECT count(*) FROM generation_sampleversion") == RECORDS
     assert site.number("SELECT count(*) FROM review_case") == RECORDS
@@ -68,15 +71,18 @@ def test_worker_killed_in_a_batch_and_in_a_run(site: Site, tmp_path: Path) -> No
     _approve_all(site)
     released = site.json("freeze_release", "own", "--benchmark", "mhb")
     assert released["samples"] == RECORDS
-    site.json("evaluate", "--yes", "--release", "own", "--endpoint", "sim-average", "--judge", "sim-judge")
+    run = site.json("evaluate", "--yes", "--release", "own", "--endpoint", "sim-average", "--judge", "sim-judge")
     answered = "SELECT count(*) FROM evaluation_judgment WHERE status = 'done'"
     judging = "SELECT count(*) FROM evaluation_judgment WHERE status = 'running'"
     site.kill_amid("worker", "the run is under way", lambda: site.number(answered) >= 3 and site.number(judging) > 0)
     site.start_worker()
-    site.until("the run is finished", lambda: site.sql("SELECT status FROM evaluation_run") == [("finished",)])
+    site.until(
+        "the run is finished",
+        lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)],
+    )
     assert site.number("SELECT count(*) FROM evaluation_response WHERE status = 'done'") == RECORDS
     assert site.number(answered) == released["rubrics"] == site.number("SELECT count(*) FROM evaluation_judgment")
-    report = json.loads(site.manage("report", "1", "--format", "json").stdout)
+    report = json.loads(site.manage("report", str(run["run"]), "--format", "json").stdout)
     assert report["finished"]
     [overall] = report["overall"]
     assert overall["denominator"] == released["rubrics"]

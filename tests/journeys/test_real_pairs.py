@@ -12,9 +12,11 @@ from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import services as batches_services
-from generation.llm.simulator.server import make_app, running
+from generation.batches.launch import BatchSettings
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Import, Release, Sample, SampleVersion
 from generation.models.work import Work
 from generation.releases import services as releases_services
@@ -42,12 +44,12 @@ def published() -> tuple[Path, Path]:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with running(make_app([simulate.SCRIPT], seed=SEED)) as address:
+    with run_in_background(make_app([simulate.SCRIPT], seed=SEED)) as address:
         yield address
 
 
 def _measured(release: Release, url: str, *targets: str) -> Run:
-    run = runs_services.launch_run(release, [endpoint(url, target) for target in targets])
+    run = runs_services.launch_run(RunSettings(release, [endpoint(url, target) for target in targets]))
     work.work_on_run(run.pk)
     run.refresh_from_db()
     answers = release.samples_count * VARIANTS * len(targets)
@@ -69,9 +71,9 @@ def test_two_hundred_published_pairs(published: tuple[Path, Path], url: str) -> 
     imported(questions, "questions", "pubmedqa")
     assert list(Import.objects.values_list("added", "refused")) == [(200, 0), (200, 0)]
 
-    batch = launch.launch_batch(benchmark="medhallu", source=source, roles={}, setting=launch.Setting(preset="paper"))
+    batch = launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles={}, preset="paper"))
     batches_services.work_on_batch(batch.pk)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert not Call.objects.exists(), "what is published is not made again"
     made = list(SampleVersion.objects.filter(sample__batch=batch, sample__status=Sample.Status.APPROVED))
     assert Counter(one.content["difficulty"] for one in made) == Counter(row["Difficulty Level"] for row in rows)
@@ -87,7 +89,7 @@ def test_two_hundred_published_pairs(published: tuple[Path, Path], url: str) -> 
 def test_fifty_questions_the_whole_way(published: tuple[Path, Path], url: str, physicians: list[User]) -> None:
     source = imported(published[0], "questions", "pubmedqa")
     roles = {role: endpoint(url, model) for role, model in MODEL_OF.items()}
-    batch = launch.launch_batch(benchmark="medhallu", source=source, roles=roles, limit=50)
+    batch = launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles=roles, limit=50))
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == batch.Status.FINISHED
@@ -98,7 +100,7 @@ def test_fifty_questions_the_whole_way(published: tuple[Path, Path], url: str, p
     assert Case.objects.filter(state="primary").count() == len(sampled)
 
     assert approve_everything(physicians) == len(sampled), "one physician a sample"
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     release = releases_services.freeze_release("own", benchmark="medhallu")
     assert release.samples_count == 50
     assert release.grounds == {"primary-alone": len(sampled), "unreviewed": 50 - len(sampled)}

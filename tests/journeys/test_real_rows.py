@@ -10,7 +10,7 @@ from bench import servers
 from evaluation.models import Judgment, Response
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
-from generation.batches import queries as batches_queries
+from generation.batches.kind import BATCHES
 from generation.models import Batch, Call, Import, Sample, SourceRecord
 from generation.models.work import Work
 from generation.releases import export
@@ -49,11 +49,11 @@ def test_twenty_of_twenty(healthbench: Path, models: str, physicians: list[User]
 
     batch = generated(source, endpoint(models))
     assert batch.status == Batch.Status.FINISHED
-    assert batches_queries.batch_progress(batch).done == ROWS
+    assert BATCHES.progress(batch).done == ROWS
     assert Sample.objects.filter(status=Sample.Status.IN_REVIEW).count() == ROWS
 
     assert approve_everything(physicians) == 3 * ROWS  # primary, secondary blind, secondary confirmed
-    assert samples_services.handle_outcomes() == ROWS
+    assert samples_services.apply_outcomes() == ROWS
     release = releases_services.freeze_release("real", benchmark="mhb")
     assert release.samples_count == ROWS
     assert release.sources[0]["licence"] == "MIT"

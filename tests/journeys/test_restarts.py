@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bench import servers
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from mhb_site.server import children
 from tests.engine import served
@@ -37,7 +37,9 @@ RUNS = 7
 SETUP = f"""
 import json
 from django.test import Client
-from evaluation.runs.services import launch_run, pause_run
+from evaluation.runs.services import launch_run
+from evaluation.runs.settings import RunSettings
+from generation.jobs.life_cycle import pause
 from generation.models import Draft
 from generation.endpoints.services import add_endpoint
 from review.models import User
@@ -48,7 +50,7 @@ target, judge = [
     for name in ("sim-average", "sim-judge")
 ]
 Draft.objects.update(status="dropped")  # of no use here
-runs = [pause_run(launch_run(release, [target], judge, fresh=True).pk).pk for _ in range({RUNS})]
+runs = [pause(launch_run(RunSettings(release, [target], judge, fresh=True)).pk).pk for _ in range({RUNS})]
 client = Client()
 client.force_login(User.objects.create_user("adela", role="admin"))
 print(json.dumps({{"runs": runs, "cookie": client.cookies["sessionid"].value}}))
@@ -134,7 +136,7 @@ class World:
     def begin(self) -> "Began":
         """A run goes on, told by plain SQL: the sweeper finds it."""
         began = Began(self, self.runs.pop(), served(self.models_url)["requests"])
-        self.site.sql(f"UPDATE evaluation_run SET status = 'running' WHERE id = {began.run} RETURNING id")
+        self.site.sql(f"UPDATE generation_job SET status = 'running' WHERE id = {began.run} RETURNING id")
         return began
 
     def page(self) -> int:
@@ -173,13 +175,13 @@ class Began:
             "the run is under way",
             lambda: (
                 self.number("SELECT count(*) FROM evaluation_judgment WHERE run_id = {run} AND status = 'done'") >= 6
-                and self.number("SELECT coalesce(sum(flying), 0) FROM generation_lane WHERE job = 'run:{run}'") > 0
+                and self.number("SELECT coalesce(sum(flying), 0) FROM generation_lane WHERE job_id = {run}") > 0
             ),
         )
         assert not self.finished()
 
     def finished(self) -> bool:
-        return bool(self.number("SELECT count(*) FROM evaluation_run WHERE id = {run} AND status = 'finished'"))
+        return bool(self.number("SELECT count(*) FROM generation_job WHERE id = {run} AND status = 'finished'"))
 
     def comes_to_its_end(self, *, lost_at_most: int) -> None:
         """Every result is there once; paid for once, but for calls that were in flight where their lane was lost."""
@@ -190,9 +192,9 @@ class Began:
                 f"SELECT status, error, count(*) FROM evaluation_{table} WHERE run_id = {self.run} GROUP BY status, error"
             )
             assert ended == [("done", "", rows)]
-        ledger = "SELECT count(*) FROM generation_call WHERE job = 'run:{run}' AND hit_of_id IS NULL"
+        ledger = "SELECT count(*) FROM generation_call WHERE job_id = {run} AND hit_of_id IS NULL"
         assert self.number(ledger + " AND error = ''") == CALLS
-        assert self.number("SELECT calls FROM evaluation_run WHERE id = {run}") == self.number(ledger)
+        assert self.number("SELECT calls FROM generation_job WHERE id = {run}") == self.number(ledger)
         asked = served(self.world.models_url)["requests"] - self.asked_before
         assert CALLS <= asked <= CALLS + lost_at_most
 
@@ -209,7 +211,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             pytest.skip(str(missing))
         assert site.postgres is not None
         assert site.redis is not None
-        url = stack.enter_context(running(make_app([Says()], latency=LATENCY)))
+        url = stack.enter_context(run_in_background(make_app([Says()], latency=LATENCY)))
         network = Network(int(url.removesuffix("/v1").rpartition(":")[2]))
         stack.callback(network.end)
         made = site.manage("shell", "-v0", "-c", SETUP.replace("URL", f"http://{HOST}:{network.port}/v1"))

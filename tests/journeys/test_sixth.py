@@ -18,9 +18,11 @@ import mhb_site.benchmarks
 from evaluation.models import Judgment, Response
 from evaluation.runs import services as runs_services
 from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import services as batches_services
-from generation.llm.simulator.server import make_app, running
+from generation.batches.launch import BatchSettings
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Sample, SampleVersion
 from generation.models.work import Work
 from generation.recipes import registry
@@ -244,7 +246,7 @@ def pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def models(pocket: None) -> Iterator[str]:
     """The simulated models of all benchmarks together, as the demo serves them."""
     scripts = [registry.module(name, "simulate").SCRIPT for name in registry.names()]
-    with running(make_app(scripts, seed=SEED)) as url:
+    with run_in_background(make_app(scripts, seed=SEED)) as url:
         yield url
 
 
@@ -257,10 +259,7 @@ def test_the_whole_way(
     # Source and batch.
     source = imported(conversations_file(tmp_path / "own.jsonl", ROWS))
     batch = launch.launch_batch(
-        benchmark=NAME,
-        source=source,
-        roles={"writer": endpoint(models, "sim-generator")},
-        setting=launch.Setting(preset="warm"),
+        BatchSettings(benchmark=NAME, source=source, roles={"writer": endpoint(models, "sim-generator")}, preset="warm")
     )
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -277,10 +276,10 @@ def test_the_whole_way(
     assert "Is the pocket claim false?" in page
     assert "Pocket claim" in page
     assignments_services.submit(ana, held.pk, held.token, rejection(held.case.frozen.form, "It may be true."))
-    assert samples_services.handle_outcomes() == 1
+    assert samples_services.apply_outcomes() == 1
     batches_services.work_on_batch(batch.pk)
     assert approve_everything(physicians) == ROWS
-    assert samples_services.handle_outcomes() == ROWS
+    assert samples_services.apply_outcomes() == ROWS
     assert Sample.objects.filter(benchmark=NAME, status=Sample.Status.APPROVED).count() == ROWS
     second = SampleVersion.objects.get(number=2)
     assert second.content["claim"].endswith("once more."), "the physician's reason reached the writer"
@@ -294,7 +293,7 @@ def test_the_whole_way(
 
     # Run: no judge; each sample in two variants for each model.
     targets = [endpoint(models, model) for model in ("sim-careful", "sim-reckless")]
-    run = runs_services.launch_run(release, targets, seed=4)
+    run = runs_services.launch_run(RunSettings(release, targets, seed=4))
     assert run.judge is None
     work.work_on_run(run.pk)
     run.refresh_from_db()

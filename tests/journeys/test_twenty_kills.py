@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from tests.engine import served
 from tests.processes import ROOT, Site
@@ -33,6 +33,7 @@ CONCURRENCY = 16  # of each of the two endpoints
 
 SETUP = """
 from evaluation.runs.services import launch_run
+from evaluation.runs.settings import RunSettings
 from generation.endpoints.services import add_endpoint
 from tests.engine import bare_release
 release = bare_release(*[("dialogue", [["A1"]] * {rubrics})] * {samples})
@@ -40,9 +41,9 @@ made = [
     add_endpoint(name=name, url="{url}", model=name, concurrency={concurrency})
     for name in ("sim-average", "sim-judge")
 ]
-print(launch_run(release, made[:1], made[1], budget_calls={budget}).pk)
+print(launch_run(RunSettings(release, made[:1], made[1], budget_calls={budget})).pk)
 """
-RAISE = "from evaluation.runs.services import set_run_budget\nset_run_budget({run}, money=None, calls=None)\n"
+RAISE = "from generation.jobs.life_cycle import set_budget\nset_budget({run}, money=None, calls=None)\n"
 
 
 class Says:
@@ -80,7 +81,7 @@ def workers(site: Site, run: int) -> Iterator[Callable[[], int]]:
 
 def test_kills_amid_many_calls(site: Site) -> None:
     dice = random.Random(7)
-    with running(make_app([Says()], latency=LATENCY)) as url:
+    with run_in_background(make_app([Says()], latency=LATENCY)) as url:
         setup = SETUP.format(url=url, samples=SAMPLES, rubrics=RUBRICS, budget=BUDGET, concurrency=CONCURRENCY)
         made = site.manage("shell", "-v0", "-c", setup)
         assert made.returncode == 0, made.stderr
@@ -118,11 +119,11 @@ def test_kills_amid_many_calls(site: Site) -> None:
     assert asked - ledger <= again, "what was lost is repeated"
     assert marked + hits <= again
     assert marked >= 1, "and marked so"
-    assert site.sql("SELECT calls, hits FROM evaluation_run") == [(ledger, hits)]
+    assert site.sql("SELECT calls, hits FROM generation_job WHERE kind = 'run'") == [(ledger, hits)]
 
 
 LEDGER = "SELECT count(*) FROM generation_call WHERE hit_of_id IS NULL"
-STATE = "SELECT status, paused_because FROM evaluation_run"
+STATE = "SELECT status, paused_because FROM generation_job WHERE kind = 'run'"
 
 
 def _kill(site: Site, pid: int) -> int:

@@ -148,13 +148,13 @@ def test_axe_finds_nothing_in_cases_and_launches(reader: Reader) -> None:
     page.goto(reader.url + reverse("evaluation:run-new"))
     page.get_by_role("checkbox", name="model-1").check(force=True)
     page.get_by_label("Judge", exact=True).select_option("judge")
-    page.get_by_role("button", name="See the estimate").click()
-    page.get_by_role("button", name="Launch the run").wait_for()
+    page.get_by_role("button", name="Show estimate").click()
+    page.get_by_role("button", name="Launch run").wait_for()
     reader.looks("the estimate of a run")
     page.goto(reader.url + reverse("generation:batch-new") + "?source=fresh")
     page.get_by_label("Generator").select_option("model-1")
-    page.get_by_role("button", name="See the estimate").click()
-    page.get_by_role("button", name="Launch the batch").wait_for()
+    page.get_by_role("button", name="Show estimate").click()
+    page.get_by_role("button", name="Launch batch").wait_for()
     reader.looks("the estimate of a batch")
     assert len(reader.read) > 24
     assert reader.faults == []

@@ -46,7 +46,7 @@ passing = pytest.mark.parametrize("share", [0.3, 1.0], ids=["passing", "lasting"
 
 def check_ledger(job: Job, url: str, fault: FaultKind, share: float) -> None:
     """One line for each request that the server itself counted, under the error's own name."""
-    lines = Call.objects.filter(job=job.job)
+    lines = Call.objects.filter(job=job)
     attempts = lines.filter(hit_of=None)
     assert served(url)["requests"] == attempts.count() == job.calls
     assert job.failed == attempts.exclude(error="").count()

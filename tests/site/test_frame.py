@@ -259,7 +259,7 @@ def test_theme_keys_and_menu(at_the_style_guide):
     page.keyboard.press("?")
     keys = page.locator("#keys")
     assert keys.is_visible()
-    assert "Next answer" in keys.inner_text()
+    assert "Next response" in keys.inner_text()
     page.keyboard.press("Escape")
     assert keys.is_hidden()
     page.keyboard.press("3")

@@ -49,9 +49,9 @@ def is_in(client: Client) -> bool:
 
 def test_it_is_set_up_with_a_code_and_gives_recovery_codes(ana: User, client: Client) -> None:
     sign_in(client)
-    assert "None is set up." in client.get(reverse("mfa_index")).content.decode()
+    assert "No authenticator app is set up." in client.get(reverse("mfa_index")).content.decode()
     assert client.get(reverse("mfa_activate_totp"))["Location"].startswith(reverse("account_reauthenticate"))
-    assert "Is it you?" in client.get(reverse("account_reauthenticate")).content.decode()
+    assert "Confirm your identity" in client.get(reverse("account_reauthenticate")).content.decode()
     client.post(reverse("account_reauthenticate"), {"password": PASSWORD})
     page = client.get(reverse("mfa_activate_totp"))
     secret = page.context["form"].secret
@@ -178,7 +178,7 @@ def test_an_admin_takes_a_lost_one_away_and_it_is_noted(ana: User, adela: User, 
     assert not Authenticator.objects.exists()
     shown = client.get(page).content.decode()
     assert address not in shown, "nothing left to take away"
-    assert "Second factor taken away" in shown
+    assert "Second factor removed" in shown
     client.post(address)
     assert [(event.kind, event.person, event.actor) for event in PersonEvent.objects.filter(actor=adela)] == [
         (PersonEvent.Kind.SECOND_FACTOR, ana, adela)

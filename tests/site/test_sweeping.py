@@ -10,11 +10,10 @@ from django.core.management import call_command
 from kombu.exceptions import OperationalError
 
 from evaluation.models import Run
-from evaluation.runs import work as runs_work
 from generation import tasks
 from generation.batches import services as batches_services
-from generation.batches import sweeping
-from generation.models import Batch, Import, Sample
+from generation.jobs.kinds import kind_of
+from generation.models import Batch, Import, Job, Sample
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from generation.sources import services as sources_services
@@ -62,8 +61,7 @@ def test_every_kind_of_work_is_brought_to_its_end(
         for name, pk in sent:
             {
                 "run_import": sources_services.run_import,
-                "work_on_batch": batches_services.work_on_batch,
-                "work_on_run": runs_work.work_on_run,
+                "work_on_job": lambda pk: kind_of(Job.objects.get(pk=pk)).work(pk),
             }[name](pk)
         sent.clear()
         return done
@@ -72,17 +70,17 @@ def test_every_kind_of_work_is_brought_to_its_end(
     sources_services.start_import(path, format_name="healthbench", name="own")
     assert work() == ["run_import"]
     batch = launched(Import.objects.get().source, endpoint(models))
-    assert work() == ["work_on_batch"]
+    assert work() == ["work_on_job"]
     rejecting = partial(rejection, reason="Nobody would ask this.")
     for _number in range(2):
         say(ana, rejecting)
         say(bo, rejecting, rejecting)
-    assert work() == ["work_on_batch"], "what physicians rejected is made again"
+    assert work() == ["work_on_job"], "what physicians rejected is made again"
     approve_everything([ana, bo])
     assert work() == []
     assert set(Sample.objects.values_list("status", flat=True)) == {Sample.Status.APPROVED}
     run = launched_run(releases_services.freeze_release("own", benchmark="mhb"), models, "sim-average")
-    assert work() == ["work_on_run"]
+    assert work() == ["work_on_job"]
     assert sweep() == nothing()
     assert Batch.objects.get(pk=batch.pk).status == Batch.Status.FINISHED
     assert Run.objects.get(pk=run.pk).status == Run.Status.FINISHED
@@ -108,12 +106,12 @@ def test_what_cannot_be_handled_keeps_nothing_else_from_being_swept(
     assert Sample.objects.get(pk=bad.pk).status == Sample.Status.IN_REVIEW
     release = releases_services.freeze_release("own", benchmark="mhb")
     run = launched_run(release, models, "sim-careful")
-    monkeypatch.setattr(sweeping, "settle_batch", handle_but_one)
+    monkeypatch.setattr("generation.engine.sweeping.settle", handle_but_one)
     Batch.objects.update(status=Batch.Status.RUNNING)
     assert sweep()["runs"] == 1
-    assert ("work_on_run", run.pk) in sent
+    assert ("work_on_job", run.pk) in sent
     monkeypatch.undo()
-    assert samples_services.handle_outcomes() == 1
+    assert samples_services.apply_outcomes() == 1
 
 
 def test_a_worker_that_is_on_it_is_left_alone(
@@ -125,7 +123,7 @@ def test_a_worker_that_is_on_it_is_left_alone(
     assert sent == []
     clock.advance(minutes=2)
     sweep()
-    assert sent == [("work_on_batch", batch.pk)]
+    assert sent == [("work_on_job", batch.pk)]
 
 
 def test_a_forgotten_case_is_given_back(
@@ -169,7 +167,6 @@ def test_the_worker_knows_every_task() -> None:
     ours = {name for name in app.tasks if not name.startswith("celery.")}
     assert ours == {
         "generation.tasks.run_import",
-        "generation.tasks.work_on_batch",
-        "evaluation.tasks.work_on_run",
+        "generation.tasks.work_on_job",
         "review.tasks.check_trail",
     }

@@ -14,6 +14,9 @@ from django.utils import timezone
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from evaluation.models import Judgment, Run
 from evaluation.runs import services as runs_services
+from evaluation.runs.settings import RunSettings
+from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.jobs.life_cycle import pause
 from generation.models import (
     Batch,
@@ -131,7 +134,7 @@ class World:
         self.sample_id = SampleVersion.objects.get(case=self.closed["rejected"]).sample_id  # of two versions
         self.record_id = self.batch.source.records.order_by("pk")[0].pk
         get_under_way(self.batch, self.judge)
-        verification.run(verification.ask(self["adela"]).pk)
+        verification.run(verification.create_check(self["adela"]).pk)
 
     def pk(self, route: str) -> int:
         """The number in a route of generation or evaluation, where every kind of row is `pk`."""
@@ -208,7 +211,7 @@ class World:
         self.failed_draft_id = failed.pk
         for attempt, error in ((1, "BrokenReply"), (2, "")):
             Call.objects.create(
-                job=self.batch.job, subject=f"draft:{failed.pk}", endpoint=self.judge, model="judge", sent=SENT,
+                job=self.batch, subject=f"draft:{failed.pk}", endpoint=self.judge, model="judge", sent=SENT,
                 text="<b>sorry</b>", seconds=1.2, attempt=attempt, error=error, started_at=now,
             )  # fmt: skip
 
@@ -245,7 +248,7 @@ class World:
             cases_services.withdraw(case.pk, actor=self["adela"], reason="Only compared.")
         self.comparison_id, self.compared_record_id = pair.pk, record.pk
         self.paused_batch_id = pair.batches.get(arm="B").pk
-        pause(Batch, self.paused_batch_id, because="KeyMissing", detail="Variable: OWN_KEY.")
+        pause(self.paused_batch_id, because="KeyMissing", detail="Variable: OWN_KEY.")
 
     def _past(self) -> None:
         """Two approved, one rejected that came back, one withdrawn; over three weeks."""
@@ -259,7 +262,7 @@ class World:
             case = self.closed["rejected"] = self.opens(3)
             self.says("ana", case, rejecting)
             self.says("bo", case, rejecting, rejecting)
-            samples_services.handle_outcomes()
+            samples_services.apply_outcomes()
             again = self._version_of(Draft.objects.get(batch=self.batch, version=2), sample(33))
         self.held["version-2"] = self.takes("kim", again)
         gone = self.closed["withdrawn"] = self.opens(4)
@@ -296,7 +299,7 @@ class World:
         """Ana has submitted what may be taken back, has a case in hand with a draft, and was told something."""
         done = self.opens(11)
         self.says("ana", done, approval)
-        self.review_id = visibility.submitted_by(self["ana"])[0].pk
+        self.review_id = visibility.reviews_by(self["ana"])[0].pk
         item = calibration_services.make_item(
             self.closed["approved-1"], queries.suggested(self.closed["approved-1"]), actor=self["adela"]
         )
@@ -326,14 +329,14 @@ class World:
             for rubric in ReleasedRubric.objects.filter(sample=response.sample_id).order_by("pk")
             for verdict in [next(verdicts)]
         )  # fmt: skip
-        runs_services.settle_run(done.pk)
+        jobs_services.settle(done.pk)
         self.run_id, self.judgment_id = done.pk, Judgment.objects.filter(run=done, verdict="met")[0].pk
         running = self._run(release)
         get_under_way(running, self.judge)
         self.running_id = running.pk
-        self.paused_run_id = runs_services.pause_run(self._run(release).pk).pk
+        self.paused_run_id = life_cycle.pause(self._run(release).pk).pk
         self.release_id = release.pk
 
     def _run(self, release: Release) -> Run:
         models = [endpoint("http://models.example/v1", f"model-{number}") for number in (1, 2)]
-        return runs_services.launch_run(release, models, self.judge, actor=self["adela"])
+        return runs_services.launch_run(RunSettings(release, models, self.judge), actor=self["adela"])

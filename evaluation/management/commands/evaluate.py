@@ -3,16 +3,16 @@
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
-from evaluation import tasks
-from evaluation.errors import EvaluationError
 from evaluation.models import SEEDS, Run
-from evaluation.runs import queries as runs_queries
-from evaluation.runs import services, work
-from evaluation.runs.estimate import of_run
+from evaluation.runs import queries, services
+from evaluation.runs.estimate import estimate_run
+from evaluation.runs.kind import RUNS
+from evaluation.runs.settings import RunSettings
 from generation.endpoints import queries as endpoints_queries
+from generation.engine.sweeping import sweep
 from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
 from generation.releases import queries as releases_queries
-from generation.tasks import wake
+from generation.tasks import wake, work_on_job
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -22,26 +22,27 @@ def _names(text: str) -> list[str]:
 
 def _seed(text: str) -> int:
     if not (text.isdecimal() and int(text[:11]) <= SEEDS and len(text) < 11):
-        raise ArgumentTypeError(f"{text!r} is no whole number from 0 to {SEEDS}")
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 to {SEEDS}")
     return int(text)
 
 
 class Command(Step):
-    help = "Put models to a release; a judge decides each rubric, or code reads the answers."
-    expected = (*Step.expected, EvaluationError)
+    help = "Evaluate models on a release: a judge decides each rubric, or code reads the answers."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--release", required=True, help="NAME, or NAME@VERSION")
-        parser.add_argument("--endpoint", action="append", required=True, help="a model under test; may be given again")
-        parser.add_argument("--judge", help="where the benchmark's answers are decided by one")
+        parser.add_argument("--endpoint", action="append", required=True, help="a model under test; repeat for several")
+        parser.add_argument("--judge", help="required unless code reads the benchmark's answers")
         parser.add_argument(
             "--datasets",
             type=_names,
             action="extend",
             default=[],
-            help="A,B of the benchmark's data sets; default: all",
+            help="data sets of the benchmark, comma-separated; default: all",
         )
-        parser.add_argument("--seed", type=_seed, default=0, help="of what the benchmark leaves to chance; default: 0")
+        parser.add_argument(
+            "--seed", type=_seed, default=0, help="for whatever the benchmark leaves to chance; default: 0"
+        )
         parser.add_argument(
             "--judge-temperature", type=float, help="default: the judge's own, else the published setting"
         )
@@ -50,48 +51,45 @@ class Command(Step):
             "--transport",
             choices=Run.Transport.values,
             default=Run.Transport.LIVE.value,
-            help="batch: in the providers' batches, where an endpoint offers them",
+            help="batch: use provider batches where an endpoint offers them",
         )
         parser.add_argument(
             "--sampling",
             choices=Run.Sampling.values,
             default=Run.Sampling.PROTOCOL.value,
-            help="endpoint: ask with the endpoints' own temperature and limit of tokens, not the benchmark's",
+            help="endpoint: use the endpoints' own temperature and token limit, not the benchmark's",
         )
         add_budget(parser)
-        parser.add_argument("--wait", action="store_true", help="follow it to its end")
+        parser.add_argument("--wait", action="store_true", help="follow the work to its end")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
-        asked: dict[str, Any] = {
-            "release": releases_queries.release(options["release"]),
-            "endpoints": [endpoints_queries.endpoint(name) for name in options["endpoint"]],
-            "judge": endpoints_queries.endpoint(options["judge"]) if options["judge"] else None,
-            "judging": options["judging"],
-            "transport": options["transport"],
-            "sampling": options["sampling"],
-            "seed": options["seed"],
-            "variants": options["datasets"],
-            "fresh": options["fresh"],
-        }
-        estimate = of_run(**asked)
-        if refused := unconfirmed(self, estimate, options):
-            return refused
-        run = services.launch_run(
-            **asked,
+        settings = RunSettings(
+            release=releases_queries.release(options["release"]),
+            endpoints=[endpoints_queries.endpoint(name) for name in options["endpoint"]],
+            judge=endpoints_queries.endpoint(options["judge"]) if options["judge"] else None,
             judge_temperature=options["judge_temperature"],
+            judging=options["judging"],
+            transport=options["transport"],
+            sampling=options["sampling"],
+            seed=options["seed"],
+            variants=options["datasets"],
             budget_money=options["budget"],
             budget_calls=options["budget_calls"],
+            fresh=options["fresh"],
         )
-        wake(tasks.work_on_run, run.pk)
+        if refused := unconfirmed(self, estimate_run(settings), options):
+            return refused
+        run = services.launch_run(settings)
+        wake(work_on_job, run.pk)
         if options["wait"]:
             wait(
                 self,
                 is_over=lambda: not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists(),
-                work=lambda: (services.sweep(), work.work_on_run(run.pk)),
-                percent=lambda: runs_queries.progress(run).percent,
+                work=lambda: (sweep(RUNS), RUNS.work(run.pk)),
+                percent=lambda: RUNS.progress(run).percent,
             )
-        progress = runs_queries.progress(run)
+        progress = RUNS.progress(run)
         run.refresh_from_db()
         return {
             "run": run.pk,
@@ -104,7 +102,7 @@ class Command(Step):
             "unjudged": progress.judgments.failed,
             "calls": progress.responses.calls,
             "cost": progress.responses.cost,
-            "simulated": runs_queries.is_simulated(run),
+            "simulated": queries.is_simulated(run),
             "status": run.status,
             "paused": run.paused_detail,
             "failed": int(bool(options["wait"]) and progress.judgments.done == 0) or paused(run),

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from evaluation.errors import EvaluationError
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
-from evaluation.runs import queries as runs_queries
+from evaluation.runs.kind import RUNS
 from review.rules.permissions import OPERATOR, Can, require
 
 FORMATS = {"json": formats.as_json, "md": formats.as_markdown, "csv": formats.as_csv}
@@ -27,7 +27,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         require(OPERATOR, Can.READ_RESULTS)
         try:
-            report = reports_queries.report(runs_queries.run(options["run"]))
+            report = reports_queries.report(RUNS.get(options["run"]))
         except EvaluationError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(FORMATS[options["format"]](report))

@@ -7,9 +7,7 @@ import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
-
-import httpx2
+from typing import TYPE_CHECKING, Any
 
 from generation.llm.errors import (
     MAX_DETAIL,
@@ -32,6 +30,9 @@ from generation.llm.errors import (
 from generation.llm.http.access import Forbidden
 from generation.llm.parsing import storable
 
+if TYPE_CHECKING:  # a second to import: late
+    import httpx2
+
 log = logging.getLogger(__name__)
 
 NO_KEY = "none"  # sent where an endpoint wants no key: the client insists on one
@@ -52,7 +53,7 @@ def client_failures() -> tuple[type[Exception], ...]:
     return TimeoutError, APIStatusError, APIConnectionError, httpx2.HTTPError, aiohttp.ClientError, OSError
 
 
-def named(failure: Exception, api_key: str, timeout: float) -> LLMError:
+def named_error(failure: Exception, api_key: str, timeout: float) -> LLMError:
     """The named error for what the client raised (one of `client_failures`). To be raised where the failure is out of sight."""
     import httpx2
     from openai import APIConnectionError, APIStatusError
@@ -73,14 +74,14 @@ def unexpected(failure: Exception, api_key: str) -> LLMError:
     """What is written where an attempt met something that has no name here; where it was met goes into the log."""
     trace = "".join(traceback.format_exception(failure))
     log.error(
-        "an attempt met an error without a name\n%s", trace if api_key == NO_KEY else trace.replace(api_key, "***")
+        "an attempt failed with an unexpected error\n%s", trace if api_key == NO_KEY else trace.replace(api_key, "***")
     )
     return UnexpectedError(clean(f"{type(failure).__name__}: {failure}", api_key))
 
 
 def _elsewhere(response: "httpx2.Response", api_key: str) -> str:
     at = clean(response.headers.get("location", ""), api_key)
-    return f"It sends us elsewhere, which is not followed: {at}"
+    return f"The endpoint redirects, which is not followed: {at}"
 
 
 def file_refused(response: "httpx2.Response", text: str, api_key: str) -> LLMError:

@@ -10,23 +10,25 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Make an endpoint: a model at an OpenAI-compatible address."
+    help = "Add an endpoint: a model at an OpenAI-compatible address."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
         parser.add_argument("--url", required=True, help="the base URL, up to and including /v1")
         parser.add_argument("--model", required=True)
-        parser.add_argument("--key-env", default="", help="NAME of the environment variable that holds the key")
+        parser.add_argument("--key-env", default="", help="name of the environment variable that holds the key")
         parser.add_argument("--temperature", type=float)
         parser.add_argument("--max-tokens", type=int)
         parser.add_argument("--price-in", type=amount, default=Decimal(0), help="per million prompt tokens")
         parser.add_argument("--price-out", type=amount, default=Decimal(0), help="per million completion tokens")
         parser.add_argument("--concurrency", type=int, default=8)
-        parser.add_argument("--rpm", type=int, help="requests a minute (default: no limit)")
-        parser.add_argument("--tpm", type=int, help="tokens a minute (default: no limit)")
-        parser.add_argument("--batches", action="store_true", help="it speaks the batch protocol (files and batches)")
+        parser.add_argument("--rpm", type=int, help="requests per minute (default: no limit)")
+        parser.add_argument("--tpm", type=int, help="tokens per minute (default: no limit)")
         parser.add_argument(
-            "--batch-discount", type=amount, default=Decimal("0.5"), help="what its prices are multiplied by there"
+            "--batches", action="store_true", help="the endpoint supports the batch protocol (files and batches)"
+        )
+        parser.add_argument(
+            "--batch-discount", type=amount, default=Decimal("0.5"), help="price factor for provider batches"
         )
         parser.add_argument("--timeout", type=float, default=120, help="seconds")
 

@@ -9,12 +9,12 @@ from generation.recipes import registry
 
 
 class Command(Step):
-    help = "How many attempts physicians' approval took, by trap, prompt and generator."
+    help = "Show how many attempts approval took, by trap, prompt and generator."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--benchmark", required=True)
         parser.add_argument(
-            "--by", action="append", choices=attempts.BY, help="several times for several (default: all)"
+            "--by", action="append", choices=attempts.BY, help="group by this; repeat for several (default: all)"
         )
 
     def step(self, **options: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Cancel an import; the records that it added stay. Without a number: the imports that can be cancelled."
+    help = "Cancel an import; records already added stay. Without a number, list the imports that can be cancelled."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("number", type=int, nargs="?", metavar="NUMBER")

@@ -9,7 +9,7 @@ from generation.outcomes import comparisons
 
 
 class Command(Step):
-    help = "What two sets of prompts made of the same records."
+    help = "Compare the results of two prompt sets on the same records."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("number", type=int)
@@ -18,7 +18,7 @@ class Command(Step):
         found = comparisons.comparisons().filter(pk=options["number"]).first()
         if found is None:
             raise errors.UnknownComparison(str(options["number"]))
-        compared = comparisons.compared(found)
+        compared = comparisons.compare_arms(found)
         return {
             "comparison": found.pk,
             "records": comparisons.records_of(found).count(),

@@ -18,7 +18,7 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
-        samples_services.handle_outcomes()  # what physicians decided a moment ago belongs to it
+        samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
         release = releases_services.freeze_release(options["name"], benchmark=options["benchmark"])
         return {
             "release": release.name,

@@ -10,10 +10,11 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation import tasks
-from generation.batches import launch, services, sweeping
-from generation.batches import queries as batches_queries
-from generation.batches.estimate import of_batch
+from generation.batches import launch
+from generation.batches.estimate import estimate_batch
+from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
+from generation.engine.sweeping import sweep
 from generation.errors import UnknownCheck, WrongPlan
 from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
 from generation.models import Batch, Draft
@@ -25,32 +26,38 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Launch a batch: the benchmark's recipe over records of a source."
+    help = "Launch a batch: run the benchmark's recipe over records of a source."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--benchmark", required=True)
         parser.add_argument("--source", required=True)
-        parser.add_argument("--limit", type=int, help="at most so many records (default: all that are left)")
-        parser.add_argument("--generator", help="endpoint for the role 'generator'")
-        parser.add_argument("--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="any other role")
+        parser.add_argument("--limit", type=int, help="maximum number of records (default: all that are left)")
+        parser.add_argument("--generator", help="the endpoint of the role 'generator'")
+        parser.add_argument(
+            "--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="the endpoint of any other role"
+        )
         parser.add_argument("--plan", default="", help="a JSON file of trap targets, a plan's name, or 'none'")
         parser.add_argument(
-            "--preset", default="", metavar="NAME", help="the recipe's settings (default: the usual ones)"
+            "--preset", default="", metavar="NAME", help="a preset of the recipe's settings (default: the first)"
         )
         parser.add_argument(
             "--set",
             action="append",
             default=[],
             metavar="NAME=VALUE",
-            help="another value of the preset, as JSON or a word; may be given again",
+            help="override a preset value, as JSON or a word; repeat for several",
         )
-        parser.add_argument("--prompts", default="", metavar="SET", help="the set of prompts (default: the usual one)")
+        parser.add_argument("--prompts", default="", metavar="SET", help="the prompt set (default: the usual one)")
         parser.add_argument(
-            "--compare", metavar="SET", help="a second batch over the same records with this set ('' is the usual one)"
+            "--compare",
+            metavar="SET",
+            help="also launch a batch over the same records with this prompt set ('': the usual one)",
         )
-        parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="leave this check out")
+        parser.add_argument(
+            "--skip", action="append", default=[], metavar="CHECK", help="skip this check; repeat for several"
+        )
         add_budget(parser)
-        parser.add_argument("--wait", action="store_true", help="follow it to its end")
+        parser.add_argument("--wait", action="store_true", help="follow the work to its end")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
@@ -58,58 +65,47 @@ class Command(Step):
         for binding in options["role"]:
             role, _, name = binding.partition("=")
             if not name:
-                raise CommandError(f"--role wants ROLE=ENDPOINT, not {binding!r}")
+                raise CommandError(f"--role expects ROLE=ENDPOINT, not {binding!r}")
             roles[role] = name
         benchmark = options["benchmark"]
         skipped = set(options["skip"])
         known = registry.check_names(benchmark)
         if unknown := skipped - set(known):
             raise UnknownCheck(f"{', '.join(sorted(unknown))}; known: {', '.join(known)}")
-        asked: dict[str, Any] = {
-            "benchmark": benchmark,
-            "source": sources_queries.source(options["source"]),
-            "roles": {role: endpoints_queries.endpoint(name) for role, name in roles.items()},
-            "limit": options["limit"],
-            "setting": launch.Setting(
-                plan=_plan(benchmark, options["plan"]),
-                prompts=options["prompts"],
-                preset=options["preset"],
-                changes=dict(_change(said) for said in options["set"]),
-                checks=[name for name in known if name not in skipped],
-                budget_money=options["budget"],
-                budget_calls=options["budget_calls"],
-                fresh=options["fresh"],
-            ),
-        }
-        setting: launch.Setting = asked["setting"]
-        sets = (setting.prompts, *([] if options["compare"] is None else [options["compare"]]))
-        what = {name: asked[name] for name in ("benchmark", "source", "roles", "limit")}
-        estimate = of_batch(
-            **what,
-            prompts=sets,
-            checks=setting.checks,
-            plan=setting.plan,
-            preset=setting.preset,
-            changes=setting.changes,
+        settings = launch.BatchSettings(
+            benchmark=benchmark,
+            source=sources_queries.source(options["source"]),
+            roles={role: endpoints_queries.endpoint(name) for role, name in roles.items()},
+            limit=options["limit"],
+            plan=_plan(benchmark, options["plan"]),
+            prompts=options["prompts"],
+            compare=options["compare"],
+            preset=options["preset"],
+            changes=dict(_change(said) for said in options["set"]),
+            checks=[name for name in known if name not in skipped],
+            budget_money=options["budget"],
+            budget_calls=options["budget_calls"],
+            fresh=options["fresh"],
         )
+        estimate = estimate_batch(settings)
         if refused := unconfirmed(self, estimate, options):
             return refused
-        if options["compare"] is None:
-            return self._follow(launch.launch_batch(**asked), wait_for_it=options["wait"])
-        pair = launch.launch_comparison(prompts=(options["prompts"], options["compare"]), **asked)
+        if settings.compare is None:
+            return self._follow(launch.launch_batch(settings), wait_for_it=options["wait"])
+        pair = launch.launch_comparison(settings)
         arms = [self._follow(batch, wait_for_it=options["wait"]) for batch in pair.batches.order_by("arm")]
         return {"comparison": pair.pk, "batches": arms, "failed": sum(arm["failed"] for arm in arms)}
 
     def _follow(self, batch: Batch, *, wait_for_it: bool) -> dict[str, Any]:
-        tasks.wake(tasks.work_on_batch, batch.pk)
+        tasks.wake(tasks.work_on_job, batch.pk)
         if wait_for_it:
             wait(
                 self,
                 is_over=lambda: not Batch.objects.filter(pk=batch.pk, status=Batch.Status.RUNNING).exists(),
-                work=lambda: (sweeping.sweep(), services.work_on_batch(batch.pk)),
-                percent=lambda: batches_queries.batch_progress(batch).percent,
+                work=lambda: (sweep(BATCHES), BATCHES.work(batch.pk)),
+                percent=lambda: BATCHES.progress(batch).percent,
             )
-        progress = batches_queries.batch_progress(batch)
+        progress = BATCHES.progress(batch)
         batch.refresh_from_db()
         return {
             "batch": batch.pk,
@@ -137,7 +133,7 @@ def _change(said: str) -> tuple[str, Any]:
     """A setting with its new value."""
     name, there, value = said.partition("=")
     if not there:
-        raise CommandError(f"--set wants NAME=VALUE, not {said!r}")
+        raise CommandError(f"--set expects NAME=VALUE, not {said!r}")
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError):

@@ -13,14 +13,12 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Import a published data set into a source. Importing again adds nothing twice."
+    help = "Import a published data set into a source. Importing a file again adds nothing twice."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
         parser.add_argument("--format", required=True, choices=importers.available())
-        parser.add_argument(
-            "--name", required=True, help="the source's name, as in addresses: letters, digits, hyphens"
-        )
+        parser.add_argument("--name", required=True, help="the source's name: letters, digits, hyphens")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)

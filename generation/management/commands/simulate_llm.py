@@ -17,7 +17,7 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, required=True)
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
-        parser.add_argument("--batch-delay", type=float, default=0.0, help="seconds that a batch of requests takes")
+        parser.add_argument("--batch-delay", type=float, default=0.0, help="seconds until a provider batch is done")
         parser.add_argument("--fault", action="append", default=[], metavar="KIND@SHARE", help="for example 429@0.1")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -10,14 +10,14 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "The drafts that a check holds back from physicians; let one through, or discard it."
+    help = "List the drafts stopped by a check; send one to review (--let-through) or discard it."
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--batch", type=int, help="of this batch only")
+        parser.add_argument("--batch", type=int, help="only drafts of this batch")
         decision = parser.add_mutually_exclusive_group()
         decision.add_argument("--let-through", type=int, metavar="DRAFT")
         decision.add_argument("--discard", type=int, metavar="DRAFT")
-        parser.add_argument("--reason", default="", help="why; it is kept")
+        parser.add_argument("--reason", default="", help="the reason, which is recorded")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)

@@ -31,14 +31,14 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
     if feedback:
         columns = (_("Candidate"), _("Wording"), _("Structure"), _("Advice"))
         rows = tuple((each["of"], each["wording"], each["structure"], each["advice"]) for each in feedback)
-        blocks.append(Table(_("What gave candidates away"), columns, rows))
+        blocks.append(Table(_("Signs that gave candidates away"), columns, rows))
     broken = [(str(tried["number"]), tried["broken"]) for tried in data.get("tries", ()) if tried["broken"]]
     if broken:
-        blocks.append(Table(_("Replies that could not be used"), (_("Try"), _("Why")), tuple(broken)))
+        blocks.append(Table(_("Unusable replies"), (_("Try"), _("Problem")), tuple(broken)))
     near = data.get("final", {}).get("near", {})
     if near:
         cosines = tuple((number, f"{value:.3f}") for number, value in near.items())
-        blocks.append(Table(_("Nearness to the true answer"), (_("Candidate"), _("Cosine")), cosines))
+        blocks.append(Table(_("Similarity to the true answer"), (_("Candidate"), _("Cosine similarity")), cosines))
     if "clusters" in data:
         blocks += _clusters_of(data["clusters"])
     return blocks
@@ -56,28 +56,30 @@ def _chosen(final: Mapping[str, Any]) -> Table:
         (_("Category"), f"{final['category']} {_category(final['category'])}".strip()),
     ]
     if final.get("published"):
-        rows.append((_("Origin"), _("Published; taken over as it is")))
+        rows.append((_("Origin"), _("Published sample, used unchanged")))
     else:
         rows += [
             (_("Candidate"), final["number"]),
             (_("Tries"), str(final["tries"])),
             (
-                _("Chosen"),
-                _("the nearest to the true answer, as none qualified") if final["fallback"] else _("qualified"),
+                _("Reason for selection"),
+                _("most similar to the true answer, because no candidate qualified")
+                if final["fallback"]
+                else _("qualified"),
             ),
         ]
     if "length" in final.get("flags", ()):
-        rows.append((_("Length"), _("outside the limits, after it was asked for again")))
-    return Table(_("The sample"), (_("What"), _("Which")), tuple(rows))
+        rows.append((_("Length"), _("outside the length limits, even after a second request")))
+    return Table(_("Sample"), (_("Item"), _("Details")), tuple(rows))
 
 
 def _candidates(made: Sequence[Mapping[str, Any]]) -> Table:
     ways = {
         "generate": _("generated"),
-        "regenerate": _("generated anew, from feedback"),
+        "regenerate": _("regenerated from feedback"),
         "rewrite": _("rewritten by the critic"),
     }
-    outside = _("outside the limits")  # not within the f-string, where makemessages does not look
+    outside = _("outside the length limits")  # not within the f-string, where makemessages does not look
     rows = tuple(
         (
             each["number"],
@@ -90,7 +92,7 @@ def _candidates(made: Sequence[Mapping[str, Any]]) -> Table:
         )
         for each in made
     )
-    columns = (_("Candidate"), _("How"), _("Temperature"), _("Category"), _("Words"), _("Fooled"), _("Result"))
+    columns = (_("Candidate"), _("Method"), _("Temperature"), _("Category"), _("Words"), _("Fooled"), _("Result"))
     return Table(_("Candidates"), columns, rows)
 
 
@@ -98,9 +100,9 @@ def _answers(made: Sequence[Mapping[str, Any]]) -> Table:
     """What was written, each candidate's words replaced for their length among it."""
     rows: list[tuple[str, str, str]] = []
     for each in made:
-        rows += [(each["number"], text, _("replaced: its length was wrong")) for text in each["replaced"]]
+        rows += [(each["number"], text, _("replaced because of its length")) for text in each["replaced"]]
         rows.append((each["number"], each["answer"], each["justification"]))
-    return Table(_("Their answers"), (_("Candidate"), _("Answer"), _("Justification")), tuple(rows))
+    return Table(_("Candidate answers"), (_("Candidate"), _("Answer"), _("Justification")), tuple(rows))
 
 
 def _verdict(candidate: Mapping[str, Any]) -> str:
@@ -109,20 +111,24 @@ def _verdict(candidate: Mapping[str, Any]) -> str:
     if candidate["qualified"]:
         return _("qualified")
     if any(vote["broken"] for vote in candidate["votes"]):
-        return _("a vote could not be read")
+        return _("unreadable vote")
     if candidate["entailed"]:
-        return _("says what the true answer says")
+        return _("same meaning as the true answer")
     if candidate["entailed"] is None:
         return _("entailment could not be judged")
-    return _("fooled too few")
+    return _("fooled too few voters")
+
+
+def _voter(role: str) -> str:
+    return {"voter_1": _("voter 1"), "voter_2": _("voter 2"), "voter_3": _("voter 3")}.get(role, role)
 
 
 def _votes(made: Sequence[Mapping[str, Any]]) -> Table:
-    first = {"truth": _("the true one"), "hallucinated": _("the hallucinated one")}
+    first = {"truth": _("true answer"), "hallucinated": _("hallucinated answer")}
     rows = tuple(
         (
             each["number"],
-            vote["role"],
+            _voter(vote["role"]),
             first[vote["first"]],
             f"{vote['unread']}\n→ {vote['reply']}" if vote.get("unread") else vote["reply"],
             _("broken") if vote["broken"] else _("fooled") if vote["fooled"] else _("not fooled"),
@@ -142,9 +148,9 @@ def _entailment(made: Sequence[Mapping[str, Any]]) -> Table:
     columns = (
         _("Candidate"),
         _("Judged by"),
-        _("The true answer follows"),
-        _("It follows from the true answer"),
-        _("The smaller"),
+        _("Candidate entails true answer"),
+        _("True answer entails candidate"),
+        _("Minimum"),
     )
     return Table(_("Entailment"), columns, rows)
 
@@ -171,14 +177,14 @@ def _clusters_of(found: Mapping[str, Any]) -> list[Block]:
         )
         for name, each in named
     )
-    columns = (_("Cluster"), _("With the true answer"), _("Candidates"), _("Fooling"), *_measures().values())
+    columns = (_("Cluster"), _("Contains the true answer"), _("Candidates"), _("Fooling"), *_measures().values())
     return [Table(_("Clusters"), columns, rows), _picture([(name, each) for name, each in named if each["members"]])]
 
 
 def _measures() -> dict[str, str]:
     return {
-        "cosine": _("Cosine"),
-        "euclidean": _("Euclidean"),
+        "cosine": _("Cosine similarity"),
+        "euclidean": _("Euclidean distance"),
         "rouge1": "ROUGE-1",
         "rouge2": "ROUGE-2",
         "rougeL": "ROUGE-L",
@@ -187,9 +193,9 @@ def _measures() -> dict[str, str]:
 
 def _picture(named: Sequence[tuple[str, Mapping[str, Any]]]) -> Points:
     return Points(
-        _("How near clusters are to the true answer, and how many of their candidates fool"),
-        _("Cosine to the true answer"),
-        _("Share of candidates that fool (%)"),
+        _("Similarity of clusters to the true answer and share of their candidates that fool the voters"),
+        _("Cosine similarity to the true answer"),
+        _("Candidates that fool the voters (%)"),
         tuple(
             Point(
                 each["cosine"],
@@ -288,15 +294,15 @@ def _categories(kinds: Counter[tuple[str, str]]) -> Table:
                 _share(levels[-1], total),
             )
         )
-    columns = (_("Category"), *map(_difficulty, DIFFICULTIES), _("Samples"), _("Share"), _("Of them hard"))
+    columns = (_("Category"), *map(_difficulty, DIFFICULTIES), _("Samples"), _("Share"), _("Share hard"))
     return Table(_("Categories"), columns, tuple(rows))
 
 
 def _tries(tries: Counter[str]) -> Table:
     numbers = sorted(number for number in tries if number != "fallback")
-    named = [(number, number) for number in numbers] + [(_("none, so that the fallback was taken"), "fallback")]
+    named = [(number, number) for number in numbers] + [(_("none (fallback used)"), "fallback")]
     rows = tuple((label, str(tries[key]), _share(tries[key], tries.total())) for label, key in named)
-    return Table(_("The try that qualified"), (_("Try"), _("Samples"), _("Share")), rows)
+    return Table(_("Qualifying try"), (_("Try"), _("Samples"), _("Share")), rows)
 
 
 def _voters(votes: Counter[tuple[str, str, str]]) -> Table:
@@ -311,7 +317,7 @@ def _voters(votes: Counter[tuple[str, str, str]]) -> Table:
         read = truth - broken[0], hallucinated - broken[1]
         rows.append(
             (
-                role,
+                _voter(role),
                 str(truth + hallucinated),
                 _share(sum(fooled), sum(read)),
                 _share(fooled[0], read[0]),
@@ -323,8 +329,8 @@ def _voters(votes: Counter[tuple[str, str, str]]) -> Table:
         _("Voter"),
         _("Votes"),
         _("Fooled"),
-        _("Fooled, the true answer first"),
-        _("Fooled, the hallucinated answer first"),
+        _("Fooled (true answer first)"),
+        _("Fooled (hallucinated answer first)"),
         _("Broken"),
     )
     return Table(_("Voters"), columns, tuple(rows))
@@ -334,14 +340,14 @@ def _of_candidates(counts: Counter[str]) -> Table:
     named = (
         (_("All"), "all"),
         (_("Generated"), "generate"),
-        (_("Generated anew, from feedback"), "regenerate"),
+        (_("Regenerated from feedback"), "regenerate"),
         (_("Rewritten by the critic"), "rewrite"),
         (_("Qualified"), "qualified"),
-        (_("Saying what the true answer says"), "entailed"),
-        (_("Outside the limits of length"), "length"),
+        (_("Same meaning as the true answer"), "entailed"),
+        (_("Outside the length limits"), "length"),
     )
     rows = tuple((label, str(counts[key]), _share(counts[key], counts["all"])) for label, key in named)
-    return Table(_("Candidates"), (_("Which"), _("Candidates"), _("Share")), rows)
+    return Table(_("Candidates"), (_("Details"), _("Candidates"), _("Share")), rows)
 
 
 def _of_clusters(clusters: Sequence[Mapping[str, Any]]) -> Table:
@@ -351,23 +357,29 @@ def _of_clusters(clusters: Sequence[Mapping[str, Any]]) -> Table:
         means = [f"{fmean(each[name] for each in chosen):.3f}" if chosen else "–" for name in _measures()]
         rows.append((label, str(len(chosen)), str(sum(len(each["members"]) for each in chosen)), *means))
     columns = (_("Clusters"), _("Number"), _("Candidates"), *_measures().values())
-    return Table(
-        _("Clusters by whether at least half of their candidates fool: means to the true answer"), columns, tuple(rows)
+    title = _(
+        "Clusters by whether at least half of their candidates fool the voters: mean similarity and "
+        "distance to the true answer"
     )
+    return Table(title, columns, tuple(rows))
 
 
 def _findings(seen: _Seen) -> Table:
     several = [each for each in seen.clusters if len(each["members"]) > 1]
     uniform = sum(each["share"] in (0, 1) for each in several)
     rows = (
-        (_("Clusters of several candidates in which all fool, or none"), str(uniform), _share(uniform, len(several))),
         (
-            _("Questions whose true answer is in no cluster of candidates"),
+            _("Clusters of several candidates in which all or none fool the voters"),
+            str(uniform),
+            _share(uniform, len(several)),
+        ),
+        (
+            _("Questions whose true answer is not in any candidate cluster"),
             str(seen.isolated),
             _share(seen.isolated, seen.clustered),
         ),
     )
-    return Table(_("Uniform clusters, isolated truth"), (_("What"), _("Number"), _("Share")), rows)
+    return Table(_("Uniform clusters and isolated true answers"), (_("Item"), _("Number"), _("Share")), rows)
 
 
 def _share(part: int, whole: int) -> str:

@@ -74,10 +74,11 @@ _RELEASED: Mapping[str, Any] = {
 PRESETS: tuple[Preset, ...] = (
     Preset(
         "ours",
-        _("Ours"),
+        _("MHB default"),
         _(
-            "The paper's method with a rewrite in each of five tries; an answer that says the same as the true one is never the"
-            " fallback, and one physician reviews a fifth of the samples."
+            "The paper's method, with a rewrite in each of five tries. An answer with the same meaning "
+            "as the true answer is never used as the fallback. One physician reviews a fifth of the "
+            "samples."
         ),
         _OURS,
     ),
@@ -85,8 +86,9 @@ PRESETS: tuple[Preset, ...] = (
         "paper",
         _("As in the paper"),
         _(
-            "Temperature 0.3 to 0.7, three voters, entailment below 0.75 in both directions taken together, five candidates at"
-            " most, each after the first written from feedback, the most similar answer as the fallback, no review."
+            "Temperature 0.3 to 0.7. Three voters. The lower of the two entailment scores is below 0.75. "
+            "At most five candidates, each after the first written from feedback. The answer most "
+            "similar to the true answer is the fallback. No review."
         ),
         _PAPER,
     ),
@@ -94,25 +96,26 @@ PRESETS: tuple[Preset, ...] = (
         "released",
         _("As in the released code"),
         _(
-            "Temperature 0.8, the true answer always first, a vote counted wherever a 2 occurs in it, no entailment, any"
-            " length, three steps of revision, no review."
+            "Temperature 0.8. The true answer is always shown first. Any reply that contains a 2 is a "
+            "vote for the second answer. No entailment check, any length, three revision steps, no "
+            "review."
         ),
         _RELEASED,
         prompts="released",
     ),
     Preset(
         "clusters",
-        _("Clusters of candidates"),
+        _("Candidate clusters"),
         _(
-            "50 answers a question, all kept, put to the vote and clustered with the true one by entailment in both"
-            " directions at 0.75; the best becomes the sample."
+            "50 answers per question. All are kept, voted on and clustered with the true answer by "
+            "entailment in both directions at 0.75. The best answer becomes the sample."
         ),
         {**_OURS, "candidates": 50},
     ),
     Preset(
         "clusters-12",
-        _("Clusters of a dozen candidates"),
-        _("As 'clusters' with 12 answers a question, for what 50 would cost too much."),
+        _("Candidate clusters (12)"),
+        _("Like 'Candidate clusters', but with 12 answers per question. Use it when 50 would cost too much."),
         {**_OURS, "candidates": 12},
     ),
 )

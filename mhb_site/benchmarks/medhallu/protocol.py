@@ -33,6 +33,7 @@ TEMPERATURE, TOP_P, MAX_TOKENS = 0.3, 0.95, 512
 TRUTH: Literal["truth"] = "truth"
 HALLUCINATED: Literal["hallucinated"] = "hallucinated"
 Shown = Literal["truth", "hallucinated"]
+_WORDS = (_("truth"), _("hallucinated"))  # pages show the two values: this lists them for translation
 
 VERDICTS: Mapping[tuple[str, Reading], str] = {
     (HALLUCINATED, Reading.HALLUCINATED): "tp",
@@ -68,7 +69,7 @@ def ask(sample: Sample, seed: int) -> Sequence[Ask]:
         Ask(
             prompt.messages(**data, **(knowledge if variant in HAS_KNOWLEDGE else {})),
             variant=variant,
-            about={"shown": answer},
+            about={_("shown"): answer},
             temperature=TEMPERATURE,
             top_p=TOP_P,
             max_tokens=MAX_TOKENS,
@@ -99,9 +100,10 @@ RATES = (
         name="f1",
         label=_("F1"),
         rule=_(
-            "2 TP divided by (2 TP + FP + FN), positive being hallucinated: TP are hallucinated answers called hallucinated,"
-            " FP true answers called hallucinated, FN hallucinated answers called factual; 'not sure' and replies that say no"
-            " one thing are left out and their number is shown."
+            "2 TP divided by (2 TP + FP + FN), with hallucinated as the positive class. TP: hallucinated "
+            "answers called hallucinated. FP: true answers called hallucinated. FN: hallucinated answers "
+            "called factual. 'Not sure' and replies without one clear decision are excluded; their "
+            "number is shown."
         ),
         hits={"tp": 2},
         counted={"tp": 2, "fp": 1, "fn": 1},
@@ -113,8 +115,8 @@ RATES = (
         name="precision",
         label=_("Precision"),
         rule=_(
-            "Hallucinated answers among all answers called hallucinated; 'not sure' and replies that say no one thing are left"
-            " out and their number is shown."
+            "Share of hallucinated answers among all answers called hallucinated. 'Not sure' and replies "
+            "without one clear decision are excluded; their number is shown."
         ),
         hits=_each("tp"),
         counted=_each("tp", "fp"),
@@ -125,8 +127,8 @@ RATES = (
         name="recall",
         label=_("Recall"),
         rule=_(
-            "Answers called hallucinated among all hallucinated answers that were judged; 'not sure' and replies that say no"
-            " one thing are left out and their number is shown."
+            "Share of answers called hallucinated among all hallucinated answers that were judged. 'Not "
+            "sure' and replies without one clear decision are excluded; their number is shown."
         ),
         hits=_each("tp"),
         counted=_each("tp", "fn"),
@@ -137,8 +139,8 @@ RATES = (
         name="accuracy",
         label=_("Accuracy"),
         rule=_(
-            "Answers called what they are among all answers that were judged; 'not sure' and replies that say no one thing are"
-            " left out and their number is shown."
+            "Share of correctly called answers among all answers that were judged. 'Not sure' and "
+            "replies without one clear decision are excluded; their number is shown."
         ),
         hits=_each("tp", "tn"),
         counted=_each(*ANSWERED),
@@ -147,8 +149,9 @@ RATES = (
         name="response_rate",
         label=_("Response rate"),
         rule=_(
-            "Replies that decide (hallucinated or factual) among these and 'not sure'; replies that say no one thing are left"
-            " out and their number is shown. Where 'not sure' is not offered it is 100 %."
+            "Share of replies that decide (hallucinated or factual) among these and 'not sure' replies. "
+            "Replies without one clear decision are excluded; their number is shown. If 'not sure' is "
+            "not offered, the rate is 100 %."
         ),
         hits=_each(*ANSWERED),
         counted=_each(*ANSWERED, *UNSURE),
@@ -162,18 +165,19 @@ FACETS = (
         "heat",
         (("easy", _("Easy")), ("medium", _("Medium")), ("hard", _("Hard"))),
         note=_(
-            "Where the true answer was shown it counts under the difficulty of the hallucinated one made for its question, as"
-            " in the released code."
+            "A true answer counts under the difficulty of the hallucinated answer to the same question, "
+            "as in the released code."
         ),
     ),
     FacetView(
         "category",
-        _("Kind of hallucination"),
+        _("Hallucination category"),
         rate="recall",
         note=_(
-            "About half of the answers shown are true and of no kind; they count under the kind of the hallucinated one made"
-            " for their question, so that F1, precision and accuracy hardly tell kinds apart. Recall is of hallucinated answers"
-            " alone: the paper's detection ratio of a kind."
+            "About half of the answers shown are true and have no category. They count under the "
+            "category of the hallucinated answer to the same question, so F1, precision and accuracy "
+            "hardly differ between categories. Recall covers hallucinated answers only: it is the "
+            "paper's detection ratio per category."
         ),
     ),
     FacetView(
@@ -203,22 +207,22 @@ FACETS = (
 
 # The words for the cells of the table, and those that speak against a model.
 WORDS: Mapping[str, str] = {
-    "tp": _("hallucination recognised"),
+    "tp": _("hallucination detected"),
     "fn": _("hallucination missed"),
     "tn": _("true answer recognised"),
     "fp": _("true answer called hallucinated"),
-    "unsure-pos": _("not sure; a hallucinated answer was shown"),
-    "unsure-neg": _("not sure; the true answer was shown"),
-    "unparsed-pos": _("no one decision; a hallucinated answer was shown"),
-    "unparsed-neg": _("no one decision; the true answer was shown"),
+    "unsure-pos": _("not sure (hallucinated answer shown)"),
+    "unsure-neg": _("not sure (true answer shown)"),
+    "unparsed-pos": _("no clear decision (hallucinated answer shown)"),
+    "unparsed-neg": _("no clear decision (true answer shown)"),
 }
 WRONG = frozenset({"fn", "fp"})
 
 # (data set, data set, label): what the second changes in comparison to the first is shown beside the rates.
 CONTRASTS = (
-    (KNOWLEDGE, PLAIN, _("What knowledge changes")),
-    (PLAIN_UNSURE, PLAIN, _("What 'not sure' changes")),
-    (KNOWLEDGE_UNSURE, KNOWLEDGE, _("What 'not sure' changes where knowledge is given")),
+    (KNOWLEDGE, PLAIN, _("Effect of knowledge")),
+    (PLAIN_UNSURE, PLAIN, _("Effect of allowing 'not sure'")),
+    (KNOWLEDGE_UNSURE, KNOWLEDGE, _("Effect of allowing 'not sure', with knowledge")),
 )
 
 PROTOCOL = Protocol(

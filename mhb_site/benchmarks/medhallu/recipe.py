@@ -186,7 +186,7 @@ def sample(draft: Draft) -> NewSample:
         knowledge = content["contexts"]
     headings = list(article.get("mesh", ()))
     return NewSample(
-        task="detection",
+        task=_("detection"),
         title=draft.record.title,
         language=draft.record.language,
         content={
@@ -215,16 +215,16 @@ def _made(draft: Draft) -> dict[str, str]:
     settings, data = presets.settings(draft), draft.data
     sampled = candidates.drawn("review", draft.record.external_id) < settings["review_share"]
     made = {
-        "review": "sampled" if sampled else "not sampled",
-        "reviewers": settings["reviewers"] if sampled else "none",
+        _("review"): _("sampled") if sampled else _("not sampled"),
+        _("reviewers"): settings["reviewers"] if sampled else "none",
     }
     if "published" in data["final"]:
-        return {**made, "origin": "published"}
-    made |= {"origin": "made here", "preset": presets.name_of(draft)}
+        return {**made, _("origin"): _("published")}
+    made |= {_("origin"): _("made here"), _("preset"): presets.name_of(draft)}
     used = {each["entailment"]["by"] for each in _all_of(data) if each["entailment"]}
-    made["entailment"] = ", ".join(sorted(used)) or "none"
+    made[_("entailment")] = ", ".join(sorted(used)) or "none"
     how = data["clusters"]["similarity"] if "clusters" in data else data["final"].get("similarity")
-    return {**made, "similarity": how} if how else made
+    return {**made, _("similarity"): how} if how else made
 
 
 def compared(made: NewSample) -> str:
@@ -239,22 +239,22 @@ RECIPE = Recipe(
     kinds=frozenset({MADE, PUBLISHED}),
     roles=(
         ModelRole("generator", _("Generator: writes the hallucinated answers"), kinds=_MAKING),
-        ModelRole("voter_1", _("Voter 1: says which of two answers is more accurate"), kinds=_MAKING),
-        ModelRole("voter_2", _("Voter 2: says which of two answers is more accurate"), kinds=_MAKING),
-        ModelRole("voter_3", _("Voter 3: says which of two answers is more accurate"), kinds=_MAKING),
+        ModelRole("voter_1", _("Voter 1: chooses the more accurate of two answers"), kinds=_MAKING),
+        ModelRole("voter_2", _("Voter 2: chooses the more accurate of two answers"), kinds=_MAKING),
+        ModelRole("voter_3", _("Voter 3: chooses the more accurate of two answers"), kinds=_MAKING),
         ModelRole(
-            "critic", _("Critic: says what gives an answer away, and rewrites it"), default="generator", kinds=_MAKING
+            "critic", _("Critic: finds what gives an answer away and rewrites it"), default="generator", kinds=_MAKING
         ),
         ModelRole(
             "entailment",
-            _("Entailment: says whether one answer follows from another, where no NLI model is installed"),
+            _("Entailment: judges whether one answer follows from another if no NLI model is installed"),
             default="critic",
             optional=True,
             kinds=_MAKING,
         ),
         ModelRole(
             "embedder",
-            _("Embedder: says how near answers are to the true one; without it, TF-IDF does"),
+            _("Embedder: measures how similar answers are to the true answer; without it, TF-IDF is used"),
             optional=True,
             kinds=_MAKING,
         ),

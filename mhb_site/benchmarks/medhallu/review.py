@@ -17,18 +17,19 @@ QUESTIONS = (
         "wrong",
         _("Is the hallucinated answer wrong?"),
         _(
-            "Is it definitely and verifiably wrong as an answer to this question? The true answer and the passages are"
-            " a source; cite what shows it, with the passage that says so. Not if it is true in other words, if it follows from"
-            " the true answer, or if experts differ."
+            "Is it definitely and verifiably wrong as an answer to this question? You may use the true "
+            "answer and the passages as a source. Cite the source that shows the error, and quote the "
+            "relevant passage. The answer is not wrong if it is true in other words, if it follows from "
+            "the true answer, or if experts disagree."
         ),
-        (Choice("yes", _("Yes, wrong"), evidence=True), Choice("no", _("No, or not surely"), blocks=True)),
+        (Choice("yes", _("Yes, wrong"), evidence=True), Choice("no", _("No, or not certain"), blocks=True)),
     ),
     Question(
         "plausible",
         _("Is it plausible?"),
         _(
-            "The true answer stands above it here; judge it as a colleague would find it who does not know that. 1: nonsense,"
-            " or it gives itself away. 2: a careful reader may doubt it. 3: reading quickly one would take it for the answer."
+            "Judge as someone who has not seen the true answer. 1: nonsense, or the answer gives itself "
+            "away. 2: a careful reader may doubt it. 3: a quick reader would take it for the true answer."
         ),
         (
             Choice("1", _("1, obvious"), blocks=True),
@@ -39,7 +40,10 @@ QUESTIONS = (
     Question(
         "category",
         _("Does its category fit?"),
-        _("Is it wrong in the way that its category says? Where several fit, the one given has to be among them."),
+        _(
+            "Is it wrong in the way that its category describes? If several categories fit, the given one "
+            "must be among them."
+        ),
         (Choice("fits", _("Fits")), Choice("does-not-fit", _("Does not fit"), blocks=True)),
     ),
 )
@@ -50,13 +54,13 @@ _REASONS = (
     ("implausible", _("The answer is not plausible"), True),
     ("category", _("The category does not fit"), True),
     ("wording", _("Wording or length gives the answer away"), True),
-    ("disagreement", _("Medical experts truly disagree"), False),
+    ("disagreement", _("Medical experts genuinely disagree"), False),
     ("source", _("The question or its true answer is unsuitable"), False),
 )
 DISSENTS = (
     Reason("misread", _("The first reviewer misread the answer or the passages"), reducible=True),
     Reason("evidence", _("The evidence supports the sample"), reducible=True),
-    Reason("disagreement", _("Medical experts truly disagree"), reducible=False),
+    Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
 )
 
 
@@ -94,17 +98,17 @@ def _blocks(content: Any) -> Sequence[Block]:
     category = content["category"]
     return (
         Text(_("Question"), content["question"], tone="question"),
-        *(Text(_("Passage of the article"), passage) for passage in content["knowledge"]),
+        *(Text(_("Article passage"), passage) for passage in content["knowledge"]),
         Text(_("The true answer"), content["truth"]),
         Diff(
-            _("The hallucinated answer, and how it differs from the true one"),
+            _("The hallucinated answer, with its differences from the true answer"),
             (Turn(_("Answer"), content["truth"]),),
             (Turn(_("Answer"), content["hallucinated"]),),
         ),
         Table(
-            _("What is wrong in it"),
-            (_("Category"), _("Justification")),
-            ((f"{category} {labels.get(category, '')}".strip(), content["justification"]),),
+            _("Error in the hallucinated answer"),
+            (_("Code"), _("Category"), _("Justification")),
+            ((category, labels.get(category, ""), content["justification"]),),
             tone="trap",
         ),
     )

@@ -12,29 +12,33 @@ TERMS: tuple[Term, ...] = (
         "MQ",
         _("Misinterpretation of the question"),
         definition=_(
-            "Another question is answered than the one asked: another group of people, outcome, comparison or point in time,"
-            " or the opposite of what was found, stated as if it were the answer."
+            "The answer addresses a different question from the one asked: a different population, "
+            "outcome, comparison or point in time, or the opposite of what was found, stated as if it "
+            "were the answer."
         ),
     ),
     Term(
         "II",
         _("Incomplete information"),
         definition=_(
-            "Something decisive is left out, a condition, an exception or half of the finding, so that what remains misleads."
+            "Something decisive is left out, such as a condition, an exception or half of the finding, "
+            "so that the rest is misleading."
         ),
     ),
     Term(
         "MP",
         _("Mechanism and pathway misattribution"),
         definition=_(
-            "A wrong cause is named for what is observed: a mechanism, pathway, pathogen or drug action that does not bring it"
-            " about."
+            "The observation is attributed to a wrong cause: a mechanism, pathway, pathogen or drug "
+            "action that does not produce it."
         ),
     ),
     Term(
         "MF",
         _("Methodological and evidence fabrication"),
-        definition=_("A study, method, figure or source is made up, or credited with a result that it does not have."),
+        definition=_(
+            "A study, method, number or source is made up, or is credited with a result that it did not produce."
+        ),
     ),
 )
 DIFFICULTIES = ("easy", "medium", "hard")

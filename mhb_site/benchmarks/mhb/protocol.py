@@ -99,8 +99,8 @@ PROTOCOL = Protocol(
             name="hallucination_rate",
             label=_("Hallucination rate"),
             rule=_(
-                "Criteria not met divided by criteria judged, pooled over all samples; criteria without a verdict are left"
-                " out and their number is shown."
+                "Rubrics not met divided by rubrics judged, pooled over all samples. Rubrics without a "
+                "verdict are excluded; their number is shown."
             ),
             hits={"not_met": 1},
             counted={"met": 1, "not_met": 1},

@@ -76,7 +76,7 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
             check=partial(check_dialogue, source=source, terms=draft.terms),
         )
         made = {
-            "task": "dialogue",
+            "task": _("dialogue"),
             "source_turns": source,
             "turns": [{"role": turn.role, "content": turn.content.strip()} for turn in altered.turns],
         }
@@ -88,7 +88,7 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
             ReportQuestion,
             check=partial(check_report, source=content["text"], terms=draft.terms),
         )
-        made = {"task": "report", "report": content["text"], "question": asked.question.strip()}
+        made = {"task": _("report"), "report": content["text"], "question": asked.question.strip()}
         traps, rubrics = asked.traps, asked.rubrics
     known = subtypes(draft.terms)
     # The name as it was when the trap was planted: an admin's own terms can be renamed later.
@@ -234,13 +234,13 @@ RECIPE = Recipe(
     # The paper: Gemini 2.5 Pro "configured with default hyperparameters", so nothing is set here.
     roles=(
         ModelRole("generator", _("Generator: plants the traps and writes the rubrics")),
-        ModelRole("checker", _("Checker: tries to answer the questions on reports"), default="generator"),
+        ModelRole("checker", _("Checker: tries to answer the questions about reports"), default="generator"),
     ),
     steps=(each(inject, asks=_injecting), each(answerable, applies=_is_to_be_asked, asks=_checking)),
     sample=sample,
     max_versions=3,
     checks=(
-        Check("leak", _("The text gives its trap away"), gives_itself_away),
+        Check("leak", _("The text gives the trap away"), gives_itself_away),
         Check("answerable", _("The report answers the question"), answered_by_the_report),
     ),
     compared=compared,

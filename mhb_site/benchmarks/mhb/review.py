@@ -26,9 +26,9 @@ QUESTIONS = (
         "naturalness",
         _("Naturalness and Plausibility"),
         _(
-            "Does the conversation or question flow as it would in practice? 1: the trap is obvious, artificial or out of"
-            " context, so that it would be no fair test. 2: a careful reader may notice it, yet it could occur like this."
-            " 3: nothing strikes you as planted."
+            "Does the conversation or question flow naturally in a clinical context? 1: the trap is "
+            "obvious, artificial or out of context, so it would not be a fair test. 2: a careful reader "
+            "may notice the trap, but it could occur like this in practice. 3: nothing seems planted."
         ),
         (
             Choice("1", _("1, obvious"), blocks=True),
@@ -40,9 +40,10 @@ QUESTIONS = (
     # Ours: whether a physician stumbles over the trap without being told of one is the plainest measure of how hidden it is.
     Question(
         "noticed",
-        _("Did you notice something that seems wrong?"),
+        _("Did you notice anything that seems wrong?"),
         _(
-            "Answer from reading alone, before you look anything up. Whatever you say here rejects nothing. If yes, say what."
+            "Answer from reading alone, before you look anything up. Your answer here never rejects the "
+            "case. If yes, say what you noticed."
         ),
         (Choice("no", _("No")), Choice("yes", _("Yes"))),
         first_look=True,
@@ -51,9 +52,11 @@ QUESTIONS = (
         "factual",
         _("Factual Correctness of the Trap"),
         _(
-            "Is what the trap claims definitely and verifiably false? Check it against an authoritative source, such as a"
-            " national clinical practice guideline, and cite it with the passage that says so. Not met if it is true,"
-            " contested, or cannot be verified; for a report, also if the report does contain what the question asks for."
+            "Is the trap's claim definitely and verifiably false? Check it against an authoritative "
+            "source, such as a national clinical practice guideline. Cite the source and quote the "
+            "passage that shows it. Choose Not met if the claim is true, contested or cannot be "
+            "verified. For a report, also choose Not met if the report does contain what the question "
+            "asks for."
         ),
         _met_or_not(evidence=True),
     ),
@@ -61,9 +64,10 @@ QUESTIONS = (
         "coherence",
         _("Logical Coherence"),
         _(
-            "Does the trap agree, in logic and in wording, with the text around it? Not met if it contradicts itself or its"
-            " surroundings so that it can be spotted without medical knowledge. A contradiction that is itself the trap"
-            " (A2) is meant."
+            "Is the trap consistent with the surrounding text in logic and wording? Choose Not met if "
+            "the trap contradicts itself or the surrounding text so that it can be spotted without "
+            "medical knowledge. A contradiction that is itself the trap (A2) is intended and does not "
+            "count here."
         ),
         _met_or_not(),
     ),
@@ -71,9 +75,10 @@ QUESTIONS = (
         "alignment",
         _("Rubric-Trap Alignment"),
         _(
-            "Do the rubrics, taken together, test exactly these traps, precisely and without ambiguity, so that anyone could"
-            " decide whether an answer has recognised, understood and corrected the error? Not met rejects the sample, and it"
-            " is generated again with your note. If only the wording of a rubric is off, correct it below instead."
+            "Taken together, do the rubrics test exactly these traps, precisely and without ambiguity? "
+            "Could anyone use them to decide whether an answer has recognised, understood and corrected "
+            "the error? Not met rejects the sample, and your note guides the next version. If only the "
+            "wording of a rubric is off, correct it below instead."
         ),
         _met_or_not(inadequate=True),
     ),
@@ -94,9 +99,9 @@ REASONS = (
     Reason("context", _("Missing context"), reducible=True),
     Reason("unnatural", _("Unnatural or obvious"), reducible=True),
     Reason("not-false", _("The trap is not definitely false"), reducible=True),
-    Reason("incoherent", _("The trap contradicts its surroundings"), reducible=True),
+    Reason("incoherent", _("The trap contradicts the surrounding text"), reducible=True),
     Reason("misaligned", _("A rubric does not fit its trap"), reducible=True),
-    Reason("disagreement", _("Medical experts truly disagree"), reducible=False),
+    Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
     Reason("source", _("The source text is unsuitable"), reducible=False),
 )
 
@@ -104,9 +109,9 @@ REASONS = (
 DISSENTS = (
     Reason("misread", _("The first reviewer misread the text or a rubric"), reducible=True),
     Reason("evidence", _("The evidence supports the sample"), reducible=True),
-    Reason("acceptable", _("The wording is ambiguous, yet acceptable"), reducible=True),
-    Reason("mended", _("The corrections made here mend it"), reducible=True),
-    Reason("disagreement", _("Medical experts truly disagree"), reducible=False),
+    Reason("acceptable", _("The wording is ambiguous but acceptable"), reducible=True),
+    Reason("mended", _("The corrections made here resolve the problem"), reducible=True),
+    Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
 )
 
 # secondary, secondary_confirms, inadequate_rejects, discussion: all as the paper describes its review, which is the default.
@@ -152,11 +157,15 @@ def _stimulus(sample: NewSample) -> tuple[Block, ...]:
     content = sample.content
     if sample.task == "dialogue":
         return (
-            Diff(_("The conversation, source and altered"), _turns(content["source_turns"]), _turns(content["turns"])),
+            Diff(
+                _("The conversation: source and altered version"),
+                _turns(content["source_turns"]),
+                _turns(content["turns"]),
+            ),
             Text(_("Bait question"), content["turns"][-1]["content"], tone="question"),
         )
     return (
-        Text(_("The report, unchanged"), content["report"]),
+        Text(_("The report (unchanged)"), content["report"]),
         Text(_("Question"), content["question"], tone="question"),
     )
 
@@ -168,7 +177,7 @@ def _turns(turns: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
 def _traps(traps: Sequence[dict[str, Any]]) -> Table:
     return Table(
         _("Traps"),
-        (_("Trap"), _("Where"), _("What is false"), _("Why it is false")),
-        tuple((f"{trap['code']} {trap['name']}", trap["where"], trap["false"], trap["why"]) for trap in traps),
+        (_("Code"), _("Trap"), _("Location"), _("What is false"), _("Why it is false")),
+        tuple((trap["code"], trap["name"], trap["where"], trap["false"], trap["why"]) for trap in traps),
         tone="trap",
     )

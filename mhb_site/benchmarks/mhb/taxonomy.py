@@ -19,70 +19,81 @@ TERMS: tuple[Term, ...] = (
         "A2",
         _("Input Contradiction"),
         "A",
-        _("Something is asserted that contradicts a fact stated in the conversation or report itself."),
+        _("A statement contradicts a fact stated in the conversation or report itself."),
     ),
     Term(
         "A3",
         _("Incorrect Factual Claim"),
         "A",
-        _("An established clinical fact is misstated: an indication, a mechanism, a risk, a property of a test."),
+        _(
+            "An established clinical fact is misstated, such as an indication, a mechanism, a risk or a "
+            "property of a test."
+        ),
     ),
     Term(
         "A4",
         _("Memory Distortion"),
         "A",
-        _("Something real is recalled wrongly, above all a figure: a dose, an interval, a threshold."),
+        _("Real medical knowledge is recalled incorrectly, especially a number: a dose, an interval or a threshold."),
     ),
     Term(
         "A5",
         _("Research Fabrication"),
         "A",
-        _("A clinical study is made up, or a real one is credited with findings that it does not have."),
+        _("A clinical study is made up, or a real study is credited with findings that it did not report."),
     ),
-    Term("B", _("Cognitive Inconsistency"), definition=_("Connections that do not hold together.")),
+    Term("B", _("Cognitive Inconsistency"), definition=_("Connections that are not logically sound.")),
     Term(
         "B1",
         _("Bias Reinforcement"),
         "B",
-        _("Age, sex, origin, income or culture is made to carry a clinical judgment that it cannot carry."),
+        _("A clinical judgment is based on age, sex, origin, income or culture, although these cannot support it."),
     ),
     Term(
         "B2",
         _("Amalgamation Error"),
         "B",
-        _("Unrelated concepts, or the data of different people, are merged into one account that makes no sense."),
+        _(
+            "Unrelated medical concepts, or information about different people, are merged into one "
+            "account that makes no sense."
+        ),
     ),
     Term(
         "B3",
         _("Multimodal Integration Failure"),
         "B",
-        _("Text, figures, images or recordings are combined wrongly, or one is relied on that was never there."),
+        _(
+            "Text, numbers, images or recordings are combined incorrectly, or something is relied on that "
+            "was never provided."
+        ),
     ),
-    Term("C", _("Diagnostic Reasoning"), definition=_("Clinical reasoning that leads to a wrong or unsafe end.")),
+    Term(
+        "C", _("Diagnostic Reasoning"), definition=_("Clinical reasoning that leads to a wrong or unsafe conclusion.")
+    ),
     Term(
         "C1",
         _("Illogical Inference"),
         "C",
-        _("A conclusion on diagnosis or treatment is drawn that does not follow, or skips what it would need."),
+        _("A conclusion about diagnosis or treatment does not follow, or skips a step that it needs."),
     ),
     Term(
         "C2",
         _("Unsafe Recommendation"),
         "C",
-        _("A step is recommended that is dangerous, premature or unsuitable for this patient."),
+        _("A recommended action is dangerous, premature or unsuitable for this patient."),
     ),
     Term(
         "C3",
         _("Diagnostic Misinterpretation"),
         "C",
-        _("A sign, symptom or test result is taken to mean what it does not mean, and a wrong diagnosis follows."),
+        _("A sign, symptom or test result is misinterpreted, and a wrong diagnosis follows."),
     ),
-    Term("D", _("Procedural Error"), definition=_("Workflows, procedures or sources that were made up.")),
+    Term("D", _("Procedural Error"), definition=_("Workflows, procedures or sources that are made up.")),
     Term(
         "D1",
         _("Procedural Invention"),
         "D",
-        _("A step of a procedure or clinical workflow, or an event in its course, is invented."),
+        _("A step in a procedure or clinical workflow, or an event during it, is made up."),
     ),
     Term(
         "D2",
@@ -90,12 +101,12 @@ TERMS: tuple[Term, ...] = (
         "D",
         _("A guideline, publication or authority that does not exist is cited to make a claim credible."),
     ),
-    Term("E", _("Temporal Obsolescence"), definition=_("Knowledge that was once standard and no longer is.")),
+    Term("E", _("Temporal Obsolescence"), definition=_("Knowledge that was once standard but no longer is.")),
     Term(
         "E1",
         _("Outdated Knowledge"),
         "E",
-        _("A treatment, test or guideline is presented as current that has been abandoned or superseded."),
+        _("A treatment, test or guideline that has been abandoned or superseded is presented as current."),
     ),
 )
 

@@ -22,7 +22,7 @@ LOADING = "demo-is-loading"  # a file in the data folder from before the first r
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) < 2**16):
-        raise ArgumentTypeError(f"{text!r} is no port (1 to 65535)")
+        raise ArgumentTypeError(f"{text!r} is not a port (1 to 65535)")
     return int(text)
 
 
@@ -40,7 +40,7 @@ def remove_half_a_demo(folder: Path) -> bool:
 
 
 class Command(BaseCommand):
-    help = "Run web server, worker, sweeper and simulated models; stop with Ctrl-C."
+    help = "Run web server, worker, sweeper and simulated models. Stop with Ctrl-C."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--port", type=_port, default=os.environ.get("MHB_PORT", "8000"))
@@ -49,7 +49,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         port, models_port = options["port"], options["models_port"]
         if port == models_port:
-            raise CommandError("MHB_PORT and MHB_MODELS_PORT must be two ports.")
+            raise CommandError("MHB_PORT and MHB_MODELS_PORT must be different ports.")
         for wanted, variable in ((port, "MHB_PORT"), (models_port, "MHB_MODELS_PORT")):
             if not children.port_is_free(HOST, wanted):
                 raise CommandError(f"Port {wanted} is taken. Choose another: make demo {variable}={wanted + 1}")
@@ -61,7 +61,7 @@ class Command(BaseCommand):
             signal.signal(number, lambda received, _frame: self._stop(stopping, received))
         folder = settings.ENV.data_dir
         if settings.MHB_EMBEDDED and remove_half_a_demo(folder):
-            self.stdout.write("mhb: the demo was stopped while it was loaded; starting it over")
+            self.stdout.write("mhb: the demo was stopped while loading; starting over")
         call_command("migrate", verbosity=0)
         family = children.Children(cwd=str(settings.BASE_DIR))
         try:

@@ -17,5 +17,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if User.objects.exists():
-            raise CommandError("The database is not empty; the demo is loaded into an empty one only.")
+            raise CommandError("The database is not empty. The demo can only be loaded into an empty one.")
         load(options["models"], tell=self.stdout.write)

@@ -30,7 +30,7 @@ class SourceFile(makemessages.BuildFile):
 def messages(source: str) -> list[str]:
     """The docstrings of the classes in `source` that have a base, as `message` looks them up."""
     classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.bases]
-    return [(ast.get_docstring(node, clean=False) or "").strip() for node in classes]
+    return [" ".join((ast.get_docstring(node) or "").split()) for node in classes]
 
 
 class Command(makemessages.Command):

@@ -1,4 +1,4 @@
-"""sweep [--forever]: bring every piece of work to its end that nobody is on."""
+"""sweep [--forever]: pick up work that nobody is doing."""
 
 import json
 import logging
@@ -16,10 +16,10 @@ log = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
-    help = "Give back expired leases, carry review outcomes over, wake workers for what nobody took."
+    help = "Return expired leases, apply review outcomes, wake workers for waiting work."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--forever", action="store_true", help="until interrupted")
+        parser.add_argument("--forever", action="store_true", help="repeat until interrupted")
         parser.add_argument("--every", type=float, default=2.0, help="seconds between rounds")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -33,6 +33,6 @@ class Command(BaseCommand):
             try:
                 sweep()
             except (OperationalError, InterfaceError) as error:  # away or busy: the next round sees the same rows
-                log.warning("sweep put off: %s", error)
+                log.warning("sweep postponed, database away or busy: %s", error)
             close_old_connections()
             stop.wait(options["every"])

@@ -14,7 +14,7 @@ from review.rules.permissions import OPERATOR
 
 
 class Command(BaseCommand):
-    help = "Give an account a new password, as an admin does on its page: noted there, and its API tokens end."
+    help = "Set an account's password, as an admin does on its page: the change is recorded, and its API tokens end."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username")
@@ -22,7 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["username"]).first()
         if user is None:
-            raise CommandError("There is no account of this name.")
+            raise CommandError("There is no account with this name.")
         password = getpass("New password: ")
         if getpass("New password (again): ") != password:
             raise CommandError("The two passwords differ. Nothing was changed.")

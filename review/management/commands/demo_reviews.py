@@ -30,15 +30,20 @@ def _count(text: str) -> int:
 
 
 class Command(BaseCommand):
-    help = "Let simulated physicians, in the accounts that the demo made for them, work the queue of simulated cases."
+    help = (
+        "Review the queue of simulated cases as simulated physicians, in the accounts that the demo created for them."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--seed", type=int, required=True, help="the same seed gives the same reviews")
-        parser.add_argument("--limit", type=_count, help="stop after so many reviews (default: when nothing waits)")
+        parser.add_argument("--limit", type=_count, help="stop after this many reviews (default: when no case is left)")
         parser.add_argument(
-            "--dissent", type=_share, default=0.15, help="chance that one judges otherwise than the rest"
+            "--dissent",
+            type=_share,
+            default=0.15,
+            help="probability that a physician judges differently from the others",
         )
-        parser.add_argument("--reject", type=_share, default=0.1, help="share of the cases that deserve rejection")
+        parser.add_argument("--reject", type=_share, default=0.1, help="share of cases that deserve rejection")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -46,10 +51,12 @@ class Command(BaseCommand):
         physicians = list(accounts.order_by("username"))
         if not physicians:
             # A script never reviews in a person's name.
-            raise CommandError("There are no accounts of simulated physicians. The demo makes some (load_demo).")
+            raise CommandError("There are no accounts of simulated physicians. The demo creates some (load_demo).")
         if Case.objects.filter(simulated=False).exclude(state__in=FINAL).exists():
             # Their reviews would stand in a physician's name in a release that says it was reviewed by physicians.
-            raise CommandError("Cases made by real models wait in the queue. Simulated physicians do not review those.")
+            raise CommandError(
+                "The queue contains cases made by real models. Simulated physicians do not review those."
+            )
         done = work_queue(
             options["seed"], options["limit"], physicians, dissent=options["dissent"], reject=options["reject"]
         )

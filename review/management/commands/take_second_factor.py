@@ -11,7 +11,7 @@ from review.rules.permissions import OPERATOR
 
 
 class Command(BaseCommand):
-    help = "Take away the second factor of somebody who has lost it, as an admin does on the person's page."
+    help = "Remove a lost second factor, as an admin does on the person's page."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username")
@@ -19,6 +19,6 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["username"]).first()
         if user is None:
-            raise CommandError("There is no account of this name.")
+            raise CommandError("There is no account with this name.")
         accounts.take_second_factor(user.pk, actor=OPERATOR)
-        self.stdout.write(f"{user.username} has no second factor any more.")
+        self.stdout.write(f"{user.username} no longer has a second factor.")

@@ -14,14 +14,12 @@ from review.audit import verification
 
 def _anchor(text: str) -> tuple[int, str]:
     if not (found := re.fullmatch(r"([1-9]\d{0,17}):([0-9a-f]{64})", text)):
-        raise ArgumentTypeError("must be SEQUENCE:HASH, as an earlier check or an export names it")
+        raise ArgumentTypeError("must be SEQUENCE:HASH, as shown by an earlier check or an export")
     return int(found[1]), found[2]
 
 
 class Command(BaseCommand):
-    help = (
-        "Check that no event and no review was altered, removed, exchanged, added or cut off. Exit code 1 if one was."
-    )
+    help = "Check that no event or review was altered, removed, exchanged, added or cut off. Exit code 1 if one was."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -31,19 +29,19 @@ class Command(BaseCommand):
             action="append",
             default=[],
             metavar="SEQUENCE:HASH",
-            help="a hash noted earlier, outside of the database; may be given several times",
+            help="a hash noted earlier outside the database; repeat for several",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         faults: list[dict[str, Any]] = []
 
-        def tell(fault: verification.Fault) -> None:
+        def tell(fault: verification.AuditFault) -> None:
             if options["json"]:
                 faults.append({**asdict(fault), "said": str(fault)})
             else:
                 self.stdout.write(str(fault))
 
-        done = verification.run(verification.ask(None).pk, anchors=dict(options["anchor"]), tell=tell)
+        done = verification.run(verification.create_check(None).pk, anchors=dict(options["anchor"]), tell=tell)
         if options["json"]:
             names = ("checked", "reviews", "unsealed", "sequence", "hash")
             counts = {name: getattr(done, name) for name in names}
@@ -51,7 +49,7 @@ class Command(BaseCommand):
         else:
             self.stdout.write(f"{done.checked} events and {done.reviews} reviews checked: {done.faults_count} faults.")
             if done.unsealed:
-                self.stdout.write(f"{done.unsealed} reviews are older than the chain: nothing says what they were.")
-            self.stdout.write(f"The trail ends at {done.sequence}:{done.hash}")
+                self.stdout.write(f"{done.unsealed} reviews are older than the chain and cannot be checked.")
+            self.stdout.write(f"The audit trail ends at {done.sequence}:{done.hash}")
         if done.faults_count:
             sys.exit(1)

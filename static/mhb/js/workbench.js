@@ -20,7 +20,8 @@ function tick() {
       leaseEnds = performance.now() + 1000 * Number(lease.dataset.secondsLeft);
     }
     const left = Math.max(0, Math.round((leaseEnds - performance.now()) / 1000));
-    lease.textContent = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+    const time = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+    lease.textContent = lease.dataset.words.replace("{time}", time);
     lease.parentElement.classList.toggle("lease--low", left < 120);
   }
   const saved = $("[data-ago]");

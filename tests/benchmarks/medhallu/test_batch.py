@@ -14,8 +14,9 @@ from generation import errors
 from generation.batches import launch as batches_launch
 from generation.batches import queries
 from generation.batches import services as batches_services
-from generation.batches.estimate import of_batch
-from generation.llm.simulator.server import make_app, running
+from generation.batches.estimate import estimate_batch
+from generation.batches.launch import BatchSettings
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Call, Draft, Sample, SampleVersion, Source, SourceRecord
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running(make_app([simulate.SCRIPT], seed=3)) as address:
+    with run_in_background(make_app([simulate.SCRIPT], seed=3)) as address:
         yield address
 
 
@@ -67,11 +68,9 @@ def source_of(count: int, kind: str = "qa") -> Source:
 
 def worked(source: Source, url: str, preset: str = "", **roles: str) -> Batch:
     bound = {role: endpoint(url, model) for role, model in {**MODEL_OF, **roles}.items()}
-    batch = batches_launch.launch_batch(
-        benchmark="medhallu", source=source, roles=bound, setting=batches_launch.Setting(preset=preset)
-    )
+    batch = batches_launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles=bound, preset=preset))
     batches_services.work_on_batch(batch.pk)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     batch.refresh_from_db()
     return batch
 
@@ -88,7 +87,7 @@ def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Clie
     assert Case.objects.filter(state="primary").count() == reviewed["sampled"]
     assert Sample.objects.filter(batch=batch, status="approved").count() == reviewed["not sampled"]
 
-    asked = Counter(Call.objects.filter(job=f"batch:{batch.pk}", error="").values_list("prompt", flat=True))
+    asked = Counter(Call.objects.filter(job=batch, error="").values_list("prompt", flat=True))
     data = list(drafts.values_list("data", flat=True))
     candidates = [each for one in data for tried in one["tries"] for each in tried["candidates"]]
     again = sum(bool(vote["unread"]) for each in candidates for vote in each["votes"])
@@ -99,7 +98,7 @@ def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Clie
 
     page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
     assert "Difficulty" in page
-    assert "The try that qualified" in page
+    assert "Qualifying try" in page
     draft = drafts.order_by("pk").first()
     assert draft is not None
     shown = admin_client.get(reverse("generation:draft", args=[draft.pk])).content.decode()
@@ -116,11 +115,9 @@ def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Clie
 
 def test_published_pairs_need_no_model(url: str) -> None:
     source = source_of(6, "qa-pair")
-    batch = batches_launch.launch_batch(
-        benchmark="medhallu", source=source, roles={}, setting=batches_launch.Setting(preset="paper")
-    )
+    batch = batches_launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles={}, preset="paper"))
     batches_services.work_on_batch(batch.pk)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert Sample.objects.filter(batch=batch, status="approved").count() == 6
     assert not Call.objects.exists()
     assert queries.analysis(batch)
@@ -129,20 +126,21 @@ def test_published_pairs_need_no_model(url: str) -> None:
 def test_the_set_of_prompts_that_a_preset_brings_is_the_batchs_and_is_not_compared_with_itself(url: str) -> None:
     roles = {role: endpoint(url, model) for role, model in MODEL_OF.items()}
     launch: dict[str, Any] = {"benchmark": "medhallu", "source": source_of(2), "roles": roles, "limit": 1}
-    released = batches_launch.Setting(preset="released")
-    for sets in (("", "released"), ("released", "")):
+    released = {**launch, "preset": "released"}
+    for prompts, compare in (("", "released"), ("released", "")):
+        twice = BatchSettings(prompts=prompts, compare=compare, **released)
         with pytest.raises(errors.SamePrompts):
-            batches_launch.launch_comparison(prompts=sets, setting=released, **launch)
+            batches_launch.launch_comparison(twice)
         with pytest.raises(errors.SamePrompts):
-            of_batch(prompts=sets, preset="released", **launch)
+            estimate_batch(twice)
     assert not Batch.objects.exists()
-    assert "medhallu/released/vote@1" in {line.prompt for line in of_batch(preset="released", **launch).lines}
-    both = batches_launch.launch_comparison(prompts=("", "released"), **launch)
+    assert "medhallu/released/vote@1" in {line.prompt for line in estimate_batch(BatchSettings(**released)).lines}
+    both = batches_launch.launch_comparison(BatchSettings(prompts="", compare="released", **launch))
     assert list(both.batches.order_by("arm").values_list("prompts", flat=True)) == ["", "released"]
-    batch = batches_launch.launch_batch(setting=released, **launch)
+    batch = batches_launch.launch_batch(BatchSettings(**released))
     batches_services.work_on_batch(batch.pk)
     assert batch.prompts == "released"
-    asked = set(Call.objects.filter(job=f"batch:{batch.pk}").values_list("prompt", flat=True))
+    asked = set(Call.objects.filter(job=batch).values_list("prompt", flat=True))
     assert {"medhallu/released/generate@1", "medhallu/released/vote@1"} <= asked
 
 
@@ -167,7 +165,7 @@ def test_a_rejected_sample_is_made_anew_and_an_approved_one_keeps_its_rubric(url
     assignments_services.submit(
         ana, taken.pk, taken.token, rejection(taken.case.frozen.form, "It follows from the true answer.")
     )
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     sample = Sample.objects.get(versions__case=taken.case)
     assert sample.status == "regenerating"
     batches_services.work_on_batch(batch.pk)
@@ -175,7 +173,7 @@ def test_a_rejected_sample_is_made_anew_and_an_approved_one_keeps_its_rubric(url
     assert first.content["hallucinated"] != second.content["hallucinated"]
     assert second.case.frozen.policy.primary
     assert approve_everything([ana]) > 0
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     sample.refresh_from_db()
     assert sample.status == "approved"
     released = releases_services.freeze_release("own", benchmark="medhallu")

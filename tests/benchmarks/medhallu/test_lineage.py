@@ -41,25 +41,25 @@ def test_every_candidate_vote_score_and_feedback_is_shown():
     candidates = found["Candidates"].rows
     assert [row[0] for row in candidates] == ["1.1", "1.2"]
     assert [row[1] for row in candidates] == ["generated", "rewritten by the critic"]
-    assert [row[-1] for row in candidates] == ["fooled too few", "qualified"]
-    assert candidates[0][4] == "12 (outside the limits)"
+    assert [row[-1] for row in candidates] == ["fooled too few voters", "qualified"]
+    assert candidates[0][4] == "12 (outside the length limits)"
     assert [row[5] for row in candidates] == ["0 / 3", "2 / 3"]
-    answers = found["Their answers"].rows
+    answers = found["Candidate answers"].rows
     assert [row[:2] for row in answers] == [("1.1", worded(1, 12)), ("1.1", worded(1, 12)), ("1.2", worded(2))]
-    assert answers[0][2] == "replaced: its length was wrong"
+    assert answers[0][2] == "replaced because of its length"
     # Nothing but the sample is planted: not what was replaced, nor who failed.
     pages = [render_to_string(f"review/blocks/{each.kind}.html", {"block": each}) for each in found.values()]
     assert not any("planted" in page for page in pages)
     votes = found["Votes"].rows
     assert len(votes) == 6
     assert [row[4] for row in votes] == ["not fooled"] * 3 + ["fooled", "fooled", "not fooled"]
-    assert {row[2] for row in votes} <= {"the true one", "the hallucinated one"}
+    assert {row[2] for row in votes} <= {"true answer", "hallucinated answer"}
     assert found["Entailment"].rows == (
         ("1.1", "llm: entailment", "0.100", "0.100", "0.100"),
         ("1.2", "llm: entailment", "0.100", "0.100", "0.100"),
     )
-    assert found["What gave candidates away"].rows == (("1.1", "Too bold.", "Too plain.", "Be subtler."),)
-    assert ("Candidate", "1.2") in found["The sample"].rows
+    assert found["Signs that gave candidates away"].rows == (("1.1", "Too bold.", "Too plain.", "Be subtler."),)
+    assert ("Candidate", "1.2") in found["Sample"].rows
     assert all(len(row) == len(table.columns) for table in found.values() for row in table.rows)
 
 
@@ -68,7 +68,7 @@ def test_a_vote_that_could_not_be_read_is_no_vote():
     models = Fake(fooled={WRONG: 1}, votes={"voter_2": "Both."})
     data = {"tries": [asyncio.run(trying.one_try(draft, models, 1))]}
     found = tables(lineage(data))
-    assert [row[5:] for row in found["Candidates"].rows] == [("1 / 2", "a vote could not be read")]
+    assert [row[5:] for row in found["Candidates"].rows] == [("1 / 2", "unreadable vote")]
     assert [row[3:] for row in found["Votes"].rows][1] == ("Both.\n→ Both.", "broken")
     voters = tables(analysis([data, data]))["Voters"].rows
     assert [row[1:3] + row[-1:] for row in voters] == [
@@ -80,13 +80,15 @@ def test_a_vote_that_could_not_be_read_is_no_vote():
 
 def test_a_fallback_says_so_and_shows_how_near_all_were():
     found = tables(lineage(run(qa_draft(), Fake()).data))
-    assert ("Chosen", "the nearest to the true answer, as none qualified") in found["The sample"].rows
-    assert len(found["Nearness to the true answer"].rows) == 10
+    assert ("Reason for selection", "most similar to the true answer, because no candidate qualified") in found[
+        "Sample"
+    ].rows
+    assert len(found["Similarity to the true answer"].rows) == 10
 
 
 def test_a_broken_try_shows_why():
     found = tables(lineage(run(qa_draft(), Fake(new=["no", "no", candidate()], fooled={WRONG: 1})).data))
-    ((number, why),) = found["Replies that could not be used"].rows
+    ((number, why),) = found["Unusable replies"].rows
     assert number == "1"
     assert why
 
@@ -95,13 +97,13 @@ def test_a_draft_that_has_only_begun_shows_what_there_is():
     assert lineage({}) == []
     data = dict(improved().data)
     del data["final"]
-    assert "The sample" not in tables(lineage(data))
+    assert "Sample" not in tables(lineage(data))
 
 
 def test_a_published_pair_says_where_it_is_from():
     found = tables(lineage(run(pair_draft(), Fake()).data))
-    assert list(found) == ["The sample"]
-    assert ("Origin", "Published; taken over as it is") in found["The sample"].rows
+    assert list(found) == ["Sample"]
+    assert ("Origin", "Published sample, used unchanged") in found["Sample"].rows
 
 
 def test_what_models_wrote_is_text_on_the_page():
@@ -157,14 +159,14 @@ def test_shares_of_difficulty_category_tries_and_fallback():
     assert categories["MQ Misinterpretation of the question"] == ("1", "1", "1", "3", "60.0 %", "33.3 %")
     assert categories["II Incomplete information"] == ("1", "0", "1", "2", "40.0 %", "50.0 %")
     assert categories["MF Methodological and evidence fabrication"] == ("0", "0", "0", "0", "0.0 %", "–")
-    assert found["The try that qualified"].rows == (
+    assert found["Qualifying try"].rows == (
         ("1", "3", "75.0 %"),
-        ("none, so that the fallback was taken", "1", "25.0 %"),
+        ("none (fallback used)", "1", "25.0 %"),
     )
     voters = {row[0]: row for row in found["Voters"].rows}
-    assert voters["voter_1"][1:3] == ("14", "21.4 %")  # 1 + 1 + 2 + 10 votes, fooled thrice
+    assert voters["voter 1"][1:3] == ("14", "21.4 %")  # 1 + 1 + 2 + 10 votes, fooled thrice
     of = {row[0]: row[1] for row in found["Candidates"].rows}
-    assert (of["All"], of["Rewritten by the critic"], of["Outside the limits of length"]) == ("14", "6", "1")
+    assert (of["All"], of["Rewritten by the critic"], of["Outside the length limits"]) == ("14", "6", "1")
     assert all(len(row) == len(table.columns) for table in found.values() for row in table.rows)
 
 
@@ -189,7 +191,10 @@ def test_the_papers_table_of_clusters():
         assert row[3:] == tuple(
             f"{cluster[name]:.3f}" for name in ("cosine", "euclidean", "rouge1", "rouge2", "rougeL")
         )
-    assert [row[1:] for row in found["Uniform clusters, isolated truth"].rows] == [("2", "100.0 %"), ("2", "100.0 %")]
+    assert [row[1:] for row in found["Uniform clusters and isolated true answers"].rows] == [
+        ("2", "100.0 %"),
+        ("2", "100.0 %"),
+    ]
     (picture,) = (block for block in blocks if isinstance(block, Points))
     assert len(picture.points) == 4
 

@@ -184,7 +184,7 @@ def test_who_always_says_hallucinated_gets_two_thirds_and_who_never_does_gets_no
 def test_every_rule_says_what_it_leaves_out_and_the_first_rate_is_f1():
     assert [rate.name for rate in PROTOCOL.rates] == ["f1", "precision", "recall", "accuracy", "response_rate"]
     for rate in PROTOCOL.rates:
-        assert "left out" in " ".join(rate.rule.split())
+        assert "excluded" in " ".join(rate.rule.split())
         assert set(rate.hits) <= set(rate.counted) <= (rate.scope or set(rate.counted)) <= set(TABLE)
 
 

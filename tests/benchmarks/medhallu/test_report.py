@@ -11,9 +11,10 @@ from evaluation.models import Run
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.figures import figures
-from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, work
-from generation.llm.simulator.server import make_app, running
+from evaluation.runs.kind import RUNS
+from evaluation.runs.settings import RunSettings
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from mhb_site.benchmarks.medhallu import protocol, simulate
 from tests.benchmarks.medhallu.pairs import sample
@@ -25,7 +26,7 @@ COUNT = 24
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running(make_app([simulate.SCRIPT], seed=3)) as address:
+    with run_in_background(make_app([simulate.SCRIPT], seed=3)) as address:
         yield address
 
 
@@ -56,9 +57,9 @@ def release() -> Release:
 
 
 def worked(url: str) -> Run:
-    run = services.launch_run(release(), [endpoint(url, "sim-careful")], seed=0)
+    run = services.launch_run(RunSettings(release(), [endpoint(url, "sim-careful")], seed=0))
     work.work_on_run(run.pk)
-    return runs_queries.run(run.pk)
+    return RUNS.get(run.pk)
 
 
 def test_by_kind_recall_is_drawn_and_the_report_says_why(url: str, admin_client: Client) -> None:
@@ -75,9 +76,9 @@ def test_by_kind_recall_is_drawn_and_the_report_says_why(url: str, admin_client:
     assert [section.rate for section in chosen.sections] == ["F1"]
 
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
-    assert "Drawn: Recall." in page
-    assert "About half of the answers shown are true and of no kind" in page
+    assert "Metric: Recall." in page
+    assert "About half of the answers shown are true and have no category" in page
     asked = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": "f1"}).content.decode()
-    assert "Drawn: F1." in asked
-    assert "Drawn: Recall." not in asked
-    assert "About half of the answers shown are true and of no kind" in formats.as_markdown(report)
+    assert "Metric: F1." in asked
+    assert "Metric: Recall." not in asked
+    assert "About half of the answers shown are true and have no category" in formats.as_markdown(report)

@@ -51,7 +51,7 @@ def test_question_passages_both_answers_and_what_is_wrong_are_shown():
     assert isinstance(diff, Diff)
     assert [turn.text for turn in (*diff.before, *diff.after)] == [TRUTH, WRONG]
     assert isinstance(wrong, Table)
-    assert wrong.rows == (("MQ Misinterpretation of the question", "The findings are swapped."),)
+    assert wrong.rows == (("MQ", "Misinterpretation of the question", "The findings are swapped."),)
     assert wrong.tone == "trap"
 
 
@@ -68,7 +68,7 @@ def test_what_is_asked_of_plausibility_is_true_of_what_is_shown():
     shown = [block.text for block in case().blocks if isinstance(block, Text)]
     assert TRUTH in shown
     assert "without the true answer" not in str(plausible)
-    assert "The true answer stands above it here" in str(plausible)
+    assert "as someone who has not seen the true answer" in str(plausible)
 
 
 @pytest.mark.parametrize("bad", [{"wrong": "no"}, {"plausible": "1"}, {"category": "does-not-fit"}])

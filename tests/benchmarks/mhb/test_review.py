@@ -39,7 +39,7 @@ def test_a_dialogue_shows_source_and_altered_text_the_bait_and_the_traps():
     assert (bait.text, bait.tone) == (ALTERED[-1]["content"], "question")
     assert isinstance(traps, Table)
     assert traps.tone == "trap"
-    assert traps.rows == (("A1 Non-existent Entity", TRAPS[0]["where"], TRAPS[0]["false"], TRAPS[0]["why"]),)
+    assert traps.rows == (("A1", "Non-existent Entity", TRAPS[0]["where"], TRAPS[0]["false"], TRAPS[0]["why"]),)
     assert len(traps.columns) == len(traps.rows[0])
 
 

@@ -13,15 +13,19 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from evaluation import errors
-from evaluation.metrics import Measured
+from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import estimate, services, work
 from evaluation.runs import queries as runs_queries
+from evaluation.runs.kind import RUNS
 from evaluation.runs.services import NO_RESPONSE
+from evaluation.runs.settings import RunSettings
+from generation.engine.sweeping import sweep
+from generation.jobs import services as jobs_services
 from generation.jobs.estimate import TOKENS_OUT
-from generation.models import Release, ReleasedSample
+from generation.models import Call, Endpoint, Release, ReleasedSample
 from generation.models.work import Work
 from generation.recipes import registry
 from review.models import User
@@ -53,14 +57,14 @@ def admin(adela: User) -> Client:
 
 def launched(release: Release, url: str, *models: str, **options: Any) -> Run:
     tested = [endpoint(url, model) for model in models or MODELS]
-    return services.launch_run(release, tested, **{"seed": SEED, **options})
+    return services.launch_run(RunSettings(release, tested, **{"seed": SEED, **options}))
 
 
 def worked(release: Release, url: str, *models: str, **options: Any) -> Run:
     """A run that was worked on to its end."""
     run = launched(release, url, *models, **options)
     work.work_on_run(run.pk)
-    return runs_queries.run(run.pk)
+    return RUNS.get(run.pk)
 
 
 def expected(model: str, at: int, *, hinted: bool, seed: int = SEED) -> str:
@@ -90,7 +94,7 @@ def test_every_answer_is_read_and_no_judge_is_asked(release: Release, claimants:
     run = worked(release, claimants)
     assert (run.status, run.judge, run.judge_temperature, run.seed) == (Run.Status.FINISHED, None, None, SEED)
     assert run.variants == ["plain", "hinted"]
-    assert len(calls(run.job)) == 2 * 2 * COUNT == run.responses.count(), "one call a response, and none besides"
+    assert len(calls(run)) == 2 * 2 * COUNT == run.responses.count(), "one call a response, and none besides"
     assert set(Response.objects.values_list("status", flat=True)) == {Status.DONE}
     rows = Judgment.objects.filter(run=run).select_related("response__endpoint", "response__sample")
     assert len(rows) == 2 * 2 * COUNT
@@ -101,8 +105,8 @@ def test_every_answer_is_read_and_no_judge_is_asked(release: Release, claimants:
         assert response.text == said(response.endpoint.name, at, response.about["shown"], hinted=hinted)
         assert judgment.status == Status.DONE
         assert judgment.verdict == expected(response.endpoint.name, at, hinted=hinted)
-    assert runs_queries.progress(run).percent == 100
-    assert runs_queries.live_of(run).endpoints
+    assert RUNS.progress(run).percent == 100
+    assert RUNS.live(run).endpoints
 
 
 def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, claimants: str) -> None:
@@ -116,9 +120,9 @@ def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, c
                 answered = v["tp"] + v["fp"] + v["tn"] + v["fn"]
                 assert found.verdicts == v
                 assert found.rates == {
-                    "f1": Measured(2 * v["tp"], 2 * v["tp"] + v["fp"] + v["fn"], v["unsure"] + v["unparsed"]),
-                    "accuracy": Measured(v["tp"] + v["tn"], answered, v["unsure"] + v["unparsed"]),
-                    "response_rate": Measured(answered, answered + v["unsure"], v["unparsed"]),
+                    "f1": MeasuredRate(2 * v["tp"], 2 * v["tp"] + v["fp"] + v["fn"], v["unsure"] + v["unparsed"]),
+                    "accuracy": MeasuredRate(v["tp"] + v["tn"], answered, v["unsure"] + v["unparsed"]),
+                    "response_rate": MeasuredRate(answered, answered + v["unsure"], v["unparsed"]),
                 }
     careful = row(report, "sim-careful", "plain").rates["f1"]
     assert careful.value is not None
@@ -135,9 +139,9 @@ def test_what_has_no_value_of_a_facet_is_counted(toy: None, claimants: str, admi
     report = reports_queries.report(run)
     assert report.without == {"level": 2 * len(MODELS) * 2}, "two samples, in two variants"
     assert formats.as_dict(report)["without"] == {"level": 8}
-    assert "8 judgments have no value of it" in formats.as_markdown(report)
+    assert "8 judgments have no value for this breakdown" in formats.as_markdown(report)
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
-    assert "8 judgments have no value here" in page
+    assert "8 judgments have no value for this breakdown" in page
 
 
 def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) -> None:
@@ -153,7 +157,7 @@ def test_an_empty_reply_is_read_and_counted(release: Release, claimants: str) ->
 
 def test_what_the_benchmark_says_of_sampling_is_sent(release: Release, claimants: str) -> None:
     run = worked(release, claimants, "sim-average", variants=["plain"])
-    for call in calls(run.job):
+    for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (0.25, 8)
     sample = ReleasedSample.objects.filter(release=release)[0]
     asked = runs_queries.question(reports_queries.report(run).protocol, sample, SEED, "plain").request
@@ -163,19 +167,19 @@ def test_what_the_benchmark_says_of_sampling_is_sent(release: Release, claimants
 def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claimants: str, admin: Client) -> None:
     endpoint(claimants, "sim-average", temperature=1.0, max_tokens=4000)
     run = worked(release, claimants, "sim-average", sampling="endpoint")
-    for call in calls(run.job):
+    for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (1.0, 4000)
         assert "top_p" not in call.sent
-    [line, _hint] = estimate.of_run(release, [call.endpoint], seed=SEED, sampling="endpoint").lines
+    [line, _hint] = estimate.estimate_run(RunSettings(release, [call.endpoint], seed=SEED, sampling="endpoint")).lines
     assert line.cached == 1
-    [line, _hint] = estimate.of_run(release, [call.endpoint], seed=SEED).lines
+    [line, _hint] = estimate.estimate_run(RunSettings(release, [call.endpoint], seed=SEED)).lines
     assert line.cached == 0
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
-    assert "settings alone" in page
+    assert "endpoint settings only" in page
     assert "temperature=0.25" not in page
     report = reports_queries.report(run)
     assert formats.as_dict(report)["sampling"] == "endpoint"
-    assert "not the benchmark's" in formats.as_markdown(report)
+    assert "the settings of the endpoints, not of the benchmark" in formats.as_markdown(report)
     other = worked(release, claimants, "sim-average")
     page = text_of(admin.get(reverse("evaluation:run", args=[other.pk])))
     assert "toy/plain@1 temperature=0.25 top_p=0.9 max_tokens=8" in page
@@ -203,6 +207,17 @@ def test_the_setting_is_chosen_on_the_page_over_the_api_and_in_the_shell(
     )
     manage.json(*launch)
     assert list(Run.objects.values_list("sampling", flat=True)) == ["endpoint"] * 3
+
+
+def test_a_change_of_an_endpoint_does_not_reach_a_run_that_was_launched(release: Release, claimants: str) -> None:
+    run = launched(release, claimants, "sim-average", sampling="endpoint")
+    later = {"temperature": 0.9, "max_tokens": 7}
+    Endpoint.objects.filter(name="sim-average").update(**later)
+    work.work_on_run(run.pk)
+    for call in Call.objects.filter(job=run):
+        assert not set(later) & set(call.sent), "it had none of its own at the launch"
+    work.work_on_run(launched(release, claimants, "sim-average", sampling="endpoint", fresh=True).pk)
+    assert later.items() <= Call.objects.latest("pk").sent.items()
 
 
 @pytest.mark.parametrize("sampling", Run.Sampling.values)
@@ -264,13 +279,13 @@ def test_only_the_data_sets_that_are_wanted(release: Release, claimants: str) ->
 def test_a_judge_where_there_is_none_and_none_where_there_is_one(release: Release, claimants: str) -> None:
     model = endpoint(claimants, "sim-average")
     with pytest.raises(errors.NoJudgeNeeded):
-        services.launch_run(release, [model], model)
+        services.launch_run(RunSettings(release, [model], model))
     with pytest.raises(errors.NotPerSample):
-        services.launch_run(release, [model], judging=Run.Judging.PER_SAMPLE)
+        services.launch_run(RunSettings(release, [model], judging=Run.Judging.PER_SAMPLE))
     judged = Release.objects.get(name="bare")
-    for ask in (services.launch_run, estimate.of_run):
+    for ask in (services.launch_run, estimate.estimate_run):
         with pytest.raises(errors.JudgeNeeded):
-            ask(judged, [model])
+            ask(RunSettings(judged, [model]))
     assert not Run.objects.exists()
 
 
@@ -284,14 +299,14 @@ def test_a_model_that_does_not_answer_leaves_it_unjudged_until_it_is_asked_again
     run = worked(toy_release(1, "one"), claimants, "sim-average", variants=["plain"])
     assert set(Judgment.objects.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
     assert run.status == Run.Status.FINISHED
-    assert row(reports_queries.report(run), "sim-average", "plain").rates["accuracy"] == Measured(0, 0, 1)
+    assert row(reports_queries.report(run), "sim-average", "plain").rates["accuracy"] == MeasuredRate(0, 0, 1)
     assert reports_queries.report(run).responses_failed == {"sim-average": 1}
     broken.model = "sim-average"
     broken.save()
-    assert services.retry_failed(run.pk) == 1
+    assert jobs_services.retry_failed(run.pk) == 1
     work.work_on_run(run.pk)
     assert set(Judgment.objects.values_list("status", flat=True)) == {Status.DONE}
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
 def test_a_fault_in_reading_costs_no_other_answer(
@@ -321,10 +336,10 @@ def test_in_batches(release: Release, claimants: str, settings: Any) -> None:
     endpoint(claimants, "sim-average", batches=True)
     run = launched(release, claimants, "sim-average", transport=Run.Transport.BATCH)
     for _ in range(12):
-        if run.pk not in services.sweep():
+        if run.pk not in sweep(RUNS):
             break
         work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert runs_queries.provider_batches_of(run).exists()
     found = Counter(Judgment.objects.filter(response__variant="plain").values_list("verdict", flat=True))
     assert found == tally("sim-average", hinted=False)
@@ -339,7 +354,9 @@ def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) 
     """And benchmarks: what another one was answered by the same model says nothing of this one."""
     target = endpoint(claimants, "sim-average")
     run = worked(release, claimants, "sim-average", variants=["plain"])
-    found = {line.prompt: line for line in estimate.of_run(release, [target], seed=SEED, fresh=True).lines}
+    found = {
+        line.prompt: line for line in estimate.estimate_run(RunSettings(release, [target], seed=SEED, fresh=True)).lines
+    }
     assert found["toy/plain@1"].measured == run.calls == COUNT
     assert found["toy/plain@1"].tokens_out < COUNT * TOKENS_OUT
     assert (found["toy/hint@1"].measured, found["toy/hint@1"].requests) == (0, COUNT)
@@ -348,14 +365,14 @@ def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) 
 def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) -> None:
     worked(release, claimants, "sim-average")
     model = endpoint(claimants, "sim-average")
-    plain, hint = estimate.of_run(release, [model], seed=SEED).lines
+    plain, hint = estimate.estimate_run(RunSettings(release, [model], seed=SEED)).lines
     for line in (plain, hint):
         assert (line.role, line.requests, line.cached, line.calls) == ("target", COUNT, 1.0, 0)
-    [other] = estimate.of_run(release, [model], seed=SEED, variants=["plain"]).lines
+    [other] = estimate.estimate_run(RunSettings(release, [model], seed=SEED, variants=["plain"])).lines
     assert other.requests == COUNT
     again = worked(release, claimants, "sim-average")
     assert (again.calls, again.hits) == (0, 2 * COUNT)
-    services.cancel_run(launched(release, claimants, "sim-careful").pk)
+    jobs_services.cancel(launched(release, claimants, "sim-careful").pk)
 
 
 # --------------------------------------------------------------------------------------------------------------- pages
@@ -414,7 +431,7 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
     assert len(rows) == COUNT / 4
     assert {row.response.variant for row in rows} == {"plain"}
     html = text_of(page)
-    assert "The reply was empty." in html
+    assert "The response was empty." in html
     assert "not readable" in html
     assert "shown" in html
     assert "Without a hint" in html
@@ -423,7 +440,7 @@ def test_answers_by_data_set_and_verdict_with_what_they_are_about(
     assert message.text == sample.exported["content"][shown(sample.key, SEED)]
     assert not admin.get(url, {"dataset": "gone"}).context["filters"].is_valid()
     read = text_of(admin.get(reverse("evaluation:calls", args=[run.pk, rows[0].pk])))
-    assert "no judge was asked" in read
+    assert "No judge was used" in read
     right = admin.get(url, {"verdict": "tp"}).context["items"][0]
     assert (right["label"], right["state"]) == ("rightly called false", "finished")
     assert {item["state"] for item in page.context["items"]} == {"queued"}, (
@@ -452,10 +469,10 @@ def test_a_report_asks_the_database_as_often_for_three_rates_as_for_one(
     protocol = registry.module("toy", "protocol")
     run = worked(release, claimants, "sim-average")
     with CaptureQueriesContext(connection) as three:
-        reports_queries.report(runs_queries.run(run.pk))
+        reports_queries.report(RUNS.get(run.pk))
     monkeypatch.setattr(protocol, "PROTOCOL", replace(protocol.PROTOCOL, rates=protocol.PROTOCOL.rates[:1]))
     with CaptureQueriesContext(connection) as one:
-        reports_queries.report(runs_queries.run(run.pk))
+        reports_queries.report(RUNS.get(run.pk))
     assert len(three) == len(one)
 
 
@@ -521,9 +538,9 @@ def test_from_the_shell(release: Release, claimants: str, manage: Manage) -> Non
     run = manage.json("evaluate", *wanted, "--datasets", "hinted,plain", "--seed", "3", "--wait")
     assert (run["responses"], run["judged"], run["calls"], run["failed"]) == (2 * COUNT, 2 * COUNT, 2 * COUNT, 0)
     assert Run.objects.get().seed == 3
-    assert "no such data set" in manage.refused("evaluate", *wanted, "--datasets", "gone")
-    assert "takes no judge" in manage.refused("evaluate", *wanted, "--judge", "sim-average")
-    assert "decided by a judge" in manage.refused("evaluate", "--release", "bare", *wanted[2:])
+    assert "does not contain this data set" in manage.refused("evaluate", *wanted, "--datasets", "gone")
+    assert "does not use a judge" in manage.refused("evaluate", *wanted, "--judge", "sim-average")
+    assert "needs a judge" in manage.refused("evaluate", "--release", "bare", *wanted[2:])
     code, out, _err = manage("report", run["run"], "--format", "csv")
     assert (code, len(out.splitlines())) == (0, 1 + (2 + 4) * 3)
 
@@ -537,7 +554,7 @@ def test_reports_carry_all_rates(release: Release, claimants: str, admin: Client
     told = json.loads(formats.as_json(report))
     text, table = formats.as_markdown(report), formats.as_csv(report)
     assert "# toy v1: F1, Accuracy, Response rate" in text
-    assert "answers read by code, seed 7" in text
+    assert "responses read by code, seed 7" in text
     assert "| What the hint adds | sim-careful | F1 |" in text
     for each in told["overall"]:
         for name, found in each["rates"].items():

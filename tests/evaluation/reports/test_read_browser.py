@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from evaluation.models import Run
 from evaluation.runs import services, work
+from evaluation.runs.settings import RunSettings
 from generation.models import Release
 from review.models import User
 from tests.conftest import Together
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("toy", "transactional
 def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: User, together: Together) -> None:
     release = toy_release(24)
     models = [endpoint(claimants, name) for name in ("sim-careful", "sim-average")]
-    run = services.launch_run(release, models, seed=SEED)
+    run = services.launch_run(RunSettings(release, models, seed=SEED))
     together([lambda: work.work_on_run(run.pk)])  # not here: the browser's loop runs in this thread
     reader.becomes(adela)
     report, answers, launch = (
@@ -35,8 +36,8 @@ def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: U
     reader.reads(reverse("evaluation:calls", args=[run.pk, run.judgments.all()[0].pk]))
     page: Any = reader.page
     page.goto(f"{reader.url}{report}?sort=-rate")
-    page.get_by_label("Rate that is drawn").select_option("accuracy")
-    page.get_by_role("button", name="Draw it").click()
+    page.get_by_role("combobox", name="Metric").select_option("accuracy")
+    page.get_by_role("button", name="Show").click()
     page.wait_for_url("**rate=accuracy*")
     assert "sort=-rate" in page.url
     reader.looks("another rate")
@@ -51,8 +52,8 @@ def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: U
     expect(page.get_by_label("Judge", exact=True)).to_have_count(0)
     page.get_by_role("checkbox", name="sim-average").check(force=True)
     page.get_by_role("checkbox", name="With a hint", exact=True).check(force=True)
-    page.get_by_role("button", name="See the estimate").click()
-    page.get_by_role("button", name="Launch the run").click()
+    page.get_by_role("button", name="Show estimate").click()
+    page.get_by_role("button", name="Launch run").click()
     page.wait_for_url("**/runs/*/")
     made = Run.objects.latest("pk")
     assert (made.judge, made.seed, made.variants) == (None, 3, ["hinted"])

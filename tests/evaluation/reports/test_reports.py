@@ -11,6 +11,7 @@ from evaluation.models import Run
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries as runs_queries
+from evaluation.runs.kind import RUNS
 from generation.models import Endpoint, Release
 from review.models import User
 from tests.engine import bare_release, evaluated, frozen, launched_run
@@ -85,7 +86,7 @@ def test_simulated_models_are_never_passed_over(run: Run) -> None:
     assert formats.as_dict(report)["notice"] == "Simulated models: not evidence."
     assert "> **Simulated models: not evidence.**" in formats.as_markdown(report)
     Endpoint.objects.update(simulated=False)
-    honest = reports_queries.report(runs_queries.run(run.pk))
+    honest = reports_queries.report(RUNS.get(run.pk))
     assert "notice" not in formats.as_dict(honest)
     assert "Simulated" not in formats.as_markdown(honest)
 
@@ -93,14 +94,14 @@ def test_simulated_models_are_never_passed_over(run: Run) -> None:
 @pytest.mark.parametrize("who", ["sim-judge", "one", "two"])
 def test_one_simulated_model_is_enough(run: Run, who: str) -> None:
     Endpoint.objects.exclude(name=who).update(simulated=False)
-    assert runs_queries.is_simulated(runs_queries.run(run.pk))
+    assert runs_queries.is_simulated(RUNS.get(run.pk))
 
 
 def test_a_run_that_goes_on_says_so(models: str) -> None:
     run = launched_run(bare_release(("dialogue", [["A1"]])), models, "sim-average")
     report = reports_queries.report(run)
     assert not formats.as_dict(report)["finished"]
-    assert "has not finished" in formats.as_markdown(report)
+    assert "Results so far: unfinished items count as not judged." in formats.as_markdown(report)
 
 
 @pytest.fixture
@@ -137,6 +138,6 @@ def test_a_report_is_counted_by_the_database(run: Run) -> None:
     with CaptureQueriesContext(
         connection,
     ) as seen:
-        reports_queries.report(runs_queries.run(run.pk))
+        reports_queries.report(RUNS.get(run.pk))
     assert len(seen) <= 12
     assert not [query for query in seen.captured_queries if '"evaluation_judgment"."explanation"' in query["sql"]]

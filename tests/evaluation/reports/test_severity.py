@@ -43,7 +43,7 @@ def test_drawn_as_a_heat_map_and_never_as_a_star(release: Release) -> None:
     assert drawn["subtype"].radars
     assert next(line.value for line in drawn["severity"].lines if line.endpoint == "one") == "none"
     text = formats.as_markdown(report)
-    assert "## By Severity of harm" in text
+    assert "## Breakdown: Severity of harm" in text
     assert "| severe |" in text
     assert "severe severe" not in text
 

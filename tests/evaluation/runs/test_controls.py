@@ -15,6 +15,7 @@ from evaluation import errors
 from evaluation.models import Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import services, work
+from evaluation.runs.settings import RunSettings
 from generation.jobs.estimate import TOKENS_IN, TOKENS_OUT
 from generation.models import Batch, Call, EndpointDay, Release
 from review.models import User
@@ -38,8 +39,7 @@ def admin(client: Client, adela: User) -> Client:
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The tasks that were sent, instead of sending them."""
     sent: list[tuple[str, int]] = []
-    for place in ("evaluation.runs.views", "evaluation.runs.api", "generation.tasks"):
-        monkeypatch.setattr(f"{place}.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
+    monkeypatch.setattr("generation.tasks.wake", lambda task, pk: sent.append((task.name.rpartition(".")[2], pk)))
     return sent
 
 
@@ -67,7 +67,7 @@ def test_a_run_is_paused_resumed_and_given_more_on_the_page(
     for _ in range(2):
         assert admin.post(address(run, "-pause")).status_code == 302
     page = text_of(admin.get(address(run)))
-    assert "It was paused" in page
+    assert "Paused" in page
     assert address(run, "-cancel") in page
     reader = Client()
     reader.force_login(rui)
@@ -75,7 +75,7 @@ def test_a_run_is_paused_resumed_and_given_more_on_the_page(
         assert address(run, control) not in text_of(reader.get(address(run)))
     with django_capture_on_commit_callbacks(execute=True):
         assert admin.post(address(run, "-resume")).status_code == 302
-    assert woken == [("work_on_run", run.pk)]
+    assert woken == [("work_on_job", run.pk)]
     work.work_on_run(run.pk)
     assert "2 of 2 calls" in text_of(admin.get(address(run)))
     assert admin.post(address(run, "-resume")).status_code == 409
@@ -88,7 +88,7 @@ def test_a_run_is_paused_resumed_and_given_more_on_the_page(
 
 def test_cancelling_asks_first(admin: Client, release: Release, models: str) -> None:
     run = launched_run(release, models, "sim-careful")
-    assert "cannot be taken back" in text_of(admin.get(address(run, "-cancel")))
+    assert "cannot be undone" in text_of(admin.get(address(run, "-cancel")))
     assert Run.objects.get().status == Status.RUNNING
     for _ in range(2):
         assert admin.post(address(run, "-cancel")).status_code == 302
@@ -126,12 +126,12 @@ def test_the_controls_of_the_shell(manage: Manage, release: Release, models: str
     said = manage.json("job", "budget", name, "--budget-calls", 11)
     assert (said["job"], said["status"], said["budget_calls"], said["calls"]) == (name, "running", 11, 1)
     work.work_on_run(run.pk)
-    assert "over" in manage.refused("job", "cancel", name)
+    assert "already ended" in manage.refused("job", "cancel", name)
     again = manage.json("job", "retry", name)
     assert (again["again"], again["status"]) == (4, "running"), "the judge knew none of these criteria"
     assert manage.json("job", "cancel", name)["status"] == "cancelled"
-    assert "over" in manage.refused("job", "retry", name)
-    assert "no run of this number" in manage.refused("job", "pause", "run:4711")
+    assert "already ended" in manage.refused("job", "retry", name)
+    assert "no run with this number" in manage.refused("job", "pause", "run:4711")
 
 
 def test_the_api_can_say_what_is_dear(api: Api, adela: User, release: Release, models: str) -> None:
@@ -160,28 +160,28 @@ def test_the_api_can_say_what_is_dear(api: Api, adela: User, release: Release, m
 def test_questions_are_counted_as_the_run_will_ask_them(release: Release, models: str) -> None:
     targets = [endpoint(models, name, price_in="1") for name in ("sim-careful", "sim-reckless")]
     judge = endpoint(models, "sim-judge", price_out="10")
-    each = runs_estimate.of_run(release, [*targets, targets[0]], judge)
+    each = runs_estimate.estimate_run(RunSettings(release, [*targets, targets[0]], judge))
     assert [(line.role, line.endpoint, line.calls, line.measured) for line in each.lines] == [
         ("target", "sim-careful", 2, 0), ("target", "sim-careful", 1, 0),
         ("target", "sim-reckless", 2, 0), ("target", "sim-reckless", 1, 0), ("judge", "sim-judge", 8, 0),
     ]  # fmt: skip
     assert each.cost == (6 * TOKENS_IN + 10 * 8 * TOKENS_OUT) / Decimal(10**6)
-    whole = runs_estimate.of_run(release, targets, judge, judging="per-sample")
+    whole = runs_estimate.estimate_run(RunSettings(release, targets, judge, judging="per-sample"))
     assert [(line.prompt.partition("@")[0], line.calls) for line in whole.lines][4:] == [("mhb/judge_all", 6)]
     with pytest.raises(errors.NoEndpoints):
-        runs_estimate.of_run(release, [], judge)
+        runs_estimate.estimate_run(RunSettings(release, [], judge))
 
 
 def test_it_is_what_the_run_then_asks(tmp_path: Path, models: str, ana: User, bo: User) -> None:
     release = frozen(tmp_path, models, [ana, bo], conversations=2)
     for judging in Run.Judging.values:
         target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
-        said = runs_estimate.of_run(release, [target], judge, judging=judging, fresh=True)
+        said = runs_estimate.estimate_run(RunSettings(release, [target], judge, judging=judging, fresh=True))
         run = evaluated(release, models, "sim-careful", judging=judging, fresh=True)
         assert run.calls == said.calls
-        prompts = set(Call.objects.filter(job=run.job).values_list("prompt", flat=True))
+        prompts = set(Call.objects.filter(job=run).values_list("prompt", flat=True))
         assert prompts == {line.prompt for line in said.lines}
-    measured = runs_estimate.of_run(release, [target], judge, fresh=True)
+    measured = runs_estimate.estimate_run(RunSettings(release, [target], judge, fresh=True))
     assert all(line.measured and line.tokens_out != line.calls * TOKENS_OUT for line in measured.lines)
 
 
@@ -189,11 +189,11 @@ def test_what_is_paid_for_is_not_counted_again_unless_asked_anew(release: Releas
     """The judge does not know these criteria: each reply of it was repaired once, and that is expected of the next."""
     evaluated(release, models, "sim-careful")
     target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
-    again = runs_estimate.of_run(release, [target], judge).lines
+    again = runs_estimate.estimate_run(RunSettings(release, [target], judge)).lines
     assert [(line.requests, line.cached, line.calls) for line in again] == [(2, 1.0, 0), (1, 1.0, 0), (4, None, 8)]
-    anew = runs_estimate.of_run(release, [target], judge, fresh=True).lines
+    anew = runs_estimate.estimate_run(RunSettings(release, [target], judge, fresh=True)).lines
     assert [(line.cached, line.calls) for line in anew] == [(None, 2), (None, 1), (None, 8)]
-    other = runs_estimate.of_run(release, [endpoint(models, "sim-reckless")], judge).lines
+    other = runs_estimate.estimate_run(RunSettings(release, [endpoint(models, "sim-reckless")], judge)).lines
     assert [(line.cached, line.calls) for line in other] == [(0.0, 2), (0.0, 1), (None, 8)]
 
 
@@ -202,23 +202,25 @@ def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
 ) -> None:
     target = endpoint(models, "sim-careful", price_in="2", price_out="4")
     judge = endpoint(models, "sim-judge", price_out="10", batches=True, batch_discount="0.25")
-    live = runs_estimate.of_run(release, [target], judge)
+    live = runs_estimate.estimate_run(RunSettings(release, [target], judge))
     with pytest.raises(errors.NoBatches):
-        runs_estimate.of_run(release, [target], target, transport="batch")
-    found = runs_estimate.of_run(release, [target], judge, transport="batch")
+        runs_estimate.estimate_run(RunSettings(release, [target], target, transport="batch"))
+    found = runs_estimate.estimate_run(RunSettings(release, [target], judge, transport="batch"))
     assert [line.batched for line in found.lines] == [False, False, True]
     assert found.lines[:2] == live.lines[:2]
     assert (found.lines[2].calls, found.lines[2].cost) == (4, live.lines[2].cost / 4)
     # The judge does not know these criteria: each reply of it is repaired once, live.
     evaluated(release, models, "sim-careful")
-    live, found = (runs_estimate.of_run(release, [target], judge, transport=how) for how in Run.Transport.values)
+    live, found = (
+        runs_estimate.estimate_run(RunSettings(release, [target], judge, transport=how)) for how in Run.Transport.values
+    )
     assert (found.lines[2].requests, found.lines[2].calls) == (4, 8)
     assert found.lines[2].cost == pytest.approx(live.lines[2].cost * Decimal("0.625"), rel=Decimal("0.001"))
 
     data = {"release": release.pk, "endpoints": ["sim-careful"], "judge": "sim-judge", "judging": "per-rubric"}
     page: Page = admin.post(reverse("evaluation:run-new"), {**data, "transport": "batch"})
     assert page.context["estimate"] == found
-    assert text_of(page).count("at the price of the provider") == 1
+    assert text_of(page).count("at the provider batch price") == 1
     body = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge", "transport": "batch"}
     said = api(adela).post(reverse("api:run-estimate"), body).json()
     assert [line["batched"] for line in said["lines"]] == [False, False, True]
@@ -274,7 +276,7 @@ def test_the_api_launches_once_under_a_key(
     assert [answer.status_code for answer in made] == [202] * 3
     first, again, other = (answer.json()["id"] for answer in made)
     assert first == again != other
-    assert services.launch_run(release, targets, judge, actor=bo, key="a").pk not in (first, other)
-    assert services.launch_run(release, targets, judge, actor=adela, key="").launch_key is None
-    at_once = together([lambda: services.launch_run(release, targets, judge, actor=adela, key="c").pk] * 2)
+    assert services.launch_run(RunSettings(release, targets, judge), actor=bo, key="a").pk not in (first, other)
+    assert services.launch_run(RunSettings(release, targets, judge), actor=adela, key="").launch_key is None
+    at_once = together([lambda: services.launch_run(RunSettings(release, targets, judge), actor=adela, key="c").pk] * 2)
     assert at_once[0] == at_once[1]

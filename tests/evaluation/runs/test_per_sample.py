@@ -10,8 +10,10 @@ import pytest
 
 from evaluation import errors
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import queries, services, work
+from evaluation.runs import queries, work
+from evaluation.runs.kind import RUNS
 from generation.engine.task_queue import give_back_expired, take
+from generation.jobs import services as jobs_services
 from generation.models import Release
 from generation.models.work import Work
 from mhb_site.benchmarks.mhb import protocol
@@ -73,7 +75,7 @@ def test_the_same_verdicts_as_one_by_one(tmp_path: Path, models: str, physicians
     ]
     assert found[0] == found[1]
     assert "" not in found[0].values()
-    judges = [len([call for call in calls(run.job) if call.endpoint.name == "sim-judge"]) for run in runs]
+    judges = [len([call for call in calls(run) if call.endpoint.name == "sim-judge"]) for run in runs]
     assert judges == [3 * release.rubrics_count, 3 * 7]
 
 
@@ -103,7 +105,7 @@ def test_only_what_stayed_unjudged_is_asked_again(bare: Release) -> None:
     with answering(SAID) as target, answering(reply(("R1", True)), reply(("R2", False), ("R3", True))) as judge:
         endpoint(judge.url, "m-judge")
         run = evaluated(bare, target.url, "m-1", judge="m-judge", judging=PER_SAMPLE)
-        assert services.retry_failed(run.pk) == 2
+        assert jobs_services.retry_failed(run.pk) == 2
         work.work_on_run(run.pk)
     assert verdicts(run) == {"R1": "met", "R2": "not_met", "R3": "met"}
     assert len(judge.bodies) == 2
@@ -134,11 +136,11 @@ def test_lanes_at_once_ask_each_response_once(together: Together, settings: Any)
         run = launched_run(release, url, "sim-average", "sim-careful", judging=PER_SAMPLE)
         outcomes = together([lambda: work.work_on_run(run.pk)] * 3)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
-    asked = Counter(call.subject for call in calls(run.job) if call.endpoint.name == "sim-judge")
+    asked = Counter(call.subject for call in calls(run) if call.endpoint.name == "sim-judge")
     assert set(asked.values()) == {1}
     # The criteria are made up, so the simulated judge leaves them out; but each has been asked for.
     assert set(Judgment.objects.values_list("status", "tries")) == {(Status.FAILED, 1)}
-    assert queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
 def test_what_died_with_its_worker_comes_back_together(bare: Release, clock: Clock) -> None:

@@ -22,11 +22,16 @@ from evaluation.protocol import Protocol
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, work
+from evaluation.runs.kind import RUNS
 from evaluation.runs.services import NO_RESPONSE
+from evaluation.runs.settings import RunSettings
 from generation.engine.ledger import MOST_TOKENS
+from generation.engine.sweeping import sweep
 from generation.engine.task_queue import MAX_TRIES, give_back_expired, put_back, take
 from generation.errors import JobOver
-from generation.llm.simulator.server import running
+from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
+from generation.llm.simulator.server import run_in_background
 from generation.models import Call, Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
 from review.models import User
@@ -83,8 +88,8 @@ def test_one_response_for_each_and_one_judgment_for_each_rubric(release: Release
     assert not Judgment.objects.filter(explanation="").exists()
     assert Response.objects.values("endpoint", "sample").distinct().count() == 8
     assert Judgment.objects.values("response__endpoint", "rubric").distinct().count() == 2 * rubrics
-    assert len(calls(run.job)) == 8 + 2 * rubrics
-    progress = runs_queries.progress(run)
+    assert len(calls(run)) == 8 + 2 * rubrics
+    progress = RUNS.progress(run)
     assert (progress.percent, progress.rubrics_total) == (100, 2 * rubrics)
     assert reports_queries.percents([run]) == {run.pk: 100}
     for response in Response.objects.select_related("call", "sample"):
@@ -167,7 +172,7 @@ def test_the_temperature_of_the_judge(bare: Release, own: float | None, asked_fo
         judge = endpoint(seen.url, "m-judge", temperature=own)
         run = evaluated(bare, seen.url, "m-1", judge="m-judge", judge_temperature=asked_for)
     Endpoint.objects.filter(pk=judge.pk).update(temperature=1.5)  # what is changed later is not what was measured
-    assert runs_queries.run(run.pk).judge_temperature == sent
+    assert RUNS.get(run.pk).judge_temperature == sent
     by_judge = [body for body in seen.bodies if body["model"] == "m-judge"]
     assert len(by_judge) == 4
     assert {body["temperature"] for body in by_judge} == {sent}
@@ -225,7 +230,7 @@ def test_faults_of_every_kind_on_the_way(release: Release, models: str) -> None:
     assert run.status == Run.Status.FINISHED
     judged, unjudged = statuses(run, Judgment)[Status.DONE], statuses(run, Judgment)[Status.FAILED]
     assert judged + unjudged == 2 * release.rubrics_count
-    assert {"ServerError", "RateLimited", "ConnectionCut"} <= {call.error for call in calls(run.job)}
+    assert {"ServerError", "RateLimited", "ConnectionCut"} <= {call.error for call in calls(run)}
     rows = [row.measured for row in reports_queries.report(run).overall if row.dataset == "combined"]
     assert (sum(row.denominator for row in rows), sum(row.excluded for row in rows)) == (judged, unjudged)
 
@@ -236,10 +241,10 @@ def test_a_run_costs_what_its_calls_cost(bare: Release, models: str) -> None:
     run = evaluated(bare, models, "sim-average")
     expected = sum(
         Decimal(call.tokens_in * price[0] + call.tokens_out * price[1])
-        for call in calls(run.job)
+        for call in calls(run)
         for price in [(10, 30) if call.endpoint.name == "sim-judge" else (2, 6)]
     )
-    assert reports_queries.report(run).cost == runs_queries.progress(run).responses.cost == expected / 1_000_000 > 0
+    assert reports_queries.report(run).cost == RUNS.progress(run).responses.cost == expected / 1_000_000 > 0
 
 
 # ------------------------------------------------------------------------------------------------------ retry, cancel
@@ -252,10 +257,10 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
     answers = [{**said(verdict()), "usage": usage} for usage in (sane, wild)]
     with answering(*answers) as target, answering(verdict()) as judge:
         chosen = endpoint(target.url, "m", concurrency=1, **dear)
-        run = services.launch_run(bare, [chosen], endpoint(judge.url, "judge"))
+        run = services.launch_run(RunSettings(bare, [chosen], endpoint(judge.url, "judge")))
         work.work_on_run(run.pk)
         assert len(target.bodies) == 2
-    first, second = Call.objects.filter(job=run.job, endpoint=chosen).order_by("pk")
+    first, second = Call.objects.filter(job=run, endpoint=chosen).order_by("pk")
     assert (first.tokens_out, first.cost, first.detail) == (MOST_TOKENS, Decimal(99_999_900), "")
     assert (second.tokens_in, second.tokens_out, second.cost, second.error) == (0, 0, Decimal(0), "")
     assert second.detail == f"The endpoint reports {2**31 - 1} tokens: they are not counted."
@@ -265,12 +270,12 @@ def test_nonsense_in_the_usage_is_not_believed_and_the_call_is_in_the_ledger(bar
 def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> None:
     with answering(verdict()) as target, answering(verdict()) as judge:
         models = [endpoint(target.url, "m")], endpoint(judge.url, "judge")
-        first, second = (services.launch_run(bare, *models) for _ in range(2))
+        first, second = (services.launch_run(RunSettings(bare, *models)) for _ in range(2))
         [row] = take(Response.objects.filter(run=first).order_by("pk"), 1)
         work.work_on_run(second.pk)
         assert statuses(second, Response) == {Status.DONE: 1, Status.QUEUED: 1}
-        assert not services.run_waits(second.pk), "what it would be woken for is in flight"
-        assert services.sweep() == [first.pk]
+        assert not jobs_services.waits(second.pk), "what it would be woken for is in flight"
+        assert sweep(RUNS) == [first.pk]
         put_back(row)
         work.work_on_run(first.pk)
         work.work_on_run(second.pk)
@@ -278,11 +283,14 @@ def test_a_run_does_not_ask_what_another_one_has_in_flight(bare: Release) -> Non
         assert statuses(second, Judgment) == statuses(first, Judgment) == {Status.DONE: 4}
         lease = {"token": uuid4(), "lease_until": timezone.now() + timedelta(minutes=5)}
         first.judgments.update(status=Status.RUNNING, verdict="", **lease)
-        services.settle_run(first.pk)
-        third, fresh = services.launch_run(bare, *models), services.launch_run(bare, *models, fresh=True)
+        jobs_services.settle(first.pk)
+        third, fresh = (
+            services.launch_run(RunSettings(bare, *models)),
+            services.launch_run(RunSettings(bare, *models, fresh=True)),
+        )
         for run in (third, fresh):
             work.work_on_run(run.pk)
-            assert not services.run_waits(run.pk)
+            assert not jobs_services.waits(run.pk)
         assert statuses(third, Judgment) == {Status.QUEUED: 4}
         assert statuses(fresh, Judgment) == {Status.DONE: 4}, "it asks anew, and waits for nobody"
         assert (len(target.bodies), len(judge.bodies)) == (4, 8)
@@ -298,12 +306,12 @@ def test_two_runs_at_once_ask_each_question_once(together: Together) -> None:
         await asyncio.sleep(0.1)
         return web.json_response(said(verdict()))
 
-    with running(app_of(answer)) as url:
+    with run_in_background(app_of(answer)) as url:
         models = [endpoint(url, "m", concurrency=2)], endpoint(url, "judge", concurrency=2)
-        runs = [services.launch_run(release, *models) for _ in range(2)]
+        runs = [services.launch_run(RunSettings(release, *models)) for _ in range(2)]
         outcomes = together([partial(work.work_on_run, run.pk) for run in runs])
         assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
-        while due := services.sweep():
+        while due := sweep(RUNS):
             work.work_on_run(due[0])
     assert asked == {"m": 24, "judge": 24}
     for run in runs:
@@ -320,19 +328,19 @@ def test_retry_asks_again_what_failed_and_keeps_the_rest(release: Release, model
     assert waiting + statuses(run, Response)[Status.FAILED] == 4
     said = dict(Response.objects.filter(run=run, status=Status.DONE).values_list("pk", "text"))
     Endpoint.objects.filter(name="sim-average").update(model="sim-average")
-    assert services.retry_failed(run.pk) == 4 - waiting
-    assert runs_queries.run(run.pk).status == Run.Status.PAUSED
-    assert services.sweep() == []
-    services.resume_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.RUNNING
-    assert services.sweep() == [run.pk]
+    assert jobs_services.retry_failed(run.pk) == 4 - waiting
+    assert RUNS.get(run.pk).status == Run.Status.PAUSED
+    assert sweep(RUNS) == []
+    jobs_services.resume(run.pk)
+    assert RUNS.get(run.pk).status == Run.Status.RUNNING
+    assert sweep(RUNS) == [run.pk]
     work.work_on_run(run.pk)
     assert statuses(run, Response) == {Status.DONE: 8}
     assert statuses(run, Judgment) == {Status.DONE: 2 * release.rubrics_count}
     assert dict(Response.objects.filter(pk__in=said).values_list("pk", "text")) == said
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
-    assert services.retry_failed(run.pk) == 0
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
+    assert jobs_services.retry_failed(run.pk) == 0
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
 
 
 def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
@@ -344,8 +352,8 @@ def test_retry_of_a_judge_that_was_down(bare: Release, models: str) -> None:
     failed = statuses(run, Judgment)[Status.FAILED]
     asked = Call.objects.filter(subject__startswith="response:").count()
     Endpoint.objects.filter(pk=judge.pk).update(model="sim-judge")
-    assert services.retry_failed(run.pk) == failed
-    services.resume_run(run.pk)
+    assert jobs_services.retry_failed(run.pk) == failed
+    jobs_services.resume(run.pk)
     assert not Judgment.objects.exclude(error="").exists()
     work.work_on_run(run.pk)
     assert Call.objects.filter(subject__startswith="response:").count() == asked, "no response is paid for twice"
@@ -355,7 +363,7 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
     """A lane fails a response after the retry has begun: seen half-way, it would be queued beside its judgments."""
     with answering(verdict()) as target:
         chosen = endpoint(target.url, "m")
-        run = services.launch_run(bare, [chosen], chosen)
+        run = services.launch_run(RunSettings(bare, [chosen], chosen))
         rows = Response.objects.filter(run=run).order_by("pk")
         rows.update(status=Status.RUNNING, token=uuid4(), lease_until=timezone.now() + timedelta(minutes=5))
         early, late = rows[:2]
@@ -374,14 +382,14 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
         with transaction.atomic():
             fail(early)
         with connection.execute_wrapper(meanwhile):
-            assert services.retry_failed(run.pk) == 1
+            assert jobs_services.retry_failed(run.pk) == 1
         late.refresh_from_db()
         assert late.status == Status.FAILED
         judgments = Judgment.objects.filter(response=late)
         assert set(judgments.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
         assert not Judgment.objects.filter(response=early).exists()
         work.work_on_run(run.pk)
-        assert services.retry_failed(run.pk) == 1
+        assert jobs_services.retry_failed(run.pk) == 1
         work.work_on_run(run.pk)
     assert statuses(run, Response) == {Status.DONE: rows.count()}
     assert statuses(run, Judgment) == {Status.DONE: run.rubrics_total}
@@ -389,15 +397,15 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
 
 def test_cancelled_it_asks_nothing_more(bare: Release, models: str) -> None:
     run = launched_run(bare, models, "sim-average")
-    services.cancel_run(run.pk)
+    jobs_services.cancel(run.pk)
     assert work.work_on_run(run.pk) == 0
-    assert services.sweep() == []
+    assert sweep(RUNS) == []
     assert not Call.objects.exists()
-    assert runs_queries.run(run.pk).status == Run.Status.CANCELLED
-    services.cancel_run(run.pk)
-    with pytest.raises(errors.RunOver):
-        services.retry_failed(run.pk)
-    for over in (services.pause_run, services.resume_run):
+    assert RUNS.get(run.pk).status == Run.Status.CANCELLED
+    jobs_services.cancel(run.pk)
+    with pytest.raises(JobOver):
+        jobs_services.retry_failed(run.pk)
+    for over in (life_cycle.pause, jobs_services.resume):
         with pytest.raises(JobOver):
             over(run.pk)
     assert not reports_queries.report(run).finished
@@ -413,22 +421,22 @@ def test_cancelled_in_the_middle_what_was_judged_stays(
     def cancelling(protocol: Protocol, ends: list[Any]) -> list[bool]:
         nonlocal kept
         if kept < 3 <= (kept := kept + len(ends)):
-            services.cancel_run(run.pk)
+            jobs_services.cancel(run.pk)
         return keep(protocol, ends)
 
     monkeypatch.setattr(work, "_keep_responses", cancelling)
     work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.CANCELLED
+    assert RUNS.get(run.pk).status == Run.Status.CANCELLED
     assert statuses(run, Response)[Status.QUEUED] >= 1
     assert statuses(run, Response)[Status.DONE] >= 3
     assert statuses(run, Response)[Status.RUNNING] == statuses(run, Judgment)[Status.RUNNING] == 0
-    assert runs_queries.progress(run).percent < 100
+    assert RUNS.progress(run).percent < 100
 
 
 def test_a_finished_run_cannot_be_cancelled(bare: Release, models: str) -> None:
     run = evaluated(bare, models, "sim-average")
-    with pytest.raises(errors.RunOver):
-        services.cancel_run(run.pk)
+    with pytest.raises(JobOver):
+        jobs_services.cancel(run.pk)
 
 
 # ------------------------------------------------------------------------------------------------------------- workers
@@ -439,21 +447,21 @@ def test_the_sweeper_finds_what_nobody_is_on(bare: Release, models: str, clock: 
     held(stale)
     clock.advance(minutes=2)
     held(busy)
-    assert sorted(services.sweep()) == [idle.pk, stale.pk]
+    assert sorted(sweep(RUNS)) == [idle.pk, stale.pk]
     work.work_on_run(idle.pk)
-    assert services.sweep() == [stale.pk]
+    assert sweep(RUNS) == [stale.pk]
 
 
 def test_what_died_with_its_worker_is_done_by_the_next(bare: Release, models: str, clock: Clock) -> None:
     run = launched_run(bare, models, "sim-average")
     take(Response.objects.filter(run=run).order_by("pk"), 1)
     work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.RUNNING, "one row is still held"
-    assert services.sweep() == [], "its holder may be alive"
+    assert RUNS.get(run.pk).status == Run.Status.RUNNING, "one row is still held"
+    assert sweep(RUNS) == [], "its holder may be alive"
     clock.advance(minutes=2)
-    assert services.sweep() == [run.pk]
+    assert sweep(RUNS) == [run.pk]
     work.work_on_run(run.pk)
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert sorted(Response.objects.values_list("tries", flat=True)) == [1, 2]
     assert Judgment.objects.filter(run=run).count() == 4
 
@@ -482,7 +490,7 @@ def test_a_lost_lease_says_nothing_twice(
     assert Judgment.objects.values("response", "rubric").distinct().count() == Judgment.objects.count()
 
 
-@pytest.mark.parametrize(("broken", "failed"), [("sample_value", Response), ("to_be_judged", Judgment)])
+@pytest.mark.parametrize(("broken", "failed"), [("sample_value", Response), ("judgment_input", Judgment)])
 def test_what_stops_the_lane_again_and_again_stays_unjudged(
     bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, broken: str, failed: type[Work]
 ) -> None:
@@ -496,8 +504,8 @@ def test_what_stops_the_lane_again_and_again_stays_unjudged(
         with suppress(ZeroDivisionError):
             work.work_on_run(run.pk)
         clock.advance(minutes=2)
-        services.sweep()
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+        sweep(RUNS)
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED
     assert set(failed._default_manager.values_list("status", "error")) == {(Status.FAILED, "GivenUp")}
     assert statuses(run, Judgment) == {Status.FAILED: 4}
 
@@ -508,7 +516,7 @@ def test_lanes_at_once_do_each_row_once(tmp_path: Path, together: Together, mode
     Endpoint.objects.update(concurrency=2)
     outcomes = together([lambda: work.work_on_run(run.pk)] * 3)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
-    assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run.job))
+    assert sum(outcomes) == 8 + 2 * release.rubrics_count == len(calls(run))
     assert set(Response.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
     assert set(Judgment.objects.values_list("status", "tries")) == {(Status.DONE, 1)}
-    assert runs_queries.run(run.pk).status == Run.Status.FINISHED
+    assert RUNS.get(run.pk).status == Run.Status.FINISHED

@@ -17,6 +17,9 @@ from generation.batches import estimate as batches_estimate
 from generation.batches import launch as batches_launch
 from generation.batches import queries as batches_queries
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
+from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.llm.parsing import vectors_of
 from generation.models import (
     Batch,
@@ -86,7 +89,7 @@ def launched(source: Source, models: str, *, embedder: bool = True, limit: int |
     if embedder:
         roles["embedder"] = endpoint(models, "sim-embedder")
     return batches_launch.launch_batch(
-        benchmark="brew", source=source, roles=roles, limit=limit, setting=batches_launch.Setting(**setting)
+        BatchSettings(benchmark="brew", source=source, roles=roles, limit=limit, **setting)
     )
 
 
@@ -107,7 +110,7 @@ def admin(adela: User) -> Client:
 
 
 def text_of(page: Page) -> str:
-    return str(page.content.decode())
+    return " ".join(page.content.decode().split())
 
 
 # ------------------------------------------------------------------------------------------------------------- roles
@@ -124,7 +127,7 @@ def test_defaults_chain_and_optional_roles_may_be_left_out(models: str) -> None:
 
 def test_an_endpoint_in_the_middle_of_the_chain_plays_what_comes_after(models: str) -> None:
     roles = {"writer": endpoint(models), "taster": endpoint(models, "sim-judge")}
-    batch = batches_launch.launch_batch(benchmark="brew", source=source_of("tea"), roles=roles)
+    batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=source_of("tea"), roles=roles))
     assert dict(batch.roles.values_list("role", "endpoint__name"))["critic"] == "sim-judge"
 
 
@@ -132,8 +135,8 @@ def test_only_the_roles_that_the_records_need(models: str, admin: Client) -> Non
     pairs = source_of("tea is sweet", "coffee is bitter", kind="pair", name="pairs")
     page = text_of(admin.get(reverse("generation:batch-new") + "?benchmark=brew&source=pairs"))
     assert 'name="role-writer"' not in page
-    assert "See the estimate" in page, "no endpoint is needed, so that there is none does not matter"
-    batch = batches_launch.launch_batch(benchmark="brew", source=pairs, roles={})
+    assert "Show estimate" in page, "no endpoint is needed, so that there is none does not matter"
+    batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=pairs, roles={}))
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
@@ -142,7 +145,9 @@ def test_only_the_roles_that_the_records_need(models: str, admin: Client) -> Non
     assert set(SampleVersion.objects.values_list("generator", flat=True)) == {""}
     assert Sample.objects.count() == 2
     other = batches_launch.launch_batch(
-        benchmark="brew", source=source_of("cocoa", kind="pair", name="pairs"), roles={"writer": endpoint(models)}
+        BatchSettings(
+            benchmark="brew", source=source_of("cocoa", kind="pair", name="pairs"), roles={"writer": endpoint(models)}
+        )
     )
     assert not other.roles.exists(), "an endpoint that nothing needs is not bound"
 
@@ -150,11 +155,11 @@ def test_only_the_roles_that_the_records_need(models: str, admin: Client) -> Non
 def test_clear_words_for_a_role_that_is_missing_or_unknown(models: str) -> None:
     notes = source_of("tea")
     with pytest.raises(errors.RolesUnbound, match="writer, taster, critic") as unbound:
-        batches_launch.launch_batch(benchmark="brew", source=notes, roles={})
+        batches_launch.launch_batch(BatchSettings(benchmark="brew", source=notes, roles={}))
     assert "embedder" not in str(unbound.value)
     with pytest.raises(errors.UnknownRole, match="voter; known: writer, taster"):
         batches_launch.launch_batch(
-            benchmark="brew", source=notes, roles={"writer": endpoint(models), "voter": endpoint(models)}
+            BatchSettings(benchmark="brew", source=notes, roles={"writer": endpoint(models), "voter": endpoint(models)})
         )
     assert not Batch.objects.exists()
 
@@ -165,8 +170,8 @@ def test_the_page_asks_for_each_role_once_and_says_what_leaving_it_out_means(mod
     page = text_of(admin.get(reverse("generation:batch-new") + "?benchmark=brew&source=notes"))
     for role in ("writer", "taster", "critic", "embedder"):
         assert page.count(f'name="role-{role}"') == 1
-    assert "as the role taster" in page
-    assert "none: the recipe can do without" in page
+    assert "same as role taster" in page
+    assert "none (this role is optional)" in page
     assert 'name="plan_file"' not in page, "there are no subtypes to plan"
 
 
@@ -191,7 +196,7 @@ def test_the_same_texts_are_paid_for_once(models: str) -> None:
     source_of("tea", name="one")
     source_of("tea", name="two")
     first, second = (made(Source.objects.get(name=name), models) for name in ("one", "two"))
-    lines = [[(line.prompt, line.hit_of_id is not None) for line in calls(batch.job)] for batch in (first, second)]
+    lines = [[(line.prompt, line.hit_of_id is not None) for line in calls(batch)] for batch in (first, second)]
     assert ("embeddings", False) in lines[0]
     assert ("embeddings", True) in lines[1]
     assert second.calls == 0
@@ -211,7 +216,7 @@ def test_vectors_count_against_the_budget(models: str) -> None:
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because, batch.calls) == (Batch.Status.PAUSED, "BudgetSpent", 2)
     assert not Call.objects.filter(prompt="embeddings").exists()
-    batches_services.set_batch_budget(batch.pk, money=None, calls=3)
+    life_cycle.set_budget(batch.pk, money=None, calls=3)
     batches_services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.calls) == (Batch.Status.FINISHED, 3)
@@ -222,7 +227,7 @@ def test_vectors_that_are_none_fail_the_draft(models: str, fault: str) -> None:
     notes = source_of("tea")
     with simulated() as url:
         roles = {"writer": endpoint(models), "embedder": endpoint(url, f"sim-embedder+{fault}")}
-        batch = batches_launch.launch_batch(benchmark="brew", source=notes, roles=roles)
+        batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=notes, roles=roles))
         batches_services.work_on_batch(batch.pk)
     draft = Draft.objects.get()
     assert (draft.status, draft.error) == (Work.Status.FAILED, "BrokenReply")
@@ -235,10 +240,10 @@ def test_an_embedder_that_fails_for_a_moment(models: str) -> None:
     notes = source_of("tea", "coffee", "cocoa", "milk")
     with simulated() as url:
         roles = {"writer": endpoint(models), "embedder": endpoint(url, "sim-embedder+429@0.4+500@0.3+cut@0.3")}
-        batch = batches_launch.launch_batch(benchmark="brew", source=notes, roles=roles)
+        batch = batches_launch.launch_batch(BatchSettings(benchmark="brew", source=notes, roles=roles))
         for _ in range(5):
             batches_services.work_on_batch(batch.pk)
-            batches_services.retry_failed(batch.pk)
+            jobs_services.retry_failed(batch.pk)
     batch.refresh_from_db()
     assert Draft.objects.filter(status=Work.Status.DONE).count() == 4
     assert Call.objects.filter(prompt="embeddings").exclude(error="").exists()
@@ -270,8 +275,10 @@ def test_values_of_a_preset_are_changed_at_the_launch(models: str) -> None:
     assert batch.settings == {"tries": 2, "top_p": None, "cut": 0.75}
     assert batch.changed == ["tries"], "what is as it was has not been changed"
     assert Call.objects.filter(prompt="brew/write@1").count() == 2
-    with_tries = batches_estimate.of_batch(
-        benchmark="brew", source=source_of("milk"), roles={"writer": endpoint(models)}, changes={"tries": 5}
+    with_tries = batches_estimate.estimate_batch(
+        BatchSettings(
+            benchmark="brew", source=source_of("milk"), roles={"writer": endpoint(models)}, changes={"tries": 5}
+        )
     )
     assert next(line.requests for line in with_tries.lines if line.prompt == "brew/write@1") == 5
 
@@ -319,9 +326,7 @@ def test_other_values_on_the_page_over_the_api_and_in_the_shell(models: str, adm
     assert next(line.requests for line in estimate.context["estimate"].lines if line.prompt == "brew/write@1") == 4
     admin.post(new, {**dict(estimate.context["carried"]), "confirmed": "1"})
     shown = text_of(admin.get(reverse("generation:batch", args=[Batch.objects.get().pk])))
-    assert (
-        '<dt class="mono">tries</dt><dd class="mono">4 <span class="quiet">changed at the launch</span></dd>' in shown
-    )
+    assert '<dt class="mono">tries</dt> <dd class="mono">4 <span class="quiet">changed at launch</span></dd>' in shown
     body = {"benchmark": "brew", "source": "notes", "roles": {"writer": "sim-generator"}, "limit": 1, "confirmed": True}
 
     def post(path: str, **asked: Any) -> Page:
@@ -345,7 +350,7 @@ def test_settings_are_frozen_at_the_launch(models: str, monkeypatch: pytest.Monk
     batches_services.work_on_batch(batch.pk)
     say(ana, lambda form: rejection(form, "Nobody says so."))
     say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)
     assert SampleVersion.objects.count() == 2
     assert [version.content["settings"] for version in SampleVersion.objects.all()] == [{"tries": 1, "top_p": 0.95}] * 2
@@ -356,7 +361,9 @@ def test_an_estimate_knows_preset_and_roles(models: str) -> None:
     roles = {"writer": endpoint(models)}
 
     def asked(**options: Any) -> dict[str, int]:
-        found = batches_estimate.of_batch(benchmark="brew", source=notes, roles=options.pop("roles", roles), **options)
+        found = batches_estimate.estimate_batch(
+            BatchSettings(benchmark="brew", source=notes, roles=options.pop("roles", roles), **options)
+        )
         return {line.prompt: line.requests for line in found.lines}
 
     assert asked() == {"brew/write@1": 2, "brew/taste@1": 2}
@@ -373,7 +380,7 @@ def test_pages_show_the_presets_and_what_was_chosen(models: str, admin: Client) 
     new = reverse("generation:batch-new")
     page = text_of(admin.get(new + "?benchmark=brew&source=notes"))
     assert "Three tries, as the paper has it." in page
-    assert "The values of each preset" in page
+    assert "Preset values" in page
     assert ">0.75</td>" in page
     assert page.count('type="radio" name="preset"') == 2
     chosen = {"benchmark": "brew", "source": "notes", "role-writer": "sim-generator", "preset": "patient"}
@@ -384,7 +391,7 @@ def test_pages_show_the_presets_and_what_was_chosen(models: str, admin: Client) 
     assert batch.preset == "patient"
     shown = text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
     assert "The patient one" in shown
-    assert '<dt class="mono">cut</dt><dd class="mono">0.75</dd>' in shown
+    assert '<dt class="mono">cut</dt> <dd class="mono">0.75</dd>' in shown
     refused = admin.post(new, {**chosen, "preset": "hasty"})
     assert refused.status_code == 422
 
@@ -446,7 +453,7 @@ def test_analysis_over_all_drafts_of_a_batch(models: str, admin: Client) -> None
     assert there in text_of(admin.get(reverse("generation:batch", args=[batch.pk])))
     page = text_of(admin.get(there))
     assert page.count('<path class="point') == 3 * 3 + 3, "a mark each, and a legend of three"
-    assert "As a table" in page
+    assert "Show as table" in page
     said = admin.get(f"/api/v1/batches/{batch.pk}/analysis/").json()
     [block] = said["blocks"]
     assert (block["kind"], block["x_label"], len(block["points"])) == ("points", "length", 9)
@@ -465,7 +472,7 @@ def test_the_analysis_counts_each_sample_once(models: str, ana: User, bo: User) 
     assert len(points_of(batch)) == 2
     say(ana, lambda form: rejection(form, "Nobody says so."))
     say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert len(points_of(batch)) == 2, "the next version has not begun"
     batches_services.work_on_batch(batch.pk)
     assert Draft.objects.exclude(data={}).count() == 3
@@ -501,9 +508,9 @@ def test_no_analysis_where_the_recipe_has_none(models: str, admin: Client, monke
 def half(models: str, ana: User, bo: User) -> Batch:
     """Three samples of which two are outside the sampled share; the third was approved by two physicians."""
     batch = made(source_of("tea.", "coffee.", "milk"), models)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert approve_everything([ana, bo]) == 3
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     return batch
 
 
@@ -511,7 +518,7 @@ def test_nobody_is_asked_about_what_is_not_sampled(models: str, ana: User) -> No
     made(source_of("tea.", "coffee."), models)
     assert set(Case.objects.values_list("state", "ground")) == {(State.APPROVED, Ground.UNREVIEWED)}
     assert claims.claim_next(ana) is None
-    assert samples_services.handle_outcomes() == 2
+    assert samples_services.apply_outcomes() == 2
     assert set(Sample.objects.values_list("status", flat=True)) == {Sample.Status.APPROVED}
     version = SampleVersion.objects.first()
     assert version is not None
@@ -540,7 +547,7 @@ def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Bat
     card = data_card.data_card(release)
     assert "| review | not sampled | 2 |" in card
     assert "| unreviewed | 2 |" in card
-    assert "The other 2 are outside the sampled share and were **not reviewed**" in card
+    assert "The other 2 were not selected for review and are **not reviewed**" in card
     assert "each approved by physicians" not in card
     assert "1 sample was approved by a primary reviewer and an independent secondary reviewer." in card
     assert "two further physicians" not in card
@@ -558,7 +565,7 @@ def test_the_data_card_says_by_how_many_physicians(half: Batch) -> None:
     release = releases_services.freeze_release("brews", benchmark="brew")
     release.grounds = {"primary-alone": 2, "unreviewed": 1}  # as a policy of one reviewer leaves it
     card = data_card.data_card(release)
-    assert "2 samples were reviewed by one physician, whose word decided; nobody verified it independently." in card
+    assert "2 samples were reviewed by one physician, who decided alone, without independent verification." in card
     assert "secondary reviewer" not in card
     release.grounds = {"adjudicated": 2, "consensus": 1}
     card = data_card.data_card(release)
@@ -569,7 +576,7 @@ def test_the_data_card_says_by_how_many_physicians(half: Batch) -> None:
 def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Client) -> None:
     assert releases_queries.approved_counts() == {"brew": (3, 2)}
     page = text_of(admin.get(reverse("generation:releases")))
-    assert "3 samples can be frozen now, of which 2 were reviewed by nobody" in page
+    assert "3 samples ready to freeze, 2 of them unreviewed" in page
 
 
 def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> None:
@@ -591,7 +598,7 @@ def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> 
         Reference.objects.create(record=record, format="pubmedqa", digest=f"digest-{number}")
     article("articles", 0)
     made(notes, models)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     article("too-late", 1)
     release = releases_services.freeze_release("brews", benchmark="brew")
     told = [(source["name"], source["samples"], source["joined"]) for source in release.sources]
@@ -599,14 +606,14 @@ def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> 
     card = data_card.data_card(release)
     assert "### Articles (`articles`, joined with 1 sample)" in card
     assert "Jin 2019" in card
-    assert "joined with the records" in text_of(admin.get(reverse("generation:release", args=["brews", 1])))
+    assert "linked with the records" in text_of(admin.get(reverse("generation:release", args=["brews", 1])))
     said = admin.get("/api/v1/releases/brews/1/").json()
     assert [source["joined"] for source in said["sources"]] == [False, True]
 
 
 def test_a_release_in_which_nobody_reviewed_anything(models: str) -> None:
     made(source_of("tea."), models)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     card = data_card.data_card(releases_services.freeze_release("brews", benchmark="brew"))
     assert "none of them reviewed by physicians" in card
     assert "passed a primary reviewer" not in card
@@ -641,7 +648,7 @@ def test_a_release_from_before_keeps_its_bytes(half: Batch, tmp_path: Path) -> N
 
 
 def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) -> None:
-    said = "Not reviewed: outside the sampled share"
+    said = "Not selected for review"
     release: Release = releases_services.freeze_release("brews", benchmark="brew")
     by_text = {version.content["text"]: version for version in SampleVersion.objects.select_related("sample", "case")}
     aside, seen = by_text["tea."], by_text["milk"]
@@ -649,8 +656,8 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
     assert said not in text_of(admin.get(reverse("generation:sample", args=[seen.sample_id])))
     page = text_of(admin.get(reverse("generation:release", args=["brews", 1])))
     assert page.count("S Sweet") >= 1, "a taxonomy of one level has a composition, too"
-    assert "2 of 3 samples were not reviewed by a physician" in page
-    assert "not reviewed: outside the sampled share: 2" in page
+    assert "2 of 3 samples were not selected for review: no physician has reviewed them" in page
+    assert "not selected for review: 2" in page
     assert "not sampled" in page
     reading = reverse("generation:release-samples", args=["brews", 1])
     assert said in text_of(admin.get(reading)), "the first one"
@@ -659,11 +666,11 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
     assert last is not None
     assert "Rubrics, as approved" in text_of(admin.get(f"{reading}?selected={last.pk}"))
     case = text_of(admin.get(reverse("review:history", args=[aside.case_id])))
-    assert "not reviewed: outside the sampled share" in case
-    assert "Nobody was asked" in case
-    assert "Make a calibration case of it" not in case
+    assert "not selected for review" in case
+    assert "This case was not selected for review" in case
+    assert "Use as calibration case" not in case
     overview = text_of(admin.get(reverse("review:overview")))
-    assert "2 more cases were not reviewed" in overview
+    assert "2 more cases were not selected for review" in overview
     assert text_of(admin.get(reverse("generation:samples"))).count("not reviewed") == 2
 
 
@@ -680,5 +687,5 @@ def test_what_is_sampled_is_reviewed_as_ever(models: str, ana: User, bo: User) -
     made(source_of("milk"), models)
     say(ana, approval)
     say(bo, approval, approval)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert Case.objects.get().ground == Ground.CONSENSUS

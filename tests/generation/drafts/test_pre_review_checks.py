@@ -11,7 +11,9 @@ from django.db import DatabaseError, transaction
 
 from generation import errors
 from generation.batches import launch, queries, services
+from generation.batches.launch import BatchSettings
 from generation.drafts import pre_review_checks
+from generation.jobs import services as jobs_services
 from generation.models import Band, Batch, Draft, Finding, Fingerprint, GateEvent, Sample, SampleVersion, Source
 from generation.models.work import Work
 from generation.recipes import text_similarity
@@ -36,7 +38,7 @@ Status, Gate = Work.Status, Draft.Gate
 def batch_over(source: Source, url: str, **setting: Any) -> Batch:
     """A batch that was worked on to its end, with all checks unless told otherwise."""
     batch = launch.launch_batch(
-        benchmark="mhb", source=source, roles={"generator": endpoint(url)}, setting=launch.Setting(**setting)
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(url)}, **setting)
     )
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -108,9 +110,9 @@ def fixed(script: Any) -> Any:
 
 
 def simulated_by(script: Any) -> Any:
-    from generation.llm.simulator.server import make_app, running
+    from generation.llm.simulator.server import make_app, run_in_background
 
-    return running(make_app([script], seed=1))
+    return run_in_background(make_app([script], seed=1))
 
 
 def test_different_texts_pass(tmp_path: Path, models: str) -> None:
@@ -134,7 +136,7 @@ def test_what_was_discarded_or_rejected_may_be_made_again(tmp_path: Path, models
     first, second = twins(tmp_path, "one", "two")
     batch = batch_over(first, models)
     decide(Sample.objects.get(), ana, bo, rejecting)
-    services.cancel_batch(batch.pk)
+    jobs_services.cancel(batch.pk)
     assert batch_over(second, models).drafts.get().gate == ""
 
 
@@ -289,18 +291,20 @@ def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path:
 
 def test_only_reports_are_asked_about_and_only_where_the_check_is_made(tmp_path: Path, models: str) -> None:
     talk = batch_over(imported(conversations_file(tmp_path / "own.jsonl", 2)), models)
-    assert len(calls(talk.job)) == 2
+    assert len(calls(talk)) == 2
     assert set(talk.drafts.values_list("step", "tries")) == {(0, 1)}, "a step that does not apply costs no round"
     reports = imported(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
-    assert len(calls(batch_over(reports, models, checks=("leak",)).job)) == 1
+    assert len(calls(batch_over(reports, models, checks=("leak",)))) == 1
 
 
 def test_a_checker_of_its_own_is_asked(tmp_path: Path, models: str) -> None:
     source = imported(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
     other = endpoint(models, name="other")
-    batch = launch.launch_batch(benchmark="mhb", source=source, roles={"generator": endpoint(models), "checker": other})
+    batch = launch.launch_batch(
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models), "checker": other})
+    )
     services.work_on_batch(batch.pk)
-    assert [call.endpoint.name for call in calls(batch.job)] == ["sim-generator", "other"]
+    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other"]
 
 
 def test_what_made_a_version_stands_on_it(tmp_path: Path, models: str) -> None:

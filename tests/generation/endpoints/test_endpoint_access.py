@@ -43,7 +43,7 @@ def test_it_is_refused_at_saving(client: Client, adela: User, manage: Manage, fi
     assert (answer.status_code, [error["field"] for error in answer.json()["errors"]]) == (400, [field])
     key = ["--key-env", wrong["key_env"]] if "key_env" in wrong else []
     said = manage.refused("add_endpoint", "own", "--url", wrong["url"], "--model", "m", *key)
-    assert f" {field}: Endpoints may not " in said
+    assert f" {field}: Endpoints cannot use " in said
     assert not Endpoint.objects.exists()
     known = endpoint("https://models.example/v1", "m", name="own")
     changed = client.patch(reverse("api:endpoint", args=["own"]), {field: value}, content_type="application/json")

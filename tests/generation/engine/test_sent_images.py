@@ -31,7 +31,7 @@ def test_the_line_holds_the_digest_and_nothing_is_lost() -> None:
     of, job = endpoint("http://models.example/v1"), drafts(1)
     one = attempt(of.settings)
     ledger.write(job, [LedgerLine(one, of, "draft:1"), LedgerLine(attempt(of.settings), of, "draft:2")])
-    lines = calls(job.job)
+    lines = calls(job)
     parts = lines[0].sent["messages"][0]["content"]
     assert [part["image_url"]["url"] for part in parts[1:]] == [f"sha256:{DIGEST}"] * 2
     image = SentImage.objects.get()
@@ -47,9 +47,9 @@ def test_they_go_into_a_provider_batch_whole() -> None:
         [made] = _prepared(of, job)
         assert DIGEST in str(made.lines.get().sent)
         assert "base64" not in str(made.lines.get().sent)
-        provider_batches.follow(job)
+        provider_batches.advance_batches(job)
         assert served(url)["images"] == 2
-    [line] = calls(job.job)
+    [line] = calls(job)
     assert DIGEST in str(line.sent)
     assert line.text
 
@@ -59,7 +59,7 @@ def _prepared(of: Any, job: Any) -> list[ProviderBatch]:
     now = timezone.now()
     sent = request_body.body(of.settings, SEEN)
     ledger.keep_images([sent])
-    made = ProviderBatch.objects.create(job=job.job, endpoint=of, next_at=now, created_at=now, lines_count=1)
+    made = ProviderBatch.objects.create(job=job, endpoint=of, next_at=now, created_at=now, lines_count=1)
     made.lines.create(
         subject="draft:1", identity=request_body.identity(of.settings, SEEN), sent=ledger.without_images(sent)
     )

@@ -18,14 +18,17 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from generation import tasks
-from generation.batches import services, sweeping
+from generation.batches import services
+from generation.batches.kind import BATCHES
 from generation.engine import group_commit, worker_lane
 from generation.engine import ledger as books
 from generation.engine.group_commit import Group
-from generation.engine.lane_coordination import Seen, exchange
+from generation.engine.lane_coordination import LaneReport, exchange
+from generation.engine.sweeping import sweep
 from generation.engine.task_queue import PULSE, take
+from generation.jobs import services as jobs_services
 from generation.llm.rate_limiter import BREAK_AFTER, BREAKS
-from generation.llm.simulator.server import running
+from generation.llm.simulator.server import run_in_background
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
 from generation.models.work import Work
 from tests.conftest import Clock, Together
@@ -58,7 +61,7 @@ def statuses(batch: Batch) -> Counter[str]:
     return Counter(Draft.objects.filter(batch=batch).values_list("status", flat=True))
 
 
-def seen(wish: int = 100, **changes: Any) -> Seen:
+def seen(wish: int = 100, **changes: Any) -> LaneReport:
     plain: dict[str, Any] = {
         "wish": wish,
         "flying": 0,
@@ -71,7 +74,7 @@ def seen(wish: int = 100, **changes: Any) -> Seen:
         "down": False,
         "bears": 1.0,
     }
-    return Seen(**{**plain, **changes})
+    return LaneReport(**{**plain, **changes})
 
 
 def pulse(lane: Lane, of: Endpoint, job: Batch, **changes: Any) -> Any:
@@ -174,7 +177,7 @@ def test_an_endpoint_that_is_down_is_down_for_all_until_somebody_resumes(shared:
     first, second = held(job), held(job)
     pulse(first, of, job, down=True, because="ServerError", detail="on fire")
     assert pulse(second, of, job).down
-    worker_lane.open_again([of])
+    jobs_services.open_again([of])
     assert not pulse(second, of, job).down
 
 
@@ -231,11 +234,11 @@ def test_asked_to_come_back_tomorrow_the_batch_rests(source: Source, clock: Cloc
         assert batch.rests_until is not None
         assert 86_000 < (batch.rests_until - clock.now).total_seconds() <= 86_400
         assert statuses(batch) == {Status.QUEUED: 12}
-        assert sweeping.sweep().batches == []
+        assert sweep(BATCHES) == []
         assert services.work_on_batch(batch.pk) == 0
         assert len(target.bodies) == 1
         clock.advance(days=1, seconds=1)
-        assert set(sweeping.sweep().batches) == {batch.pk}
+        assert set(sweep(BATCHES)) == {batch.pk}
         services.work_on_batch(batch.pk)
         assert len(target.bodies) == 25
 
@@ -252,10 +255,10 @@ def test_an_endpoint_that_only_fails_pauses_the_batch_and_loses_no_row(source: S
     assert asked < 40
     assert statuses(batch)[Status.RUNNING] == 0
     assert statuses(batch)[Status.QUEUED] >= 9
-    assert len(calls(batch.job)) == asked
+    assert len(calls(batch)) == asked
     state = EndpointState.objects.get()
     assert state.down_since is not None
-    services.resume_batch(batch.pk)
+    jobs_services.resume(batch.pk)
     state.refresh_from_db()
     assert not state.down_since
     assert state.openings == 0
@@ -285,11 +288,11 @@ def test_an_endpoint_that_nobody_reaches_pauses_the_batch_and_loses_no_row(sourc
     assert "sim-generator (NotReached: " in batch.paused_detail
     assert statuses(batch) == {Status.QUEUED: 12}
     assert set(batch.drafts.values_list("tries", flat=True)) == {0}
-    assert {call.error for call in calls(batch.job)} == {"NotReached"}
-    assert len(calls(batch.job)) == BREAK_AFTER + BREAKS
+    assert {call.error for call in calls(batch)} == {"NotReached"}
+    assert len(calls(batch)) == BREAK_AFTER + BREAKS
     with simulated() as url:
         Endpoint.objects.update(url=url)
-        services.resume_batch(batch.pk)
+        jobs_services.resume(batch.pk)
         assert services.work_on_batch(batch.pk) == 12
     assert statuses(batch) == {Status.DONE: 12}
 
@@ -305,14 +308,14 @@ def test_a_lane_ends_itself_and_is_started_again(
     monkeypatch.setattr("celery.app.task.Task.delay", lambda _task, pk: woken.append(pk))
     with simulated(latency=0.2) as url:
         batch = launched(source, endpoint(url, concurrency=2))
-        tasks.work_on_batch(batch.pk)
+        tasks.work_on_job(batch.pk)
         done = statuses(batch)[Status.DONE]
         assert 2 <= done < 12
         assert statuses(batch) == {Status.DONE: done, Status.QUEUED: 12 - done}, "what flew has landed"
         assert woken == [batch.pk]
         for _ in range(12):
             if woken:
-                tasks.work_on_batch(woken.pop())
+                tasks.work_on_job(woken.pop())
         assert served(url)["requests"] == 12
     assert statuses(batch) == {Status.DONE: 12}
     assert woken == []
@@ -329,7 +332,7 @@ def test_a_lane_knows_the_format_that_an_earlier_one_found_out(
             return web.json_response(complaint("response_format is not supported"), status=400)
         return web.json_response(said("no JSON at all"))
 
-    with running(app_of(handler)) as url:
+    with run_in_background(app_of(handler)) as url:
         batch = launched(source, endpoint(url, "m-1", concurrency=1), limit=2)
         services.work_on_batch(batch.pk)
         assert set(asked) == {"json_schema", "json_object", ""}
@@ -352,17 +355,17 @@ def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkey
         answered += 1
         return web.json_response(said("no JSON at all"))
 
-    with running(app_of(handler)) as url:
+    with run_in_background(app_of(handler)) as url:
         batch = launched(source, endpoint(url, "m-1", concurrency=3))
         begun = time.monotonic()
         services.work_on_batch(batch.pk)
         assert time.monotonic() - begun < worker_lane.DRAIN / 3
         assert 1 <= answered <= 3
-        assert len(calls(batch.job)) == answered
+        assert len(calls(batch)) == answered
         assert statuses(batch) == {Status.QUEUED: 12}
         assert not Lane.objects.exists()
         assert services.work_on_batch(batch.pk) == 0
-        assert len(calls(batch.job)) == answered
+        assert len(calls(batch)) == answered
 
 
 def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,7 +382,7 @@ def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkey
         await asyncio.sleep(30)
         raise AssertionError("it was waited for")
 
-    with running(app_of(handler)) as url:
+    with run_in_background(app_of(handler)) as url:
         batch = launched(source, endpoint(url, "m-1", timeout=0.35))
         for _ in range(6):
             services.work_on_batch(batch.pk)
@@ -394,11 +397,11 @@ def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkey
 def test_no_more_lanes_than_allowed(source: Source, models: str, settings: Any, clock: Clock) -> None:
     settings.MHB_LANES = 2
     batch = launched(source, endpoint(models))
-    assert sweeping.sweep().batches == [batch.pk] * 2
+    assert sweep(BATCHES) == [batch.pk] * 2
     held(batch)
-    assert sweeping.sweep().batches == [batch.pk]
+    assert sweep(BATCHES) == [batch.pk]
     held(batch)
-    assert sweeping.sweep().batches == []
+    assert sweep(BATCHES) == []
     assert services.work_on_batch(batch.pk) == 0
     clock.advance(minutes=2)
     assert services.work_on_batch(batch.pk) == 12
@@ -476,7 +479,7 @@ def test_a_database_that_restarts_costs_nothing(tmp_path: Path, outage: Any) -> 
         batch = launched(source, endpoint(url, concurrency=3))
         outage(after=4, failures=20)
         assert services.work_on_batch(batch.pk) == 12
-        assert served(url)["requests"] == len(calls(batch.job)) == 12
+        assert served(url)["requests"] == len(calls(batch)) == 12
     assert statuses(batch) == {Status.DONE: 12}
 
 
@@ -501,12 +504,12 @@ def test_what_was_written_when_the_database_went_away_is_written_once(
         batch = launched(source, of)
         assert services.work_on_batch(batch.pk) == 12
         asked = served(url)["requests"]
-    written = calls(batch.job)
+    written = calls(batch)
     batch.refresh_from_db()
     assert len(heard) > 20
     assert asked == len(written) == batch.calls == sum(of.days.values_list("calls", flat=True))
     failed = [call.error for call in written if call.error]
-    assert len(failed) == batch.failed == JobError.objects.get(job=batch.job).calls
+    assert len(failed) == batch.failed == JobError.objects.get(job=batch).calls
     assert batch.cost == sum(call.cost for call in written) > 0
     assert len({call.attempt_id for call in written} - {None}) == len(written)
     assert statuses(batch) == {Status.DONE: 12}
@@ -546,16 +549,14 @@ def test_a_database_that_stays_away_ends_the_lane_and_the_next_one_goes_on(
         outage(after=6, failures=10**6)
         with pytest.raises(OperationalError):
             services.work_on_batch(batch.pk)
-        lost = served(url)["requests"] - len(calls(batch.job))
+        lost = served(url)["requests"] - len(calls(batch))
         assert 0 <= lost <= 3, "no more than was in flight"
         settings.MHB_LEASE_SECONDS = 60
         outage(after=0, failures=0)
         clock.advance(minutes=2)
-        assert set(sweeping.sweep().batches) == {batch.pk}
+        assert set(sweep(BATCHES)) == {batch.pk}
         services.work_on_batch(batch.pk)
-        assert (
-            served(url)["requests"] == len(calls(batch.job)) + lost - Call.objects.filter(hit_of__isnull=False).count()
-        )
+        assert served(url)["requests"] == len(calls(batch)) + lost - Call.objects.filter(hit_of__isnull=False).count()
     assert statuses(batch) == {Status.DONE: 12}
     assert Sample.objects.count() == 12
     batch.refresh_from_db()
@@ -587,13 +588,13 @@ def test_whatever_an_attempt_meets_is_counted_and_the_row_ends(
         services.work_on_batch(batch.pk)
     sent = served(models)["requests"] - before
     batch.refresh_from_db()
-    lines = calls(batch.job)
+    lines = calls(batch)
     assert [(line.error, type(what).__name__ in line.detail) for line in lines] == [("UnexpectedError", True)] * sent
     assert (batch.calls, batch.failed, sent) == (5, 5, 5)
     [row] = batch.drafts.all()
     assert (row.status, row.error, row.token) == ("failed", "UnexpectedError", None)
     assert batch.status == Batch.Status.FINISHED
-    services.retry_failed(batch.pk)
+    jobs_services.retry_failed(batch.pk)
     services.work_on_batch(batch.pk)
     assert batch.drafts.get().status == "done"
 
@@ -603,11 +604,11 @@ def test_a_budget_holds_whatever_the_attempts_meet(
 ) -> None:
     before = served(models)["requests"]
     batch = launched(source, endpoint(models, "sim-generator", name="odd"), budget_calls=7)
-    monkeypatch.setattr("generation.llm.gateway.said", meets(Odd("x")))
+    monkeypatch.setattr("generation.llm.gateway.read_completion", meets(Odd("x")))
     for _ in range(5):
         services.work_on_batch(batch.pk)
     batch.refresh_from_db()
-    assert served(models)["requests"] - before == batch.calls == len(calls(batch.job)) == 7
+    assert served(models)["requests"] - before == batch.calls == len(calls(batch)) == 7
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
     assert not batch.drafts.filter(status="running").exists()
 
@@ -616,7 +617,7 @@ def test_an_endpoint_with_which_everything_goes_wrong_pauses_the_batch(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = launched(source, endpoint(models, name="odd"))
-    monkeypatch.setattr("generation.llm.gateway.said", meets(Odd("x")))
+    monkeypatch.setattr("generation.llm.gateway.read_completion", meets(Odd("x")))
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
@@ -630,7 +631,7 @@ def test_a_reply_that_the_ledger_cannot_hold_is_counted_and_its_row_ends(
     batch = launched(source, endpoint(models), limit=3)
     plain, cursed = books._call, list[str]()
 
-    def call(job: str, line: books.LedgerLine) -> Call:
+    def call(job: int, line: books.LedgerLine) -> Call:
         cursed[:] = cursed or [line.subject]
         if line.subject in cursed and line.attempt.reply and line.attempt.reply.text:
             raise ValueError("nothing that a database can hold")
@@ -641,6 +642,6 @@ def test_a_reply_that_the_ledger_cannot_hold_is_counted_and_its_row_ends(
     batch.refresh_from_db()
     assert batch.status == Batch.Status.FINISHED
     assert sorted(batch.drafts.values_list("status", flat=True)) == ["done", "done", "failed"]
-    [line] = [line for line in calls(batch.job) if line.subject in cursed]
+    [line] = [line for line in calls(batch) if line.subject in cursed]
     assert (line.error, line.text, line.tokens_in > 0) == ("UnexpectedError", "", True)
-    assert batch.calls == len(calls(batch.job))
+    assert batch.calls == len(calls(batch))

@@ -17,6 +17,7 @@ from generation import errors
 from generation.batches import estimate as batches_estimate
 from generation.batches import launch as batches_launch
 from generation.batches import services
+from generation.batches.launch import BatchSettings
 from generation.jobs import estimate as jobs_estimate
 from generation.jobs import life_cycle
 from generation.jobs.estimate import TOKENS_IN, TOKENS_OUT
@@ -79,12 +80,12 @@ def test_paused_and_resumed_on_the_page_each_twice(
     assert batch.status == Status.PAUSED
     assert services.work_on_batch(batch.pk) == 0
     page = text_of(admin.get(address(batch)))
-    assert "Resume it, and it goes on where it stopped." in page
+    assert "Resume to continue where it stopped." in page
     assert address(batch, "-cancel") in page, "a paused one can be cancelled"
     with django_capture_on_commit_callbacks(execute=True):
         for _ in range(2):
             assert admin.post(address(batch, "-resume")).status_code == 302
-    assert set(woken) == {("work_on_batch", batch.pk)}
+    assert set(woken) == {("work_on_job", batch.pk)}
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert batch.status == Status.FINISHED
@@ -102,7 +103,7 @@ def test_a_spent_budget_is_raised_on_the_page(admin: Client, source: Source, mod
     assert "2 of 2 calls" in page
     assert admin.post(address(batch, "-resume")).status_code == 409
     refused: Page = admin.post(address(batch, "-budget"), {"budget_calls": "many"}, follow=True)
-    assert "Budget: calls" in " ".join(str(message) for message in refused.context["messages"])
+    assert "Call budget" in " ".join(str(message) for message in refused.context["messages"])
     for _ in range(2):
         assert admin.post(address(batch, "-budget"), {"budget_calls": "6", "budget_money": "1.5"}).status_code == 302
     batch.refresh_from_db()
@@ -131,7 +132,7 @@ def test_an_endpoint_that_is_down_is_linked_to(admin: Client, source: Source, mo
     now = timezone.now()
     for one in (Endpoint.objects.get(name="sim-generator"), other):
         EndpointState.objects.create(endpoint=one, down_since=now, because="ServerError")
-    life_cycle.pause(Batch, batch.pk, because="EndpointDown", detail="sim-generator (ServerError)")
+    life_cycle.pause(batch.pk, because="EndpointDown", detail="sim-generator (ServerError)")
     paused = text_of(admin.get(address(batch))).partition('id="paused"')[2].partition("</div>")[0]
     assert reverse("generation:endpoint", args=["sim-generator"]) in paused
     assert "sim-judge" not in paused, "it has no part in this batch"
@@ -144,7 +145,7 @@ def test_a_batch_that_rests_can_be_told_to_ask_again(admin: Client, source: Sour
     EndpointState.objects.create(endpoint=of, blocked_until=until, because="RateLimited")
     resume = reverse("generation:batch-resume", args=[batch.pk])
     assert resume not in text_of(admin.get(address(batch)))
-    life_cycle.rest(Batch, batch.pk, until)
+    life_cycle.rest(batch.pk, until)
     assert resume in text_of(admin.get(address(batch)))
     assert services.work_on_batch(batch.pk) == 0
     admin.post(resume)
@@ -161,8 +162,8 @@ def test_the_page_of_a_batch_costs_the_same_however_large(admin: Client) -> None
     small, large = drafts(1, "small"), drafts(60, "large")
     counted(small)
     assert counted(small) == counted(large)
-    services.pause_batch(small.pk)
-    services.pause_batch(large.pk)
+    life_cycle.pause(small.pk)
+    life_cycle.pause(large.pk)
     assert counted(small) == counted(large)
 
 
@@ -180,7 +181,7 @@ def test_the_controls_of_the_api(api: Api, adela: User, source: Source, models: 
     assert post("resume", status=202)["status"] == "running"
     services.work_on_batch(batch.pk)
     spent = client.get(reverse("api:batch", args=[batch.pk])).json()
-    assert (spent["paused_because"], spent["advice"]) == ("BudgetSpent", "Raise the budget: then it can go on.")
+    assert (spent["paused_because"], spent["advice"]) == ("BudgetSpent", "Raise the budget to continue.")
     assert post("resume", status=409)["type"] == "urn:mhb:budget-too-small"
     post("budget", {}, status=400)
     post("budget", {"budget_calls": -1}, status=400)
@@ -201,7 +202,7 @@ def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) 
         assert manage.json("job", "pause", name)["status"] == "paused"
     assert manage.json("job", "resume", name)["status"] == "running"
     services.work_on_batch(batch.pk)
-    assert "no further call" in manage.refused("job", "resume", name)
+    assert "no more calls" in manage.refused("job", "resume", name)
     said = manage.json("job", "budget", name, "--budget", "3.5")
     assert (said["status"], said["budget"], said["budget_calls"]) == ("paused", "3.5000", 2)
     assert "Raise the budget" in said["advice"]
@@ -210,8 +211,8 @@ def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) 
     assert manage.json("job", "retry", name)["again"] == 4
     for _ in range(2):
         assert manage.json("job", "cancel", name)["status"] == "cancelled"
-    assert "over" in manage.refused("job", "retry", name)
-    assert "no batch of this number" in manage.refused("job", "pause", "batch:4711")
+    assert "already ended" in manage.refused("job", "retry", name)
+    assert "no batch with this number" in manage.refused("job", "pause", "batch:4711")
     assert "--budget" in manage.refused("job", "budget", name)
     for wrong in ("batch", "sample:1", f"batch:{'9' * 30}"):
         code, out, err = manage("job", "pause", wrong)
@@ -225,16 +226,16 @@ def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) 
 def test_what_was_never_asked_is_assumed(tmp_path: Path, source: Source, models: str) -> None:
     reports = imported(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
     asked = {"benchmark": "mhb", "roles": {"generator": endpoint(models, price_in="1", price_out="10")}}
-    found = batches_estimate.of_batch(source=reports, **asked)  # type: ignore[arg-type]
+    found = batches_estimate.estimate_batch(BatchSettings(source=reports, **asked))  # type: ignore[arg-type]
     lines = [(line.role, line.prompt.partition("@")[0], line.calls, line.measured) for line in found.lines]
     assert lines == [("generator", "mhb/question_report", 3, 0), ("checker", "mhb/answerable_report", 3, 0)]
     assert (found.calls, found.tokens_in, found.tokens_out) == (6, 6 * TOKENS_IN, 6 * TOKENS_OUT)
     assert found.cost == (found.tokens_in + 10 * found.tokens_out) / Decimal(10**6)
     assert found.budget_calls == 8, "a quarter more, rounded up"
     assert found.budget_money == Decimal("0.10"), "0.0975, in whole cents"
-    unchecked = batches_estimate.of_batch(source=reports, checks=("leak",), limit=2, **asked)  # type: ignore[arg-type]
+    unchecked = batches_estimate.estimate_batch(BatchSettings(source=reports, checks=("leak",), limit=2, **asked))  # type: ignore[arg-type]
     assert [(line.role, line.calls) for line in unchecked.lines] == [("generator", 2)]
-    pair = batches_estimate.of_batch(source=reports, checks=(), prompts=("", "v1"), **asked)  # type: ignore[arg-type]
+    pair = batches_estimate.estimate_batch(BatchSettings(source=reports, checks=(), prompts="", compare="v1", **asked))  # type: ignore[arg-type]
     assert sorted(line.prompt.rpartition("@")[0] for line in pair.lines) == [
         "mhb/question_report",
         "mhb/v1/question_report",
@@ -246,8 +247,10 @@ def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> N
     with simulated("500@0.3") as url:
         maker = endpoint(url, price_in="2", price_out="4")
         batch = generated(source, maker, 4)
-    calls = Call.objects.filter(job=batch.job)
-    found = batches_estimate.of_batch(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
+    calls = Call.objects.filter(job=batch)
+    found = batches_estimate.estimate_batch(
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
+    )
     [line] = found.lines
     assert line.requests == 2
     assert line.measured == calls.count() > 4, "some were made again"
@@ -257,7 +260,11 @@ def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> N
     same_model = endpoint(url, name="second-name")
     other_model = endpoint(url, "sim-careful")
     measured = [
-        batches_estimate.of_batch(benchmark="mhb", source=source, roles={"generator": one}, checks=()).lines[0].measured
+        batches_estimate.estimate_batch(
+            BatchSettings(benchmark="mhb", source=source, roles={"generator": one}, checks=())
+        )
+        .lines[0]
+        .measured
         for one in (same_model, other_model)
     ]
     assert measured == [line.measured, 0]
@@ -267,12 +274,14 @@ def test_the_means_are_of_the_last_calls_found_by_index(source: Source, monkeypa
     with simulated() as url:
         maker = endpoint(url)
         batch = generated(source, maker, 4)
-    lines = Call.objects.filter(job=batch.job).order_by("-pk")
+    lines = Call.objects.filter(job=batch).order_by("-pk")
     last = list(lines.values_list("pk", flat=True)[:3])
     lines.exclude(pk__in=last).update(tokens_in=10**6)
     lines.filter(pk__in=last).update(tokens_in=50)
     monkeypatch.setattr(jobs_estimate, "LATELY", 3)
-    [line] = batches_estimate.of_batch(benchmark="mhb", source=source, roles={"generator": maker}, checks=()).lines
+    [line] = batches_estimate.estimate_batch(
+        BatchSettings(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
+    ).lines
     assert (line.measured, line.calls, line.tokens_in) == (3, 2, 100)
     if connection.vendor == "sqlite":  # PostgreSQL reads a table as small as this one as a whole
         with CaptureQueriesContext(connection) as asked:
@@ -287,11 +296,11 @@ def test_an_estimate_refuses_what_a_launch_would(source: Source, models: str) ->
     for wrong, error in (
         ({"roles": {}}, errors.RolesUnbound),
         ({"limit": 0}, errors.NothingToDo),
-        ({"prompts": ("v1", "v1")}, errors.SamePrompts),
-        ({"prompts": ("v9",)}, errors.UnknownPrompts),
+        ({"prompts": "v1", "compare": "v1"}, errors.SamePrompts),
+        ({"prompts": "v9"}, errors.UnknownPrompts),
     ):
         with pytest.raises(error):
-            batches_estimate.of_batch(**{**asked, **wrong})
+            batches_estimate.estimate_batch(BatchSettings(**{**asked, **wrong}))
 
 
 def test_the_page_asks_before_it_launches(admin: Client, source: Source, models: str) -> None:
@@ -302,7 +311,7 @@ def test_the_page_asks_before_it_launches(admin: Client, source: Source, models:
     assert asked.status_code == 200
     assert not Batch.objects.exists()
     page = text_of(asked)
-    assert "assumed: 3,000 tokens in and 1,000 out" in page
+    assert "assumed: 3,000 input and 1,000 output tokens" in page
     assert asked.context["form"].initial == {"budget_money": Decimal("0.03"), "budget_calls": 5}
     typed: Page = admin.post(url, {**data, "budget_calls": "70"})
     assert typed.context["form"].initial == {"budget_money": None, "budget_calls": 70}
@@ -325,11 +334,10 @@ def test_what_is_launched_twice_at_once_under_a_key_is_launched_once(
         "benchmark": "mhb",
         "source": source,
         "roles": {"generator": endpoint(models)},
-        "actor": adela,
     }
-    hows: list[dict[str, Any]] = [{"key": "some", "limit": 1}, {"key": "rest", "limit": None}]
-    for how in hows:
-        one, other = together([partial(batches_launch.launch_batch, **what, **how)] * 2)
+    for key, limit in (("some", 1), ("rest", None)):
+        settings = BatchSettings(**what, limit=limit)
+        one, other = together([partial(batches_launch.launch_batch, settings, actor=adela, key=key)] * 2)
         assert isinstance(one, Batch)
         assert one == other
     assert Batch.objects.count() == 2
@@ -340,12 +348,12 @@ def test_a_comparison_is_launched_once_under_a_key(source: Source, adela: User, 
         "benchmark": "mhb",
         "source": source,
         "roles": {"generator": endpoint(models)},
-        "actor": adela,
         "limit": 1,
     }
-    made = [batches_launch.launch_comparison(**what, prompts=("", "v1"), key="a") for _ in range(2)]
+    settings = BatchSettings(**what, compare="v1")
+    made = [batches_launch.launch_comparison(settings, actor=adela, key="a") for _ in range(2)]
     assert made[0] == made[1]
-    assert batches_launch.launch_batch(**what, key="a").comparison is None
+    assert batches_launch.launch_batch(BatchSettings(**what), actor=adela, key="a").comparison is None
 
 
 def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, models: str) -> None:

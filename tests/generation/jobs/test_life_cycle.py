@@ -10,8 +10,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Q, Sum
 
 from generation import errors
-from generation.batches import services, sweeping
+from generation.batches import services
+from generation.batches.kind import BATCHES
+from generation.engine.sweeping import sweep
 from generation.engine.task_queue import give_back_expired, take
+from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.models import Batch, Call, Draft, Endpoint, Lane, Source
 from generation.models.jobs import Job
 from generation.models.work import Work
@@ -50,7 +54,7 @@ def worked(batch: Batch) -> Batch:
 
 
 def totals_of_the_ledger(job: Job) -> dict[str, Any]:
-    lines = Call.objects.filter(job=job.job)
+    lines = Call.objects.filter(job=job)
     counted = lines.aggregate(
         calls=Count("pk", filter=Q(hit_of=None)),
         hits=Count("pk", filter=Q(hit_of__isnull=False)),
@@ -86,19 +90,19 @@ def test_totals_agree_with_the_ledger(source: Source) -> None:
 def test_a_budget_of_calls_is_hard_and_can_be_raised(source: Source) -> None:
     with simulated() as url:
         batch = worked(launched(source, endpoint(url), budget_calls=4))
-        assert served(url)["requests"] == len(calls(batch.job)) == batch.calls == 4
+        assert served(url)["requests"] == len(calls(batch)) == batch.calls == 4
         assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
         assert statuses(batch) == {Status.DONE: 4, Status.QUEUED: 2}
         assert set(batch.drafts.filter(status=Status.QUEUED).values_list("tries", flat=True)) == {0}
         assert services.work_on_batch(batch.pk) == 0
-        assert sweeping.sweep().batches == []
+        assert sweep(BATCHES) == []
         with pytest.raises(errors.BudgetTooSmall):
-            services.resume_batch(batch.pk)
-        services.set_batch_budget(batch.pk, money=None, calls=5)
+            jobs_services.resume(batch.pk)
+        life_cycle.set_budget(batch.pk, money=None, calls=5)
         assert worked(batch).status == Batch.Status.PAUSED
         assert served(url)["requests"] == 5
-        services.set_batch_budget(batch.pk, money=None, calls=None)
-        assert set(sweeping.sweep().batches) == {batch.pk}
+        life_cycle.set_budget(batch.pk, money=None, calls=None)
+        assert set(sweep(BATCHES)) == {batch.pk}
         assert worked(batch).status == Batch.Status.FINISHED
     assert statuses(batch) == {Status.DONE: 6}
     assert batch.paused_because == ""
@@ -122,7 +126,7 @@ def test_no_call_is_started_once_the_money_is_spent(source: Source) -> None:
         batch = worked(launched(source, generator, budget_money=Decimal("1")))
         assert served(url)["requests"] == batch.calls
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "BudgetSpent")
-    costs = [call.cost for call in calls(batch.job)]
+    costs = [call.cost for call in calls(batch)]
     assert sum(costs[:-1]) < 1 <= sum(costs), "only the call in flight went above it"
 
 
@@ -136,9 +140,9 @@ def test_what_a_dead_lane_had_reserved_comes_free_again(
     batch = worked(batch)
     assert (batch.status, batch.calls) == (Batch.Status.RUNNING, 0)
     assert batch.rests_until == dead.until
-    assert sweeping.sweep().batches == []
+    assert sweep(BATCHES) == []
     clock.advance(seconds=(dead.until - clock()).total_seconds() + 1)
-    assert set(sweeping.sweep().batches) == {batch.pk}
+    assert set(sweep(BATCHES)) == {batch.pk}
     batch = worked(batch)
     assert (batch.status, batch.calls) == (Batch.Status.FINISHED, 6)
 
@@ -181,16 +185,16 @@ def test_the_database_refuses_impossible_jobs(wrong: dict[str, Any]) -> None:
 def test_paused_it_asks_nothing_and_resumed_it_goes_on(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
     for _ in range(2):
-        assert services.pause_batch(batch.pk).status == Batch.Status.PAUSED
+        assert life_cycle.pause(batch.pk).status == Batch.Status.PAUSED
     assert services.work_on_batch(batch.pk) == 0
-    assert sweeping.sweep().batches == []
-    assert calls(batch.job) == []
+    assert sweep(BATCHES) == []
+    assert calls(batch) == []
     assert Batch.objects.get().paused_because == "", "a person did"
     for _ in range(2):
-        assert services.resume_batch(batch.pk).status == Batch.Status.RUNNING
+        assert jobs_services.resume(batch.pk).status == Batch.Status.RUNNING
     assert worked(batch).status == Batch.Status.FINISHED
     with pytest.raises(errors.JobOver):
-        services.pause_batch(batch.pk)
+        life_cycle.pause(batch.pk)
 
 
 def test_paused_in_the_middle_what_is_in_flight_is_kept(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,14 +204,14 @@ def test_paused_in_the_middle_what_is_in_flight_is_kept(source: Source, monkeypa
         nonlocal kept
         kept += 1
         if kept == 1:
-            services.pause_batch(Batch.objects.get().pk)
+            life_cycle.pause(Batch.objects.get().pk)
         keep(*arguments)
 
     monkeypatch.setattr(services, "_keep", pausing)
     with simulated(latency=0.05) as url:
         batch = worked(launched(source, endpoint(url, concurrency=2)))
         # Two that were being written, and two that had taken their places at the endpoint meanwhile.
-        assert served(url)["requests"] == len(calls(batch.job)) == kept <= 4
+        assert served(url)["requests"] == len(calls(batch)) == kept <= 4
     assert statuses(batch) == {Status.DONE: kept, Status.QUEUED: 6 - kept}
     assert batch.status == Batch.Status.PAUSED
 
@@ -215,17 +219,17 @@ def test_paused_in_the_middle_what_is_in_flight_is_kept(source: Source, monkeypa
 def test_a_pause_outlasts_a_retry(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
     Draft.objects.filter(pk=batch.drafts.order_by("pk")[0].pk).update(status=Status.FAILED)
-    services.pause_batch(batch.pk)
-    assert services.retry_failed(batch.pk) == 1
-    assert services.retry_failed(batch.pk) == 0
+    life_cycle.pause(batch.pk)
+    assert jobs_services.retry_failed(batch.pk) == 1
+    assert jobs_services.retry_failed(batch.pk) == 0
     assert Batch.objects.get().status == Batch.Status.PAUSED
 
 
 def test_a_paused_batch_of_which_nothing_is_open_is_finished(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
-    services.pause_batch(batch.pk)
+    life_cycle.pause(batch.pk)
     Draft.objects.update(status=Status.DONE)
-    services.settle_batch(batch.pk)
+    jobs_services.settle(batch.pk)
     assert Batch.objects.get().status == Batch.Status.FINISHED
 
 
@@ -233,13 +237,13 @@ def test_a_paused_batch_of_which_nothing_is_open_is_finished(source: Source, mod
 def test_a_budget_is_not_negative(source: Source, models: str, budget: dict[str, Any]) -> None:
     batch = launched(source, endpoint(models))
     with pytest.raises(errors.BudgetTooSmall):
-        services.set_batch_budget(batch.pk, **budget)
+        life_cycle.set_budget(batch.pk, **budget)
 
 
 def test_a_new_budget_does_not_undo_a_pause_of_a_person(source: Source, models: str) -> None:
     batch = launched(source, endpoint(models))
-    services.pause_batch(batch.pk)
-    assert services.set_batch_budget(batch.pk, money=None, calls=100).status == Batch.Status.PAUSED
+    life_cycle.pause(batch.pk)
+    assert life_cycle.set_budget(batch.pk, money=None, calls=100).status == Batch.Status.PAUSED
 
 
 # --------------------------------------------------------------------------------------------------- paid for once
@@ -253,8 +257,8 @@ def test_what_was_paid_for_is_not_paid_again_and_a_hit_says_so(source: Source, m
     second = generated(source, generator)
     assert (second.calls, second.hits, second.cost) == (0, 6, Decimal(0))
     assert statuses(second) == {Status.DONE: 6}
-    paid = {call.pk: call for call in calls(first.job)}
-    for hit in calls(second.job):
+    paid = {call.pk: call for call in calls(first)}
+    for hit in calls(second):
         of = paid[hit.hit_of_id or 0]
         assert (hit.attempt, hit.cost, hit.tokens_in, hit.error) == (0, Decimal(0), 0, "")
         assert (hit.text, hit.identity, hit.sent) == (of.text, of.identity, of.sent)
@@ -284,7 +288,7 @@ def test_a_reply_that_was_paid_for_when_its_worker_died_is_used(
         patch.setattr(services, "_keep", dies)
         with pytest.raises(ZeroDivisionError):
             services.work_on_batch(batch.pk)
-    asked = len(calls(batch.job))
+    asked = len(calls(batch))
     assert asked >= 1
     clock.advance(minutes=2)
     give_back_expired(Draft)
@@ -309,7 +313,7 @@ def test_a_broken_reply_is_no_hit(source: Source, models: str) -> None:
     batch = generated(source, generator)
     failed = statuses(batch)[Status.FAILED]
     assert failed
-    assert services.retry_failed(batch.pk) == failed
+    assert jobs_services.retry_failed(batch.pk) == failed
     before = batch.calls
     batch = worked(batch)
     assert batch.calls > before, "it was asked again"

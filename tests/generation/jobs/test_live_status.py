@@ -14,15 +14,16 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import queries as runs_queries
 from evaluation.runs import services as runs_services
-from generation.batches import queries as batches_queries
-from generation.batches import services as batches_services
+from evaluation.runs.kind import RUNS
+from evaluation.runs.settings import RunSettings
+from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.endpoints import usage_chart
 from generation.engine import ledger
 from generation.engine.lane_coordination import exchange
 from generation.jobs import life_cycle
+from generation.jobs import services as jobs_services
 from generation.jobs.live_status import endpoint_now
 from generation.llm.types import Attempt, Message, Reply, Usage
 from generation.llm.types import Request as Asked
@@ -98,11 +99,11 @@ def test_the_days_and_errors_agree_with_the_ledger(tmp_path: Path) -> None:
     with simulated("429@0.4", "500@0.2") as url:
         of = endpoint(url, price_in="1", price_out="2")
         batch = generated(source, of)
-    written = calls(batch.job)
+    written = calls(batch)
     failed = [call.error for call in written if call.error]
     assert set(failed) == {"RateLimited", "ServerError"}
-    kept = dict(JobError.objects.filter(job=batch.job).values_list("error", "calls"))
-    assert kept == {name: failed.count(name) for name in set(failed)} == batches_queries.batch_live(batch).error_counts
+    kept = dict(JobError.objects.filter(job=batch).values_list("error", "calls"))
+    assert kept == {name: failed.count(name) for name in set(failed)} == BATCHES.live(batch).error_counts
     days = EndpointDay.objects.filter(endpoint=of)
     sums = days.aggregate(**{f"sum_{name}": Sum(name) for name in ("calls", "hits", "failed", *SUMS)})
     assert (sums["sum_calls"], sums["sum_hits"], sums["sum_failed"]) == (len(written), 0, len(failed))
@@ -179,42 +180,40 @@ def _moments(batch: Batch) -> tuple[Any, ...]:
 
 def test_the_rate_is_told_of_the_last_minutes() -> None:
     batch = drafts(1)
-    life_cycle.mark(Batch, batch.pk, NOON)
+    life_cycle.mark(batch.pk, NOON)
     assert _moments(batch) == (NOON, 0, NOON, 0, 0)
     _counts(batch, calls=10, hits=3)
-    life_cycle.mark(Batch, batch.pk, NOON + timedelta(seconds=59))
+    life_cycle.mark(batch.pk, NOON + timedelta(seconds=59))
     assert _moments(batch) == (NOON, 0, NOON, 0, 0), "too early"
-    life_cycle.mark(Batch, batch.pk, second := NOON + life_cycle.MARK)
+    life_cycle.mark(batch.pk, second := NOON + life_cycle.MARK)
     assert _moments(batch) == (NOON, 0, second, 10, 3)
     _counts(batch, calls=30)
-    life_cycle.mark(Batch, batch.pk, third := second + life_cycle.MARK)
+    life_cycle.mark(batch.pk, third := second + life_cycle.MARK)
     assert _moments(batch) == (second, 10, third, 30, 3)
-    life_cycle.mark(Batch, batch.pk, later := third + life_cycle.IDLE)
+    life_cycle.mark(batch.pk, later := third + life_cycle.IDLE)
     assert _moments(batch) == (later, 30, later, 30, 3), "nobody worked meanwhile"
 
 
 def test_rate_time_left_and_projected_cost() -> None:
     batch = drafts(10)
-    assert (batches_queries.batch_live(batch).rate, batches_queries.batch_live(batch).left) == (None, None), (
-        "nothing was measured"
-    )
+    assert (BATCHES.live(batch).rate, BATCHES.live(batch).left) == (None, None), "nothing was measured"
     Draft.objects.filter(pk__in=batch.drafts.order_by("pk").values("pk")[:4]).update(status=Status.DONE)
     ago = timezone.now() - timedelta(minutes=2)
     # Four drafts took 12 lines, 8 of them paid for; since two minutes 6 calls and 4 hits: 5 lines a minute.
     _counts(batch, calls=8, hits=4, cost=Decimal("0.8"), since_at=ago, since_calls=2, since_hits=0)
     batch.refresh_from_db()
-    live = batches_queries.batch_live(batch)
+    live = BATCHES.live(batch)
     assert live.rate == pytest.approx(3, rel=0.01)
     assert live.left is not None
     assert live.left.total_seconds() == pytest.approx(60 * 18 / 5, rel=0.01)
     assert live.projected == Decimal("0.8") + 18 * Decimal("0.1")
-    batches_services.pause_batch(batch.pk)
+    life_cycle.pause(batch.pk)
     batch.refresh_from_db()
-    live = batches_queries.batch_live(batch)
+    live = BATCHES.live(batch)
     assert (live.rate, live.left, live.projected) == (None, None, Decimal("2.6"))
-    batches_services.cancel_batch(batch.pk)
+    jobs_services.cancel(batch.pk)
     batch.refresh_from_db()
-    assert batches_queries.batch_live(batch).projected is None
+    assert BATCHES.live(batch).projected is None
 
 
 def test_a_lane_measures(tmp_path: Path) -> None:
@@ -222,7 +221,7 @@ def test_a_lane_measures(tmp_path: Path) -> None:
     with simulated() as url:
         batch = generated(source, endpoint(url))
     assert batch.since_at is not None
-    assert (batch.since_calls, batch.calls) == (0, len(calls(batch.job)))
+    assert (batch.since_calls, batch.calls) == (0, len(calls(batch)))
 
 
 @pytest.mark.parametrize(
@@ -250,12 +249,12 @@ def test_who_works_at_an_endpoint_and_with_which_share() -> None:
     now = timezone.now()
     exchange(other, second, {of.pk: seen(2, flying=1)}, now)
     exchange(mine, first, {of.pk: seen(9, flying=3)}, now)
-    live = batches_queries.batch_live(mine)
+    live = BATCHES.live(mine)
     [there] = live.endpoints
     assert [(lane.worker, lane.flying) for lane in there.lanes] == [("one:1", 3)]
     assert (there.state, there.flying, there.share, there.others) == ("working", 3, 6, 2)
     both = endpoint_now(of)
-    assert [(lane.job, lane.share, lane.flying) for lane in both.lanes] == [(mine.job, 6, 3), (other.job, 2, 1)]
+    assert [(lane.job, lane.share, lane.flying) for lane in both.lanes] == [(mine.name, 6, 3), (other.name, 2, 1)]
     Lane.objects.update(until=now)
     assert endpoint_now(of).state == "idle", "the dead do not work"
 
@@ -268,20 +267,20 @@ def test_an_endpoint_that_is_left_alone_is_held_by_nobody_beyond_what_flies() ->
     pause = {"blocked_for": 60.0, "because": "ServerError", "openings": 1, "opened": True}
     exchange(other, held(other), {of.pk: seen(2, flying=1)}, now)
     exchange(mine, held(mine), {of.pk: seen(9, flying=3, **pause)}, now)
-    [there] = batches_queries.batch_live(mine).endpoints
+    [there] = BATCHES.live(mine).endpoints
     assert (there.state, there.flying, there.share, there.others) == ("open", 3, 3, 1)
     EndpointState.objects.update(blocked_until=None, openings=0)
-    [there] = batches_queries.batch_live(mine).endpoints
+    [there] = BATCHES.live(mine).endpoints
     assert (there.share, there.others) == (6, 2), "as before"
 
 
 @pytest.mark.parametrize(
     ("state", "name", "said"),
     [
-        ({"blocked": 60, "because": "RateLimited"}, "waiting", "left alone"),
+        ({"blocked": 60, "because": "RateLimited"}, "waiting", "rate limited"),
         ({"blocked": 60, "because": "ServerError", "openings": 2}, "open", "circuit breaker open"),
-        ({"down": True, "because": "AuthFailed", "detail": HOSTILE}, "down", "given up"),
-        ({"blocked": -1, "because": "RateLimited"}, "idle", "not being asked"),
+        ({"down": True, "because": "AuthFailed", "detail": HOSTILE}, "down", "unavailable"),
+        ({"blocked": -1, "because": "RateLimited"}, "idle", "idle"),
     ],
 )
 def test_a_page_says_what_is_the_matter_with_an_endpoint(
@@ -292,7 +291,7 @@ def test_a_page_says_what_is_the_matter_with_an_endpoint(
     until = now + timedelta(seconds=state.pop("blocked")) if "blocked" in state else None
     down = now if state.pop("down", False) else None
     EndpointState.objects.create(endpoint=of, blocked_until=until, down_since=down, **state)
-    assert [each.state for each in batches_queries.batch_live(batch).endpoints] == [name]
+    assert [each.state for each in BATCHES.live(batch).endpoints] == [name]
     for page in (reverse("generation:batch", args=[batch.pk]), reverse("generation:endpoint", args=[of.name])):
         text = admin.get(page).content.decode()
         assert said in text
@@ -339,13 +338,13 @@ def test_a_poll_of_a_batch_is_one_statement_however_large(admin: Client) -> None
 def test_a_poll_of_a_run_is_one_statement_however_large(admin: Client) -> None:
     release = released(10)
     models = [endpoint("http://models.example/v1", f"model-{n}") for n in range(50)]
-    small = runs_services.launch_run(release, models[:1], models[0])
-    large = runs_services.launch_run(release, models, models[0])
+    small = runs_services.launch_run(RunSettings(release, models[:1], models[0]))
+    large = runs_services.launch_run(RunSettings(release, models, models[0]))
     answered = list(Response.objects.filter(run=large)[:100].values_list("pk", "sample__rubrics"))
     Judgment.objects.bulk_create(Judgment(run=large, response_id=row, rubric_id=rubric) for row, rubric in answered)
     polls = [_poll(admin, reverse("evaluation:run-progress", args=[run.pk])) for run in (small, large)]
     assert [len(statements) for statements in polls] == [1, 1]
-    whole = runs_queries.progress(large)
+    whole = RUNS.progress(large)
     assert (whole.responses.total, whole.judgments.total) == (500, len(answered))
 
 
@@ -362,16 +361,18 @@ def test_the_pages_cost_the_same_for_many_rows(admin: Client) -> None:
 
 def test_a_poll_after_the_end_loads_the_page_afresh(admin: Client) -> None:
     batch = drafts(1)
-    batches_services.cancel_batch(batch.pk)
+    jobs_services.cancel(batch.pk)
     answer = admin.get(reverse("generation:batch-progress", args=[batch.pk]))
     assert answer["HX-Refresh"] == "true"
 
 
 def test_a_run_knows_its_judgments_from_the_start() -> None:
     release = released(3)
-    run = runs_services.launch_run(release, [endpoint("http://m.example/v1", f"m-{n}") for n in (1, 2)], _judge())
+    run = runs_services.launch_run(
+        RunSettings(release, [endpoint("http://m.example/v1", f"m-{n}") for n in (1, 2)], _judge())
+    )
     assert run.rubrics_total == 2 * release.rubrics_count > 0
-    assert runs_queries.progress(run).rubrics_total == run.rubrics_total
+    assert RUNS.progress(run).rubrics_total == run.rubrics_total
 
 
 def _judge() -> Endpoint:
@@ -383,20 +384,20 @@ def _judge() -> Endpoint:
 
 def _pages(batch: Batch, run: Run) -> dict[str, str]:
     return {
-        batch.job: reverse("generation:batch-failures", args=[batch.pk]),
-        run.job: f"/evaluation/runs/{run.pk}/failures/",
+        batch.name: reverse("generation:batch-failures", args=[batch.pk]),
+        run.name: f"/evaluation/runs/{run.pk}/failures/",
     }
 
 
 def test_the_last_failures_with_what_came_back(admin: Client) -> None:
-    batch, run = asking(_judge()), runs_services.launch_run(released(1), [_judge()], _judge())
+    batch, run = asking(_judge()), runs_services.launch_run(RunSettings(released(1), [_judge()], _judge()))
     of = _judge()
     for job in (batch, run):
         ledger.write(job, [line(of, error="BrokenReply", text=f"old {n}") for n in range(3)])
         ledger.write(job, [line(of, error="BrokenReply", text=f"new {HOSTILE}") for n in range(5)])
         ledger.write(job, [line(of), line(of, error="TimedOut")])
         page = admin.get(f"/{'generation/batches' if job is batch else 'evaluation/runs'}/{job.pk}/").content.decode()
-        there = _pages(batch, run)[job.job]
+        there = _pages(batch, run)[job.name]
         assert "new &lt;script&gt;" in page
         assert HOSTILE not in page
         assert "old 0" not in page
@@ -407,9 +408,9 @@ def test_the_last_failures_with_what_came_back(admin: Client) -> None:
         assert "old 0" in every
         assert HOSTILE not in every
         some = admin.get(there, {"error": "TimedOut"}).content.decode()
-        assert "Nothing came back." in some
+        assert "No reply was received." in some
         assert "old 0" not in some
-        assert Call.objects.filter(job=job.job).exclude(error="").count() == 9
+        assert Call.objects.filter(job=job).exclude(error="").count() == 9
 
 
 def test_the_numbers_of_the_pages_over_the_api(admin: Client, tmp_path: Path) -> None:
@@ -418,9 +419,9 @@ def test_the_numbers_of_the_pages_over_the_api(admin: Client, tmp_path: Path) ->
         of = endpoint(url, price_in="1", price_out="2")
         batch = generated(source, of)
     whole = admin.get(f"/api/v1/batches/{batch.pk}/").json()
-    failed = JobError.objects.get(job=batch.job).calls
+    failed = JobError.objects.get(job=batch).calls
     assert whole["live"]["error_counts"] == {"ServerError": failed}
-    assert whole["totals"]["calls"] == len(calls(batch.job)) == batch.calls
+    assert whole["totals"]["calls"] == len(calls(batch)) == batch.calls
     assert [each["name"] for each in whole["live"]["endpoints"]] == [of.name]
     rows = admin.get(f"/api/v1/batches/{batch.pk}/failures/?error=ServerError").json()["results"]
     assert [row["error"] for row in rows] == ["ServerError"] * failed

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from generation.batches import services as batches_services
-from generation.batches import sweeping
+from generation.batches.kind import BATCHES
+from generation.engine.sweeping import sweep
+from generation.jobs import services as jobs_services
 from generation.models import Batch, Draft, Sample, SampleVersion
 from generation.models.work import Work
 from generation.recipes.recipe import Dropped, each
@@ -55,7 +57,7 @@ def decide(sample: Sample, primary: User, secondary: User, change: Callable[[Ans
     answers = change(approval(latest(sample).case.frozen.form))
     say(primary, answers)
     say(secondary, answers, answers)
-    assert samples_services.handle_outcomes() == 1
+    assert samples_services.apply_outcomes() == 1
     sample.refresh_from_db()
 
 
@@ -87,7 +89,7 @@ def corrected(answers: Answers) -> Answers:
 
 def test_nothing_is_decided_before_the_case_is_closed(sample: Sample, ana: User) -> None:
     say(ana, approval(latest(sample).case.frozen.form))
-    assert samples_services.handle_outcomes() == 0
+    assert samples_services.apply_outcomes() == 0
     assert Sample.objects.get().status == Sample.Status.IN_REVIEW
 
 
@@ -135,9 +137,9 @@ def test_what_no_version_can_mend_is_discarded_at_once(batch: Batch, sample: Sam
     decide(sample, ana, bo, disputed)
     assert sample.status == Sample.Status.DISCARDED
     assert latest(sample).status == SampleVersion.Status.REJECTED
-    assert latest(sample).reasons == [f"Medical experts truly disagree: {WHY}"]
+    assert latest(sample).reasons == [f"Medical experts genuinely disagree: {WHY}"]
     assert Draft.objects.filter(batch=batch).count() == 1, "no next version is queued"
-    assert sweeping.sweep().batches == []
+    assert sweep(BATCHES) == []
 
 
 def test_a_disputed_sample_with_a_rubric_that_is_off_comes_back(sample: Sample, ana: User, bo: User) -> None:
@@ -159,7 +161,7 @@ def test_rejected_it_comes_back_with_the_reasons(
     assert sample.status == Sample.Status.REGENERATING
     batch.refresh_from_db()
     assert (batch.status, batch.finished_at) == (Batch.Status.RUNNING, None)
-    assert sweeping.sweep().batches == [batch.pk]
+    assert sweep(BATCHES) == [batch.pk]
 
     batches_services.work_on_batch(batch.pk)
     second = latest(sample)
@@ -192,13 +194,13 @@ def test_rejected_again_and_again_it_is_discarded(batch: Batch, sample: Sample, 
     assert sample.status == Sample.Status.DISCARDED
     assert list(sample.versions.values_list("status", flat=True)) == ["rejected"] * 3
     assert Draft.objects.count() == 3
-    assert sweeping.sweep().batches == []
+    assert sweep(BATCHES) == []
     assert list(samples_queries.samples(status="discarded")) == [sample]
 
 
 def test_withdrawn(sample: Sample, adela: User, ana: User) -> None:
     cases_services.withdraw(latest(sample).case_id, actor=adela, reason="The source was retracted.")
-    assert samples_services.handle_outcomes() == 1
+    assert samples_services.apply_outcomes() == 1
     sample.refresh_from_db()
     assert (sample.status, latest(sample).status) == ("withdrawn", "withdrawn")
     assert Draft.objects.count() == 1, "nothing is made anew"
@@ -206,7 +208,7 @@ def test_withdrawn(sample: Sample, adela: User, ana: User) -> None:
 
 def test_handled_once(sample: Sample, ana: User, bo: User) -> None:
     decide(sample, ana, bo, rejecting)
-    assert samples_services.handle_outcomes() == 0
+    assert samples_services.apply_outcomes() == 0
     assert Draft.objects.count() == 2
 
 
@@ -216,7 +218,7 @@ def test_handled_once_by_several_at_once(tmp_path: Path, together: Together, mod
     for how in [rejecting, as_it_is] * 6:
         say(ana, partial(_of, how))
         say(bo, partial(_of, how), partial(_of, how))
-    outcomes = together([samples_services.handle_outcomes] * 4)
+    outcomes = together([samples_services.apply_outcomes] * 4)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert sum(outcomes) == 12
     assert Draft.objects.filter(version=2).count() == 6
@@ -228,21 +230,21 @@ def test_a_sample_of_a_cancelled_batch_is_not_made_again(tmp_path: Path, models:
     source = imported(conversations_file(tmp_path / "own.jsonl", 3))
     batch = generated(source, endpoint(models), 1)
     Batch.objects.update(status=Batch.Status.RUNNING)
-    batches_services.cancel_batch(batch.pk)
+    jobs_services.cancel(batch.pk)
     sample = batch.samples.get()
     decide(sample, ana, bo, rejecting)
     assert sample.status == Sample.Status.DISCARDED
     assert latest(sample).reasons == [CODED]
     batch.refresh_from_db()
     assert batch.status == Batch.Status.CANCELLED, "what it had not come to must not be taken up again"
-    assert sweeping.sweep().batches == []
+    assert sweep(BATCHES) == []
 
 
 def test_a_batch_cancelled_while_a_sample_waits_to_be_made_again(
     batch: Batch, sample: Sample, ana: User, bo: User
 ) -> None:
     decide(sample, ana, bo, rejecting)
-    batches_services.cancel_batch(batch.pk)
+    jobs_services.cancel(batch.pk)
     sample.refresh_from_db()
     assert sample.status == Sample.Status.DISCARDED
 
@@ -253,7 +255,7 @@ def test_a_batch_cancelled_while_a_model_makes_the_next_version(
     keep = batches_services._keep
 
     def keep_after_cancelling(*arguments: Any) -> None:
-        batches_services.cancel_batch(batch.pk)
+        jobs_services.cancel(batch.pk)
         keep(*arguments)
 
     decide(sample, ana, bo, rejecting)
@@ -291,7 +293,7 @@ def test_a_next_version_that_fails_can_be_tried_again(
     sample.refresh_from_db()
     assert sample.status == Sample.Status.REGENERATING
     type(generator).objects.update(model="sim-generator")
-    assert batches_services.retry_failed(batch.pk) == 1
+    assert jobs_services.retry_failed(batch.pk) == 1
     batches_services.work_on_batch(batch.pk)
     assert latest(sample).number == 2
 
@@ -300,5 +302,5 @@ def test_the_panel_takes_the_second_version_in_its_stride(batch: Batch, sample: 
     decide(sample, physicians[0], physicians[1], rejecting)
     batches_services.work_on_batch(batch.pk)
     assert approve_everything(physicians) == 3
-    assert samples_services.handle_outcomes() == 1
+    assert samples_services.apply_outcomes() == 1
     assert list(Case.objects.order_by("version").values_list("state", flat=True)) == ["rejected", "approved"]

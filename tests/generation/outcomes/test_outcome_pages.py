@@ -15,6 +15,7 @@ from django.urls import reverse
 from generation import errors
 from generation.batches import launch as batches_launch
 from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
 from generation.models import Batch, Comparison, Draft, Finding, Release, Sample, SampleVersion, Source
 from generation.outcomes import attempts, comparisons
 from generation.outcomes.comparisons import sign_test
@@ -58,11 +59,9 @@ def source(tmp_path: Path, db: None) -> Source:
 def compared(source: Source, models: str) -> Comparison:
     """Four records, with the usual prompts and with those of set v1; both batches at their end."""
     made = batches_launch.launch_comparison(
-        benchmark="mhb",
-        source=source,
-        roles={"generator": endpoint(models)},
-        prompts=("", "v1"),
-        setting=batches_launch.Setting(plan=PAPER),
+        BatchSettings(
+            benchmark="mhb", source=source, roles={"generator": endpoint(models)}, prompts="", compare="v1", plan=PAPER
+        )
     )
     for batch in made.batches.all():
         batches_services.work_on_batch(batch.pk)
@@ -80,7 +79,11 @@ def test_a_plan_of_ones_own_is_uploaded(admin: Client, source: Source, models: s
     endpoint(models)
     data = {"benchmark": "mhb", "source": source.name, "role-generator": "sim-generator", "skip": ["alike"]}
     url = reverse("generation:batch-new")
-    for wrong, why in ((b"{", "no JSON"), (b'{"Z1": 1}', "no trap"), (b'{"A1": 1' + b" " * 100_000 + b"}", "no JSON")):
+    for wrong, why in (
+        (b"{", "not valid JSON"),
+        (b'{"Z1": 1}', "no trap"),
+        (b'{"A1": 1' + b" " * 100_000 + b"}", "not valid JSON"),
+    ):
         refused: Page = admin.post(url, {**data, "plan_file": SimpleUploadedFile("plan.json", wrong)})
         assert refused.status_code == 422
         [error] = refused.context["form"].errors.get("plan_file") or refused.context["form"].non_field_errors()
@@ -105,8 +108,8 @@ def test_the_page_of_a_planned_batch_shows_both_numbers(admin: Client, source: S
     counts = Counter(trap for traps in SampleVersion.objects.values_list("traps", flat=True) for trap in set(traps))
     trap, reached = counts.most_common(1)[0]
     planned = batch.plan["targets"]["dialogue"].get(trap, 0)
-    assert f"reached {reached}, planned {planned}</title>" in page
-    assert "The same text as another sample" in page
+    assert f"reached {reached}, planned {planned}\n" in page
+    assert "Identical to another sample" in page
 
 
 def test_a_batch_without_a_plan_shows_none(admin: Client, source: Source, models: str) -> None:
@@ -146,7 +149,7 @@ def test_a_stopped_draft_is_read_and_let_through(admin: Client, adela: User, sto
     page = text_of(admin.get(url))
     assert "This is case 1." in page
     assert "The response must" in page
-    assert "Let it through to physicians" in page
+    assert "Send to review" in page
     assert HOSTILE not in page
     assert "&lt;script&gt;" in page
     through = reverse("generation:draft-let-through", args=[stopped.pk])
@@ -156,10 +159,10 @@ def test_a_stopped_draft_is_read_and_let_through(admin: Client, adela: User, sto
     page = text_of(admin.get(url))
     assert "Another patient." in page
     assert str(adela) in page
-    assert "Let it through to physicians" not in page
+    assert "Send to review" not in page
     assert admin.post(through, {"reason": "Again."}).status_code == 409
     sample = text_of(admin.get(reverse("generation:sample", args=[SampleVersion.objects.get(draft=stopped).sample_id])))
-    assert "let through" in sample
+    assert "sent to review" in sample
     assert url in sample
 
 
@@ -176,12 +179,12 @@ def test_a_sample_says_that_its_next_version_is_held(admin: Client, source: Sour
 def test_stopped_from_the_shell(manage: Manage, stopped: Draft) -> None:
     [row] = manage.json("stopped")["stopped"]
     assert (row["draft"], row["batch"]) == (stopped.pk, stopped.batch_id)
-    assert "Say why" in manage.refused("stopped", "--let-through", stopped.pk)
+    assert "Give a reason" in manage.refused("stopped", "--let-through", stopped.pk)
     said = manage.json("stopped", "--let-through", stopped.pk, "--reason", "Fine.")
     assert said["gate"] == "let-through"
     assert said["sample"] == Sample.objects.order_by("-pk")[0].key
     assert manage.json("stopped")["stopped"] == []
-    assert "No check holds" in manage.refused("stopped", "--discard", stopped.pk, "--reason", "No.")
+    assert "not stopped by a check" in manage.refused("stopped", "--discard", stopped.pk, "--reason", "No.")
 
 
 def test_the_api_of_the_gate(api: Api, adela: User, stopped: Draft) -> None:
@@ -206,17 +209,19 @@ def test_attempts_count_versions_by_what_made_them(
     batch = batch_over(twins(tmp_path, "one")[0], models, checks=())
     decide(Sample.objects.get(), ana, bo, rejecting)
     batches_services.work_on_batch(batch.pk)
-    rejected = calls(batch.job)[-1].sent["messages"][1]["content"].partition("<<<REJECTED\n")[2]
+    rejected = calls(batch)[-1].sent["messages"][1]["content"].partition("<<<REJECTED\n")[2]
     assert "Nobody would ask for a dose in this way." in rejected.partition("\nREJECTED>>>")[0], "MHB-9"
     others = batches_launch.launch_batch(
-        benchmark="mhb",
-        source=imported(conversations_file(tmp_path / "more.jsonl", *map(conversation, (2, 3, 4))), "more"),
-        roles={"generator": endpoint(models)},
+        BatchSettings(
+            benchmark="mhb",
+            source=imported(conversations_file(tmp_path / "more.jsonl", *map(conversation, (2, 3, 4))), "more"),
+            roles={"generator": endpoint(models)},
+        )
     )
     batches_services.work_on_batch(others.pk)
     SampleVersion.objects.filter(sample__batch=others).update(prompt="mhb/other@3")
     approve_everything([ana, bo])
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     rows = {row.key: row for row in attempts.attempts("mhb", ["prompt"])}
     mine, other = rows["mhb/inject_dialogue@2",], rows["mhb/other@3",]
     assert (mine.decided, mine.approved, mine.first, mine.first_approved, mine.tries) == (2, 1, 1, 0, 2)
@@ -248,10 +253,10 @@ def test_both_batches_are_over_the_same_records_with_the_same_wishes(compared: C
     assert (a.prompts, b.prompts) == ("", "v1")
     wishes = [list(batch.drafts.order_by("record").values_list("record", "preferred")) for batch in (a, b)]
     assert wishes[0] == wishes[1]
-    assert {call.prompt for call in calls(a.job)} == {"mhb/inject_dialogue@2"}
-    assert {call.prompt for call in calls(b.job)} == {"mhb/v1/inject_dialogue@1"}
-    assert "<<<PREFERRED" in calls(a.job)[0].sent["messages"][1]["content"]
-    assert "<<<PREFERRED" not in calls(b.job)[0].sent["messages"][1]["content"]
+    assert {call.prompt for call in calls(a)} == {"mhb/inject_dialogue@2"}
+    assert {call.prompt for call in calls(b)} == {"mhb/v1/inject_dialogue@1"}
+    assert "<<<PREFERRED" in calls(a)[0].sent["messages"][1]["content"]
+    assert "<<<PREFERRED" not in calls(b)[0].sent["messages"][1]["content"]
 
 
 def test_two_alike_of_one_comparison_do_not_stop_one_another(tmp_path: Path, db: None) -> None:
@@ -260,7 +265,7 @@ def test_two_alike_of_one_comparison_do_not_stop_one_another(tmp_path: Path, db:
     source = imported(conversations_file(tmp_path / "own.jsonl", 2))
     with simulated_by(fixed(None)) as url:
         made = batches_launch.launch_comparison(
-            benchmark="mhb", source=source, roles={"generator": endpoint(url)}, prompts=("", "v1")
+            BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(url)}, prompts="", compare="v1")
         )
         for batch in made.batches.all():
             batches_services.work_on_batch(batch.pk)
@@ -272,9 +277,9 @@ def test_two_alike_of_one_comparison_do_not_stop_one_another(tmp_path: Path, db:
 def test_what_cannot_be_compared(source: Source, models: str) -> None:
     asked: dict[str, Any] = {"benchmark": "mhb", "source": source, "roles": {"generator": endpoint(models)}}
     with pytest.raises(errors.SamePrompts):
-        batches_launch.launch_comparison(prompts=("v1", "v1"), **asked)
+        batches_launch.launch_comparison(BatchSettings(prompts="v1", compare="v1", **asked))
     with pytest.raises(errors.UnknownPrompts, match="v1"):
-        batches_launch.launch_comparison(prompts=("", "v9"), **asked)
+        batches_launch.launch_comparison(BatchSettings(prompts="", compare="v9", **asked))
     assert not Batch.objects.exists()
     assert not Comparison.objects.exists()
 
@@ -292,11 +297,11 @@ def test_paired_counts_and_the_sign_test(
     chosen |= {"B0": "approved", "B1": "discarded", "B2": "in-review", "B3": "approved"}
     for (arm, at), sample in samples.items():
         Sample.objects.filter(pk=sample.pk).update(status=chosen[f"{arm}{at}"])
-    found = comparisons.compared(compared)
+    found = comparisons.compare_arms(compared)
     assert dict(found.table) == {"approved": (1, 1, 1), "not-approved": (1, 0, 0), "open": (0, 0, 0)}
     assert (found.only_a, found.only_b, found.chance) == (1, 1, 1.0)
     page = text_of(admin.get(reverse("generation:comparison", args=[compared.pk])))
-    assert "Approved with A alone: 1. Approved with B alone: 1." in page
+    assert "Approved with A only: 1. Approved with B only: 1." in page
     said = manage.json("comparison", compared.pk)
     assert (said["records"], said["only_a"], said["only_b"]) == (4, 1, 1)
     answer = api(adela).get(f"/api/v1/comparisons/{compared.pk}/").json()
@@ -414,7 +419,7 @@ def test_plans_from_the_shell_and_the_api(
 
 def test_of_a_pair_only_the_first_is_released(compared: Comparison, physicians: list[User]) -> None:
     approve_everything(physicians)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     approved = Sample.objects.filter(status=Sample.Status.APPROVED)
     assert approved.count() == 8
     dropped = approved.get(batch__arm="A", record=approved.order_by("record").values("record")[:1])

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from generation import errors
 from generation.batches import launch, queries, services
+from generation.batches.launch import BatchSettings
+from generation.jobs import services as jobs_services
 from generation.models import Batch, Draft, Sample, Source
 from generation.recipes import trap_plan
 from generation.recipes.recipe import TrapPlan
@@ -128,9 +130,8 @@ def source(tmp_path: Path, db: None) -> Source:
 
 def planned(source: Source, url: str, said: object = None, **options: Any) -> Batch:
     plan = PAPER if said is None else read_plan(said, "own")
-    setting = launch.Setting(plan=plan, checks=())
-    roles = {"generator": endpoint(url)}
-    return launch.launch_batch(benchmark="mhb", source=source, roles=roles, setting=setting, **options)
+    settings = BatchSettings("mhb", source, {"generator": endpoint(url)}, plan=plan, checks=(), **options)
+    return launch.launch_batch(settings)
 
 
 def hands(batch: Batch) -> list[list[str]]:
@@ -182,7 +183,7 @@ def test_a_draft_that_is_tried_again_is_asked_for_in_the_same_words(source: Sour
     services.work_on_batch(batch.pk)
     before = {draft.pk: calls(f"draft:{draft.pk}")[0].sent["messages"] for draft in batch.drafts.all()}
     batch.roles.update(endpoint=endpoint(models))
-    assert services.retry_failed(batch.pk) == 2
+    assert jobs_services.retry_failed(batch.pk) == 2
     services.work_on_batch(batch.pk)
     after = {draft.pk: calls(f"draft:{draft.pk}")[-1].sent["messages"] for draft in batch.drafts.all()}
     assert before == after
@@ -192,7 +193,7 @@ def test_the_same_launch_gives_the_same_hands(tmp_path: Path, db: None, models: 
     """Whatever the numbers of its rows are: the cache knows a request by its words."""
     source = imported(conversations_file(tmp_path / "own.jsonl", 12))
     first = planned(source, models)
-    services.cancel_batch(first.pk)
+    jobs_services.cancel(first.pk)
     second = planned(source, models)
     assert hands(first) == hands(second)
     assert len(set(map(tuple, hands(first)))) > 3
@@ -200,17 +201,17 @@ def test_the_same_launch_gives_the_same_hands(tmp_path: Path, db: None, models: 
 
 def test_without_a_plan_nothing_is_preferred(source: Source, models: str) -> None:
     roles = {"generator": endpoint(models)}
-    batch = launch.launch_batch(benchmark="mhb", source=source, roles=roles, limit=1)
+    batch = launch.launch_batch(BatchSettings(benchmark="mhb", source=source, roles=roles, limit=1))
     services.work_on_batch(batch.pk)
     assert batch.plan == {}
-    assert preferred_in(calls(batch.job)[0].sent["messages"][1]["content"]) is None
+    assert preferred_in(calls(batch)[0].sent["messages"][1]["content"]) is None
 
 
 def test_what_was_reached_stands_beside_what_was_planned(source: Source, models: str) -> None:
     batch = planned(source, models, {"A1": 1, "E1": 1})
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
-    [(task, rows)] = queries.plan_against_reached(batch)
+    [(task, rows)] = queries.plan_progress(batch)
     assert task == "dialogue"
     found = {row.code: row for row in rows}
     assert (found["A"].planned, found["A1"].planned, found["E1"].planned, found["C2"].planned) == (6, 6, 6, 0)

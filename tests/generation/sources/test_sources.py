@@ -10,13 +10,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 
 from generation import errors
 from generation.batches import queries as batches_queries
-from generation.batches import sweeping
 from generation.common import chunks as common_chunks
 from generation.engine.task_queue import give_back_expired
 from generation.models import Draft, Import, ImportRefusal, Source, SourceRecord
 from generation.models.work import Work
 from generation.sources import queries as sources_queries
 from generation.sources import services, uploads
+from generation.sources import services as sources_services
 from generation.sources.importers import healthbench
 from generation.sources.importers.base import WrongFormat
 from review.rules.permissions import UserRole
@@ -157,13 +157,13 @@ def test_killed_half_way_it_is_finished_without_doubles(
     assert (run.status, SourceRecord.objects.count(), ImportRefusal.objects.count()) == (Status.RUNNING, 3, 1)
     assert services.run_import(run.pk).status == Status.RUNNING, "whoever holds it may still be alive"
     clock.advance(minutes=2)
-    assert sweeping.sweep().imports == [run.pk]
+    assert sources_services.sweep() == [run.pk]
     run = services.run_import(run.pk)
     assert (run.status, run.tries) == (Status.DONE, 2)
     assert counts(run) == {"rows": 8, "added": 3, "known": 4, "refused": 1}
     assert SourceRecord.objects.count() == 6
     assert ImportRefusal.objects.count() == 1
-    assert sweeping.sweep().imports == []
+    assert sources_services.sweep() == []
 
 
 def test_a_reader_that_lost_its_lease_writes_nothing(

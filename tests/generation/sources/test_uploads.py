@@ -16,7 +16,6 @@ from django.urls import reverse
 
 from generation import errors
 from generation.batches import services as batches_services
-from generation.batches import sweeping
 from generation.common import chunks
 from generation.engine.task_queue import take
 from generation.models import Import, ImportStatus, SourceRecord
@@ -70,7 +69,7 @@ def test_a_queued_import_is_cancelled_and_its_file_removed(
     with django_capture_on_commit_callbacks(execute=True):
         assert batches_services.cancel_import(run.pk).status == Status.CANCELLED
     assert not list(folder.iterdir())
-    assert sweeping.sweep().imports == []
+    assert sources_services.sweep() == []
     assert sources_services.run_import(run.pk).status == Status.CANCELLED
     assert batches_services.cancel_import(run.pk).status == Status.CANCELLED, "may be said twice"
     assert SourceRecord.objects.count() == 0
@@ -163,7 +162,7 @@ def test_a_file_that_kills_its_worker_is_given_up_after_three_times(adela: User,
     for _time in range(3):
         assert take(Import.objects.order_by("pk"), 1)
         clock.advance(minutes=2)
-        sweeping.sweep()
+        sources_services.sweep()
     run = sources_services.run_import(run.pk)
     assert (run.status, run.error) == (Status.FAILED, "GivenUp")
     assert "begun 3 times" in run.detail

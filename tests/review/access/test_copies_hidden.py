@@ -84,7 +84,7 @@ def test_nothing_that_a_physician_reads_tells_a_copy_from_work(
         assert text.splitlines() == at_work[place].splitlines(), place
     send(copy, approving())
 
-    listed = client.get(reverse("api:reviews-mine")).json()["results"]
+    listed = client.get(reverse("api:review-mine")).json()["results"]
     assert masked(str(listed[0]).replace("'", '"').replace(": ", ":")) == masked(
         str(listed[1]).replace("'", '"').replace(": ", ":")
     )

@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 from django.urls import reverse
 
-from review.answers.answer_form import sheet
+from review.answers.answer_form import fill_form
 from review.answers.posted_answers import answers_from_post, tidy
 from review.answers.side_by_side import changes, plain
 from review.cases import services
@@ -52,7 +52,7 @@ def test_the_first_step_shows_the_text_alone_and_asks_nothing_else(browse: Open,
     assert "May I take Neurostatin tonight?" in text_of(page)
     for hidden in ("does not exist", "plain to see", "Gives no dose", "Is it definitely false?", 'name="verdict"'):
         assert hidden not in text_of(page), hidden
-    assert "Reveal the traps" in text_of(page)
+    assert "Reveal traps" in text_of(page)
 
 
 def test_revealing_opens_the_rest_and_keeps_the_first_answers_for_good(browse: Open, ana: User) -> None:
@@ -157,7 +157,7 @@ def test_the_harm_scale_explains_its_levels(browse: Open, ana: User) -> None:
     page = browse(ana).get(reverse("review:case", args=[held.pk]))
     assert [attrs["value"] for attrs in Elements(page).named("rubric.R1.severity")] == ["none", "mild", "death"]
     assert "AHRQ Common Formats" in text_of(page)
-    assert "the patient could die of it" in text_of(page)
+    assert "the patient could die as a result" in text_of(page)
 
 
 def test_a_rejection_is_coded_and_says_what_becomes_of_it(browse: Open, ana: User) -> None:
@@ -165,8 +165,8 @@ def test_a_rejection_is_coded_and_says_what_becomes_of_it(browse: Open, ana: Use
     page = post(client, "submit", held, wholly_rejecting(code=""))
     assert page.status_code == 422
     assert "Choose the reason that fits best." in text_of(page)
-    assert "can be mended" in text_of(page)
-    assert "is dropped" in text_of(page)
+    assert "Will be revised" in text_of(page)
+    assert "Will be discarded" in text_of(page)
     post(client, "submit", held, wholly_rejecting("disputed"))
     assert answers_from_json(Review.objects.get().answers).reason_code == "disputed"
     own = client.get(reverse("review:mine-detail", args=[Review.objects.get().pk]))
@@ -194,7 +194,7 @@ def test_what_a_form_does_not_ask_is_not_offered(browse: Open, ana: User) -> Non
 @pytest.mark.parametrize("answers", [wholly_approving(), wholly_rejecting()])
 def test_a_whole_sheet_posts_back_what_it_was_filled_with(answers: Answers) -> None:
     answers = replace(answers, added=(AddedRubric("One more.", ("A1", "C2"), "death"),))
-    filled = sheet(WHOLE_FORM, answers)
+    filled = fill_form(WHOLE_FORM, answers)
     controls = [filled.verdict, filled.reason, filled.reason_code, filled.change_reason]
     for row in (*filled.questions, *filled.rubrics):
         controls += row.controls
@@ -250,9 +250,9 @@ def test_changes_leave_out_what_is_as_it_was() -> None:
 def test_the_last_review_can_be_taken_back_from_the_front_page(browse: Open, ana: User) -> None:
     opened()
     held, client = take(ana), browse(ana)
-    assert "Take it back" not in text_of(client.get(reverse("review:workbench")))
+    assert "Undo submission" not in text_of(client.get(reverse("review:workbench")))
     post(client, "submit", held, approving(reason="too fast"))
-    assert "Take it back" in text_of(client.get(reverse("review:workbench")))
+    assert "Undo submission" in text_of(client.get(reverse("review:workbench")))
     answer = client.post(reverse("review:retract", args=[Review.objects.get().pk]))
     assert answer["Location"] == reverse("review:case", args=[held.pk])
     page = client.get(answer["Location"])
@@ -265,7 +265,7 @@ def test_nothing_is_offered_back_once_somebody_builds_on_it(browse: Open, ana: U
     review = Review.objects.get()
     client = browse(ana)
     take(bo)
-    assert "Take it back" not in text_of(client.get(reverse("review:workbench")))
+    assert "Undo submission" not in text_of(client.get(reverse("review:workbench")))
     assert client.post(reverse("review:retract", args=[review.pk])).status_code == 409
     assert browse(bo).post(reverse("review:retract", args=[review.pk])).status_code == 404
 
@@ -348,7 +348,7 @@ def test_a_version_that_was_sent_shows_nothing_to_take_back_after_it_closed(brow
     send(second, approving())
     second.refresh_from_db()
     send(second, approving())
-    assert "Take it back" not in text_of(browse(bo).get(reverse("review:workbench")))
+    assert "Undo submission" not in text_of(browse(bo).get(reverse("review:workbench")))
 
 
 @pytest.mark.parametrize("what", ["reveal", "submit"])
@@ -374,7 +374,7 @@ def test_the_browser_keeps_its_copy_of_what_is_sent_back_unless_it_was_stored(br
     assert late.status_code == 422
     assert "data-arrived" not in late.content.decode()
     assert "of an older page" in text_of(late)
-    assert "Load the other version" in text_of(late)
+    assert "Load other version" in text_of(late)
     assert Draft.objects.get().answers["reason"] == "half a thought"
 
 
@@ -389,8 +389,8 @@ def test_a_lost_lease_and_a_later_version_of_another_window(
     take(bo)
     page = post(client, what, held, approving(reason="from this one"), headers=HTMX)
     assert page.status_code == 409
-    assert "another window saved later" in text_of(page)
-    assert "it stands in its fields again" not in text_of(page)
+    assert "Another window saved a later version, and that version is kept" in text_of(page)
+    assert "your text will be back in its fields" not in text_of(page)
     assert "from this one" in text_of(page)
     assert Draft.objects.get().answers["reason"] == "from the other window"
 
@@ -430,13 +430,13 @@ def test_an_approval_against_a_rejection_is_coded_and_says_why(browse: Open, ana
     held, client = against_a_rejection(ana, bo), browse(bo)
     page = client.get(reverse("review:case", args=[held.pk]))
     assert [attrs["value"] for attrs in Elements(page).named("dissent_code")] == ["misread", "opinion"]
-    assert "can be cleared up" in text_of(page)
-    assert "a true disagreement" in text_of(page)
+    assert "Can be resolved" in text_of(page)
+    assert "Genuine disagreement" in text_of(page)
 
     page = post(client, "submit", held, wholly_approving())
     assert page.status_code == 422
-    assert "Choose why you approve it all the same." in text_of(page)
-    assert "Say in your words why you approve" in text_of(page)
+    assert "Choose your reason for approving it." in text_of(page)
+    assert "Explain why you approve" in text_of(page)
     assert {"#dissent-code-1", "#reason"} <= {a.get("href") for tag, a in Elements(page).found if tag == "a"}
 
     said = wholly_approving(dissent_code="misread", reason="It is there, in turn 3.")

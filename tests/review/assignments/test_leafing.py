@@ -66,7 +66,7 @@ def test_the_page_and_the_api_say_what_to_do_and_the_draft_is_kept(leafed: Assig
     client, fields = browse(ana), {"token": str(leafed.token), "revision": "0", "reason": "typed before"}
     page = client.post(reverse("review:release", args=[leafed.pk]), fields)
     assert page.status_code == 429
-    assert "This case stays yours: finish it, or try later." in page.content.decode()
+    assert "This case is still reserved for you: finish it, or try again later." in page.content.decode()
     assert Draft.objects.get(physician=ana, assignment=leafed).answers["reason"] == "typed before"
     answer = client.post(
         reverse("api:assignment-release", args=[leafed.pk]), {"token": str(leafed.token)}, "application/json"
@@ -77,7 +77,7 @@ def test_the_page_and_the_api_say_what_to_do_and_the_draft_is_kept(leafed: Assig
 def test_admins_see_who_leafs(leafed: Assignment, ana: User, adela: User, browse: Open) -> None:
     client = browse(adela)
     people = client.get(reverse("review:people"))
-    assert "Given back, 7 days" in people.content.decode()
+    assert "Returned, 7 days" in people.content.decode()
     assert {one.username: one.left for one in people.context["page"].rows} == {"adela": 0, "ana": 3}
     page = client.get(reverse("review:person", args=[ana.pk])).content.decode()
     assert "3 in 7 days, 3 of 3 in the last hour" in page

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from review.access import visibility
-from review.answers.answer_form import sheet
+from review.answers.answer_form import fill_form
 from review.answers.posted_answers import Offer, answers_from_post
 from review.assignments import claims
 from review.cases import queries, services
@@ -105,13 +105,13 @@ def test_nobody_reads_another_physicians_review(browse: Open, ana: User, bo: Use
 
 
 def test_an_empty_front_page_says_what_it_will_show(browse: Open, ana: User) -> None:
-    assert "No case waits for you" in text_of(browse(ana).get(reverse("review:workbench")))
+    assert "No cases available" in text_of(browse(ana).get(reverse("review:workbench")))
 
 
 def test_take_review_submit_and_go_on_with_the_next(browse: Open, ana: User) -> None:
     first, second = opened(1), opened(2)
     client = browse(ana)
-    assert "2 cases wait" in text_of(client.get(reverse("review:workbench")))
+    assert "2 cases available" in text_of(client.get(reverse("review:workbench")))
 
     answer = client.post(reverse("review:next"))
     held = Assignment.objects.get(physician=ana)
@@ -130,7 +130,7 @@ def test_take_review_submit_and_go_on_with_the_next(browse: Open, ana: User) -> 
 
     answer = post(client, "submit", following, approving())
     assert answer["Location"] == reverse("review:workbench")
-    assert "No case waits for you now." in text_of(client.get(answer["Location"]))
+    assert "No cases are available for you right now." in text_of(client.get(answer["Location"]))
 
 
 def test_submit_and_stop_takes_no_further_case(browse: Open, ana: User) -> None:
@@ -139,7 +139,7 @@ def test_submit_and_stop_takes_no_further_case(browse: Open, ana: User) -> None:
     held = take(ana)
     answer = post(browse(ana), "submit", held, approving(), stop="1")
     assert answer["Location"] == reverse("review:workbench")
-    assert not visibility.in_hand(ana).exists()
+    assert not visibility.current_assignments(ana).exists()
 
 
 def test_what_is_missing_is_named_linked_and_focused(browse: Open, ana: User) -> None:
@@ -172,7 +172,7 @@ def test_a_second_press_is_told_so(browse: Open, ana: User) -> None:
     post(client, "submit", held, approving())
     page = post(client, "submit", held, rejecting())
     assert page.status_code == 409
-    assert "submitted already" in text_of(page)
+    assert "already been submitted" in text_of(page)
     assert reverse("home") in text_of(page)
     assert [review.verdict for review in Review.objects.all()] == ["approve"]
 
@@ -352,7 +352,7 @@ def test_a_change_wants_its_reason_and_a_wording_can_be_adopted(browse: Open, an
     assert checked(page, "rubric.R1") == "adopt.primary"
     post(client, "submit", held, approving(change_reason="Better than mine."), **adopting)
     case.refresh_from_db()
-    assert queries.settled(case).rubrics[0].criterion == "Says that it was made up by somebody."
+    assert queries.settled_case(case).rubrics[0].criterion == "Says that it was made up by somebody."
 
 
 def test_adjudicators_see_both_reviews_and_not_each_other_until_they_differ(
@@ -400,7 +400,7 @@ def test_what_others_said_opens_when_the_case_has_closed(
 def test_the_reasons_for_a_new_version_are_on_the_page(browse: Open, ana: User) -> None:
     opened(version=2, asked_for=("The dose was plain to see.",))
     page = text_of(browse(ana).get(reverse("review:case", args=[take(ana).pk])))
-    assert "What was asked of version 2" in page
+    assert "Changes requested for version 2" in page
     assert "The dose was plain to see." in page
 
 
@@ -534,7 +534,7 @@ def test_history_shows_names_reviews_and_what_happened(browse: Open, ana: User, 
         "Bo Berg",
         "Nobody would ask this.",
         "Opened",
-        "Moved on",
+        "Moved to the next stage",
         "Version 2",
         "Adjudicator 2",
     ):
@@ -694,7 +694,7 @@ def posted(typed: dict[str, str]) -> QueryDict:
 
 @pytest.mark.parametrize("answers", [approving(), rejecting(), correcting("Another wording.\nIn two lines.")])
 def test_a_sheet_posts_back_what_it_was_filled_with(answers: Answers) -> None:
-    filled = sheet(FORM, answers)
+    filled = fill_form(FORM, answers)
     rows = [*filled.questions, *filled.rubrics]
     controls = [filled.verdict, filled.reason, filled.change_reason]
     controls += [control for row in rows for control in (row.choice, row.note, row.wording) if control is not None]

@@ -31,7 +31,7 @@ def test_it_is_approved_as_it_opens_and_the_trail_says_why() -> None:
     assert not Assignment.objects.exists()
     kinds = list(Event.objects.filter(case=case).order_by("pk").values_list("kind", "data__ground"))
     assert kinds == [("opened", None), ("closed", "unreviewed")]
-    assert not list(verification.check(verification.Found()))
+    assert not list(verification.check(verification.CheckProgress()))
 
 
 @pytest.mark.parametrize("state", ["primary", "rejected", "withdrawn"])
@@ -59,7 +59,7 @@ def test_the_queue_never_offers_it(ana: User, bo: User) -> None:
 
 
 def test_what_it_came_to() -> None:
-    found = cases_queries.settled(opened(policy=NOBODY))
+    found = cases_queries.settled_case(opened(policy=NOBODY))
     assert (found.state, found.ground, found.answers, found.citations) == (State.APPROVED, "unreviewed", {}, ())
     assert [rubric.criterion for rubric in found.standing] == ["Says that the drug does not exist.", "Gives no dose."]
 
@@ -90,13 +90,13 @@ def test_the_pages_say_so(adela: User) -> None:
     client = Client()
     client.force_login(adela)
     page = client.get(reverse("review:history", args=[case.pk])).content.decode()
-    assert "not reviewed: outside the sampled share" in page
-    assert "Nobody was asked" in page
+    assert "not selected for review" in page
+    assert "This case was not selected for review" in page
     listed = client.get(reverse("review:cases")).content.decode()
-    assert "not reviewed: outside the sampled share" in listed
+    assert "not selected for review" in listed
     overview = client.get(reverse("review:overview")).content.decode()
-    assert "1 more case was not reviewed" in overview
-    assert "No case has been opened" not in overview
+    assert "1 more case was not selected for review" in overview
+    assert "No cases yet" not in overview
 
 
 def test_an_unknown_ground_is_still_refused() -> None:

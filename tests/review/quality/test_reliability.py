@@ -254,7 +254,7 @@ def test_whoever_counts_their_own_answers_finds_no_copy_missing(ana: User, brows
     found = figures(ana)
     assert (found.cases, found.measured, len(found.dots)) == (2, 2, 2)
     page = browse(ana).get(reverse("review:me")).content.decode()
-    assert "All cases answered count here, training cases and those that came again among them" in page
+    assert "All answered cases count here, including training and repeat cases" in page
 
 
 # Progress -------------------------------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ def test_a_physician_sees_the_own_figures_and_nobody_elses(
     browse: Open, api: Api, ana: User, bo: User, adela: User, rui: User
 ) -> None:
     pages = [reverse("review:reviewer", args=[bo.pk]), reverse("review:agreement"), reverse("review:progress")]
-    rest = [reverse("api:reviewer", args=[bo.pk]), reverse("api:agreement")]
+    rest = [reverse("api:reviewer", args=[bo.pk]), reverse("api:review-agreement")]
     for user, expected in ((ana, 403), (bo, 403), (rui, 403), (adela, 200)):
         assert [browse(user).get(page).status_code for page in pages] == [expected] * 3
         assert [api(user).get(address).status_code for address in rest] == [expected] * 2
@@ -346,7 +346,7 @@ def test_only_physicians_have_figures(browse: Open, api: Api, adela: User, rui: 
 
 def test_the_own_page_is_the_own(browse: Open, ana: User, bo: User) -> None:
     to_secondary(ana)
-    assert "Nothing answered yet" in browse(bo).get(reverse("review:me")).content.decode()
+    assert "No cases answered yet" in browse(bo).get(reverse("review:me")).content.decode()
     page = browse(ana).get(reverse("review:me")).content.decode()
     assert "primary 1" in page
     assert "Bo Berg" not in page
@@ -354,23 +354,23 @@ def test_the_own_page_is_the_own(browse: Open, ana: User, bo: User) -> None:
 
 def test_agreement_page_says_what_is_undefined(browse: Open, adela: User, ana: User, bo: User) -> None:
     address = reverse("review:agreement")
-    assert "No two answers to compare yet" in browse(adela).get(address).content.decode()
+    assert "No answers to compare yet" in browse(adela).get(address).content.decode()
     both(ana, bo, approving(), approving())
     page = browse(adela).get(address).content.decode()
-    assert "undefined: only one answer was given" in page
-    assert "κ collapses" in page
+    assert "undefined: all answers were the same" in page
+    assert "κ breaks down" in page
     nothing = browse(adela).get(address, {"pair": "adjudicators"}).content.decode()
-    assert "No case has both answers for this filter." in nothing
+    assert "No case that matches this filter has both answers." in nothing
 
 
 def test_agreement_over_rest_says_null_and_why(api: Api, adela: User, ana: User, bo: User) -> None:
     both(ana, bo, approving(), approving())
-    answer = api(adela).get(reverse("api:agreement"), {"pair": "reviewers"}).json()
+    answer = api(adela).get(reverse("api:review-agreement"), {"pair": "reviewers"}).json()
     verdict = answer["lines"][0]
     assert verdict["key"] == "verdict"
     assert verdict["agreement"]["kappa"] == {"value": None, "low": None, "high": None, "why": "one-category"}
     assert verdict["agreement"]["raw"]["value"] == 1
-    assert api(adela).get(reverse("api:agreement"), {"pair": "all"}).status_code == 400
+    assert api(adela).get(reverse("api:review-agreement"), {"pair": "all"}).status_code == 400
 
 
 def test_figures_over_rest(api: Api, ana: User) -> None:
@@ -391,13 +391,13 @@ def test_the_front_page_tells_the_own_week(browse: Open, ana: User, bo: User, cl
     say(bo, approving(), approving())
     page = browse(ana).get(reverse("review:workbench")).content.decode()
     assert ">1:05<" in page
-    assert "1 of 1 cases that closed" in page
+    assert "1 of 1 closed cases" in page
 
 
 def test_progress_page_says_where_data_are_missing(browse: Open, adela: User) -> None:
     page = browse(adela).get(reverse("review:progress")).content.decode()
     assert "not enough data: 0 active days" in page
-    assert "No case waits." in page
+    assert "No cases are waiting for review." in page
 
 
 def some_work(ana: User, bo: User, clock: Clock, numbers: range) -> None:
@@ -431,7 +431,7 @@ def test_the_number_of_queries_does_not_grow(
 
 @pytest.mark.plain
 def test_only_independent_answers_are_read() -> None:
-    where = str(reliability.blind().query)
+    where = str(reliability.blind_answers().query)
     for said in ("commit", "work", "retraction"):
         assert said in where
 

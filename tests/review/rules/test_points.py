@@ -6,7 +6,7 @@ import re
 import pytest
 
 from review.charts.scales import scale_between
-from review.charts.scatter import POINTS_SHOWN, cloud
+from review.charts.scatter import POINTS_SHOWN, points_chart
 from review.rules.blocks import Point, Points
 from review.rules.case_spec import blocks_to_json
 from review.templatetags.review_blocks import show_block
@@ -40,7 +40,7 @@ def test_a_scale_holds_its_values_in_a_few_round_steps(values: list[float]) -> N
 
 
 def test_where_points_are_drawn() -> None:
-    drawn = cloud(points(Point(0, 0), Point(10, 1), Point(5, 0.5)))
+    drawn = points_chart(points(Point(0, 0), Point(10, 1), Point(5, 0.5)))
     (group,) = drawn.groups
     low, high, middle = group.spots
     assert (low.x, low.y) == (drawn.left, drawn.bottom)
@@ -51,28 +51,28 @@ def test_where_points_are_drawn() -> None:
 
 
 def test_size_is_area_and_larger_ones_lie_behind() -> None:
-    drawn = cloud(points(Point(0, 0, size=25), Point(1, 1, size=100), Point(1, 1, size=0)))
+    drawn = points_chart(points(Point(0, 0, size=25), Point(1, 1, size=100), Point(1, 1, size=0)))
     large, quarter, least = drawn.groups[0].spots
     assert large.scale == 2 * quarter.scale
     assert 0 < least.scale < quarter.scale
 
 
 def test_sixteen_groups_are_told_apart_without_their_colours() -> None:
-    drawn = cloud(points(*(Point(n, n, group=f"g{n}") for n in range(16))))
+    drawn = points_chart(points(*(Point(n, n, group=f"g{n}") for n in range(16))))
     assert len({(group.marker, group.hollow) for group in drawn.groups}) == 16
     assert [group.index for group in drawn.groups] == [*range(8)] * 2
 
 
 def test_what_is_left_out_is_said() -> None:
     shown = show_block(points(*(Point(n, n) for n in range(POINTS_SHOWN + 3))), 1)
-    assert "3 more points are neither drawn nor in the table." in shown
+    assert "3 more points are not shown in the chart or in the table." in shown
     assert shown.count("<path") == POINTS_SHOWN
 
 
 def test_every_number_of_the_picture_stands_in_the_table() -> None:
     shown = show_block(points(Point(0.1, 0.25, "first", 2, "easy"), Point(0.7, 0.5, "second", 1, "hard")), 3)
-    cell = r"<td[^>]*>(.*?)</td>"
-    rows = re.findall(f"<tr>{cell * 5}</tr>", shown)
+    cell = r"<td[^>]*>(.*?)</td>\s*"
+    rows = re.findall(rf"<tr>\s*{cell * 5}</tr>", shown)
     assert rows == [("first", "easy", "0.1", "0.25", "2"), ("second", "hard", "0.7", "0.5", "1")]
     assert "distance" in shown
     assert 'aria-labelledby="points-3"' in shown
@@ -83,7 +83,7 @@ def test_every_number_of_the_picture_stands_in_the_table() -> None:
 def test_without_points_nothing_is_drawn() -> None:
     shown = show_block(points(), 1)
     assert "<svg" not in shown
-    assert "There is nothing to draw yet." in shown
+    assert "Nothing to plot yet" in shown
 
 
 def test_labels_are_text() -> None:

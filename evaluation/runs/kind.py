@@ -1,0 +1,96 @@
+"""Runs as a kind of job."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from evaluation import errors
+from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.runs import queries, services, work
+from evaluation.runs.queries import RunProgress
+from generation.engine.task_queue import give_back_expired
+from generation.jobs.kinds import JobKind, ProgressBar, Tile
+from generation.jobs.live_status import endpoints_listed
+from generation.models import Endpoint, ProviderBatch
+from review.rules.permissions import Can
+
+
+class RunKind(JobKind[Run]):
+    """A run works on responses and on the judgments that come with them; its requests may wait in providers' batches."""
+
+    model = Run
+    rows: Mapping[str, Any] = {"responses": Response, "judgments": Judgment}
+    titles = (gettext_lazy("Run %(n)s"), gettext_lazy("Runs"))
+    own_page = True
+    control = Can.MEASURE
+    read = Can.READ_RESULTS
+    unknown = errors.UnknownRun
+
+    def jobs(self) -> QuerySet[Run]:
+        return super().jobs().select_related("release", "judge")
+
+    def work(self, pk: int) -> int:
+        return work.work_on_run(pk)
+
+    def endpoints(self, job: Run) -> QuerySet[Endpoint]:
+        return queries.endpoints_of(job)
+
+    def with_work(self) -> QuerySet[Run]:
+        return queries.runs_with_work()
+
+    def due(self) -> list[int]:
+        """Includes runs with a provider batch to follow."""
+        due = super().due()
+        return due + [pk for pk in queries.runs_with_due_batches() if pk not in due]
+
+    def clean_up(self) -> None:
+        give_back_expired(ProviderBatch)
+        services.let_go_of_others()
+
+    def retry(self, pk: int) -> int:
+        return services.retry_failed(pk)
+
+    def endpoint_lists(self) -> Mapping[str, Subquery]:
+        return {
+            "tested": endpoints_listed(RunEndpoint.objects.filter(run=OuterRef("pk"))),
+            "judge": endpoints_listed(Endpoint.objects.filter(pk=OuterRef("judge")), ""),
+        }
+
+    def progress(self, job: Run) -> RunProgress:
+        responses, judgments = self.parts(job)
+        return RunProgress(responses, judgments, job.rubrics_total)
+
+    def list_address(self) -> str:
+        return reverse("evaluation:runs")
+
+    def bars(self, job: Run) -> Iterable[ProgressBar]:
+        found = self.progress(job)
+        return [
+            ProgressBar("responses", _("Responses"), found.responses.ended, found.responses.total),
+            ProgressBar("judgments", _("Judgments"), found.judgments.ended, found.rubrics_total),
+        ]
+
+    def tiles(self, progress: RunProgress) -> Iterable[Tile]:
+        return [
+            Tile(_("in progress"), progress.running),
+            Tile(_("queued"), progress.queued),
+            Tile(_("failed responses"), progress.responses.failed),
+            Tile(_("unjudged"), progress.judgments.failed),
+        ]
+
+    def cancel_warning(self, progress: RunProgress) -> str:
+        return _("Existing responses and judgments are kept. Unfinished items count as not judged.")
+
+    def page_notes(self, job: Run) -> Mapping[str, Any]:
+        """Whether models, and whether reviewers of its release, are simulated."""
+        return {
+            "simulated": queries.is_simulated(job),
+            "simulated_reviewers": bool(job.release.simulated_samples),
+        }
+
+
+RUNS = RunKind()

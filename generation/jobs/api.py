@@ -1,0 +1,136 @@
+"""Job controls and failed calls in the API, for every kind of job."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.urls import URLPattern, path
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.decorators import action
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import Serializer
+from rest_framework.viewsets import GenericViewSet
+
+from generation import tasks
+from generation.jobs import kinds, life_cycle, queries, services
+from generation.jobs.kinds import JobKind
+from generation.jobs.serializers import (
+    AnyJobSerializer,
+    BudgetSerializer,
+    FailedCallSerializer,
+    FailureQuery,
+    any_job_values,
+    requested_budget,
+)
+from generation.models import Call
+from review.common.api import NewestFirst, checked_query
+
+Values = Callable[[Any], dict[str, Any]]
+
+
+class JobFailures(ListAPIView[Call]):
+    """Failed calls of a job, newest first. Includes calls that succeeded on retry."""
+
+    kind: ClassVar[JobKind[Any]]
+    serializer_class = FailedCallSerializer
+    pagination_class = NewestFirst
+    queryset = Call.objects.none()
+
+    def get_queryset(self) -> QuerySet[Call]:
+        return queries.failed_calls(self.kind.get(self.kwargs["pk"]), **checked_query(FailureQuery, self.request))
+
+
+class JobControls(GenericViewSet[Any]):
+    """One job and its controls. Each control answers with the updated job."""
+
+    kind: ClassVar[JobKind[Any]]
+    values: ClassVar[Values]
+    answer: ClassVar[type[Serializer[Any]]]
+
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One job with its progress."""
+        return self._answer(pk)
+
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, pk: int) -> Response:
+        """Cancel it. Results so far are kept. 409 if it is over."""
+        services.cancel(self.kind.get(pk).pk)
+        return self._answer(pk)
+
+    @action(detail=True, methods=["post"])
+    def pause(self, request: Request, pk: int) -> Response:
+        """Pause it: no new calls start; calls in progress finish and are kept. 409 if it is over."""
+        life_cycle.pause(self.kind.get(pk).pk)
+        return self._answer(pk)
+
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, pk: int) -> Response:
+        """Resume it, and try its endpoints again. 409 if it is over or its budget is spent."""
+        services.resume(self.kind.get(pk).pk)
+        return self._going_on(pk)
+
+    @action(detail=True, methods=["post"])
+    def budget(self, request: Request, pk: int) -> Response:
+        """Change its budget. If it paused for its budget, it continues. 409 if it is cancelled."""
+        life_cycle.set_budget(pk, **requested_budget(request, self.kind.get(pk)))
+        return self._going_on(pk)
+
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, pk: int) -> Response:
+        """Queue the failed rows again. 409 if it is cancelled."""
+        services.retry_failed(self.kind.get(pk).pk)
+        return self._going_on(pk)
+
+    def _going_on(self, pk: int) -> Response:
+        transaction.on_commit(partial(tasks.wake, tasks.work_on_job, pk))
+        return self._answer(pk, 202)
+
+    def _answer(self, pk: int, status: int = 200) -> Response:
+        return Response(self.answer(type(self).values(self.kind.watched(pk))).data, status=status)
+
+
+_answers: dict[str, tuple[type[Serializer[Any]], Values]] = {}
+
+
+def register_answer(kind: str, serializer: type[Serializer[Any]], values: Values) -> None:
+    """Set how the API shows jobs of a kind. The default is `AnyJobSerializer`."""
+    _answers[kind] = serializer, values
+
+
+def _views(kind: JobKind[Any]) -> tuple[type[JobControls], type[JobFailures]]:
+    answer, values = _answers.get(kind.name, (AnyJobSerializer, partial(any_job_values, kind)))
+    own: dict[str, Any] = {"kind": kind, "can": {"GET": kind.read, "POST": kind.control}}
+    more = {"answer": answer, "values": staticmethod(values), "queryset": kind.model._default_manager.all()}
+    title = kind.name.title()
+    controls: type[JobControls] = type(f"{title}Controls", (JobControls,), {**own, **more})
+    failures: type[JobFailures] = type(f"{title}Failures", (JobFailures,), {**own, "__doc__": JobFailures.__doc__})
+    taken, going_on = (
+        extend_schema(request=None, responses=answer),
+        extend_schema(request=None, responses={202: answer}),
+    )
+    described = extend_schema_view(
+        retrieve=extend_schema(responses=answer),
+        cancel=taken,
+        pause=taken,
+        resume=going_on,
+        budget=extend_schema(request=BudgetSerializer, responses={202: answer}),
+        retry=going_on,
+    )
+    return described(controls), extend_schema_view(get=extend_schema(parameters=[FailureQuery]))(failures)
+
+
+def routes() -> list[URLPattern]:
+    """The routes of all kinds of jobs."""
+    found = []
+    for kind in kinds.all_kinds():
+        (controls, failures), place = _views(kind), f"{kind.plural}/<int:pk>/"
+        found.append(path(place, controls.as_view({"get": "retrieve"}), name=kind.name))
+        found.append(path(f"{place}failures/", failures.as_view(), name=f"{kind.name}-failures"))
+        for what in ("pause", "resume", "budget", "cancel", "retry"):
+            address = f"{place}{'retry-failed' if what == 'retry' else what}/"
+            found.append(path(address, controls.as_view({"post": what}), name=f"{kind.name}-{what}"))
+    return found

@@ -1,0 +1,46 @@
+"""Queries on jobs of any kind."""
+
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from generation.models import Call, Endpoint, Job, Lane
+
+J = TypeVar("J", bound=Job)
+
+
+def lanes_of(job: Job) -> int:
+    """How many living lanes a job has."""
+    return Lane.objects.filter(job=job.pk, until__gt=timezone.now()).count()
+
+
+def lanes_wanted(job: Job) -> int:
+    """How many more lanes a job may have."""
+    return max(0, int(settings.MHB_LANES) - lanes_of(job))
+
+
+def due(waiting: QuerySet[J]) -> list[int]:
+    """Those of the `waiting` jobs that need a worker, each once for every further lane it may have."""
+    now = timezone.now()
+    running = waiting.filter(Q(rests_until__isnull=True) | Q(rests_until__lte=now), status=Job.Status.RUNNING)
+    return [job.pk for job in running for _ in range(lanes_wanted(job))]
+
+
+def failed_calls(job: Job, error: str = "") -> QuerySet[Call]:
+    """Failed calls of a job (with one error class), newest first, without the requests."""
+    found = Call.objects.filter(~Q(error=""), job=job.pk).select_related("endpoint").defer("sent").order_by("-pk")
+    return found.filter(error=error) if error else found
+
+
+def behind_the_pause(job: Job, endpoints: QuerySet[Endpoint]) -> list[Endpoint]:
+    """Those of its `endpoints` that made a job pause automatically. One query; none if it did not pause so."""
+    if job.paused_because == "EndpointDown":
+        return list(endpoints.filter(state__down_since__isnull=False).distinct())
+    if job.paused_because in ("KeyMissing", "NotAllowed"):
+        named = [(one, one.key_env, urlsplit(one.url).hostname) for one in endpoints.distinct()]
+        told = job.paused_detail
+        return [one for one, key, host in named if (key and key in told) or (host and f"Host: {host}" in told)]
+    return []

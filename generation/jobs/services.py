@@ -1,0 +1,60 @@
+"""Controls of a job of any kind that touch its rows. Pausing and budgets do not: see `life_cycle`."""
+
+from collections.abc import Iterable
+
+from django.db import transaction
+
+from generation import errors
+from generation.jobs import life_cycle, queries
+from generation.jobs.kinds import kind_of
+from generation.models import Endpoint, EndpointState, Job
+
+
+@transaction.atomic
+def settle(pk: int) -> None:
+    """Mark a job finished when no row is open, and running again when one is. A paused job stays paused."""
+    job = life_cycle.locked(pk)
+    life_cycle.settle(job, is_open=kind_of(job).is_open(pk))
+
+
+def resume(pk: int) -> Job:
+    """Resume a paused job and try its endpoints again. Raises JobOver, BudgetTooSmall."""
+    job = life_cycle.resume(pk)
+    kind = kind_of(job)
+    open_again(kind.endpoints(kind.get(pk)))
+    return job
+
+
+def open_again(endpoints: Iterable[Endpoint]) -> None:
+    """Clear the pauses and failures of endpoints whose job is resumed."""
+    EndpointState.objects.filter(endpoint__in=list(endpoints)).update(
+        blocked_until=None, because="", detail="", openings=0, down_since=None
+    )
+
+
+@transaction.atomic
+def cancel(pk: int) -> Job:
+    """Cancel a job. Results so far are kept. Raises JobOver if it is finished."""
+    job = life_cycle.locked(pk)
+    if job.status == Job.Status.FINISHED:
+        raise errors.JobOver
+    if life_cycle.cancel(job):
+        kind_of(job).discard_waiting(pk)
+    return job
+
+
+@transaction.atomic
+def retry_failed(pk: int) -> int:
+    """Queue the failed rows of a job again; returns how many. Raises JobOver if it is cancelled."""
+    job = Job.objects.get(pk=pk)
+    if job.status == Job.Status.CANCELLED:
+        raise errors.JobOver
+    count = kind_of(job).retry(pk)
+    settle(pk)
+    return count
+
+
+def waits(pk: int) -> bool:
+    """Whether a running job has queued rows and may have another lane now."""
+    kind = kind_of(Job.objects.get(pk=pk))
+    return bool(queries.due(kind.with_work().filter(pk=pk)))

@@ -1,0 +1,88 @@
+"""job pause|resume|cancel|retry|budget batch:7 [--budget MONEY|none] [--budget-calls N|none]"""
+
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Literal
+
+from django.core.management.base import CommandError
+
+from generation.jobs import kinds, life_cycle, services
+from generation.management.command_line import Step, amount, count
+from generation.models import Job
+from generation.tasks import wake, work_on_job
+from review.rules.permissions import OPERATOR, require
+
+DEEDS: dict[str, Callable[[int], object]] = {
+    "pause": life_cycle.pause,
+    "resume": services.resume,
+    "cancel": services.cancel,
+    "retry": services.retry_failed,
+}
+NO_LIMIT: Literal["none"] = "none"
+
+
+def _money(text: str) -> Decimal | Literal["none"]:
+    return NO_LIMIT if text == NO_LIMIT else amount(text)
+
+
+def _calls(text: str) -> int | Literal["none"]:
+    return NO_LIMIT if text == NO_LIMIT else count(text)
+
+
+def _job(text: str) -> tuple[str, int]:
+    kind, _, number = text.partition(":")
+    known = [f"{each.name}:N" for each in kinds.all_kinds()]
+    if f"{kind}:N" not in known or not (number.isdecimal() and len(number) < 19):
+        raise ArgumentTypeError(f"{text!r} is neither {' nor '.join(known)}")
+    return kind, int(number)
+
+
+class Command(Step):
+    help = "Pause, resume or cancel a batch or a run, retry failed rows, or change its budget. Safe to repeat."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("action", choices=[*DEEDS, "budget"])
+        parser.add_argument(
+            "job", type=_job, metavar="JOB", help=" or ".join(f"{kind.name}:N" for kind in kinds.all_kinds())
+        )
+        parser.add_argument(
+            "--budget", type=_money, metavar="MONEY", help="with 'budget': an amount, or 'none' for no limit"
+        )
+        parser.add_argument(
+            "--budget-calls", type=_calls, metavar="N", help="with 'budget': a number, or 'none' for no limit"
+        )
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        name, pk = options["job"]
+        kind = kinds.kind_named(name)
+        require(OPERATOR, kind.control)
+        job = kind.get(pk)
+        if options["action"] == "budget":
+            given = {"money": options["budget"], "calls": options["budget_calls"]}
+            if set(given.values()) == {None}:
+                raise CommandError("Give --budget, --budget-calls, or both; 'none' means no limit.")
+            now = {"money": job.budget_money, "calls": job.budget_calls}
+            wanted = {name: _meant(said, now[name]) for name, said in given.items()}
+            came: object = life_cycle.set_budget(pk, **wanted)
+        else:
+            came = DEEDS[options["action"]](pk)
+        job = kind.get(pk)
+        if job.status == Job.Status.RUNNING:
+            wake(work_on_job, pk)
+        return {
+            "job": job.name,
+            "status": job.status,
+            "paused": job.paused_detail,
+            "advice": life_cycle.advice(job),
+            "calls": job.calls,
+            "cost": job.cost,
+            "budget": job.budget_money,
+            "budget_calls": job.budget_calls,
+            "again": came if isinstance(came, int) else 0,
+        }
+
+
+def _meant(said: Any, now: Any) -> Any:
+    """The new value of one budget: an option left out keeps the current value."""
+    return now if said is None else None if said == NO_LIMIT else said

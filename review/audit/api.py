@@ -1,0 +1,100 @@
+"""The API of the audit trail."""
+
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from review import tasks
+from review.audit import verification
+from review.cases.api import EventSerializer
+from review.common.api import MAX_ID, NewestFirst, checked_query, page_of
+from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
+from review.models import Audit, Event
+from review.rules.permissions import Can
+
+
+class FaultSerializer(DataclassSerializer):
+    """One thing that is wrong: where in which chain (`sequence` to `until`), and in which row. `text` says it in words."""
+
+    mirrors = verification.AuditFault
+    text = serializers.CharField(source="__str__")
+
+
+class CheckSerializer(serializers.ModelSerializer[Audit]):
+    """One check of the trail: how far it has come, and what it found. `faults` are the first of `faults_count`."""
+
+    asked_by = serializers.CharField(source="asked_by.username", allow_null=True, default=None)
+    faults = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Audit
+        fields = [
+            "id", "asked_by", "asked_at", "seen_at", "ended_at", "total", "checked", "reviews", "unsealed", "sequence", "hash",
+            "faults_count", "faults",
+        ]  # fmt: skip
+
+    @extend_schema_field(FaultSerializer(many=True))
+    def get_faults(self, audit: Audit) -> Any:
+        return FaultSerializer(verification.faults(audit), many=True).data
+
+
+class AuditSerializer(serializers.Serializer[Any]):
+    """The check that was asked for last, null where there was none, and whether a worker is at it."""
+
+    running = serializers.BooleanField()
+    check = CheckSerializer(allow_null=True, source="last")
+
+
+class AuditEventSerializer(EventSerializer):
+    """One entry of the trail of all cases."""
+
+    class Meta(EventSerializer.Meta):
+        fields = ["case", *EventSerializer.Meta.fields]
+
+
+class EventQuery(serializers.Serializer[Any]):
+    """Which events. `since`, `until`: dates in UTC, both included."""
+
+    case = serializers.IntegerField(min_value=1, max_value=MAX_ID, required=False)
+    actor = serializers.CharField(max_length=150, required=False)
+    kind = serializers.ChoiceField(choices=Event.Kind.choices, required=False)
+    since = serializers.DateField(required=False)
+    until = serializers.DateField(required=False)
+
+
+def _status(status: int = 200) -> Response:
+    shown = {"running": verification.check_in_progress() is not None, "last": verification.latest()}
+    return Response(AuditSerializer(shown).data, status=status)
+
+
+class AuditViewSet(GenericViewSet[Event]):
+    """The audit trail."""
+
+    can = Can.OVERSEE
+
+    @extend_schema(responses=AuditSerializer)
+    def show(self, request: Request) -> Response:
+        """Whether the trail is still what was written, as far as was checked."""
+        return _status()
+
+    @extend_schema(request=None, responses={202: AuditSerializer})
+    @action(detail=False, methods=["post"])
+    def check(self, request: Request) -> Response:
+        """Have the whole trail checked by a worker; while a check is under way, that one is answered."""
+        check = verification.request_check(signed_in_account(request))
+        transaction.on_commit(partial(tasks.wake, tasks.check_trail, check.pk))
+        return _status(202)
+
+    @extend_schema(parameters=[EventQuery], responses=AuditEventSerializer(many=True))
+    @action(detail=False, serializer_class=AuditEventSerializer, pagination_class=NewestFirst)
+    def events(self, request: Request) -> Response:
+        """The trail of all cases, newest first."""
+        return page_of(self, verification.events(**checked_query(EventQuery, request)))

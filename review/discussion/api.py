@@ -1,0 +1,159 @@
+"""The API of guidelines and remarks."""
+
+from typing import Any
+
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from review import errors
+from review.assignments.queries import assignment_of
+from review.cases import queries
+from review.common.api import Needs, NewestFirst, OldestFirst, checked_body, page_of
+from review.common.decorators import signed_in_account
+from review.discussion import guidelines, remarks
+from review.models import Case, Guideline, Remark
+from review.rules.permissions import Can, allowed
+from review.rules.state_machine import State
+
+
+class GuidelineInForceSerializer(serializers.Serializer[Any]):
+    """What is asked of physicians at a stage. `version` 0: no guideline was written, and the built-in text stands."""
+
+    benchmark = serializers.CharField()
+    stage = serializers.ChoiceField(choices=[stage.value for stage in guidelines.STAGES])
+    version = serializers.IntegerField(default=0)
+    text = serializers.CharField(allow_blank=True, default="")
+    at = serializers.DateTimeField(allow_null=True, default=None)
+
+
+class GuidelineVersionSerializer(serializers.ModelSerializer[Guideline]):
+    """One version of a guideline."""
+
+    author = serializers.CharField(source="author.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Guideline
+        fields = ["version", "text", "author", "at"]
+
+
+class WriteGuidelineSerializer(serializers.Serializer[Any]):
+    """The next version, in Markdown. `base`: the version it was made from (0: none); without it, whichever is in force."""
+
+    text = serializers.CharField(trim_whitespace=False)
+    base = serializers.IntegerField(min_value=0, required=False)
+
+
+def _named(benchmark: str, stage: str) -> tuple[str, State]:
+    """Raises Http404."""
+    if stage not in set(guidelines.STAGES) or benchmark not in queries.benchmarks():
+        raise Http404
+    return benchmark, State(stage)
+
+
+class GuidelineViewSet(GenericViewSet[Guideline]):
+    """Guidelines."""
+
+    can: Can | None = None
+    permission_classes = [IsAuthenticated]
+    serializer_class = GuidelineVersionSerializer
+
+    @extend_schema(responses=GuidelineInForceSerializer(many=True))
+    def list(self, request: Request) -> Response:
+        """The guidelines in force, by benchmark and stage. For: physician or admin."""
+        if not (allowed(request.user, Can.REVIEW) or allowed(request.user, Can.OVERSEE)):
+            raise errors.NotAllowed
+        shown = [
+            guidelines.guideline(benchmark, stage) or {"benchmark": benchmark, "stage": stage}
+            for benchmark in queries.benchmarks()
+            for stage in guidelines.STAGES
+        ]
+        return Response(GuidelineInForceSerializer(shown, many=True).data)
+
+    @extend_schema(responses=GuidelineVersionSerializer(many=True), operation_id="guidelines_versions_list")
+    @action(
+        detail=False,
+        url_path="<slug:benchmark>/<slug:stage>",
+        can=Can.OVERSEE,
+        permission_classes=[Needs],
+        pagination_class=NewestFirst,
+    )
+    def versions(self, request: Request, benchmark: str, stage: str) -> Response:
+        """All versions of a guideline, newest first."""
+        return page_of(self, guidelines.guideline_versions(*_named(benchmark, stage)))
+
+    @extend_schema(request=WriteGuidelineSerializer, responses=GuidelineVersionSerializer)
+    @versions.mapping.post
+    def write(self, request: Request, benchmark: str, stage: str) -> Response:
+        """Put a new version in force; the same text changes nothing. Another version than `base` is in force: 409."""
+        (named, at), body = _named(benchmark, stage), checked_body(WriteGuidelineSerializer, request)
+        made = guidelines.write_guideline(signed_in_account(request), benchmark=named, stage=at, **body)
+        return Response(GuidelineVersionSerializer(made).data)
+
+
+class AnchorSerializer(serializers.Serializer[Any]):
+    """The passage that a remark is about. `source`: of the text before it was changed."""
+
+    block = serializers.IntegerField()
+    turn = serializers.IntegerField()
+    start = serializers.IntegerField()
+    end = serializers.IntegerField()
+    quote = serializers.CharField()
+    source = serializers.BooleanField(default=False)  # type: ignore[assignment]
+
+
+class RemarkSerializer(serializers.ModelSerializer[Remark]):
+    """A line of the discussion, perhaps about a passage."""
+
+    author = serializers.CharField(source="author.username")
+    anchor = AnchorSerializer(allow_null=True)
+
+    class Meta:
+        model = Remark
+        fields = ["id", "author", "text", "anchor", "at"]
+
+
+class SayRemarkSerializer(serializers.Serializer[Any]):
+    """What to say. `quote`: a passage, word for word; `passage`: the key of where it stands, for words that stand twice."""
+
+    text = serializers.CharField(max_length=remarks.LONGEST)
+    quote = serializers.CharField(max_length=remarks.LONGEST, allow_blank=True, default="", trim_whitespace=False)
+    passage = serializers.CharField(max_length=100, allow_blank=True, default="")
+
+
+class CaseRemarksViewSet(GenericViewSet[Remark]):
+    """The discussion of a case."""
+
+    can = Can.OVERSEE
+    serializer_class = RemarkSerializer
+
+    def case(self) -> Case:
+        return remarks.discussed_case(signed_in_account(self.request), self.kwargs["pk"])
+
+    @extend_schema(responses=RemarkSerializer(many=True))
+    @action(detail=True, pagination_class=OldestFirst)
+    def remarks(self, request: Request, **_row: int) -> Response:
+        """The discussion of a case as far as you may read it, oldest first."""
+        return page_of(self, remarks.remarks_shown_to(signed_in_account(request), self.case()))
+
+    @extend_schema(request=SayRemarkSerializer, responses={201: RemarkSerializer})
+    @remarks.mapping.post
+    def remark(self, request: Request, **_row: int) -> Response:
+        """Say something about the case. People mentioned by `@username` who may know of it get a notice."""
+        made = remarks.remark(signed_in_account(request), self.case().pk, **checked_body(SayRemarkSerializer, request))
+        return Response(RemarkSerializer(made).data, status=201)
+
+
+class OwnRemarksViewSet(CaseRemarksViewSet):
+    """The discussion of your case."""
+
+    can = Can.REVIEW
+    row = "<assignment:assignment_id>"
+
+    def case(self) -> Case:
+        return assignment_of(signed_in_account(self.request), self.kwargs["assignment_id"]).case
