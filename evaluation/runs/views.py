@@ -16,13 +16,14 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from evaluation import tasks
 from evaluation.errors import EvaluationError
-from evaluation.metrics import DRAWS, UNJUDGED
+from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.figures import Link, chosen, figures
 from evaluation.reports.views import simulation_note
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, queries, services
+from evaluation.statistics.bootstrap import DRAWS
 from generation.batches import queries as batches_queries
 from generation.batches.queries import failed_calls
 from generation.jobs.forms import LAUNCH_KEY, BudgetForm
