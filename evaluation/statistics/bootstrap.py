@@ -60,4 +60,6 @@ def cluster_bootstrap(
 
 def ratio_of_totals(totals: NDArray[Any]) -> NDArray[Any]:
     """The first column over the second; NaN where that is 0."""
-    return np.divide(totals[:, 0], totals[:, 1], out=np.full(len(totals), np.nan), where=totals[:, 1] > 0)
+    rates: NDArray[Any] = np.full(len(totals), np.nan)
+    np.divide(totals[:, 0], totals[:, 1], out=rates, where=totals[:, 1] > 0)
+    return rates

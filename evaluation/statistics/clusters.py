@@ -18,7 +18,7 @@ def cluster_totals(clusters: Sequence[Any] | NDArray[Any], *columns: ArrayLike) 
     """The sum of each column in each cluster, clusters in ascending order of their id."""
     _, place = np.unique(np.asarray(clusters), return_inverse=True)
     size = int(place.max()) + 1 if len(place) else 0
-    return tuple(np.bincount(place, np.asarray(column, dtype=float), size) for column in columns)
+    return tuple(np.bincount(place, np.asarray(column, dtype=float), size).astype(float) for column in columns)
 
 
 @dataclass(frozen=True, slots=True)

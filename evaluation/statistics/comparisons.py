@@ -25,7 +25,7 @@ class OddsRatio:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PairedDifference:
     """The first rate less the second, in shares of 1; None where there is too little to say. `clusters`: with both models."""
 
     first: float | None
@@ -47,7 +47,7 @@ def paired_difference(
     second_counted: ArrayLike,
     *,
     minimum: int = MINIMUM,
-) -> Difference:
+) -> PairedDifference:
     """The difference of two rates on the clusters in which both models have criteria counted, with interval and p.
 
     d = r1 - r2, linearised per cluster: e = (y1 - r1 m1) / M1 - (y2 - r2 m2) / M2, so that what is hard for both
@@ -67,13 +67,13 @@ def paired_difference(
     one, other = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
     clusters = int(shared.sum())
     if one is None or other is None:
-        return Difference(None, None, None, 0)
+        return PairedDifference(None, None, None, 0)
     value = one.value - other.value
     h = 2 * asin(sqrt(min(1.0, one.value))) - 2 * asin(sqrt(min(1.0, other.value)))
     shares = (one.shares + other.shares) / 2
     df = satterthwaite_df(shares)
     if clusters < minimum or df < MINIMUM_DF:
-        return Difference(one.value, other.value, value, clusters, cohens_h=h)
+        return PairedDifference(one.value, other.value, value, clusters, cohens_h=h)
     typical = float((shares**2).sum())
     grown = 1 + 2 * ADDED * typical
     centre = value / grown
@@ -81,7 +81,7 @@ def paired_difference(
     variance = cr2_variance(residuals, shares / grown)
     variance += ADDED * (typical / grown) ** 2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - typical / grown)
     error, t = sqrt(variance), t_quantile(0.975, df)
-    return Difference(
+    return PairedDifference(
         one.value,
         other.value,
         value,

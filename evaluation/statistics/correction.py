@@ -64,23 +64,23 @@ def corrected_rate(
         weights: one over the chance of being drawn, used where a physician looked; None: all the same.
         minimum: clusters with a physician's verdict below which there is no interval.
     """
-    found, truth = np.asarray(judge, dtype=bool), np.asarray(physician, dtype=float)
+    verdict, truth = np.asarray(judge, dtype=bool), np.asarray(physician, dtype=float)
     w = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=float)
-    seen = ~np.isnan(truth)
-    if not found.shape == truth.shape == w.shape:
+    validated = ~np.isnan(truth)
+    if not verdict.shape == truth.shape == w.shape:
         raise ValueError("one verdict, one physician's (or NaN) and one weight a criterion are needed")
-    if (w[seen] <= 0).any() or not np.isfinite(w[seen]).all():
+    if (w[validated] <= 0).any() or not np.isfinite(w[validated]).all():
         raise ValueError("a weight is one over a chance: it is positive")
     total = len(truth)
-    verdicts = [found == verdict for verdict in (True, False) if (found == verdict).any()]
-    if not total or any(not (seen & those).any() for those in verdicts):
+    verdicts = [verdict == one for one in (True, False) if (verdict == one).any()]
+    if not total or any(not (validated & those).any() for those in verdicts):
         return CorrectedRate(None, why=Uncorrected.NOTHING)
     _, place = np.unique(np.asarray(clusters), return_inverse=True)
     count = int(place.max()) + 1
     value = centre = extra = 0.0
     residuals = np.zeros(count)
     for those in verdicts:
-        size, drawn = int(those.sum()), those & seen
+        size, drawn = int(those.sum()), those & validated
         each = w[drawn] * size / w[drawn].sum()
         by_cluster = np.bincount(place[drawn], each, count)
         typical = float((by_cluster**2).sum()) / size
@@ -94,7 +94,7 @@ def corrected_rate(
         extra += ADDED * (typical / total) ** 2 * ((1 - share) ** 2 + share**2)
     value = min(1.0, value)
     shares = np.bincount(place, minlength=count) / total
-    if len(np.unique(place[seen])) < minimum or satterthwaite_df(shares) < MINIMUM_DF:
+    if len(np.unique(place[validated])) < minimum or satterthwaite_df(shares) < MINIMUM_DF:
         return CorrectedRate(value)
     variance = cr2_variance(residuals / total - centre * shares, shares) + extra
     effective = min(float(total), centre * (1 - centre) / variance)
@@ -102,8 +102,7 @@ def corrected_rate(
 
 
 def corrected_elsewhere(raw: RateInterval, sensitivity: RateInterval, specificity: RateInterval) -> CorrectedRate:
-    """A rate corrected with sensitivity and specificity from other data: another run, other models, a published
-    study.
+    """A rate corrected with sensitivity and specificity from other data, such as another run or a published study.
 
     It assumes that the judge errs as often here as there, which another model's answers need not bear out. Where
     physicians looked at this run, use `corrected_rate`: it assumes nothing, and is narrower.

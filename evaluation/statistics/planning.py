@@ -6,6 +6,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evaluation.statistics.clusters import ratio
 from evaluation.statistics.distributions import NORMAL
 from evaluation.statistics.intervals import MINIMUM
 from review.rules.intervals import wilson
@@ -47,6 +48,25 @@ def expected(rate: float, sizes: ArrayLike, correlation: float, *, minimum: int 
     return Expected(len(m), n, effect, n / effect, (high - low) / 2 if len(m) >= minimum else None)
 
 
+def correlation_of_models(
+    first_hits: ArrayLike, first_counted: ArrayLike, second_hits: ArrayLike, second_counted: ArrayLike
+) -> float | None:
+    """How far the same samples are hard for both models: the correlation of their residuals y - r m over shared clusters.
+
+    The covariance term of `paired_difference`'s variance over the two own ones (Cochran 1977, chapter 6; Miller 2024,
+    arXiv:2411.00640). None where a model failed nothing, or everything.
+    """
+    y1, m1, y2, m2 = (
+        np.asarray(part, dtype=float) for part in (first_hits, first_counted, second_hits, second_counted)
+    )
+    shared = (m1 > 0) & (m2 > 0)
+    one, other = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
+    if one is None or other is None:
+        return None
+    spread = sqrt(float((one.residuals**2).sum() * (other.residuals**2).sum()))
+    return float((one.residuals * other.residuals).sum()) / spread if spread else None
+
+
 def power_of_difference(
     first: float, second: float, effective_n: float, *, pairing: float = 0.0, alpha: float = ALPHA, pairs: int = 1
 ) -> float:
@@ -59,7 +79,7 @@ def power_of_difference(
 
     Args:
         effective_n: criteria over design effect, of `expected`.
-        pairing: correlation of both models' verdicts on the same criterion. 0 promises least; an earlier run tells.
+        pairing: correlation over samples of what both models fail (`correlation_of_models`). 0 promises least.
         pairs: comparisons that Holm adjusts for: k (k - 1) / 2 for k models.
     """
     spread = [rate * (1 - rate) for rate in (first, second)]
@@ -85,14 +105,14 @@ def detectable_difference(
     rate.
     """
 
-    def found(difference: float) -> bool:
+    def reaches(difference: float) -> bool:
         reached = power_of_difference(rate, rate + difference, effective_n, pairing=pairing, alpha=alpha, pairs=pairs)
         return reached >= power
 
     small, large = 0.0, 1 - rate
-    if not found(large):
+    if not reaches(large):
         return None
     for _ in range(50):
         middle = (small + large) / 2
-        small, large = (small, middle) if found(middle) else (middle, large)
+        small, large = (small, middle) if reaches(middle) else (middle, large)
     return large

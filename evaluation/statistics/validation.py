@@ -75,14 +75,14 @@ def judge_quality(
         weights: one over the share of the stratum that was drawn; None: all the same.
         draws: of the bootstrap; 0: no intervals for kappa, AC1 and F1.
     """
-    truth, found = np.asarray(physician, dtype=bool), np.asarray(judge, dtype=bool)
+    truth, verdict = np.asarray(physician, dtype=bool), np.asarray(judge, dtype=bool)
     w = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=float)
-    if truth.shape != found.shape or truth.shape != w.shape:
+    if truth.shape != verdict.shape or truth.shape != w.shape:
         raise ValueError("one verdict of each and one weight a criterion are needed")
     if (w <= 0).any() or not np.isfinite(w).all():
         raise ValueError("a weight is one over a chance: it is positive")
     cells = np.stack(
-        cluster_totals(clusters, *(w * (truth == t) * (found == j) for t in (True, False) for j in (True, False))),
+        cluster_totals(clusters, *(w * (truth == t) * (verdict == j) for t in (True, False) for j in (True, False))),
         axis=1,
     )
 

@@ -46,7 +46,8 @@ class Cell:
 
 
 def sizes(random: Random, clusters: int) -> NDArray[Any]:
-    return 1 + random.poisson(3.3, clusters)
+    found: NDArray[Any] = 1 + random.poisson(3.3, clusters)
+    return found
 
 
 def chances(random: Random, rate: float, icc: float, clusters: int) -> NDArray[Any]:
@@ -79,6 +80,19 @@ def rates(
             return found.low, found.high
 
         yield Cell(f"rate {p}, {c} samples, ICC {icc}", p, study)
+
+
+def sources(rate: tuple[float, ...] = (0.1, 0.3, 0.5), clusters: tuple[int, ...] = (15, 30, 100)) -> Iterator[Cell]:
+    """Clusters of very unequal size: source records with one to many samples each (geometric, 2.5 on average)."""
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            samples = random.geometric(0.4, c)
+            m = samples + random.poisson(3.3 * samples)
+            found = rate_interval(random.binomial(m, chances(random, p, icc, c)), m)
+            return found.low, found.high
+
+        yield Cell(f"rate {p}, {c} sources of unequal size, ICC {icc}", p, study)
 
 
 def independent(rate: tuple[float, ...] = (0.1, 0.3, 0.5), clusters: tuple[int, ...] = (50, 100)) -> Iterator[Cell]:
@@ -127,7 +141,8 @@ def drawn(random: Random, sample: NDArray[Any], verdict: NDArray[Any], share: fl
         n = min(len(stratum), round(share * clusters / 2))
         if n:
             weights[random.choice(stratum, n, replace=False)] = len(stratum) / n
-    return weights[sample]
+    found: NDArray[Any] = weights[sample]
+    return found
 
 
 def corrected(
@@ -179,7 +194,7 @@ def bootstrapped(rate: tuple[float, ...] = (0.3,), clusters: tuple[int, ...] = (
 
 
 if __name__ == "__main__":
-    for cells in (independent(), rates(), differences(), corrected(), elsewhere(), bootstrapped()):
+    for cells in (independent(), rates(), sources(), differences(), corrected(), elsewhere(), bootstrapped()):
         for cell in cells:
             sys.stdout.write(f"{100 * cell.coverage(STUDIES):5.1f}  {cell.name}\n")
             sys.stdout.flush()

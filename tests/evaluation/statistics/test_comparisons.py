@@ -6,8 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.statistics.comparisons import mcnemar, paired_difference
+from evaluation.statistics.intervals import rate_interval
 from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm, ranks
-from evaluation.statistics.planning import design_effect, detectable_difference, expected, power_of_difference
+from evaluation.statistics.planning import (
+    correlation_of_models,
+    design_effect,
+    detectable_difference,
+    expected,
+    power_of_difference,
+)
 from evaluation.statistics.repeats import Components, variance_components
 from tests.evaluation.statistics import coverage
 from tests.profile import far
@@ -113,7 +120,7 @@ def test_plan_expects_what_the_study_then_finds() -> None:
     random = np.random.default_rng(2)
     m = coverage.sizes(random, 400)
     plan = expected(0.3, m, 0.4)
-    found = [coverage.rate_interval(random.binomial(m, coverage.chances(random, 0.3, 0.4, 400)), m) for _ in range(60)]
+    found = [rate_interval(random.binomial(m, coverage.chances(random, 0.3, 0.4, 400)), m) for _ in range(60)]
     widths = [(one.high - one.low) / 2 for one in found if one.high is not None and one.low is not None]
     assert plan.half_width == pytest.approx(np.mean(widths), rel=0.05)
     assert (plan.clusters, plan.n) == (400, m.sum())
@@ -124,14 +131,15 @@ def test_plan_expects_what_the_study_then_finds() -> None:
 @pytest.mark.parametrize(("first", "second"), [(0.3, 0.42), (0.3, 0.3)])
 def test_power_is_how_often_it_is_found(first: float, second: float) -> None:
     random, studies = np.random.default_rng(3), far(150, 2000)
-    found, pairings = 0, []
+    found, pairings = 0, list[float | None]()
     for _ in range(studies):
         one, other, m = coverage.two_models(random, first, second, 0.3, 120)
         p = paired_difference(one, m, other, m).p
         found += p is not None and p < 0.05
-        # Between models the sample is the only thing in common: correlation of its residuals, per design effect.
-        pairings.append(np.corrcoef(one - first * m, other - second * m)[0, 1])
-    said = power_of_difference(first, second, expected(0.3, m, 0.3).effective_n, pairing=float(np.mean(pairings)))
+        pairings.append(correlation_of_models(one, m, other, m))
+    said = power_of_difference(
+        first, second, expected(0.3, m, 0.3).effective_n, pairing=float(np.mean([one or 0 for one in pairings]))
+    )
     assert found / studies == pytest.approx(said, abs=far(0.12, 0.03))
 
 

@@ -26,12 +26,13 @@ def some(cells: Iterable[Cell], every: int) -> list[Cell]:
 
 RATES = some(coverage.rates((0.1, 0.3, 0.5, 0.9), (50, 100, 300)), 7)
 DIFFERENCES = some(coverage.differences(((0.1, 0.3), (0.3, 0.3), (0.3, 0.5), (0.5, 0.5)), (20, 50, 200)), 7)
+SOURCES = some(coverage.sources((0.3, 0.5), (30, 100)), 5)
 CORRECTED = some(coverage.corrected((0.3, 0.6), ((300, 0.2), (1000, 0.1))), 6)
 FEW = some([*coverage.rates((0.02, 0.05, 0.1, 0.9), (10, 20)), *coverage.rates((0.02, 0.05), (50, 100, 300))], 9)
 FEW_DIFFERENCES = some(coverage.differences(((0.05, 0.15), (0.1, 0.1)), (10, 20, 50, 200)), 7)
 
 
-@pytest.mark.parametrize("cell", [*RATES, *DIFFERENCES, *CORRECTED], ids=lambda cell: cell.name)
+@pytest.mark.parametrize("cell", [*RATES, *SOURCES, *DIFFERENCES, *CORRECTED], ids=lambda cell: cell.name)
 def test_interval_holds_the_truth(cell: Cell) -> None:
     assert LOW <= cell.coverage(STUDIES) <= HIGH
 
@@ -67,9 +68,8 @@ def test_holm_keeps_the_family_at_its_level() -> None:
     random, found = np.random.default_rng(5), 0
     studies = far(60, 1000)
     for _ in range(studies):
-        models = [coverage.two_models(random, 0.3, 0.3, 0.3, 40) for _ in range(2)]
-        m = np.full(40, 4)
-        failures = [np.minimum(each, m) for pair in models for each in pair[:2]]
+        m, chance = np.full(40, 4), coverage.chances(random, 0.3, 0.3, 40)
+        failures = [random.binomial(m, chance) for _ in range(4)]
         p = [paired_difference(failures[i], m, failures[j], m).p or 1.0 for i in range(4) for j in range(i + 1, 4)]
         found += min(holm(p)) < 0.05
     assert found / studies <= far(0.15, 0.06)
