@@ -2,27 +2,30 @@
 
 from functools import lru_cache
 from itertools import count
-from math import exp, lgamma, log, log1p, pi, sqrt
+from math import exp, lgamma, log, pi, sqrt
 from statistics import NormalDist
 
 NORMAL = NormalDist()
 TINY = 1e-300  # instead of a zero that would be divided by
 
 
-def beta_cdf(x: float, a: float, b: float) -> float:
+def beta_cdf(x: float, a: float, b: float, *, rest: float | None = None) -> float:
     """The regularised incomplete beta function I_x(a, b): the share of a Beta(a, b) distribution below x.
 
     I_x(a, b) = x^a (1 - x)^b / (a B(a, b)) / (1 + d1 / (1 + d2 / ...)); DLMF 8.17.22, evaluated by the method of
     Lentz (1976) as modified by Thompson & Barnett (1986). From the other end, 1 - I_(1-x)(b, a), where that
     converges faster (DLMF 8.17.4).
+
+    `rest`: 1 - x, where the caller knows it more precisely than the difference does.
     """
+    y = 1 - x if rest is None else rest
     if not (a > 0 and b > 0 and 0 <= x <= 1):
         raise ValueError(f"no incomplete beta function: x={x}, a={a}, b={b}")
     if x in (0.0, 1.0):
         return x
     if x > (a + 1) / (a + b + 2):
-        return 1 - beta_cdf(1 - x, b, a)
-    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
+        return 1 - beta_cdf(y, b, a, rest=x)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(y)) / a
     upper, lower = 1.0, 1 / (1 - (a + b) * x / (a + 1))
     fraction = lower
     for m in count(1):
@@ -40,13 +43,14 @@ def beta_cdf(x: float, a: float, b: float) -> float:
 
 def t_cdf(t: float, df: float) -> float:
     """The share of Student's t distribution below t: 1 - I_(df/(df+t^2))(df/2, 1/2) / 2 for t >= 0 (Student 1908)."""
-    tail = beta_cdf(df / (df + t * t), df / 2, 0.5) / 2
+    tail = t_p_value(t, df) / 2
     return 1 - tail if t >= 0 else tail
 
 
 def t_p_value(t: float, df: float) -> float:
     """The two-sided p of a t statistic: I_(df/(df+t^2))(df/2, 1/2) (Abramowitz & Stegun 1964, 26.7.1)."""
-    return beta_cdf(df / (df + t * t), df / 2, 0.5)
+    total = df + t * t
+    return beta_cdf(df / total, df / 2, 0.5, rest=t * t / total)
 
 
 @lru_cache(maxsize=4096)
