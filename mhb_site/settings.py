@@ -135,6 +135,7 @@ AXES_LOCKOUT_TEMPLATE = "account/locked.html"
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
+FORMAT_MODULE_PATH = "mhb_site.formats"
 LOCALE_PATHS = [BASE_DIR / "mhb_site" / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
