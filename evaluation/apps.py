@@ -5,9 +5,11 @@ class EvaluationConfig(AppConfig):
     name = "evaluation"
 
     def ready(self) -> None:
-        from evaluation.runs import queries
+        from evaluation.runs import overview, queries
         from review.common import panels
 
         panels.register(
             "release", "evaluation/runs/_on_release.html", lambda release: {"runs": queries.runs_on(release)}
         )
+        panels.register("attention", "generation/jobs/_needing.html", overview.needing_runs)
+        panels.register("in-progress", "generation/jobs/_going.html", overview.going_runs)

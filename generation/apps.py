@@ -3,3 +3,16 @@ from django.apps import AppConfig
 
 class GenerationConfig(AppConfig):
     name = "generation"
+
+    def ready(self) -> None:
+        from generation.batches.overview import going_batches, needing_batches
+        from generation.jobs import overview
+        from generation.recipes import registry
+        from review.common import panels
+        from review.labels import name_benchmarks
+
+        name_benchmarks(registry.label)
+        panels.register("attention", "generation/jobs/_trouble.html", overview.trouble)
+        panels.register("attention", "generation/jobs/_needing.html", needing_batches)
+        panels.register("in-progress", "generation/jobs/_going.html", going_batches)
+        panels.register("cost", "generation/jobs/_week.html", overview.cost)
