@@ -219,7 +219,8 @@ SPECTACULAR_SETTINGS = {
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},  # the validator is another site
+    # A deep link is a link within a button, and the highlighter too faint to read; the validator is another site.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": False, "syntaxHighlight": {"activated": False}, "validatorUrl": None},
 }
 
 CELERY_BROKER_URL = ENV.redis_url or "filesystem://"
