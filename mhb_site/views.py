@@ -111,7 +111,7 @@ def _example_charts() -> dict[str, object]:
                 bars.Amount(trap, samples, samples * 2 + 3, "#charts", "A" if place < 3 else "B")
                 for place, (trap, samples) in enumerate(zip(traps, (34, 28, 11, 19, 42, 7), strict=True))
             ],
-            (_("samples"), _("rubrics")),
+            (str(_("samples")), str(_("rubrics"))),
             name="distribution-traps",
             title=str(_("Samples and rubrics by trap")),
         ),

@@ -30,7 +30,6 @@ class Filters(forms.Form):
     """
 
     view = forms.CharField(label=gettext_lazy("Name of this view"), required=False, max_length=80)
-    field_order = [None, "view"]
 
     def __init__(self, data: Mapping[str, Any], **options: Any) -> None:
         super().__init__(data, auto_id="filter-%s", **options)
@@ -59,7 +58,11 @@ def listing(
         "page": page_of(rows, request),
         "total": rows.order_by().count(),
         "sort": sort,
-        "actions": [(action, action.form(prefix=action.name)) for action in actions],
+        "actions": [
+            # What one action requires does not keep another from being posted.
+            (action, action.form(prefix=action.name, use_required_attribute=False))
+            for action in actions
+        ],
         "most": MOST,
     }
 
@@ -92,7 +95,7 @@ def act_on_chosen(
     elif len(keys) > MOST:
         fault = _("Choose at most %(most)s rows at a time. Nothing was changed.") % {"most": MOST}
     elif not form.is_valid():
-        faults = [f"{form.fields[name].label}: {' '.join(said)}" for name, said in form.errors.items()]
+        faults = [f"{form.fields[name].label}: {' '.join(map(str, said))}" for name, said in form.errors.items()]
         fault = _("Nothing was changed. %(why)s") % {"why": " ".join(faults)}
     if fault or action is None:
         messages.error(request, fault)
@@ -111,6 +114,6 @@ def act_on_chosen(
     for why, names in refused.items():
         messages.warning(
             request,
-            _("Not changed (%(n)s): %(names)s. %(why)s") % {"n": len(names), "names": "; ".join(names), "why": why},
+            _("%(why)s Not changed (%(n)s): %(names)s") % {"n": len(names), "names": "; ".join(names), "why": why},
         )
     return back

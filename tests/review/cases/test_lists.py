@@ -72,6 +72,9 @@ def test_the_open_role_of_many_cases_is_reserved(browse: Open, adela: User, ana:
 
 def test_nothing_happens_without_rows_an_action_or_what_it_needs(browse: Open, adela: User, monkeypatch: Any) -> None:
     case, other = opened(1), opened(2)
+    form = text_of(browse(adela).get(reverse(CASES))).partition("data-list-actions")[2].partition("</details>")[0]
+    assert "withdraw-reason" in form
+    assert " required" not in form, "a browser would ask for what another action needs"
     for action, rows, said in (("withdraw", [], {"reason": "x"}), ("", [case.pk], {}), ("withdraw", [case.pk], {})):
         assert len(told(acts(browse, adela, CASES, action, rows, **said))) == 1
     monkeypatch.setattr(lists, "MOST", 1)
