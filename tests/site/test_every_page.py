@@ -8,7 +8,7 @@ is kept as a picture too.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -100,10 +100,11 @@ class Reader:
                     self.looks(where, widths, language)
         self._speaks("en")  # which the tests read
 
-    def _looks(self) -> Iterator[tuple[str, Sequence[int]]]:
+    def _looks(self) -> Sequence[tuple[str, Sequence[int]]]:
         """The languages in which a page is read, each with its widths."""
         language, width = next(self._next)
-        yield from far([(language, (width,))], [(each, WIDTHS) for each in LANGUAGES])
+        once: list[tuple[str, Sequence[int]]] = [(language, (width,))]
+        return far(once, [(each, WIDTHS) for each in LANGUAGES])
 
     def _speaks(self, language: str) -> None:
         self.page.context.add_cookies([{"name": settings.LANGUAGE_COOKIE_NAME, "value": language, "url": self.url}])
