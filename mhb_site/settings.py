@@ -135,6 +135,7 @@ AXES_LOCKOUT_TEMPLATE = "account/locked.html"
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
+FORMAT_MODULE_PATH = "mhb_site.formats"
 LOCALE_PATHS = [BASE_DIR / "mhb_site" / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
@@ -218,7 +219,8 @@ SPECTACULAR_SETTINGS = {
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},  # the validator is another site
+    # A deep link is a link within a button, and the highlighter too faint to read; the validator is another site.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": False, "syntaxHighlight": {"activated": False}, "validatorUrl": None},
 }
 
 CELERY_BROKER_URL = ENV.redis_url or "filesystem://"

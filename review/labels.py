@@ -1,5 +1,8 @@
 """The words that readers see for the machine's values."""
 
+import re
+from collections.abc import Callable
+
 from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
@@ -28,6 +31,12 @@ STAGES: dict[str, Promise] = {
     State.PRIMARY: pgettext_lazy("state of a case", "primary"),
     State.SECONDARY: pgettext_lazy("state of a case", "secondary"),
     State.ADJUDICATION: pgettext_lazy("state of a case", "adjudication"),
+}
+CASE_STATES: dict[str, Promise] = {
+    **STAGES,
+    State.APPROVED: pgettext_lazy("state of a case", "approved"),
+    State.REJECTED: pgettext_lazy("state of a case", "rejected"),
+    State.WITHDRAWN: pgettext_lazy("state of a case", "withdrawn"),
 }
 VERDICTS: dict[str, Promise] = {
     Verdict.APPROVE: pgettext_lazy("verdict", "Approve"),
@@ -103,3 +112,16 @@ SENTENCES: dict[str, Promise] = {
 def said(msgid: str) -> str:
     """A string of a benchmark in the reader's language. (gettext answers the empty string with its catalogue's head.)"""
     return gettext(msgid) if msgid else ""
+
+
+_benchmark_labels: list[Callable[[str], str]] = []
+
+
+def name_benchmarks(label: Callable[[str], str]) -> None:
+    """Let the app that knows benchmarks name them. Call it once, in `AppConfig.ready`."""
+    _benchmark_labels.append(label)
+
+
+def benchmark_label(name: str) -> str:
+    """What a benchmark calls itself, without what it says of itself after a colon; its name where nobody knows better."""
+    return re.split("[:：]", said(next((label(name) for label in _benchmark_labels), name)))[0]

@@ -57,6 +57,12 @@ def samples(
     return found
 
 
+def newest_case(sample_id: int) -> int:
+    """The case of a sample's newest version."""
+    versions = SampleVersion.objects.filter(sample=sample_id).order_by("-number")
+    return int(versions.values_list("case", flat=True)[0])
+
+
 def sample_tasks() -> list[str]:
     """The tasks that samples are of."""
     return list(Sample.objects.order_by("task").values_list("task", flat=True).distinct())

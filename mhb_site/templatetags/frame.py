@@ -9,6 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from review.labels import CASE_STATES, benchmark_label
 from review.rules.permissions import Can, UserRole, allowed
 
 register = template.Library()
@@ -85,12 +86,7 @@ RAIL = (
 )
 
 STATES: dict[str, Promise] = {
-    "primary": pgettext_lazy("state of a case", "primary"),
-    "secondary": pgettext_lazy("state of a case", "secondary"),
-    "adjudication": pgettext_lazy("state of a case", "adjudication"),
-    "approved": pgettext_lazy("state of a case", "approved"),
-    "rejected": pgettext_lazy("state of a case", "rejected"),
-    "withdrawn": pgettext_lazy("state of a case", "withdrawn"),
+    **CASE_STATES,
     "queued": pgettext_lazy("state of work", "queued"),
     "running": pgettext_lazy("state of work", "running"),
     "paused": pgettext_lazy("state of work", "paused"),
@@ -141,6 +137,9 @@ def rail(context: dict[str, Any]) -> list[tuple[Group, list[Link]]]:
 def state_label(state: object) -> object:
     """The word for a state in the reader's language; an unknown one stands as it is."""
     return STATES.get(str(state), state)
+
+
+register.filter(benchmark_label)
 
 
 @register.filter

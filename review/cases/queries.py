@@ -41,13 +41,17 @@ def funnel(benchmark: str | None = None) -> Funnel:
     )
 
 
-def cases(*, state: str = "", benchmark: str = "", text: str = "", kind: str = "") -> QuerySet[Case]:
+def cases(
+    *, state: str = "", benchmark: str = "", text: str = "", kind: str = "", specialty: str = ""
+) -> QuerySet[Case]:
     """Cases for the admin's board, newest first. Without a `kind`, those that count: copies for training have their own."""
     found = Case.objects.filter(kind=kind or Case.Kind.WORK).order_by("-id")
     if state:
         found = found.filter(state=state)
     if benchmark:
         found = found.filter(benchmark=benchmark)
+    if specialty:
+        found = found.filter(specialty=specialty)
     if text:
         found = found.filter(Q(title__icontains=text) | Q(lineage__icontains=text))
     return found
@@ -66,6 +70,12 @@ def versions(case: Case) -> QuerySet[Case]:
 def benchmarks() -> list[str]:
     """The benchmarks that have cases."""
     return list(Case.objects.values_list("benchmark", flat=True).distinct().order_by("benchmark"))
+
+
+def specialties() -> list[str]:
+    """The specialties that open cases ask for."""
+    asked = Case.objects.filter(closed_at__isnull=True).exclude(specialty="")
+    return list(asked.values_list("specialty", flat=True).distinct().order_by("specialty"))
 
 
 @dataclass(frozen=True, slots=True)

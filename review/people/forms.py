@@ -10,6 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from review.common.lists import ALL, Filters
 from review.labels import STAGES
 from review.models import User
 from review.rules.permissions import UserRole
@@ -128,3 +129,18 @@ class PersonForm(AboutForm):
                 validate_password(password, self.instance)
             except ValidationError as error:
                 self.add_error("password", error)
+
+
+class PeopleFilters(Filters):
+    """Which accounts to list."""
+
+    text = forms.CharField(label=_("Name or hospital"), required=False, widget=forms.SearchInput)
+    role = forms.ChoiceField(
+        label=_("Role"), required=False, choices=[ALL, *((role.value, _(role.value.capitalize())) for role in UserRole)]
+    )
+    specialty = forms.CharField(label=_("Specialty"), required=False, max_length=100)
+    status = forms.ChoiceField(
+        label=_("Status"),
+        required=False,
+        choices=[ALL, ("active", _("active")), ("paused", _("paused")), ("closed", _("closed"))],
+    )

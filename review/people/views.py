@@ -5,26 +5,44 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET, require_http_methods
 
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import eligibility
 from review.calibration import queries as calibration_queries
 from review.calibration import services
+from review.cases.bulk import SpecialtyForm
 from review.common.decorators import person, requires
-from review.common.paging import page_of
+from review.common.lists import Action, act_on_chosen, listing
 from review.models import User
 from review.people import accounts, queries
-from review.people.forms import AboutForm, PasswordForm, PersonForm
+from review.people.forms import AboutForm, PasswordForm, PeopleFilters, PersonForm
 from review.rules.permissions import Can, UserRole
+
+ACTIONS = (
+    Action("pause", gettext_lazy("Pause"), lambda key, actor, _said: accounts.set_paused(key, True, actor=actor)),
+    Action("resume", gettext_lazy("Resume"), lambda key, actor, _said: accounts.set_paused(key, False, actor=actor)),
+    Action(
+        "specialty",
+        gettext_lazy("Set specialty"),
+        lambda key, actor, said: accounts.edit_person(key, {"specialty": said["specialty"]}, actor=actor),
+        SpecialtyForm,
+    ),
+)
 
 
 @requires(Can.OVERSEE)
-@require_GET
+@require_http_methods(["GET", "POST"])
 def people(request: HttpRequest) -> HttpResponse:
-    """All accounts with what they have done."""
-    return render(request, "review/people/people.html", {"page": page_of(queries.people(), request, size=100)})
+    """All accounts with what they have done, filtered by what the address says; a post acts on those chosen."""
+    if request.method == "POST":
+        return act_on_chosen(request, ACTIONS, User.objects.all())
+    filters = PeopleFilters(request.GET)
+    sorts = ("username", "role", "hospital", "specialty", "done", "held", "left", "last_login")
+    context = listing(request, filters, queries.people(**filters.wanted), sorts, ACTIONS)
+    return render(request, "review/people/people.html", context)
 
 
 @requires(Can.OVERSEE)

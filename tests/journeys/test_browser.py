@@ -120,7 +120,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     site.until("the run", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)])
     page.reload()
     expect(page.get_by_text("Simulated models: not evidence").first).to_be_visible()
-    expect(page.locator("main svg[role=group]").first).to_be_visible()
+    expect(page.locator("main .hbars").first).to_be_visible()
     page.locator('a[href*="/judgments/"]').first.click()
     page.wait_for_url(re.compile(r"/judgments/"))
     expect(page.get_by_text(re.compile("judge", re.IGNORECASE)).first).to_be_visible()

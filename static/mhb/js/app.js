@@ -53,6 +53,26 @@ document.addEventListener("click", (event) => {
   if (opener) openDialog(document.getElementById(opener.dataset.opens));
 });
 
+// Lists: all rows of the page at once, and how many are selected.
+for (const all of $$("[data-select-all]")) {
+  const list = all.closest("form");
+  const rows = $$('[name="rows"]', list);
+  const told = $("[data-selected]", list);
+  const tell = () => {
+    const count = rows.filter((row) => row.checked).length;
+    all.checked = count === rows.length;
+    all.indeterminate = count > 0 && count < rows.length;
+    if (told) told.textContent = count ? `(${count})` : "";
+  };
+  all.hidden = false;
+  all.addEventListener("change", () => {
+    for (const row of rows) row.checked = all.checked;
+    tell();
+  });
+  list.addEventListener("change", tell);
+  tell();
+}
+
 // Keys.
 const keysDialog = $("#keys");
 
