@@ -6,7 +6,6 @@ class GenerationConfig(AppConfig):
 
     def ready(self) -> None:
         from generation.batches.kind import BATCHES
-        from generation.batches.overview import going_batches, needing_batches
         from generation.jobs import kinds, overview
         from generation.recipes import registry
         from review.common import panels
@@ -15,6 +14,6 @@ class GenerationConfig(AppConfig):
         kinds.register(BATCHES)
         name_benchmarks(registry.label)
         panels.register("attention", "generation/jobs/_trouble.html", overview.trouble)
-        panels.register("attention", "generation/jobs/_needing.html", needing_batches)
-        panels.register("in-progress", "generation/jobs/_going.html", going_batches)
+        panels.register("attention", "generation/jobs/_needing.html", overview.needing_jobs)
+        panels.register("in-progress", "generation/jobs/_going.html", overview.going_jobs)
         panels.register("cost", "generation/jobs/_week.html", overview.cost)

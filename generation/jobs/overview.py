@@ -5,9 +5,11 @@ from datetime import UTC, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 
+from generation.jobs import kinds
+from generation.jobs.kinds import JobKind
 from generation.models import Draft, EndpointDay, EndpointState, Job
 
 NEAR = Decimal("0.9")  # of a budget
@@ -15,15 +17,33 @@ SHOWN = 10
 WEEK = 7
 
 
-def needing(jobs: QuerySet[Any]) -> QuerySet[Any]:
-    """The jobs that are paused, or running with a budget near its end, the oldest first."""
+def needing_jobs(_shown: object) -> Mapping[str, Any]:
+    """The jobs that are paused, or running with a budget near its end, the oldest first: one query a kind."""
     near = Q(cost__gte=F("budget_money") * NEAR) | Q(calls__gte=F("budget_calls") * NEAR)
-    return jobs.filter(Q(status=Job.Status.PAUSED) | Q(near, status=Job.Status.RUNNING)).order_by("pk")[:SHOWN]
+    wanted = Q(status=Job.Status.PAUSED) | Q(near, status=Job.Status.RUNNING)
+    return {
+        "jobs": [
+            (job, *_named(kind, job))
+            for kind in kinds.all_kinds()
+            for job in kind.jobs().filter(wanted).order_by("pk")[:SHOWN]
+        ]
+    }
 
 
-def going(jobs: QuerySet[Any]) -> QuerySet[Any]:
-    """The jobs that have not ended, the newest first."""
-    return jobs.filter(status__in=[Job.Status.RUNNING, Job.Status.PAUSED]).order_by("-pk")[:SHOWN]
+def going_jobs(_shown: object) -> Mapping[str, Any]:
+    """The jobs that have not ended, the newest first: one query a kind."""
+    alive = Q(status__in=[Job.Status.RUNNING, Job.Status.PAUSED])
+    return {
+        "jobs": [
+            (job, *_named(kind, job), kind.progress(job), kind.live(job))
+            for kind in kinds.all_kinds()
+            for job in kind.all_watched().filter(alive).order_by("-pk")[:SHOWN]
+        ]
+    }
+
+
+def _named(kind: JobKind[Any], job: Job) -> tuple[str, str]:
+    return kind.title(job), kind.address("", job.pk)
 
 
 def trouble(_shown: object) -> Mapping[str, Any]:
