@@ -226,7 +226,9 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "review/cases/": lambda world: {"action": "prioritise", "rows": world.waiting.pk, "prioritise-priority": "4"},
     "review/people/": lambda world: {"action": "pause", "rows": world["zoe"].pk},
     "generation/samples/": lambda world: {"action": "prioritise", "rows": world.sample_id, "prioritise-priority": "4"},
-    "generation/batches/<int:pk>/checks/": lambda _: {"action": "discard"},
+    "generation/batches/<int:pk>/checks/": lambda world: {
+        "action": "discard", "rows": world.stopped_draft_id, "discard-reason": "A copy.",
+    },
     "review/cases/<case:case_id>/remarks/": lambda _: {"text": "I am not sure."},
     "review/notices/<int:notice_id>/": lambda _: {},
     "review/assignments/<assignment:assignment_id>/draft/": of_assignment,

@@ -235,7 +235,7 @@ def test_attempts_count_versions_by_what_made_them(
     assert {row.key[1] for row in by_trap} == {"sim-generator"}
 
     page = text_of(admin.get(reverse("generation:attempts"), {"by": "prompt"}))
-    assert re.findall(r"<span>([\d.]+%)</span>.*?>(\d/\d)<", page, re.DOTALL) == [("100.0%", "3/3"), ("0.0%", "0/1")]
+    assert re.findall(r"<span>(\d+\.\d%)</span>.*?>(\d/\d)<", page, re.DOTALL) == [("0.0%", "0/1"), ("100.0%", "3/3")]
     assert [row["prompt"] for row in manage.json("attempts", "--benchmark", "mhb", "--by", "prompt")["attempts"]] == [
         "mhb/inject_dialogue@2", "mhb/other@3",
     ]  # fmt: skip
