@@ -25,6 +25,9 @@ class ExpectedForm(forms.Form):
         for rubric in form.rubrics:
             finding = expected.rubrics.get(rubric.key, RubricAnswer())
             self._add(f"rubric.{rubric.key}", rubric.criterion, list(FINDINGS.items()), finding.value)
+            if form.severities:
+                levels = [(level.value, said(level.label)) for level in form.severities]
+                self._add(f"severity.{rubric.key}", gettext("Harm"), levels, finding.severity)
 
     def _add(self, name: str, label: str, choices: list[Any], value: str) -> None:
         self.fields[name] = forms.ChoiceField(
@@ -38,8 +41,9 @@ class ExpectedForm(forms.Form):
         def under(prefix: str) -> dict[str, str]:
             return {name.removeprefix(prefix): chosen[name] for name in self.fields if name.startswith(prefix)}
 
+        harms = under("severity.")
         return Answers(
             questions={key: Answer(value) for key, value in under("question.").items()},
-            rubrics={key: RubricAnswer(value) for key, value in under("rubric.").items()},
+            rubrics={key: RubricAnswer(value, severity=harms.get(key, "")) for key, value in under("rubric.").items()},
             verdict=chosen["verdict"],
         )

@@ -152,11 +152,13 @@ class ChoiceSerializer(serializers.Serializer[Any]):
 
 
 class QuestionSerializer(serializers.Serializer[Any]):
-    """A criterion that every reviewer judges. `first_look`: answered before the traps are revealed, and then final."""
+    """A criterion that every reviewer judges. `asks`: the question in words, if the label only names the criterion.
+    `first_look`: answered before the traps are revealed, and then final."""
 
     key = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
     help = serializers.CharField()
+    asks = serializers.CharField(default="")
     choices = ChoiceSerializer(many=True)
     first_look = serializers.BooleanField(default=False)
 
