@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from review import errors
 from review.cases import queries
+from review.common import benchmarks as folders
 from review.common.decorators import person, requires
 from review.discussion import guidelines as discussion_guidelines
 from review.discussion import notices, remarks
@@ -51,11 +52,9 @@ def guidelines(request: HttpRequest) -> HttpResponse:
             benchmark,
             [(stage, discussion_guidelines.guideline(benchmark, stage)) for stage in discussion_guidelines.STAGES],
         )
-        for benchmark in queries.benchmarks()
+        for benchmark in queries.benchmarks() or folders.names()
     ]
-    return render(
-        request, "review/discussion/guidelines.html", {"benchmarks": shown, "stages": discussion_guidelines.STAGES}
-    )
+    return render(request, "review/discussion/guidelines.html", {"benchmarks": shown})
 
 
 @requires(Can.OVERSEE)
@@ -65,7 +64,8 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
     if stage not in set(discussion_guidelines.STAGES) or benchmark not in queries.benchmarks():
         raise Http404
     current = discussion_guidelines.guideline(benchmark, State(stage))
-    shown = {"text": current.text if current else "", "base": current.version if current else 0}
+    text = current.text if current else discussion_guidelines.built_in(benchmark, State(stage))
+    shown = {"text": text, "base": current.version if current else 0}
     form = GuidelineForm(request.POST if request.method == "POST" else None, initial=shown)
     status = 422 if form.errors else 200
     if request.method == "POST" and form.is_valid():

@@ -52,6 +52,12 @@ def guideline_in_force(benchmark: str, stage: str) -> Guideline | None:
 
 
 @register.simple_tag
+def built_in_guideline(benchmark: str, stage: str) -> str:
+    """`{% built_in_guideline benchmark stage as text %}`: what the benchmark's folder says; "" where it says nothing."""
+    return guidelines.built_in(benchmark, State(stage))
+
+
+@register.simple_tag
 def discussion(case: Case, user: User) -> list[dict[str, Any]]:
     """`{% discussion case user as remarks %}`: what `user` may read of it, each with the author's name for this reader."""
     shown = discussion_remarks.remarks_shown_to(user, case)
