@@ -62,7 +62,7 @@ GROUNDS: dict[str, Promise] = {
     Ground.ADJUDICATED: _("decided by the adjudicators"),
     Ground.UNDECIDED: _("the adjudicators could not agree"),
     Ground.WITHDRAWN: _("withdrawn"),
-    Ground.UNREVIEWED: _("not selected for review"),
+    Ground.UNREVIEWED: _("not sampled for review"),
 }
 MEANINGS: dict[str, Promise] = {
     "review": _("signed as a review"),

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView, RetrieveAPIView
 
@@ -12,8 +12,10 @@ from generation.endpoints import queries as endpoints_queries
 from generation.jobs.serializers import CallSerializer
 from generation.models import Call, Draft, Rubric, Sample, SampleVersion
 from generation.samples import queries
+from generation.samples.forms import SAMPLE_STATUSES
 from review.common.api import MAX_ID, NewestFirst, OldestFirst, asked
 from review.rules.permissions import Can
+from review.rules.state_machine import NOT_SAMPLED, shown_status
 
 
 class Calls(ListAPIView[Call]):
@@ -30,13 +32,14 @@ class Calls(ListAPIView[Call]):
 
 
 class SampleSerializer(serializers.ModelSerializer[Sample]):
-    """One test case, in all its versions. `key` is its name in releases. `unreviewed`: approved without a physician,
-    because it is outside the share that is reviewed."""
+    """One test case, in all its versions. `key` is its name in releases. A sample outside the share that is reviewed has the
+    status `not-sampled`, and is `unreviewed`: no physician has seen it."""
 
     key = serializers.CharField()
     record = serializers.CharField(source="record.external_id")
     title = serializers.CharField(source="record.title")
     versions_count = serializers.IntegerField()
+    status = serializers.SerializerMethodField()
     unreviewed = serializers.BooleanField()
 
     class Meta:
@@ -54,6 +57,10 @@ class SampleSerializer(serializers.ModelSerializer[Sample]):
             "created_at",
             "versions_count",
         ]
+
+    @extend_schema_field(serializers.ChoiceField(choices=SAMPLE_STATUSES))
+    def get_status(self, sample: Any) -> str:
+        return NOT_SAMPLED if sample.unreviewed else str(sample.status)
 
 
 class RubricSerializer(serializers.ModelSerializer[Rubric]):
@@ -75,6 +82,7 @@ class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
     `made`: how it was made, by name, in the recipe's words.
     """
 
+    status = serializers.SerializerMethodField()
     made = serializers.DictField(child=serializers.CharField())
     content = serializers.DictField()
     citations = serializers.ListField(child=serializers.DictField())
@@ -99,6 +107,10 @@ class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
             "created_at",
         ]
 
+    @extend_schema_field(serializers.ChoiceField(choices=[*SampleVersion.Status.choices, (NOT_SAMPLED, NOT_SAMPLED)]))
+    def get_status(self, version: SampleVersion) -> str:
+        return shown_status(version.status, version.case.ground)
+
 
 class WholeSampleSerializer(SampleSerializer):
     """A sample with all its versions."""
@@ -114,7 +126,7 @@ class SampleQuery(serializers.Serializer[Any]):
 
     benchmark = serializers.CharField(required=False, max_length=64)
     task = serializers.CharField(required=False, max_length=40)
-    status = serializers.ChoiceField(choices=Sample.Status.choices, required=False)
+    status = serializers.ChoiceField(choices=SAMPLE_STATUSES, required=False)
     text = serializers.CharField(
         required=False, max_length=200, help_text="Search text: in the title, the record's id or the key."
     )
@@ -144,5 +156,6 @@ class SampleDetail(RetrieveAPIView[Sample]):
 
     def get_queryset(self) -> QuerySet[Sample]:
         rubrics = Prefetch("rubrics", Rubric.objects.order_by("pk"))
-        versions = Prefetch("versions", SampleVersion.objects.order_by("number").prefetch_related(rubrics))
+        cases = SampleVersion.objects.select_related("case").defer("case__spec")
+        versions = Prefetch("versions", cases.order_by("number").prefetch_related(rubrics))
         return queries.samples().defer("record__content", "record__private").prefetch_related(versions)

@@ -9,6 +9,9 @@ from generation.models import Sample
 from generation.recipes.forms import benchmark_choices
 from generation.samples import queries
 from review.labels import said
+from review.rules.state_machine import NOT_SAMPLED
+
+SAMPLE_STATUSES = [*Sample.Status.choices, (NOT_SAMPLED, _("not sampled for review"))]
 
 
 class SampleFilters(forms.Form):
@@ -16,7 +19,7 @@ class SampleFilters(forms.Form):
 
     benchmark = forms.ChoiceField(label=_("Benchmark"), required=False)
     task = forms.ChoiceField(label=_("Task"), required=False)
-    status = forms.ChoiceField(label=_("Status"), required=False, choices=[("", _("all")), *Sample.Status.choices])
+    status = forms.ChoiceField(label=_("Status"), required=False, choices=[("", _("all")), *SAMPLE_STATUSES])
     text = forms.CharField(label=_("Text"), required=False, widget=forms.SearchInput)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

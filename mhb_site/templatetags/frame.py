@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from review.rules.permissions import Can, UserRole, allowed
+from review.rules.state_machine import NOT_SAMPLED
 
 register = template.Library()
 
@@ -91,6 +92,7 @@ STATES: dict[str, Promise] = {
     "approved": pgettext_lazy("state of a case", "approved"),
     "rejected": pgettext_lazy("state of a case", "rejected"),
     "withdrawn": pgettext_lazy("state of a case", "withdrawn"),
+    NOT_SAMPLED: _("not sampled for review"),
     "queued": pgettext_lazy("state of work", "queued"),
     "running": pgettext_lazy("state of work", "running"),
     "paused": pgettext_lazy("state of work", "paused"),

@@ -171,6 +171,12 @@ def results() -> list[Result]:
     ]
 
 
+def largest_benchmarks() -> list[str]:
+    """The benchmarks that have cases, the one with the most first."""
+    rows = Case.objects.values("benchmark").annotate(n=Count("pk")).order_by("-n")
+    return list(rows.values_list("benchmark", flat=True))
+
+
 def was_settled(case: Case) -> bool:
     """Whether physicians have brought a case, which is no copy, to its end."""
     ended = case.state in (State.APPROVED, State.REJECTED) and case.ground != Ground.UNREVIEWED

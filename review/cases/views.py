@@ -21,7 +21,7 @@ from review.common.paging import page_of
 from review.models import Case, User
 from review.people import queries as people_queries
 from review.rules.permissions import Can
-from review.rules.state_machine import Role, State
+from review.rules.state_machine import NOT_SAMPLED, Role, State
 
 
 @requires(Can.OVERSEE)
@@ -67,7 +67,7 @@ def cases(request: HttpRequest) -> HttpResponse:
         "page": page_of(found, request),
         "asked": asked,
         "sort": sort,
-        "states": list(State),
+        "states": [*State, NOT_SAMPLED],
         "kinds": Case.Kind.choices,
         "benchmarks": queries.benchmarks(),
     }
