@@ -20,6 +20,7 @@ urlpatterns = [
     path("guidelines/", discussion_views.guidelines, name="guidelines"),
     path("guidelines/<slug:benchmark>/<slug:stage>/", discussion_views.guideline_edit, name="guideline-edit"),
     path("cases/<case:case_id>/remarks/", discussion_views.remark, name="remark"),
+    path("notices/", discussion_views.notices, name="notices"),
     path("notices/<int:notice_id>/", discussion_views.notice, name="notice"),
     path("assignments/<assignment:assignment_id>/", assignments_views.case, name="case"),
     path("assignments/<assignment:assignment_id>/draft/", assignments_views.draft, name="draft"),

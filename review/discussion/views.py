@@ -15,7 +15,8 @@ from review.cases import queries
 from review.common import benchmarks as folders
 from review.common.decorators import person, requires
 from review.discussion import guidelines as discussion_guidelines
-from review.discussion import notices, remarks
+from review.discussion import notices as discussion_notices
+from review.discussion import remarks
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
 
@@ -117,11 +118,18 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
 
 
 @login_required
+@require_GET
+def notices(request: HttpRequest) -> HttpResponse:
+    """What waits to be read, which the frame of every page counts."""
+    return render(request, "review/discussion/notices.html")
+
+
+@login_required
 @require_POST
 def notice(request: HttpRequest, notice_id: int) -> HttpResponse:
     """Mark a notice as read and go where it points."""
     reader = person(request)
-    found = notices.mark_read(reader, notice_id)
+    found = discussion_notices.mark_read(reader, notice_id)
     own = reader.assignments.filter(case=found.case).first()
     if own is not None:
         return redirect(f"{reverse('review:case', args=[own.pk])}#talk")

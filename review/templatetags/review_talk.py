@@ -82,5 +82,8 @@ def _part(author: User, names: dict[int, str]) -> str:
 
 @register.simple_tag
 def notices(user: User) -> list[Notice]:
-    """`{% notices user as waiting %}`: the newest that wait to be read."""
-    return discussion_notices.notices_for(user)
+    """`{% notices user as waiting %}`: the newest that wait to be read; asked once a page."""
+    if not hasattr(user, "waiting_notices"):
+        user.waiting_notices = discussion_notices.notices_for(user)  # type: ignore[attr-defined]
+    found: list[Notice] = user.waiting_notices  # type: ignore[attr-defined]
+    return found
