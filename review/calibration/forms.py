@@ -57,9 +57,12 @@ class PracticeForm(ExpectedForm):
     def __init__(self, data: QueryDict | None = None, *, form: Form, hidden: Collection[str] = ()) -> None:
         self._hidden = {f"question.{key}" for key in hidden}
         super().__init__(data, form=replace(form, severities=()), expected=Answers())
+        self.order_fields([name for name in self.fields if name != "verdict"])
         for question in form.questions:
             field = self.fields[f"question.{question.key}"]
-            field.help_text = said(question.asks) or said(question.help)
+            field.help_text = said(question.help)
+            if question.asks:
+                field.label = f"{field.label}: {said(question.asks)}"
 
     def _add(self, name: str, label: str, choices: list[Any], value: str) -> None:
         widget = forms.HiddenInput() if name in self._hidden else forms.RadioSelect()
