@@ -99,7 +99,7 @@ AUTH_USER_MODEL = "review.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     # Not allauth's, which lets the right password of a closed account be told from a wrong one.
-    "django.contrib.auth.backends.ModelBackend",
+    "mhb_site.sign_in.backend.AccountBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},

@@ -82,7 +82,12 @@ def _part(author: User, names: dict[int, str]) -> str:
 
 @register.simple_tag
 def notices(user: User) -> list[Notice]:
-    """`{% notices user as waiting %}`: the newest that wait to be read; asked once a page."""
+    """`{% notices user as waiting %}`: the newest that wait to be read; asked once a page, and only where there are some.
+
+    A request's account knows already whether there are any (`AccountBackend`).
+    """
+    if not getattr(user, "has_notices", True):
+        return []
     if not hasattr(user, "waiting_notices"):
         user.waiting_notices = discussion_notices.notices_for(user)  # type: ignore[attr-defined]
     found: list[Notice] = user.waiting_notices  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from generation.releases import services as releases_services
 from review.answers import signatures
 from review.assignments import claims
 from review.models import Assignment
@@ -223,6 +224,11 @@ def of_a_second_factor(world: World) -> dict[str, Any]:
     return {}
 
 
+def to_freeze() -> str:
+    """What the preview shows: without it, a release is only previewed."""
+    return releases_services.preview("next", benchmark="mhb").seen
+
+
 POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "accounts/password/change/": lambda _: {
         "oldpassword": "a-password-for-tests", "password1": PASSWORD, "password2": PASSWORD,
@@ -269,7 +275,7 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "generation/batches/<int:pk>/retry/": lambda _: {},
     "generation/drafts/<int:pk>/let-through/": lambda _: {"reason": "It is another patient."},
     "generation/drafts/<int:pk>/discard/": lambda _: {"reason": "It is a copy."},
-    "generation/releases/": lambda _: {"name": "next", "benchmark": "mhb"},
+    "generation/releases/": lambda _: {"name": "next", "benchmark": "mhb", "seen": to_freeze()},
     "evaluation/runs/new/": lambda world: {
         "release": world.release_id, "endpoints": ["model-1"], "judge": "judge", "judging": "per-rubric",
         "confirmed": "1",
@@ -286,6 +292,7 @@ IDLE = {
     "accounts/reauthenticate/", "accounts/password/set/", "accounts/login/code/confirm/",
     "accounts/second-factor/authenticate/", "accounts/second-factor/reauthenticate/",
     "accounts/second-factor/totp/activate/", "accounts/second-factor/recovery-codes/generate/",
+    "accounts/tokens/", "accounts/tokens/revoke/",
 }  # fmt: skip
 
 
