@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mhb_site import env as _env
 from review.rules.permissions import UserRole
-from review.rules.state_machine import Role, State
+from review.rules.state_machine import NOT_SAMPLED, Role, State
 
 django_stubs_ext.monkeypatch()  # so that ModelForm[Model] can be written at run time too
 
@@ -204,11 +204,12 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "WorkStatus": "generation.models.work.Work.Status",
         "JobStatus": "generation.models.jobs.Job.Status",
-        "SampleStatus": "generation.models.Sample.Status",
-        "VersionStatus": "generation.models.SampleVersion.Status",
+        "SampleStatus": "generation.samples.forms.SAMPLE_STATUSES",
+        "VersionStatus": "generation.samples.forms.VERSION_STATUSES",
         "CaseRole": [(role.value, role.value) for role in Role],
         "EventKindEnum": "review.models.Event.Kind",
         "StagesEnum": [(state.value, state.value) for state in State if not state.final],
+        "CaseStatus": [(value, value) for value in [*(state.value for state in State), NOT_SAMPLED]],
         "CaseKind": "review.models.Case.Kind",
         "PersonEventKind": "review.models.PersonEvent.Kind",
         "AccountRole": [(role.value, role.value) for role in UserRole],

@@ -12,7 +12,7 @@ from generation.endpoints import queries as endpoints_queries
 from generation.jobs.serializers import CallSerializer
 from generation.models import Call, Draft, Rubric, Sample, SampleVersion
 from generation.samples import queries
-from generation.samples.forms import SAMPLE_STATUSES
+from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
 from review.common.api import MAX_ID, NewestFirst, OldestFirst, asked
 from review.rules.permissions import Can
 from review.rules.state_machine import NOT_SAMPLED, shown_status
@@ -107,7 +107,7 @@ class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
             "created_at",
         ]
 
-    @extend_schema_field(serializers.ChoiceField(choices=[*SampleVersion.Status.choices, (NOT_SAMPLED, NOT_SAMPLED)]))
+    @extend_schema_field(serializers.ChoiceField(choices=VERSION_STATUSES))
     def get_status(self, version: SampleVersion) -> str:
         return shown_status(version.status, version.case.ground)
 

@@ -5,13 +5,14 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from generation.models import Sample
+from generation.models import Sample, SampleVersion
 from generation.recipes.forms import benchmark_choices
 from generation.samples import queries
 from review.labels import said
 from review.rules.state_machine import NOT_SAMPLED
 
 SAMPLE_STATUSES = [*Sample.Status.choices, (NOT_SAMPLED, _("not sampled for review"))]
+VERSION_STATUSES = [*SampleVersion.Status.choices, (NOT_SAMPLED, _("not sampled for review"))]
 
 
 class SampleFilters(forms.Form):

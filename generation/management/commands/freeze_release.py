@@ -24,8 +24,8 @@ class Command(Step):
         preview = asdict(releases_services.preview(options["name"], benchmark=options["benchmark"]))
         if options["preview"]:
             return preview
-        for key, value in preview.items():
-            self.stderr.write(f"{key}: {readable(value)}")
+        for key, value in preview.items() if not options["json"] else ():
+            self.stdout.write(f"{key}: {readable(value)}")
         release = releases_services.freeze_release(options["name"], benchmark=options["benchmark"])
         return {
             "release": release.name,
