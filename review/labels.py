@@ -7,7 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from review.rules.state_machine import Ground, Phase, Role, State, Verdict
+from review.rules.state_machine import NOT_SAMPLED, Ground, Phase, Role, State, Verdict
 
 ROLES: dict[str, Promise] = {
     Role.PRIMARY: _("Primary reviewer"),
@@ -37,6 +37,7 @@ CASE_STATES: dict[str, Promise] = {
     State.APPROVED: pgettext_lazy("state of a case", "approved"),
     State.REJECTED: pgettext_lazy("state of a case", "rejected"),
     State.WITHDRAWN: pgettext_lazy("state of a case", "withdrawn"),
+    NOT_SAMPLED: _("not sampled for review"),
 }
 VERDICTS: dict[str, Promise] = {
     Verdict.APPROVE: pgettext_lazy("verdict", "Approve"),
@@ -71,7 +72,7 @@ GROUNDS: dict[str, Promise] = {
     Ground.ADJUDICATED: _("decided by the adjudicators"),
     Ground.UNDECIDED: _("the adjudicators could not agree"),
     Ground.WITHDRAWN: _("withdrawn"),
-    Ground.UNREVIEWED: _("not selected for review"),
+    Ground.UNREVIEWED: _("not sampled for review"),
 }
 MEANINGS: dict[str, Promise] = {
     "review": _("signed as a review"),

@@ -3,11 +3,15 @@
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from generation.models import Sample
+from generation.models import Sample, SampleVersion
 from generation.recipes.forms import benchmark_choices
 from generation.samples import queries
 from review.common.lists import ALL, Filters
 from review.labels import said
+from review.rules.state_machine import NOT_SAMPLED
+
+SAMPLE_STATUSES = [*Sample.Status.choices, (NOT_SAMPLED, _("not sampled for review"))]
+VERSION_STATUSES = [*SampleVersion.Status.choices, (NOT_SAMPLED, _("not sampled for review"))]
 
 
 class SampleFilters(Filters):
@@ -16,7 +20,7 @@ class SampleFilters(Filters):
     text = forms.CharField(label=_("Text"), required=False, widget=forms.SearchInput)
     benchmark = forms.ChoiceField(label=_("Benchmark"), required=False)
     task = forms.ChoiceField(label=_("Task"), required=False)
-    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *Sample.Status.choices])
+    status = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *SAMPLE_STATUSES])
 
     def full_clean(self) -> None:
         tasks = [(task, said(task)) for task in queries.sample_tasks()]

@@ -12,6 +12,7 @@ from review.common.decorators import requires
 from review.common.lists import act_on_chosen, listing
 from review.rules.diffing import words
 from review.rules.permissions import Can
+from review.rules.state_machine import Ground
 
 CASE_ACTIONS = case_actions(queries.newest_case)
 
@@ -50,6 +51,7 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
             for version in shown
         ],
         "simulated": any(version.simulated for version in versions),
+        "unreviewed": versions[-1].case.ground == Ground.UNREVIEWED,
         "held": batches_queries.held_of(found),
     }
     return render(request, "generation/samples/sample.html", context)

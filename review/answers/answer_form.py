@@ -62,7 +62,8 @@ class Control:
 class Row:
     """A question or a rubric with its controls. `diff`: the corrected wording against the original.
 
-    given: answered before the traps were revealed, to be read and not changed. evidence: its answer wants sources.
+    given: answered before the traps were revealed, to be read and not changed. evidence: its answer wants sources. asks: the
+    question in words, under a title that names the criterion.
     """
 
     number: int
@@ -76,6 +77,7 @@ class Row:
     diff: tuple[Span, ...] = ()
     given: bool = False
     evidence: bool = False
+    asks: str = ""
 
     @property
     def controls(self) -> tuple[Control, ...]:
@@ -270,6 +272,7 @@ def _question(filling: _Filling, number: int, question: Question, answer: Answer
         note=filling.control(f"{name}.note", f"{id_}-note", answer.note),
         given=given,
         evidence=wants_evidence(question),
+        asks=said(question.asks),
     )
 
 

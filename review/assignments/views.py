@@ -38,6 +38,7 @@ def workbench(request: HttpRequest) -> HttpResponse:
     me = person(request)
     in_hand = list(visibility.in_hand(me))
     week = timezone.now() - timedelta(days=7)
+    this_week = visibility.submitted_by(me).filter(submitted_at__gte=week).count()
     return render(
         request,
         "review/assignments/home.html",
@@ -47,7 +48,8 @@ def workbench(request: HttpRequest) -> HttpResponse:
             "waiting": eligibility.waiting_for(me),
             "last": queries.undoable(me),
             "lease_minutes": claims.lease() // timedelta(minutes=1),
-            "week": visibility.submitted_by(me).filter(submitted_at__gte=week).count(),
+            "week": this_week,
+            "new": not this_week and not visibility.submitted_by(me).exists(),
             "lately": reliability.my_week(me, week),
         },
     )

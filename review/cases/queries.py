@@ -13,7 +13,7 @@ from review.rules import consolidation
 from review.rules.case_spec import answers_from_json
 from review.rules.citations import Citation
 from review.rules.consolidation import SettledRubric
-from review.rules.state_machine import ADJUDICATORS, Ground, Role, State, Verdict
+from review.rules.state_machine import ADJUDICATORS, NOT_SAMPLED, Ground, Role, State, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,15 @@ def funnel(benchmark: str | None = None) -> Funnel:
 def cases(
     *, state: str = "", benchmark: str = "", text: str = "", kind: str = "", specialty: str = ""
 ) -> QuerySet[Case]:
-    """Cases for the admin's board, newest first. Without a `kind`, those that count: copies for training have their own."""
+    """Cases for the admin's board, newest first. Without a `kind`, those that count: copies for training have their own.
+
+    `state` is a state or NOT_SAMPLED: what nobody was to review is not among the approved.
+    """
     found = Case.objects.filter(kind=kind or Case.Kind.WORK).order_by("-id")
-    if state:
-        found = found.filter(state=state)
+    if state == NOT_SAMPLED:
+        found = found.filter(ground=Ground.UNREVIEWED)
+    elif state:
+        found = found.filter(state=state).exclude(ground=Ground.UNREVIEWED)
     if benchmark:
         found = found.filter(benchmark=benchmark)
     if specialty:

@@ -52,6 +52,12 @@ def guideline_in_force(benchmark: str, stage: str) -> Guideline | None:
 
 
 @register.simple_tag
+def built_in_guideline(benchmark: str, stage: str) -> str:
+    """`{% built_in_guideline benchmark stage as text %}`: what the benchmark's folder says; "" where it says nothing."""
+    return guidelines.built_in(benchmark, State(stage))
+
+
+@register.simple_tag
 def discussion(case: Case, user: User) -> list[dict[str, Any]]:
     """`{% discussion case user as remarks %}`: what `user` may read of it, each with the author's name for this reader."""
     shown = discussion_remarks.remarks_shown_to(user, case)
@@ -76,5 +82,13 @@ def _part(author: User, names: dict[int, str]) -> str:
 
 @register.simple_tag
 def notices(user: User) -> list[Notice]:
-    """`{% notices user as waiting %}`: the newest that wait to be read."""
-    return discussion_notices.notices_for(user)
+    """`{% notices user as waiting %}`: the newest that wait to be read; asked once a page, and only where there are some.
+
+    A request's account knows already whether there are any (`AccountBackend`).
+    """
+    if not getattr(user, "has_notices", True):
+        return []
+    if not hasattr(user, "waiting_notices"):
+        user.waiting_notices = discussion_notices.notices_for(user)  # type: ignore[attr-defined]
+    found: list[Notice] = user.waiting_notices  # type: ignore[attr-defined]
+    return found

@@ -100,6 +100,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     # A release, and its export
     page.goto("/generation/releases/")
     page.get_by_label("Name", exact=True).fill("first")
+    page.get_by_role("button", name="Preview release").click()
     page.get_by_role("button", name="Freeze release").click()
     page.wait_for_url("**/generation/releases/first/1/")
     with page.expect_download() as download:

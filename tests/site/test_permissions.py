@@ -15,6 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from generation.releases import services as releases_services
 from review.answers import signatures
 from review.assignments import claims
 from review.models import Assignment
@@ -66,6 +67,8 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "accounts/password/change/":                            ("200 200 200 200", "302 302 302 302"),
     "accounts/password/set/":                               ("302 302 302 302", "302 302 302 302"),
     "accounts/login/code/confirm/":                         ("302 302 302 302", "302 302 302 302"),
+    "accounts/tokens/":                                     ("302 302 302 302", "302 302 302 302"),
+    "accounts/tokens/revoke/":                              ("405 405 405 405", "302 302 302 302"),
     "accounts/second-factor/":                              ("200 200 200 200", "405 405 405 405"),
     "accounts/second-factor/authenticate/":                 ("302 302 302 302", "302 302 302 302"),
     "accounts/second-factor/reauthenticate/":               ("302 302 302 302", "302 302 302 302"),
@@ -85,6 +88,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "review/guidelines/":                                   ("200 200 403 200", "405 405 405 405"),
     "review/guidelines/<slug:benchmark>/<slug:stage>/":     ("403 403 403 200", "403 403 403 302"),
     "review/cases/<case:case_id>/remarks/":                 ("405 405 405 405", "302 404 404 302"),
+    "review/notices/":                                      ("200 200 200 200", "405 405 405 405"),
     "review/notices/<int:notice_id>/":                      ("405 405 405 405", "302 404 404 404"),
     "review/assignments/<assignment:assignment_id>/":              ("200 404 403 403", "405 405 403 403"),
     "review/assignments/<assignment:assignment_id>/draft/":        ("302 302 403 403", "302 404 403 403"),
@@ -111,6 +115,9 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "review/cases/<int:case_id>/set-back/":                 ("403 403 403 302", "403 403 403 302"),
     "review/cases/<int:case_id>/calibration/":              ("403 403 403 200", "403 403 403 302"),
     "review/calibration/":                                  ("403 403 403 200", "403 403 403 405"),
+    "review/calibration/tour/":                             ("200 200 403 200", "405 405 405 405"),
+    "review/calibration/tour/<slug:benchmark>/":            ("200 200 403 200", "405 405 405 405"),
+    "review/calibration/tour/<slug:benchmark>/case/":       ("200 200 403 200", "422 422 403 422"),
     "review/calibration/<int:item_id>/":                    ("403 403 403 200", "403 403 403 302"),
     "review/people/":                                       ("403 403 403 200", "403 403 403 302"),
     "review/people/new/":                                   ("403 403 403 200", "403 403 403 302"),
@@ -217,6 +224,11 @@ def of_a_second_factor(world: World) -> dict[str, Any]:
     return {}
 
 
+def to_freeze() -> str:
+    """What the preview shows: without it, a release is only previewed."""
+    return releases_services.preview("next", benchmark="mhb").seen
+
+
 POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "accounts/password/change/": lambda _: {
         "oldpassword": "a-password-for-tests", "password1": PASSWORD, "password2": PASSWORD,
@@ -269,7 +281,7 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "generation/batches/<int:pk>/retry/": lambda _: {},
     "generation/drafts/<int:pk>/let-through/": lambda _: {"reason": "It is another patient."},
     "generation/drafts/<int:pk>/discard/": lambda _: {"reason": "It is a copy."},
-    "generation/releases/": lambda _: {"name": "next", "benchmark": "mhb"},
+    "generation/releases/": lambda _: {"name": "next", "benchmark": "mhb", "seen": to_freeze()},
     "evaluation/runs/new/": lambda world: {
         "release": world.release_id, "endpoints": ["model-1"], "judge": "judge", "judging": "per-rubric",
         "confirmed": "1",
@@ -286,6 +298,7 @@ IDLE = {
     "accounts/reauthenticate/", "accounts/password/set/", "accounts/login/code/confirm/",
     "accounts/second-factor/authenticate/", "accounts/second-factor/reauthenticate/",
     "accounts/second-factor/totp/activate/", "accounts/second-factor/recovery-codes/generate/",
+    "accounts/tokens/", "accounts/tokens/revoke/",
 }  # fmt: skip
 
 

@@ -14,9 +14,9 @@ from review.rules.state_machine import Policy
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
 
 
-def _met_or_not(*, inadequate: bool = False, evidence: bool = False) -> tuple[Choice, ...]:
+def _met_or_not(*, inadequate: bool = False) -> tuple[Choice, ...]:
     return (
-        Choice("met", _("Met"), evidence=evidence),
+        Choice("met", _("Met")),
         Choice("not-met", _("Not met"), blocks=True, inadequate=inadequate),
     )
 
@@ -48,17 +48,21 @@ QUESTIONS = (
         (Choice("no", _("No")), Choice("yes", _("Yes"))),
         first_look=True,
     ),
+    # The values are older than the question in words: 'met' has always said that the claim is false.
     Question(
         "factual",
         _("Factual Correctness of the Trap"),
         _(
-            "Is the trap's claim definitely and verifiably false? Check it against an authoritative "
-            "source, such as a national clinical practice guideline. Cite the source and quote the "
-            "passage that shows it. Choose Not met if the claim is true, contested or cannot be "
-            "verified. For a report, also choose Not met if the report does contain what the question "
-            "asks for."
+            "Check the claim against an authoritative source, such as a national clinical practice "
+            "guideline. If it is definitely and verifiably false, cite the source and quote the passage "
+            "that shows it. Choose No or unsure if the claim is true, contested or cannot be verified. "
+            "For a report, also choose No or unsure if the report does contain what the question asks for."
         ),
-        _met_or_not(evidence=True),
+        (
+            Choice("met", _("Yes, definitely false"), evidence=True),
+            Choice("not-met", _("No or unsure"), blocks=True),
+        ),
+        asks=_("Is the trap's claim definitely false?"),
     ),
     Question(
         "coherence",
