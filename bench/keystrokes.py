@@ -137,17 +137,17 @@ def _digits(spec: Any) -> dict[str, int]:
 # The group or field in focus, and what is still to be answered.
 LOOK = """() => {
   const seen = (one) => one.checkVisibility();
-  const name = (stop) => stop.querySelector("input")?.name;
+  const name = (stop) => stop?.querySelector("input")?.name;
   const stops = [...document.querySelectorAll("[data-answers] [data-stop]")].filter(seen);
   const focused = document.activeElement.closest?.("[data-stop]");
   const field = document.activeElement.matches?.("textarea, input:not([type='radio'], [type='checkbox'])");
   return {
-    here: focused && stops.includes(focused) ? name(focused) : field ? document.activeElement.name : null,
+    here: focused && stops.includes(focused) ? name(focused) : field ? document.activeElement.name
+      : document.activeElement.matches(".split__ask") ? name(stops.find((stop) => !stop.querySelector("input:checked"))) : null,
     field,
     empty: field && !document.activeElement.value,
     open: stops.filter((stop) => !stop.querySelector("input:checked")).map(name),
     rest: [...document.querySelectorAll("[data-rest]")].find(seen)?.dataset.key ?? null,
-    agreed: [...document.querySelectorAll("[data-agreed]")].find(seen)?.dataset.key ?? null,
     cited: !document.querySelector("#evidence")?.checkVisibility() ||
       document.querySelector("[data-rows='citation'] [name$='.reference']")?.value,
     refused: document.querySelectorAll("[data-answers] .problem[role='alert']").length,
@@ -164,15 +164,18 @@ class Hands:
     keys: int = 0
     stops: set[str] = field(default_factory=set)
     failed: int = 0
+    pressed: list[str] = field(default_factory=list)
 
     def press(self, key: str) -> None:
         self.keys += 1
+        self.pressed.append(key)
         self.page.keyboard.press(key)
 
     def paste(self, text: str, where: str) -> None:
-        self.keys += 1
         self.stops.add(where)
-        self.page.keyboard.insert_text(text)
+        self.page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
+        self.press("Control+V")
+        self.page.wait_for_timeout(20)  # what follows a paste comes after it
 
     def look(self) -> dict[str, Any]:
         return dict(self.page.evaluate(LOOK))
@@ -207,6 +210,8 @@ class Hands:
         part = name.rpartition(".")[2]
         if empty:
             self.paste({"reference": SOURCE, "section": "2.1", "passage": PASSAGE}[part], name)
+        if self.look()["here"] != name:
+            return
         self.press("Escape" if part == "passage" else "Tab")
 
     def submits(self) -> bool:
@@ -235,15 +240,14 @@ def _mhb(hands: Hands) -> None:
 
 
 def _confirm(hands: Hands) -> None:
+    hands.page.wait_for_timeout(700)  # nobody reads faster
     with hands.page.expect_navigation():
-        hands.press("k")
+        hands.press("Control+Enter")
 
 
 def _adjudicate(hands: Hands) -> None:
     _goes(hands)  # the first look
-    seen = hands.look()
-    if seen["agreed"]:
-        hands.press(seen["agreed"])
+    hands.page.wait_for_timeout(700)
     _goes(hands)
 
 
@@ -307,6 +311,7 @@ SCRIPTS: dict[str, Callable[[Hands], None]] = {
 def walk(page: "Page", url: str, name: str, told: dict[str, Any]) -> Hands:
     """Work one case by its script; raises RuntimeError where the script cannot go on."""
     page.context.clear_cookies()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.context.add_cookies([{"name": "sessionid", "value": told["session"], "url": url}])
     page.goto(f"{url}/review/assignments/{told['assignment']}/")
     hands = Hands(page, told["digits"])

@@ -1,4 +1,6 @@
-"""How many keys a review takes, how long a physician waits, and whether two ever get the same case: `python -m bench.review [--quick] [--json]`.
+"""How many keys a review takes, how long a physician waits, and whether two ever get the same case.
+
+`python -m bench.review [--quick] [--json]`.
 
 The site runs as real processes (gunicorn, the database, the clients) before few and before many open cases. The two sizes
 take turns in blocks, so that whatever else the machine does meets both alike. Goals are for two cores.

@@ -44,6 +44,7 @@ CITATION_KINDS: dict[str, Promise] = {
     "doi": _("DOI"),
     "pmid": _("PMID"),
     "url": _("Web address"),
+    "case": _("This case"),
 }
 # What the levels of the AHRQ Common Formats Harm Scale mean, in short.
 HARMS: dict[str, Promise] = {

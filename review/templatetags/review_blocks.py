@@ -11,6 +11,7 @@ from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, said
 from review.models import Review, User
 from review.rules.blocks import Block, Diff, Points
 from review.rules.diffing import align
+from review.rules.questions import Form
 
 register = template.Library()
 
@@ -36,6 +37,15 @@ def show_block(block: Block, number: int, language: str = "", folded: bool = Fal
         "beside": beside,
     }
     return render_to_string(f"review/blocks/{block.kind}.html", context)
+
+
+@register.inclusion_tag("review/answers/_code.html")
+def trap_code(code: str, form: Form, named: bool = False) -> dict[str, object]:
+    """`{% trap_code tag spec.form %}`: the code of a trap, with its name and definition for those who point at it.
+
+    named: the name is shown beside it.
+    """
+    return {"code": code, "term": next((term for term in form.terms if term.code == code), None), "named": named}
 
 
 @register.filter

@@ -6,9 +6,10 @@ from typing import Any
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
+from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.rules.blocks import Block, Dialogue, Diff, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import Choice, Form, Level, Question, Reason, RubricText
+from review.rules.questions import Choice, Form, Level, Question, Reason, RubricText, TrapTerm
 from review.rules.state_machine import Policy
 
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
@@ -135,12 +136,19 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
             reasons=REASONS,
             dissents=DISSENTS,
             rubrics_editable=True,
+            terms=_terms(sample.content["traps"]),
         ),
         policy=POLICY,
         language=sample.language,
         specialty=sample.specialty,
         first_look=_as_a_model_sees_it(sample),
     )
+
+
+def _terms(traps: Sequence[dict[str, Any]]) -> tuple[TrapTerm, ...]:
+    definitions = {term.code: term.definition for term in TERMS}
+    names = {trap["code"]: trap["name"] for trap in traps}
+    return tuple(TrapTerm(code, name, definitions.get(code, "")) for code, name in names.items())
 
 
 def _as_a_model_sees_it(sample: NewSample) -> tuple[Block, ...]:
