@@ -98,6 +98,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "review/mine/":                                         ("200 200 403 403", "405 405 403 403"),
     "review/mine/<int:review_id>/":                         ("200 404 403 403", "405 405 403 403"),
     "review/mine/<int:review_id>/retract/":                 ("405 405 403 403", "302 404 403 403"),
+    "review/keys/":                                         ("200 200 200 200", "422 422 422 422"),
     "review/me/":                                           ("200 200 403 403", "405 405 403 403"),
     "review/overview/":                                     ("403 403 403 200", "403 403 403 405"),
     "review/audit/":                                        ("403 403 403 200", "403 403 403 405"),

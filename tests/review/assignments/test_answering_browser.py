@@ -149,3 +149,20 @@ def test_selected_text_of_the_case_is_cited_by_one_key(desk: Page, held: Assignm
     expect(desk.locator('[name="citation.1.kind"]')).to_have_value("case")
     expect(desk.locator('[name="citation.1.reference"]')).to_have_value("Conversation")
     assert focused(desk) == "rubric.R1"
+
+
+def test_chosen_keys_act_and_none_do_when_switched_off(desk: Page, held: Assignment, ana: User) -> None:
+    User.objects.filter(pk=ana.pk).update(keys={"n": "j"})
+    desk.reload()
+    desk.keyboard.press("n")
+    expect(desk.locator(".split__ask")).to_be_focused()
+    desk.wait_for_timeout(1100)  # a letter that is no key counts as typing
+    desk.keyboard.press("j")
+    assert focused(desk) == "question.false"
+    User.objects.filter(pk=ana.pk).update(keys_off=True)
+    desk.reload()
+    for key in ("j", "1", "a", "?"):
+        desk.keyboard.press(key)
+    expect(desk.locator(".split__ask")).to_be_focused()
+    expect(desk.locator("[data-answers] :checked:not(option)")).to_have_count(0)
+    expect(desk.locator("dialog#keys")).to_be_hidden()
