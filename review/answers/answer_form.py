@@ -201,7 +201,7 @@ class _Filling:
 
     def citation(self, number: int, citation: Citation) -> CitationRow:
         name, id_ = f"citation.{number}", f"citation-{number}"
-        kinds = [("", gettext("Recognised from the reference")), *((k, str(v)) for k, v in CITATION_KINDS.items())]
+        kinds = [("", gettext("Automatic")), *((k, str(v)) for k, v in CITATION_KINDS.items())]
         return CitationRow(
             number,
             self.control(f"{name}.kind", f"{id_}-kind", citation.kind, kinds),

@@ -358,6 +358,7 @@ def _workbench(
         "takes_next": not looking
         and not (assignment.role == Role.SECONDARY and blind and spec.policy.secondary_confirms),
         "folded": blind and not spec.policy.reveal_first_look,
+        "view": "changes" if first is not None else "shown",
         "local": _local(me, assignment, looking),
         "stage": Role(assignment.role).stage,
         "stale": stale,

@@ -1,6 +1,7 @@
 """What a physician sees and is asked about one MHB sample: the four criteria of 'Expert-led Quality Assurance' (MHB-6)."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
@@ -128,7 +129,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         version=version,
         title=sample.title,
         task=sample.task,
-        blocks=(*_stimulus(sample), _traps(sample.content["traps"])),
+        blocks=(*_stimulus(sample), _traps(sample)),
         form=Form(
             QUESTIONS,
             tuple(RubricText(rubric.key, rubric.criterion, rubric.traps) for rubric in sample.rubrics),
@@ -182,10 +183,20 @@ def _turns(turns: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
     return tuple(Turn(SPEAKERS[turn["role"]], turn["content"]) for turn in turns)
 
 
-def _traps(traps: Sequence[dict[str, Any]]) -> Table:
+def _traps(sample: NewSample) -> Table:
+    traps = sample.content["traps"]
     return Table(
         _("Traps"),
         (_("Code"), _("Trap"), _("Location"), _("What is false"), _("Why it is false")),
         tuple((trap["code"], trap["name"], trap["where"], trap["false"], trap["why"]) for trap in traps),
         tone="trap",
+        places=tuple(_places(trap["where"], sample.content) for trap in traps) if sample.task == "dialogue" else (),
     )
+
+
+def _places(where: str, content: Mapping[str, Any]) -> tuple[int, ...]:
+    """The altered turns that a generator's description of the place names by number; all of them where it names none."""
+    known = {(turn["role"], turn["content"]) for turn in content["source_turns"]}
+    altered = [n for n, turn in enumerate(content["turns"], 1) if (turn["role"], turn["content"]) not in known]
+    named = {int(number) for number in re.findall(r"[0-9]{1,3}", where)}
+    return tuple(number for number in altered if number in named) or tuple(altered[:-1] or altered)

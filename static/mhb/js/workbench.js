@@ -110,9 +110,3 @@ form.addEventListener("keydown", (event) => {
   const fields = [...form.elements].filter(visible);
   fields[fields.indexOf(event.target) + 1]?.focus();
 });
-
-// All texts are shown in the same view.
-document.addEventListener("change", (event) => {
-  const view = event.target.closest(".views__picks input")?.value;
-  if (view) for (const pick of $$(`.views__picks input[value="${view}"]`)) pick.checked = true;
-});
