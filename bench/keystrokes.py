@@ -47,11 +47,11 @@ def prepare() -> dict[str, Any]:
         return {"session": session, "assignment": _take(physician).public_id, "digits": _digits(spec)}
 
     found = {"MHB primary": held("primary", whole_spec(1, RUBRICS))}
+    found["newcomer"] = held("newcomer", whole_spec(5, RUBRICS))
     found["MedHallu primary"] = held("medhallu", medhallu_spec(2))
     found["confirmation"] = held("confirming", whole_spec(3, RUBRICS), _reviewed)
     _submit(_user("confirming"), changed=False)
     found["adjudication"] = held("adjudicating", whole_spec(4, RUBRICS), _reviewed, _disputed)
-    found["newcomer"] = held("newcomer", whole_spec(5, RUBRICS))
     return found
 
 
@@ -272,7 +272,7 @@ def _fill_required(hands: Hands) -> None:
               const seen = (one) => one.checkVisibility();
               const asks = (one) => one.required || one.getAttribute("aria-invalid") === "true";
               for (const one of [...form.elements].filter((one) => one.name && seen(one) && asks(one))) {
-                if (one.type === "radio") {
+                if (one.type === "radio" || one.type === "checkbox") {
                   if (!form.querySelector(`[name="${one.name}"]:checked`)) return ["radio", one.name];
                 } else if (!one.value.trim() || (one.getAttribute("aria-invalid") === "true" && !one.dataset.met)) {
                   one.dataset.met = "";

@@ -144,6 +144,7 @@ KEYS: dict[str, Promise] = {
     "c": _("Changes"),
     "s": pgettext_lazy("of a changed text", "Source"),
     "r": _("Comment"),
+    "h": _("Guideline for this stage"),
     "b": _("Return to queue"),
     "z": _("Undo submission"),
 }

@@ -37,6 +37,16 @@ function step(selector, by) {
   visit(all[next].dataset.card ? document.getElementById(all[next].dataset.card) : all[next]);
 }
 
+// The guideline and the discussion are on the page: a link opens them.
+document.addEventListener("click", (event) => {
+  const panel = document.getElementById(event.target.closest?.("[data-unfold]")?.hash.slice(1));
+  if (!panel) return;
+  event.preventDefault();
+  panel.open = true;
+  visit(panel);
+  $("summary", panel).focus({ preventScroll: true });
+});
+
 const tools = $("[data-reading]");
 if (tools && $("[data-change]", desk)) {
   tools.hidden = false;

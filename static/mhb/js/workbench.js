@@ -47,6 +47,7 @@ document.addEventListener("visibilitychange", () => {
 // A second press while the first is on its way would be told "submitted already" in place of the next case.
 let sent = false;
 form.addEventListener("submit", (event) => {
+  if (form.hasAttribute("data-offline")) return; // it waits: drafts.js
   if (sent) event.preventDefault();
   sent = true;
 });
@@ -58,7 +59,7 @@ window.addEventListener("pageshow", (event) => {
 // come to rest; should another case come, the page that follows shows that one.
 form.addEventListener("submit", (event) => {
   const next = $("[data-next]");
-  if (event.defaultPrevented || !next?.childElementCount || !event.submitter?.matches("[data-takes-next]")) return;
+  if (event.defaultPrevented || form.hasAttribute("data-offline") || !next?.childElementCount || !event.submitter?.matches("[data-takes-next]")) return;
   const text = $(".split__text");
   text.replaceChildren(...next.childNodes);
   text.setAttribute("aria-busy", "true");

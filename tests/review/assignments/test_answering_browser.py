@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
+from review.assignments import claims
 from review.models import Assignment, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import TrapTerm
@@ -166,3 +167,46 @@ def test_chosen_keys_act_and_none_do_when_switched_off(desk: Page, held: Assignm
     expect(desk.locator(".split__ask")).to_be_focused()
     expect(desk.locator("[data-answers] :checked:not(option)")).to_have_count(0)
     expect(desk.locator("dialog#keys")).to_be_hidden()
+
+
+def test_a_submit_without_a_network_is_kept_and_sent_when_it_is_back(desk: Page, held: Assignment) -> None:
+    desk.keyboard.press("1")
+    paste(desk, "12345")
+    paste(desk, "There is none.")
+    desk.keyboard.press("Escape")
+    for key in "a221":
+        desk.keyboard.press(key)
+    expect(desk.locator(".saved__done")).to_be_visible()
+    desk.context.set_offline(True)
+    desk.locator("#reason").fill("typed without a network")
+    expect(desk.locator(".saved__offline")).to_be_visible()
+    expect(desk.locator(".saved__pending")).to_be_hidden()
+    desk.keyboard.press("Control+Enter")
+    expect(desk.locator(".saved__waiting")).to_be_visible()
+    assert not Review.objects.exists()
+    with desk.expect_navigation(url="**/review/"):
+        desk.context.set_offline(False)
+    assert answers_from_json(Review.objects.get().answers).reason == "typed without a network"
+    expect(desk.locator(".message")).to_contain_text("You were the first of two")
+
+
+def test_what_comes_too_late_after_a_lost_network_is_refused_and_kept(
+    desk: Page, held: Assignment, bo: User, ana: User
+) -> None:
+    desk.keyboard.press("1")
+    paste(desk, "12345")
+    paste(desk, "There is none.")
+    desk.keyboard.press("Escape")
+    for key in "a221":
+        desk.keyboard.press(key)
+    expect(desk.locator(".saved__done")).to_be_visible()
+    desk.context.set_offline(True)
+    desk.keyboard.press("Control+Enter")
+    expect(desk.locator(".saved__waiting")).to_be_visible()
+    claims.release(ana, held.pk, Assignment.objects.get().token)
+    take(bo)
+    with desk.expect_navigation():
+        desk.context.set_offline(False)
+    expect(desk.locator("h1")).to_contain_text("no longer reserved for you")
+    expect(desk.locator("[data-kept]")).to_have_value(re.compile("There is none."))
+    assert not Review.objects.exists()
