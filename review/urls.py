@@ -29,6 +29,7 @@ urlpatterns = [
     path("assignments/<assignment:assignment_id>/decline/", own_reviews.decline, name="decline"),
     path("assignments/<assignment:assignment_id>/problem/", own_reviews.problem, name="problem"),
     path("assignments/<assignment:assignment_id>/heartbeat/", assignments_views.heartbeat, name="heartbeat"),
+    path("recent-sources/", own_reviews.recent_sources, name="recent-sources"),
     path("mine/", own_reviews.mine, name="mine"),
     path("mine/<int:review_id>/", own_reviews.mine_detail, name="mine-detail"),
     path("mine/<int:review_id>/retract/", assignments_views.retract, name="retract"),

@@ -95,6 +95,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "review/assignments/<assignment:assignment_id>/problem/":      ("302 404 403 403", "302 404 403 403"),
     "review/assignments/<assignment:assignment_id>/heartbeat/":    ("302 302 403 403", "200 404 403 403"),
     "review/assignments/<assignment:assignment_id>/activity/":     ("405 405 403 403", "204 404 403 403"),
+    "review/recent-sources/":                               ("200 200 403 403", "405 405 403 403"),
     "review/mine/":                                         ("200 200 403 403", "405 405 403 403"),
     "review/mine/<int:review_id>/":                         ("200 404 403 403", "405 405 403 403"),
     "review/mine/<int:review_id>/retract/":                 ("405 405 403 403", "302 404 403 403"),

@@ -108,15 +108,13 @@ document.addEventListener(
     if (event.key.length > 1 || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.isComposing || typing(event.target) || !panel.contains(event.target)) return;
     const now = performance.now();
-    const known = /^[1-9? ]$/.test(event.key) || $(`[data-key="${CSS.escape(window.mhbKeyOf(event.key))}"]`);
-    if (now - stray > TYPED && known) {
-      if (event.key !== " " || !latest || now - latest.at > TYPED) return;
-    } else if (!known) {
-      stray = now;
-      if (latest && now - latest.at < TYPED) takeBack();
-    } else {
-      stray = now;
-    }
+    const soon = latest && now - latest.at < TYPED;
+    const digit = /^[1-9? ]$/.test(event.key);
+    const known = digit || $$(`[data-key="${CSS.escape(window.mhbKeyOf(event.key))}"]`, document).some(visible);
+    const verdict = soon && latest.option.name === "verdict" && !digit; // after a verdict no letter is a key so soon
+    if (known && !verdict && now - stray > TYPED && !(soon && event.key === " ")) return;
+    if (!known || verdict || now - stray <= TYPED) stray = now;
+    if (soon && (!known || verdict)) takeBack();
     event.preventDefault();
     event.stopPropagation();
   },

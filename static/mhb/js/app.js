@@ -121,6 +121,9 @@ const formOf = (element) => element.form ?? element.closest?.("form") ?? null;
 
 function acts(element, target, modified) {
   const [own, focused] = [formOf(element), formOf(target)];
+  // A letter answers only from among the answers; text selected elsewhere can be cited from there.
+  const answers = !modified && own?.matches("[data-answers]") && !element.matches("[data-cite]");
+  if (answers && !own.parentElement.contains(target)) return false;
   if (own === focused && (own || !typing(target))) return true;
   if (element.matches("[data-key-within]") || (own && typing(target))) return false;
   return !own || !focused || (!modified && focused.matches("[data-answers]"));

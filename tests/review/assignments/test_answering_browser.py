@@ -14,7 +14,7 @@ from review.assignments import claims
 from review.models import Assignment, Review, User
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import TrapTerm
-from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, look, opened, take
+from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, look, opened, send, take, wholly_approving
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
 
@@ -122,6 +122,10 @@ def test_typing_into_no_field_sets_nothing(desk: Page, held: Assignment) -> None
     desk.keyboard.type("1 tablet, 2 x daily")
     expect(desk.locator('[name="verdict"]:checked')).to_have_count(0)
     expect(desk.locator("[data-typed-note]")).to_be_visible()
+    desk.wait_for_timeout(1100)
+    desk.locator(".split__text").focus()
+    for key in "12yxa":
+        desk.keyboard.press(key)
     desk.locator("body").evaluate("() => document.activeElement.blur()")
     for key in "12yxa":
         desk.keyboard.press(key)
@@ -187,7 +191,7 @@ def test_a_submit_without_a_network_is_kept_and_sent_when_it_is_back(desk: Page,
     with desk.expect_navigation(url="**/review/"):
         desk.context.set_offline(False)
     assert answers_from_json(Review.objects.get().answers).reason == "typed without a network"
-    expect(desk.locator(".message")).to_contain_text("You were the first of two")
+    expect(desk.locator(".message--success")).to_contain_text("You were the first of two")
 
 
 def test_what_comes_too_late_after_a_lost_network_is_refused_and_kept(
@@ -210,3 +214,17 @@ def test_what_comes_too_late_after_a_lost_network_is_refused_and_kept(
     expect(desk.locator("h1")).to_contain_text("no longer reserved for you")
     expect(desk.locator("[data-kept]")).to_have_value(re.compile("There is none."))
     assert not Review.objects.exists()
+
+
+def test_a_recent_source_is_taken_again_in_one_act(desk: Page, held: Assignment, ana: User, live_server: Any) -> None:
+    opened(2, form=WHOLE_FORM)
+    send(held, wholly_approving())
+    taken = take(ana)
+    desk.goto(live_server.url + reverse("review:case", args=[taken.pk]))
+    desk.keyboard.press("1")
+    desk.keyboard.press("1")
+    desk.locator("[data-recent]").click()
+    expect(desk.locator('[name="citation.1.reference"]')).to_have_value("Invented guideline")
+    expect(desk.locator('[name="citation.1.kind"]')).to_have_value("guideline")
+    expect(desk.locator('[name="citation.1.section"]')).to_have_value("2.1")
+    expect(desk.locator('[name="citation.1.passage"]')).to_be_focused()

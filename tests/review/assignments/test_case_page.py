@@ -438,7 +438,7 @@ def test_an_approval_against_a_rejection_is_coded_and_says_why(browse: Open, ana
     page = post(client, "submit", held, wholly_approving())
     assert page.status_code == 422
     assert "Choose your reason for approving it." in text_of(page)
-    assert "Say in your words why you approve" in text_of(page)
+    assert "Explain why you approve" in text_of(page)
     assert {"#dissent-code-1", "#reason"} <= {a.get("href") for tag, a in Elements(page).found if tag == "a"}
 
     said = wholly_approving(dissent_code="misread", reason="It is there, in turn 3.")
@@ -471,3 +471,13 @@ def test_whoever_agrees_is_not_asked_why(browse: Open, ana: User, bo: User) -> N
     client = browse(bo)
     assert not Elements(client.get(reverse("review:case", args=[held.pk]))).named("dissent_code")
     assert post(client, "submit", held, wholly_approving(), keep="1").status_code == 302
+
+
+def test_only_ones_own_sources_are_offered_again(browse: Open, ana: User, bo: User) -> None:
+    case = to_secondary(ana, wholly_approving(citations=(CITATION, replace(CITATION, kind="case"))), form=WHOLE_FORM)
+    address = reverse("review:recent-sources")
+    page = browse(ana).get(address)
+    assert [a["data-reference"] for _, a in Elements(page).found if "data-recent" in a] == [CITATION.reference]
+    assert CITATION.passage not in text_of(page), "it was quoted for another case"
+    assert case.state == "secondary"
+    assert "data-recent" not in text_of(browse(bo).get(address)), "nobody sees what others cited"
