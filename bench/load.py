@@ -26,7 +26,7 @@ PATIENCE = 60.0  # seconds
 
 _TOKEN = re.compile(rb'name="token" value="([0-9a-f-]{36})"')
 _REVISION = re.compile(rb'name="revision" value="(\d+)"')
-_ASSIGNMENT = re.compile(rb'id="answers" method="post" action="/review/assignments/([0-9a-f]{32})/(reveal|submit)/"')
+_ASSIGNMENT = re.compile(rb'id="answers" method="post"\s+action="/review/assignments/([0-9a-f]{32})/(reveal|submit)/"')
 
 
 class Unexpected(Exception):

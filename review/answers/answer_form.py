@@ -16,7 +16,6 @@ from review.rules.questions import (
     Choice,
     Citation,
     Form,
-    Level,
     Problem,
     Question,
     Reason,
@@ -192,7 +191,7 @@ class _Filling:
 
     def severity(self, form: Form, name: str, id_: str, value: str) -> Control:
         made = self.control(name, id_, value, [(level.value, said(level.label)) for level in form.severities])
-        return replace(made, options=tuple(map(_explained, made.options, form.severities)))
+        return replace(made, options=tuple(replace(o, about=str(HARMS.get(o.value, ""))) for o in made.options))
 
     def code(self, name: str, id_: str, value: str, reasons: Sequence[Reason]) -> Control:
         made = self.control(name, id_, value, [(reason.code, said(reason.label)) for reason in reasons])
@@ -227,10 +226,6 @@ def _sentence(problem: Problem) -> str:
     if problem.field.endswith(".read_on"):
         return gettext("Enter the date you read it. The date cannot be in the future.")
     return str(SENTENCES[problem.code])
-
-
-def _explained(option: Option, level: Level) -> Option:
-    return replace(option, about=str(HARMS.get(level.value, "")))
 
 
 def sheet(
@@ -363,7 +358,7 @@ def _with_offers(choice: Control, original: str, wording: str, offers: Sequence[
 
 
 def _faults(made: Sheet, wrong: Mapping[str, str]) -> Iterator[FormProblem]:
-    """Every problem with the field it leads to, in the order of the page; one of no field leads to the form."""
+    """Every problem with the field it leads to, in the order of the page; one of no field to the form."""
     shown: set[str] = set()
     for label, control in _labelled(made):
         if control.error:
