@@ -100,6 +100,9 @@ def _submit(physician: Any, *, changed: bool) -> None:
     from review.rules.questions import Answer, Answers, Citation, RubricAnswer
 
     assignment = visibility.in_hand(physician).get()
+    token = assignment.token
+    if token is None:
+        raise RuntimeError(f"{assignment} is held without a token")
     form = assignment.case.frozen.form
     good = {question.key: next(c for c in reversed(question.choices) if not c.blocks) for question in form.questions}
     answers = Answers(
@@ -120,8 +123,8 @@ def _submit(physician: Any, *, changed: bool) -> None:
             reason_code=form.reasons[0].code,
         )
     if not visibility.is_revealed(physician, assignment):
-        first_look.reveal(physician, assignment.pk, assignment.token, answers)
-    services.submit(physician, assignment.pk, assignment.token, answers)
+        first_look.reveal(physician, assignment.pk, token, answers)
+    services.submit(physician, assignment.pk, token, answers)
 
 
 def _digits(spec: Any) -> dict[str, int]:

@@ -159,7 +159,7 @@ class KeysForm(forms.Form):
         super().__init__(data, initial={"on": not user.keys_off})
         for number, (key, label) in enumerate(KEYS.items()):
             self.fields[f"key-{number}"] = forms.CharField(
-                label=label,
+                label=str(label),
                 initial=user.keys.get(key, key),
                 max_length=1,
                 widget=forms.TextInput(attrs={"size": 2, "autocomplete": "off", "autocapitalize": "off"}),

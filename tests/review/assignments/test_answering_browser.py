@@ -207,7 +207,8 @@ def test_what_comes_too_late_after_a_lost_network_is_refused_and_kept(
     desk.context.set_offline(True)
     desk.keyboard.press("Control+Enter")
     expect(desk.locator(".saved__waiting")).to_be_visible()
-    claims.release(ana, held.pk, Assignment.objects.get().token)
+    assert held.token is not None
+    claims.release(ana, held.pk, held.token)
     take(bo)
     with desk.expect_navigation():
         desk.context.set_offline(False)
