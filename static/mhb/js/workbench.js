@@ -89,7 +89,8 @@ form.addEventListener("click", (event) => {
   if (!adder && !remover) return;
   event.preventDefault();
   if (adder) {
-    const row = addRow(adder.dataset.add);
+    const blank = (row) => !$$("input[type='text'], textarea", row).some((field) => field.value.trim());
+    const row = $$("[data-row]", adder.parentElement).find(blank) ?? addRow(adder.dataset.add);
     $("[name$='.reference'], [name$='.criterion']", row).focus();
   } else {
     const row = remover.closest("[data-row]");
