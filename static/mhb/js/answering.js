@@ -264,7 +264,7 @@ form.addEventListener(
   "submit",
   (event) => {
     const button = event.submitter;
-    if (form.hasAttribute("data-agreed") && performance.now() - loaded < SEEN) {
+    if (form.hasAttribute("data-agreed") && button?.name !== "keep" && performance.now() - loaded < SEEN) {
       event.preventDefault(); // pressed twice on the page before
       event.stopImmediatePropagation();
       return;
