@@ -113,6 +113,6 @@ class Person:
 
     def gives_back(self) -> None:
         """Gives the case in hand back untouched."""
-        self.page.get_by_text("Return to queue").click()
+        self.page.locator("summary", has_text="Return to queue").click()
         self.page.get_by_role("button", name="Return to queue").click()
         expect(self.page.get_by_role("heading", name="Workbench")).to_be_visible()
