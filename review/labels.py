@@ -54,6 +54,7 @@ CITATION_KINDS: dict[str, Promise] = {
     "doi": _("DOI"),
     "pmid": _("PMID"),
     "url": _("Web address"),
+    "case": _("This case"),
 }
 # What the levels of the AHRQ Common Formats Harm Scale mean, in short.
 HARMS: dict[str, Promise] = {
@@ -73,6 +74,21 @@ GROUNDS: dict[str, Promise] = {
     Ground.UNDECIDED: _("the adjudicators could not agree"),
     Ground.WITHDRAWN: _("withdrawn"),
     Ground.UNREVIEWED: _("not sampled for review"),
+}
+# What a review has brought about, for its author; see `visibility.achieved`.
+ACHIEVED: dict[str, Promise] = {
+    "submitted": _("Submitted."),
+    "first-of-two": _("Submitted. You were the first of two."),
+    "approved": _("Submitted. The case is approved."),
+    "rejected": _("Submitted. The case is rejected."),
+    "consensus-approved": _("Submitted. Approved by both."),
+    "consensus-rejected": _("Submitted. Rejected by both."),
+    "rubric-inadequate-rejected": _("Submitted. Rejected: a rubric was judged inadequate."),
+    "adjudication": _("Submitted. You two differ: the case goes to adjudication."),
+    "voted": _("Submitted. Your vote counts once both adjudicators have voted."),
+    "adjudicated-approved": _("Submitted. Approved by both adjudicators."),
+    "adjudicated-rejected": _("Submitted. Rejected by both adjudicators."),
+    "undecided-rejected": _("Submitted. Rejected: the adjudicators could not agree."),
 }
 MEANINGS: dict[str, Promise] = {
     "review": _("signed as a review"),

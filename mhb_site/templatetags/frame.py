@@ -1,5 +1,6 @@
 """The frame of every page: the rail, where the reader is, and the words for states."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +132,12 @@ def rail(context: dict[str, Any]) -> list[tuple[Group, list[Link]]]:
     """`{% rail as groups %}`: what the reader's rail shows, as pairs of a group and its links."""
     request = context.get("request")
     return groups_for(getattr(request, "user", None), request.path) if request else []
+
+
+@register.filter
+def as_json(value: object) -> str:
+    """For an attribute that a script reads."""
+    return json.dumps(value)
 
 
 @register.filter

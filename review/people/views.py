@@ -2,6 +2,7 @@
 
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -18,7 +19,7 @@ from review.common.decorators import person, requires
 from review.common.lists import Action, act_on_chosen, listing
 from review.models import User
 from review.people import accounts, queries
-from review.people.forms import AboutForm, PasswordForm, PeopleFilters, PersonForm
+from review.people.forms import AboutForm, KeysForm, PasswordForm, PeopleFilters, PersonForm
 from review.rules.permissions import Can, UserRole
 
 ACTIONS = (
@@ -155,3 +156,16 @@ def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
         count = services.give_again(shown, actor=person(request))
         messages.success(request, _("Calibration cases offered again: %(n)s.") % {"n": count})
     return redirect("review:person", person_id)
+
+
+@login_required
+def own_keys(request: HttpRequest) -> HttpResponse:
+    """Which single keys act for the reader."""
+    me = person(request)
+    form = KeysForm(request.POST if request.method == "POST" else None, user=me)
+    if request.method == "POST" and form.is_valid():
+        me.keys_off, me.keys = form.cleaned_data["off"], form.cleaned_data["keys"]
+        me.save(update_fields=["keys_off", "keys"])
+        messages.success(request, _("Keyboard shortcuts saved."))
+        return redirect("review:own-keys")
+    return render(request, "review/people/own_keys.html", {"form": form}, status=422 if form.is_bound else 200)

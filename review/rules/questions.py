@@ -72,6 +72,15 @@ class Reason:
     reducible: bool
 
 
+@dataclass(frozen=True, slots=True)
+class TrapTerm:
+    """What a tag means: the name of its trap, and its definition."""
+
+    code: str
+    name: str
+    definition: str = ""
+
+
 RubricValue = Literal["adequate", "corrected", "inadequate", "removed"]
 RUBRIC_VALUES: tuple[RubricValue, ...] = ("adequate", "corrected", "inadequate", "removed")
 STANDING: tuple[RubricValue, ...] = ("adequate", "corrected")  # with these the rubric stays
@@ -83,7 +92,7 @@ class Form:
 
     severities: the harm scale asked for each rubric that stands; empty: not asked. reasons: the list a rejection is coded by;
     empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
-    not asked. rubrics_editable: rubrics may be added and removed, not only corrected.
+    not asked. rubrics_editable: rubrics may be added and removed, not only corrected. terms: what the rubrics' tags mean.
     """
 
     questions: tuple[Question, ...]
@@ -92,6 +101,7 @@ class Form:
     reasons: tuple[Reason, ...] = ()
     dissents: tuple[Reason, ...] = ()
     rubrics_editable: bool = False
+    terms: tuple[TrapTerm, ...] = ()
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """Template tags of the discussion and the guidelines."""
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django import template
@@ -13,7 +12,6 @@ from review.discussion import notices as discussion_notices
 from review.discussion import remarks as discussion_remarks
 from review.labels import NAMELESS
 from review.models import Assignment, Case, Guideline, Notice, User
-from review.rules.diffing import Pair
 from review.rules.state_machine import State
 
 register = template.Library()
@@ -33,16 +31,6 @@ def markdown(text: str, top: int) -> SafeString:
             token.tag = f"h{min(int(token.tag[1]) + top - 1, 6)}"
     html: str = parser.renderer.render(tokens, parser.options, {})
     return mark_safe(html)  # noqa: S308  (markdown-it escapes all that is not Markdown)
-
-
-@register.filter
-def numbered(pairs: Iterable[Pair]) -> Iterator[tuple[Pair, int, int]]:
-    """Each pair of turns with the number of its turn before and after, from 1: where a turn stands in its own text."""
-    before = after = 0
-    for pair in pairs:
-        before += pair.before is not None
-        after += pair.after is not None
-        yield pair, before, after
 
 
 @register.simple_tag
