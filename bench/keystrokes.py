@@ -99,7 +99,7 @@ def _submit(physician: Any, *, changed: bool) -> None:
     from review.assignments import first_look, services
     from review.rules.questions import Answer, Answers, Citation, RubricAnswer
 
-    assignment = visibility.in_hand(physician).get()
+    assignment = visibility.current_assignments(physician).get()
     token = assignment.token
     if token is None:
         raise RuntimeError(f"{assignment} is held without a token")

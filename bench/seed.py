@@ -60,12 +60,12 @@ def _assign_copies() -> None:
 def _record_copies() -> None:
     from itertools import islice
 
-    from review.audit.trail import record, recorded
+    from review.audit.trail import record, recording_events
     from review.models import Case, Event
 
     copies = iter(list(Case.objects.filter(lineage__startswith="copy-").only("lineage", "version").order_by("pk")))
     while batch := list(islice(copies, BATCH)):
-        with recorded():
+        with recording_events():
             for case in batch:
                 record(case, Event.Kind.OPENED, None)
 

@@ -16,7 +16,7 @@ Weighed = tuple[tuple[tuple[int, int], int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRate:
     """A rate as counted. `value` is None where nothing was counted: undefined is said, not zero.
 
     Numerator and denominator are sums of weights; `excluded` is a number of verdicts. `resampled`: what a bootstrap draws from,
@@ -46,11 +46,11 @@ class Measured:
         """In how many draws of a bootstrap nothing was counted."""
         return bootstrap(self.resampled)[1] if self.resampled and self.denominator else 0
 
-    def __add__(self, other: "Measured") -> "Measured":
+    def __add__(self, other: "MeasuredRate") -> "MeasuredRate":
         together: Counter[tuple[int, int]] = Counter()
         for weights, n in (*self.resampled, *other.resampled):
             together[weights] += n
-        return Measured(
+        return MeasuredRate(
             self.numerator + other.numerator,
             self.denominator + other.denominator,
             self.excluded + other.excluded,
@@ -58,15 +58,15 @@ class Measured:
         )
 
 
-NOTHING = Measured(0, 0, 0)
+NOTHING = MeasuredRate(0, 0, 0)
 
 
-def measure(rate: Rate, verdicts: Mapping[str, int]) -> Measured:
+def measure(rate: Rate, verdicts: Mapping[str, int]) -> MeasuredRate:
     """Count `verdicts` (verdict -> how often) under the definition of `rate`."""
     weighed: Counter[tuple[int, int]] = Counter()
     for verdict, n in verdicts.items():
         weighed[rate.hits.get(verdict, 0), rate.counted.get(verdict, 0)] += n
-    return Measured(
+    return MeasuredRate(
         numerator=sum(hit * n for (hit, _), n in weighed.items()),
         denominator=sum(counted * n for (_, counted), n in weighed.items()),
         excluded=sum(n for verdict, n in verdicts.items() if verdict not in rate.within),
@@ -74,7 +74,7 @@ def measure(rate: Rate, verdicts: Mapping[str, int]) -> Measured:
     )
 
 
-def pool(parts: Iterable[Measured]) -> Measured:
+def pool(parts: Iterable[MeasuredRate]) -> MeasuredRate:
     """Micro-average: numerators and denominators are added before dividing (MHB, Metric: criteria over all criteria)."""
     return sum(parts, NOTHING)
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from generation.models import Batch, Endpoint, Import, ProviderBatch, Release, Sample, Source, TaxonomyTerm
 from generation.samples import services
 from review.common.back_office import ReadOnly
-from review.common.decorators import person
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can, allowed
 
 
@@ -70,4 +70,4 @@ class TaxonomyTermAdmin(ReadOnly):
         return allowed(request.user, Can.PRODUCE)
 
     def save_model(self, request: HttpRequest, obj: TaxonomyTerm, form: Any, change: bool) -> None:
-        services.save_term(obj, actor=person(request))
+        services.save_term(obj, actor=signed_in_account(request))

@@ -38,7 +38,7 @@ from review.assignments import api as assignments_api
 from review.audit import api as audit_api
 from review.calibration import api as calibration_api
 from review.cases import api as cases_api
-from review.common.api import BearerToken, Needs, sent
+from review.common.api import BearerToken, Needs, checked_body
 from review.common.decorators import requires
 from review.discussion import api as discussion_api
 from review.models import User
@@ -82,13 +82,13 @@ class Token(APIView):
 
     @extend_schema(request=SignInSerializer, responses={201: IssuedSerializer})
     def post(self, request: Request) -> Response:
-        body = sent(SignInSerializer, request)
+        body = checked_body(SignInSerializer, request)
         # The plain request: axes counts on it, and marks it where the account is locked.
         user = authenticate(request._request, username=body["username"], password=body["password"])
         if not isinstance(user, User):
             raise AuthenticationFailed(_("The username or password is incorrect."))
         if signatures.has_second_factor(user):
-            with signatures.counting(request._request, user, AuthenticationFailed()):
+            with signatures.count_refusals(request._request, user, AuthenticationFailed()):
                 if not signatures.takes_code(user, body["code"], recovery=True):
                     raise AuthenticationFailed(_("The code of your second factor is missing or incorrect."))
         issued, token = issue_token(user, timedelta(days=body["days"]))

@@ -24,15 +24,15 @@ def _live(sender: Any, **_: Any) -> None:
 def _beat(name: str) -> None:
     from django.db import InterfaceError, OperationalError, connection
 
-    from generation.engine.worker_beats import BEAT, worker_alive, worker_gone
+    from generation.engine.worker_beats import BEAT, record_beat, remove_beat
 
     while True:
         try:
-            worker_alive(name)
+            record_beat(name)
         except (InterfaceError, OperationalError):
             connection.close()  # the database is away: a fresh connection next time
         if _stopping.wait(BEAT.total_seconds()):
-            worker_gone(name)
+            remove_beat(name)
             return
 
 

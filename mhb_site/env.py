@@ -210,7 +210,7 @@ class Env(BaseSettings):
         }
 
 
-def read() -> Env:
+def read_environment() -> Env:
     """The checked environment, or WrongEnvironment with one line per mistake."""
     try:
         return Env()

@@ -12,7 +12,7 @@ from review.rules.state_machine import NOT_SAMPLED, Role, State
 
 django_stubs_ext.monkeypatch()  # so that ModelForm[Model] can be written at run time too
 
-ENV = _env.read()
+ENV = _env.read_environment()
 BASE_DIR = _env.ROOT
 
 DEBUG = ENV.debug

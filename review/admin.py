@@ -11,7 +11,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from review.common.back_office import ReadOnly
-from review.common.decorators import person
+from review.common.decorators import signed_in_account
 from review.models import Assignment, Case, Event, Review, User
 from review.people import accounts
 from review.rules.permissions import Can, UserRole, allowed
@@ -41,7 +41,7 @@ class AccountAdmin(LookedAt):
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         """What was changed, by the services of the pages."""
-        actor, said, changed = person(request), form.cleaned_data, set(form.changed_data)
+        actor, said, changed = signed_in_account(request), form.cleaned_data, set(form.changed_data)
         if "role" in changed:
             accounts.set_role(obj.pk, UserRole(said["role"]), actor=actor)
         if "is_active" in changed:
@@ -64,12 +64,12 @@ class SecondFactorAdmin(LookedAt):
         return allowed(request.user, Can.OVERSEE) and admin.ModelAdmin.has_delete_permission(self, request, obj)
 
     def delete_model(self, request: HttpRequest, obj: Authenticator) -> None:
-        accounts.take_second_factor(obj.user_id, actor=person(request))
+        accounts.take_second_factor(obj.user_id, actor=signed_in_account(request))
 
     @transaction.atomic
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Authenticator]) -> None:
         for user in sorted(set(queryset.values_list("user_id", flat=True))):
-            accounts.take_second_factor(user, actor=person(request))
+            accounts.take_second_factor(user, actor=signed_in_account(request))
 
 
 @admin.register(AccessAttempt)

@@ -126,7 +126,7 @@ SENTENCES: dict[str, Promise] = {
 }
 
 
-def said(msgid: str) -> str:
+def translate(msgid: str) -> str:
     """A string of a benchmark in the reader's language. (gettext answers the empty string with its catalogue's head.)"""
     return gettext(msgid) if msgid else ""
 
@@ -141,4 +141,4 @@ def name_benchmarks(label: Callable[[str], str]) -> None:
 
 def benchmark_label(name: str) -> str:
     """What a benchmark calls itself, without what it says of itself after a colon; its name where nobody knows better."""
-    return re.split("[:：]", said(next((label(name) for label in _benchmark_labels), name)))[0]
+    return re.split("[:：]", translate(next((label(name) for label in _benchmark_labels), name)))[0]

@@ -25,7 +25,7 @@ from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
 from generation.endpoints import services as endpoints_services
 from generation.engine.task_queue import lease
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Call, Endpoint, Job, Lane, Release, Sample, Source
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
@@ -59,7 +59,9 @@ def models() -> Iterator[str]:
 
 def simulated(*faults: str, **options: Any) -> AbstractContextManager[str]:
     """Simulated models of their own; yields their base URL."""
-    return running(make_app([simulate.SCRIPT], **{"seed": SEED, "faults": faults, "retry_after": 0.001, **options}))
+    return run_in_background(
+        make_app([simulate.SCRIPT], **{"seed": SEED, "faults": faults, "retry_after": 0.001, **options})
+    )
 
 
 def served(url: str) -> dict[str, Any]:
@@ -170,7 +172,7 @@ def approved(source: Source, url: str, physicians: Sequence[User], limit: int | 
     """Samples of a source that physicians approved as they were."""
     batch = generated(source, endpoint(url), limit)
     approve_everything(physicians)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     return list(Sample.objects.filter(batch=batch, status=Sample.Status.APPROVED).order_by("pk"))
 
 

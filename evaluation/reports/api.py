@@ -15,7 +15,7 @@ from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
 from evaluation.runs.kind import RUNS
 from generation.models.work import Work
-from review.common.api import OldestFirst, asked, page_of
+from review.common.api import OldestFirst, checked_query, page_of
 from review.rules.permissions import Can
 
 
@@ -192,7 +192,7 @@ class ReportViewSet(GenericViewSet[Run]):
     @action(detail=True, serializer_class=ResponseSerializer, pagination_class=OldestFirst)
     def responses(self, request: Request, pk: int) -> Answer:
         """The models' responses."""
-        wanted = asked(ResponseQuery, request)
+        wanted = checked_query(ResponseQuery, request)
         if "endpoint" in wanted:
             wanted["endpoint__name"] = wanted.pop("endpoint")
         responses = Response.objects.select_related("endpoint", "sample").defer("sample__exported")
@@ -202,6 +202,6 @@ class ReportViewSet(GenericViewSet[Run]):
     @action(detail=True, serializer_class=JudgmentSerializer, pagination_class=OldestFirst)
     def judgments(self, request: Request, pk: int) -> Answer:
         """The judgments of a run, rubric by rubric, with explanations."""
-        found = queries.judgments(RUNS.get(pk), **asked(JudgmentQuery, request))
+        found = queries.judgments(RUNS.get(pk), **checked_query(JudgmentQuery, request))
         large = ("response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported")
         return page_of(self, found.defer(*large))

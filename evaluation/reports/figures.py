@@ -11,7 +11,7 @@ from evaluation.reports.queries import Report, Row
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.heat_map import HeatMap, heat
 from review.charts.radar import RadarChart, Series, radar
-from review.charts.text_measure import SERIES, said
+from review.charts.text_measure import SERIES, format_share
 
 LEAST_AXES = 3  # a radar of fewer is a line
 
@@ -85,7 +85,7 @@ class Figures:
     sections: tuple[Section, ...]
 
 
-def chosen(protocol: Protocol, name: str) -> Rate:
+def rate_named(protocol: Protocol, name: str) -> Rate:
     """The rate of this name; the first where there is none."""
     return next((rate for rate in protocol.rates if rate.name == name), protocol.rates[0])
 
@@ -96,7 +96,7 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Fi
     `rate`: the name of the one that is drawn; unless given the first, and under a facet the facet's own. `sort`: a column of
     the overall table, 'endpoint', 'dataset' or 'rate' (the one that is drawn), '-' for descending.
     """
-    drawn = chosen(report.protocol, rate)
+    drawn = rate_named(report.protocol, rate)
     at = report.rates.index(drawn)
     table = _sorted(_table(report, report.overall, "", link), at, sort)
     return Figures(
@@ -138,8 +138,8 @@ def _differences(report: Report, rate: Rate) -> tuple[Difference, ...]:
         Difference(
             label=gettext(each.label),
             endpoint=each.endpoint,
-            first=said(each.values[0], percent=rate.percent),
-            second=said(each.values[1], percent=rate.percent),
+            first=format_share(each.values[0], percent=rate.percent),
+            second=format_share(each.values[1], percent=rate.percent),
             difference=_signed(each.difference, rate),
         )
         for each in report.contrasts
@@ -156,7 +156,7 @@ def _signed(difference: float | None, rate: Rate) -> str:
 
 
 def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> Section:
-    rate = chosen(report.protocol, chosen_rate or view.rate)
+    rate = rate_named(report.protocol, chosen_rate or view.rate)
     facet, rows = view.name, report.facets[view.name]
     by_place = {(row.endpoint, row.dataset, row.value): row for row in rows}
     names = {row.value: _name(row) for row in rows}
@@ -228,19 +228,19 @@ def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: 
         endpoint=row.endpoint,
         dataset=dataset,
         value=_name(row) if row.value else "",
-        rate=said(measured.value, percent=rate.percent),
-        interval="–".join(said(limit, percent=rate.percent) for limit in measured.interval or ()),
+        rate=format_share(measured.value, percent=rate.percent),
+        interval="–".join(format_share(limit, percent=rate.percent) for limit in measured.interval or ()),
         undefined=measured.undefined_draws,
         numerator=measured.numerator,
         denominator=measured.denominator,
         unjudged=measured.excluded,
         counted_href=link(*where, _counted(rate)),
         hits_href=link(*where, ",".join(sorted(rate.hits))),
-        unjudged_href=link(*where, ",".join(left_out(report.protocol, rate))),
+        unjudged_href=link(*where, ",".join(excluded_verdicts(report.protocol, rate))),
     )
 
 
-def left_out(protocol: Protocol, rate: Rate) -> list[str]:
+def excluded_verdicts(protocol: Protocol, rate: Rate) -> list[str]:
     """The verdicts that a rate leaves out; 'unjudged' stands for having none."""
     return sorted({*protocol.known, UNJUDGED} - rate.within)
 

@@ -5,11 +5,11 @@ import io
 import json
 from typing import Any
 
-from evaluation.metrics import Measured
+from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
 from evaluation.protocol import Rate
 from evaluation.reports.queries import Report, Row
-from review.charts.text_measure import said
+from review.charts.text_measure import format_share
 
 SIMULATED = "Simulated models: not evidence."
 SIMULATED_REVIEWERS = "Simulated reviewers: not evidence."
@@ -72,7 +72,7 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _measured(measured: Measured) -> dict[str, Any]:
+def _measured(measured: MeasuredRate) -> dict[str, Any]:
     low, high = measured.interval or (None, None)
     return {
         "rate": measured.value,
@@ -185,8 +185,8 @@ def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
                 datasets.get(row.dataset, row.dataset),
                 *([_name(row)] if facet else []),
                 *([str(rate.label)] if several else []),
-                said(measured.value, percent=False) or "–",
-                "–".join(said(limit, percent=False) for limit in measured.interval or ()) or "–",
+                format_share(measured.value, percent=False) or "–",
+                "–".join(format_share(limit, percent=False) for limit in measured.interval or ()) or "–",
                 f"{measured.numerator} / {measured.denominator}",
                 str(measured.excluded),
             ]
@@ -206,7 +206,7 @@ def _contrasts(report: Report) -> list[str]:
     lines = ["", "## Effects of the variants", "", "| Comparison | Model | Metric | Variant | Baseline | Difference |"]
     lines.append("|" + "---|" * 6)
     for each in report.contrasts:
-        first, second = (said(value, percent=False) or "–" for value in each.values)
+        first, second = (format_share(value, percent=False) or "–" for value in each.values)
         difference = "–" if each.difference is None else f"{each.difference:+.3f}"
         lines.append(f"| {each.label} | {each.endpoint} | {labels[each.rate]} | {first} | {second} | {difference} |")
     return lines

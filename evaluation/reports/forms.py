@@ -12,7 +12,7 @@ from evaluation.labels import verdict_label
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
 from evaluation.protocol import FacetView
-from evaluation.reports.figures import left_out
+from evaluation.reports.figures import excluded_verdicts
 from evaluation.runs import queries as runs_queries
 from generation.samples import queries as samples_queries
 
@@ -46,7 +46,7 @@ class JudgmentFilters(forms.Form):
             parts = [
                 (",".join(sorted(rate.hits)), gettext("numerator")),
                 (",".join(sorted(rate.counted)), gettext("counted")),
-                (",".join(left_out(protocol, rate)), gettext("excluded")),
+                (",".join(excluded_verdicts(protocol, rate)), gettext("excluded")),
             ]
             if new := [(several, words) for several, words in parts if several not in offered]:
                 verdicts.append((gettext(rate.label), new))

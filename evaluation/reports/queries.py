@@ -9,7 +9,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils.translation import gettext_noop
 
 from evaluation import registry
-from evaluation.metrics import UNJUDGED, Measured, measure
+from evaluation.metrics import UNJUDGED, MeasuredRate, measure
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import DataSet, FacetView, Protocol, Rate
 from evaluation.runs.queries import data_sets_of, is_simulated
@@ -51,10 +51,10 @@ class Row:
     value: str  # of the facet; empty overall
     label: str
     verdicts: Mapping[str, int]
-    rates: Mapping[str, Measured]
+    rates: Mapping[str, MeasuredRate]
 
     @property
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredRate:
         """The first of the rates."""
         return next(iter(self.rates.values()))
 

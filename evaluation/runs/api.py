@@ -31,8 +31,8 @@ from generation.jobs.serializers import (
 )
 from generation.models import Endpoint, ProviderBatch
 from generation.releases import queries as releases_queries
-from review.common.api import ByName, NewestFirst, sent
-from review.common.decorators import person
+from review.common.api import ByName, NewestFirst, checked_body
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
@@ -216,8 +216,8 @@ class Runs(ListAPIView[Run]):
     @extend_schema(parameters=[LAUNCH_KEY], request=EvaluateSerializer, responses={202: WholeRunSerializer})
     def post(self, request: Request) -> Answer:
         """Evaluate models on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
-        settings = _settings(sent(EvaluateSerializer, request))
-        run = services.launch_run(settings, actor=person(request), key=launch_key(request))
+        settings = _settings(checked_body(EvaluateSerializer, request))
+        run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
         transaction.on_commit(partial(tasks.wake, tasks.work_on_job, run.pk))
         return Answer(WholeRunSerializer(_whole_run(RUNS.watched(run.pk))).data, status=202)
 
@@ -229,5 +229,5 @@ class EstimateRun(APIView):
 
     @extend_schema(request=RunAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Answer:
-        estimate = runs_estimate.of_run(_settings(sent(RunAskSerializer, request)))
+        estimate = runs_estimate.estimate_run(_settings(checked_body(RunAskSerializer, request)))
         return Answer(LaunchEstimateSerializer(estimate).data)

@@ -8,17 +8,17 @@ from evaluation.models import Run
 from evaluation.protocol import Protocol, Rubric
 from evaluation.runs import queries
 from evaluation.runs.settings import RunSettings
-from generation.jobs.estimate import LOOKED_UP, Estimate, line
+from generation.jobs.estimate import LOOKED_UP, Estimate, estimate_line
 from generation.models import Release, ReleasedRubric, ReleasedSample
 
 
-def of_run(settings: RunSettings) -> Estimate:
+def estimate_run(settings: RunSettings) -> Estimate:
     """What a run would ask. All samples of a task are taken to be asked as often as its first one is.
 
     Raises what a launch would: NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet; NoBatches where no
     endpoint offers batches.
     """
-    protocol, datasets = queries.what_to_ask(settings)
+    protocol, datasets = queries.protocol_and_data_sets(settings)
     release, judge, judging, tested = settings.release, settings.judge, settings.judging, settings.tested
     in_batches = settings.transport == Run.Transport.BATCH
     said: Counter[str] = Counter()  # by prompt
@@ -42,7 +42,7 @@ def of_run(settings: RunSettings) -> Estimate:
         for ask in queries.questions(protocol, sample, settings.seed, datasets)
     ]
     lines = [
-        line(
+        estimate_line(
             "target",
             endpoint,
             prompt,
@@ -56,7 +56,7 @@ def of_run(settings: RunSettings) -> Estimate:
     ]
     if judge:
         judges = in_batches and judge.batches
-        lines += [line("judge", judge, prompt, count, batched=judges) for prompt, count in judged.items()]
+        lines += [estimate_line("judge", judge, prompt, count, batched=judges) for prompt, count in judged.items()]
     return Estimate(tuple(lines))
 
 

@@ -45,7 +45,7 @@ class RunKind(JobKind[Run]):
     def due(self) -> list[int]:
         """Includes runs with a provider batch to follow."""
         due = super().due()
-        return due + [pk for pk in queries.runs_to_follow() if pk not in due]
+        return due + [pk for pk in queries.runs_with_due_batches() if pk not in due]
 
     def clean_up(self) -> None:
         give_back_expired(ProviderBatch)

@@ -43,7 +43,7 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
     return tuple(one for one in data_sets_in(run.release) if not run.variants or one.name in run.variants)
 
 
-def what_to_ask(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:
+def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:
     """The protocol of a run that is wanted, and the data sets that it asks.
 
     Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet, NoBatches.
@@ -94,7 +94,7 @@ def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
     return endpoint
 
 
-def asked_how(run: Run) -> list[Request]:
+def example_questions(run: Run) -> list[Request]:
     """How models are asked in a run: the question about its first sample of each task in each variant."""
     protocol, datasets = registry.protocol(run.release.benchmark), data_sets_of(run)
     found = []
@@ -115,13 +115,13 @@ def language_of(row: ReleasedSample) -> str:
     return row.version.case.language
 
 
-def to_be_judged(row: Judgment) -> tuple[Sample, Rubric, Response]:
+def judgment_input(row: Judgment) -> tuple[Sample, Rubric, Response]:
     """What a judgment is about. Asks the database nothing where `response` and `rubric__sample` were fetched with it."""
     rubric = row.rubric
     return sample_value(rubric.sample), Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)), row.response
 
 
-def to_be_judged_together(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:
+def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:
     """What judgments of one response are about; the rubrics under the judgments' numbers, in the order of the release."""
     wanted = Judgment.objects.filter(pk__in=[row.pk for row in rows])
     full = list(wanted.select_related("rubric__sample", "response").order_by("rubric__pk"))
@@ -156,19 +156,19 @@ def _offers(model: type[Response] | type[Judgment]) -> str:
     return "run__judge__batches" if model is Judgment else "endpoint__batches"
 
 
-def beside(run: Run) -> list[int]:
+def concurrent_runs(run: Run) -> list[int]:
     """The other runs on its release that may have something in flight."""
     others = Run.objects.filter(release=run.release_id).exclude(pk=run.pk).exclude(status__in=OVER)
     return list(others.values_list("pk", flat=True))
 
 
-def not_in_flight_elsewhere(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
+def without_questions_in_flight(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
     """Of the rows of a run, without those whose very question a run beside it has in flight: its answer is going to be there.
 
     So runs that are at work together share the questions that they have in common. A run that asks anew waits for nobody.
     Looked up by what is in flight, which is little: joined to the queue, the database would sort the whole of that each time.
     """
-    others = [] if run.fresh else beside(run)
+    others = [] if run.fresh else concurrent_runs(run)
     if not others:
         return rows
     model = rows.model
@@ -188,7 +188,7 @@ def not_in_flight_elsewhere(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
     return rows.exclude(pk__in=[pk for pk, *question in same if tuple(question) in questions])
 
 
-def to_be_batched(run: Run) -> bool:
+def is_batch_due(run: Run) -> bool:
     """Whether it is time to fill provider batches: nothing else of the run is under way, or there is enough for one."""
     unsent = [
         model.objects.filter(provider_batches.NOT_YET_SENT, run=run, status=Status.QUEUED, **{_offers(model): True})
@@ -212,7 +212,7 @@ def runs_with_work() -> QuerySet[Run]:
     live = Q(run__transport=Run.Transport.LIVE)
     for_a_lane = [Exists(each.filter(live | _is_for_lanes(each.model))) for each in rows]
     in_batches = Run.objects.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH)
-    to_fill = [run.pk for run in in_batches if to_be_batched(run)]
+    to_fill = [run.pk for run in in_batches if is_batch_due(run)]
     with_rows = Run.objects.filter(for_a_lane[0] | for_a_lane[1])
     wait = [run.pk for run in with_rows.filter(status=Run.Status.RUNNING, fresh=False) if _waits_for_others(run)]
     return Run.objects.filter((for_a_lane[0] | for_a_lane[1]) & ~Q(pk__in=wait) | Q(pk__in=to_fill))
@@ -220,16 +220,18 @@ def runs_with_work() -> QuerySet[Run]:
 
 def _waits_for_others(run: Run) -> bool:
     """Whether all that a lane might take is in flight in runs beside it."""
-    if not beside(run):
+    if not concurrent_runs(run):
         return False
     rows = [model.objects.filter(run=run, status=Status.QUEUED) for model in (Response, Judgment)]
-    return not any(not_in_flight_elsewhere(for_lanes(each, run), run).exists() for each in rows)
+    return not any(without_questions_in_flight(for_lanes(each, run), run).exists() for each in rows)
 
 
-def runs_to_follow() -> list[int]:
+def runs_with_due_batches() -> list[int]:
     """Runs of which a provider batch is to be brought a step further now, whatever has become of the run."""
     return [
-        run.pk for run in Run.objects.filter(pk__in=provider_batches.jobs_due()) if provider_batches.due(run).exists()
+        run.pk
+        for run in Run.objects.filter(pk__in=provider_batches.jobs_due())
+        if provider_batches.due_batches(run).exists()
     ]
 
 

@@ -31,7 +31,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
     Raises NoEndpoints; JudgeNeeded, NoJudgeNeeded; NotPerSample where the benchmark has no such judging; UnknownDataSet;
     NoBatches where no endpoint offers batches; KeyReused where something else was launched under `key`.
     """
-    protocol, datasets = queries.what_to_ask(settings)
+    protocol, datasets = queries.protocol_and_data_sets(settings)
     judge = settings.judge
     temperatures = (settings.judge_temperature, judge.temperature, protocol.judge_temperature) if judge else ()
 
@@ -62,7 +62,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
         run.save(update_fields=["rubrics_total"])
         return run
 
-    return life_cycle.once(Run, key, make, actor=actor, asked=settings)
+    return life_cycle.launch_once(Run, key, make, actor=actor, asked=settings)
 
 
 def _responses(
@@ -96,7 +96,7 @@ def retry_failed(run_id: int) -> int:
 
 def let_go_of_others() -> None:
     """Let no run wait for a provider batch of another one that was stopped before it was submitted."""
-    for batch in provider_batches.held_up():
+    for batch in provider_batches.blocked_batches():
         for model in (Response, Judgment):
             waiting = model._default_manager.filter(via=batch, status=Status.QUEUED, live=False)
             waiting.exclude(run=batch.job_id).update(via=None)

@@ -15,7 +15,7 @@ from evaluation.errors import EvaluationError
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
 from evaluation.reports import queries as reports_queries
-from evaluation.reports.figures import Link, chosen, figures
+from evaluation.reports.figures import Link, figures, rate_named
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, queries, services
 from evaluation.runs.kind import RUNS
@@ -24,7 +24,7 @@ from generation import tasks
 from generation.jobs.forms import LAUNCH_KEY, BudgetForm
 from generation.jobs.views import job_context
 from generation.models import Endpoint, Release
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
 from review.rules.permissions import Can
 
@@ -60,13 +60,13 @@ def run_new(request: HttpRequest) -> HttpResponse:
         data = form.cleaned_data
         try:
             if "confirmed" not in request.POST:
-                estimate = runs_estimate.of_run(form.settings)
+                estimate = runs_estimate.estimate_run(form.settings)
                 budget = BudgetForm.proposed(estimate, data)
                 carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]
                 context = {"estimate": estimate, "carried": carried, "form": budget, "release": data["release"]}
                 return render(request, "evaluation/runs/run_estimate.html", context)
             key = request.POST.get(LAUNCH_KEY, "")
-            made = services.launch_run(form.settings, actor=person(request), key=key)
+            made = services.launch_run(form.settings, actor=signed_in_account(request), key=key)
         except EvaluationError as error:
             form.add_error(None, str(error))
         else:
@@ -87,7 +87,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     found = RUNS.watched(pk)
     report = reports_queries.report(found)
     sort, rate = request.GET.get("sort", ""), request.GET.get("rate", "")
-    drawn = chosen(report.protocol, rate)
+    drawn = rate_named(report.protocol, rate)
     in_batches = found.transport == Run.Transport.BATCH
     batches = list(queries.provider_batches_of(found).reverse()[: BATCHES_SHOWN + 1]) if in_batches else []
     context = {
@@ -100,7 +100,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "rate": _(drawn.label),
         "rates": [(each, _(each.label), _(each.rule)) for each in report.rates],
         "benchmark": _(report.protocol.label),
-        "asked_how": queries.asked_how(found),
+        "asked_how": queries.example_questions(found),
         "intervals": {each.interval for each in report.rates},
         "draws": DRAWS,
         "datasets": [_(label) for name, label in report.datasets if name != reports_queries.COMBINED],

@@ -17,9 +17,9 @@ from evaluation.protocol import Decision, Protocol, Rubric, Sample
 from evaluation.runs import queries
 from evaluation.runs.services import NO_RESPONSE
 from generation.engine import provider_batch_filling, provider_batches, worker_lane
-from generation.engine.provider_batch_filling import Want
+from generation.engine.provider_batch_filling import BatchRequest
 from generation.engine.task_queue import check_tries, finish, finish_all, join, put_back, take
-from generation.engine.worker_lane import AtWork
+from generation.engine.worker_lane import RunningLane
 from generation.errors import JobOver
 from generation.jobs import life_cycle
 from generation.jobs.services import settle
@@ -44,17 +44,17 @@ def work_on_run(run_id: int) -> int:
         queries.as_launched(run, run.judge)
     keep = partial(_keep_responses, protocol)  # one for all: what is kept by the same function is kept together
 
-    def take_rows(lane: AtWork, count: int) -> worker_lane.Rows:
+    def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
         with _one_at_a_time(run):
             return take_some(lane, count)
 
-    def take_some(lane: AtWork, count: int) -> worker_lane.Rows:
+    def take_some(lane: RunningLane, count: int) -> worker_lane.Rows:
         if not life_cycle.is_running(run.pk):
             return []
         found: worker_lane.Rows = []
         # Judgments first: what has been paid for is brought to its end before more is asked.
         if run.judge and not lane.away(run.judge):
-            queued = queries.not_in_flight_elsewhere(queries.for_lanes(queries.judgments_to_take(run), run), run)
+            queued = queries.without_questions_in_flight(queries.for_lanes(queries.judgments_to_take(run), run), run)
             judgments = take(queued, count, lane.claim)
             if run.judging == Run.Judging.PER_SAMPLE:
                 found += [(row, partial(_judge_sample, row, run, protocol, lane, run.judge)) for row in judgments]
@@ -66,7 +66,7 @@ def work_on_run(run_id: int) -> int:
             responses = queries.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
-            taken = take(queries.not_in_flight_elsewhere(responses, run), count - len(found), lane.claim)
+            taken = take(queries.without_questions_in_flight(responses, run), count - len(found), lane.claim)
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
             for row in taken:
                 row.sample = samples[row.sample_id]
@@ -76,7 +76,7 @@ def work_on_run(run_id: int) -> int:
     asked = {**endpoints, run.judge.pk: run.judge} if run.judge else endpoints
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
-    done = worker_lane.work(run, asked.values(), take_rows, partial(_has_work, run_id))
+    done = worker_lane.work_in_lane(run, asked.values(), take_rows, partial(_has_work, run_id))
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
     life_cycle.pause_if_spent(run_id)
@@ -88,7 +88,7 @@ def work_on_run(run_id: int) -> int:
 def _one_at_a_time(run: Run) -> Iterator[None]:
     """Take rows while no other run on the release does: what one of them takes, the next sees in flight."""
     with transaction.atomic():
-        if not run.fresh and queries.beside(run):
+        if not run.fresh and queries.concurrent_runs(run):
             Release.objects.select_for_update(of=("self",), no_key=True).get(pk=run.release_id)
         yield
 
@@ -99,15 +99,15 @@ def _has_work(run_id: int) -> bool:
 
 def _follow_batches(run: Run, protocol: Protocol, asked: Mapping[int, Endpoint]) -> None:
     """Bring the provider batches of a run a step further, and put into new ones what has to wait for no other answer."""
-    provider_batches.follow(run)
+    provider_batches.advance_batches(run)
     offers = {pk: endpoint for pk, endpoint in asked.items() if endpoint.batches}
-    if life_cycle.is_running(run.pk) and offers and queries.to_be_batched(run):
+    if life_cycle.is_running(run.pk) and offers and queries.is_batch_due(run):
         _fill_batches(run, protocol, offers)
-        provider_batches.follow(run)
+        provider_batches.advance_batches(run)
 
 
 def _fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) -> None:
-    fill: list[tuple[Endpoint, QuerySet[Any], Callable[[Sequence[Any]], list[Want]]]] = [
+    fill: list[tuple[Endpoint, QuerySet[Any], Callable[[Sequence[Any]], list[BatchRequest]]]] = [
         (
             endpoint,
             Response.objects.filter(run=run, endpoint=endpoint).order_by("pk"),
@@ -131,32 +131,32 @@ def _fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) 
             return
 
 
-def _questions(rows: Sequence[Response], *, run: Run, protocol: Protocol) -> list[Want]:
+def _questions(rows: Sequence[Response], *, run: Run, protocol: Protocol) -> list[BatchRequest]:
     samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
     asks = [queries.question(protocol, samples[row.sample_id], run.seed, row.variant) for row in rows]
-    return [Want(row, queries.to_send(ask, run.sampling)) for row, ask in zip(rows, asks, strict=True)]
+    return [BatchRequest(row, queries.to_send(ask, run.sampling)) for row, ask in zip(rows, asks, strict=True)]
 
 
-def _judgings(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list[Want]:
+def _judgings(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list[BatchRequest]:
     wants = []
     for row in rows:
         request: Request
         if run.judging == Run.Judging.PER_SAMPLE and protocol.whole:
             # Those that a lane would take along with this one.
             queued = Judgment.objects.filter(response=row.response_id, status=Status.QUEUED)
-            sample, rubrics, response = queries.to_be_judged_together([row, *queued])
+            sample, rubrics, response = queries.joint_judgment_input([row, *queued])
             request = protocol.whole.judge(sample, list(rubrics.values()), response.variant, response.text)
             request = structured(_at_temperature(request, run), protocol.whole.shape)
         else:
-            sample, rubric, response = queries.to_be_judged(row)
+            sample, rubric, response = queries.judgment_input(row)
             judge, shape, _decide = _judged_by(protocol)
             request = judge(sample, rubric, response.variant, response.text)
             request = structured(_at_temperature(request, run), shape)
-        wants.append(Want(row, request))
+        wants.append(BatchRequest(row, request))
     return wants
 
 
-async def _ask(row: Response, run: Run, protocol: Protocol, lane: AtWork, endpoint: Endpoint, keep: Keep) -> None:
+async def _ask(row: Response, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint, keep: Keep) -> None:
     models = lane.models({"target": endpoint}, row)
     try:
         check_tries(row)
@@ -229,12 +229,12 @@ def _judged_by(
     return protocol.judge, protocol.shape, protocol.decide
 
 
-async def _judge(row: Judgment, run: Run, protocol: Protocol, lane: AtWork, endpoint: Endpoint) -> None:
+async def _judge(row: Judgment, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint) -> None:
     models = lane.models({"judge": endpoint}, row)
     judge, shape, decide = _judged_by(protocol)
     try:
         check_tries(row)
-        sample, rubric, response = queries.to_be_judged(row)
+        sample, rubric, response = queries.judgment_input(row)
         request = judge(sample, rubric, response.variant, response.text)
         said = await models.ask_structured("judge", _at_temperature(request, run), shape)
     except worker_lane.NOT_ITS_FAULT:
@@ -255,7 +255,7 @@ def _keep_decision(row: Judgment, decision: Decision) -> bool:
     return finish(row, Status.DONE, verdict=decision.verdict, explanation=decision.explanation)
 
 
-async def _judge_sample(row: Judgment, run: Run, protocol: Protocol, lane: AtWork, endpoint: Endpoint) -> None:
+async def _judge_sample(row: Judgment, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint) -> None:
     """Decide all rubrics of a response that wait for it in one call; `row` is the first of them, the others come along."""
     models = lane.models({"judge": endpoint}, row)
     whole = protocol.whole
@@ -265,7 +265,7 @@ async def _judge_sample(row: Judgment, run: Run, protocol: Protocol, lane: AtWor
     rows = [row, *rows]
     try:
         check_tries(row)
-        sample, rubrics, response = await sync_to_async(queries.to_be_judged_together)(rows)
+        sample, rubrics, response = await sync_to_async(queries.joint_judgment_input)(rows)
         request = whole.judge(sample, list(rubrics.values()), response.variant, response.text)
         said = await models.ask_structured("judge", _at_temperature(request, run), whole.shape)
     except worker_lane.NOT_ITS_FAULT:

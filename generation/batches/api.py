@@ -32,8 +32,8 @@ from generation.recipes import registry
 from generation.recipes.serializers import known_benchmark
 from generation.sources import queries as sources_queries
 from generation.sources.api import ImportSerializer
-from review.common.api import MAX_ID, ByName, NewestFirst, sent
-from review.common.decorators import person
+from review.common.api import MAX_ID, ByName, NewestFirst, checked_body
+from review.common.decorators import signed_in_account
 from review.common.serializers import BlockSerializer
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
@@ -150,7 +150,7 @@ def batch_settings(body: dict[str, Any]) -> launch.BatchSettings:
 
 def estimate_response(settings: launch.BatchSettings) -> Response:
     """What a launch would come to."""
-    return Response(LaunchEstimateSerializer(estimate.of_batch(settings)).data)
+    return Response(LaunchEstimateSerializer(estimate.estimate_batch(settings)).data)
 
 
 def _whole_batch(batch: Batch) -> dict[str, Any]:
@@ -183,8 +183,8 @@ class Batches(ListAPIView[Batch]):
     @extend_schema(parameters=[LAUNCH_KEY], request=LaunchSerializer, responses={202: WholeBatchSerializer})
     def post(self, request: Request) -> Response:
         """Launch a recipe over records that have no draft of this benchmark yet. Workers do the rest."""
-        settings = batch_settings(sent(LaunchSerializer, request))
-        batch = launch.launch_batch(settings, actor=person(request), key=launch_key(request))
+        settings = batch_settings(checked_body(LaunchSerializer, request))
+        batch = launch.launch_batch(settings, actor=signed_in_account(request), key=launch_key(request))
         transaction.on_commit(partial(tasks.wake, tasks.work_on_job, batch.pk))
         return Response(WholeBatchSerializer(_whole_batch(BATCHES.watched(batch.pk))).data, status=202)
 
@@ -196,7 +196,7 @@ class EstimateBatch(APIView):
 
     @extend_schema(request=BatchAskSerializer, responses=LaunchEstimateSerializer)
     def post(self, request: Request) -> Response:
-        return estimate_response(batch_settings(sent(BatchAskSerializer, request)))
+        return estimate_response(batch_settings(checked_body(BatchAskSerializer, request)))
 
 
 class AnalysisSerializer(serializers.Serializer[Any]):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from generation import errors
 from generation.batches import queries
 from generation.batches.launch import BatchSettings, choose_records
-from generation.jobs.estimate import Estimate, line
+from generation.jobs.estimate import Estimate, estimate_line
 from generation.models import SourceRecord
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import Draft as DraftValue
@@ -15,7 +15,7 @@ from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
 
 
-def of_batch(settings: BatchSettings) -> Estimate:
+def estimate_batch(settings: BatchSettings) -> Estimate:
     """What a launch with these settings would ask: a batch, or a comparison of two.
 
     First versions alone: every version that physicians send back costs as much again. All records of a kind are taken to be
@@ -32,14 +32,14 @@ def of_batch(settings: BatchSettings) -> Estimate:
     chosen = choose_records(settings)
     wanted = tuple(registry.check_names(benchmark) if checks is None else checks)
     counts = Counter(kind for _pk, kind in chosen)
-    bound = queries.bound(benchmark, settings.roles, counts)
+    bound = queries.bind_roles(benchmark, settings.roles, counts)
     terms = samples_queries.terms(benchmark)
     if plan is not None:
         _check_plan(plan, counts, terms)
     first = {kind: pk for pk, kind in reversed(chosen)}
     asked: Counter[tuple[str, str]] = Counter()
     rows = SourceRecord.objects.defer("private").in_bulk(list(first.values()))
-    joined = sources_queries.joined(list(rows.values()))
+    joined = sources_queries.partner_contents(list(rows.values()))
     for kind, count in counts.items():
         row = rows[first[kind]]
         record = sources_queries.record_value(row, joined[row.pk])
@@ -55,7 +55,11 @@ def of_batch(settings: BatchSettings) -> Estimate:
                 if step.applies(value):
                     for question in step.asks(value):  # the same one may be put several times
                         asked[question] += count
-    lines = [line(role, bound[role], prompt, requests) for (role, prompt), requests in asked.items() if role in bound]
+    lines = [
+        estimate_line(role, bound[role], prompt, requests)
+        for (role, prompt), requests in asked.items()
+        if role in bound
+    ]
     return Estimate(tuple(lines), jobs=len(prompts))
 
 

@@ -15,7 +15,7 @@ from generation.endpoints import queries as endpoints_queries
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
 from generation.jobs.live_status import Progress, endpoints_listed
 from generation.models import Batch, BatchRole, Draft, Endpoint
-from generation.samples.services import handle_outcomes
+from generation.samples.services import apply_outcomes
 
 
 class BatchKind(JobKind[Batch]):
@@ -38,7 +38,7 @@ class BatchKind(JobKind[Batch]):
         return endpoints_queries.endpoints_of(job)
 
     def clean_up(self) -> None:
-        handle_outcomes()
+        apply_outcomes()
 
     def discard_waiting(self, pk: int) -> None:
         services.discard_waiting(pk)

@@ -69,12 +69,12 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
 
     def make() -> Batch:
         chosen = _lock_records(settings)
-        bound = queries.bound(settings.benchmark, settings.roles, _kinds(chosen))
+        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(chosen))
         batch = _new_batch(settings, bound, actor)
         _queue_drafts(batch, chosen, settings.plan)
         return batch
 
-    return life_cycle.once(Batch, key, make, actor=actor, asked=settings)
+    return life_cycle.launch_once(Batch, key, make, actor=actor, asked=settings)
 
 
 def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key: str = "") -> Comparison:
@@ -87,7 +87,7 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
 
     def make() -> Batch:
         chosen = _lock_records(settings)
-        bound = queries.bound(settings.benchmark, settings.roles, _kinds(chosen))
+        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(chosen))
         comparison = Comparison.objects.create(
             benchmark=settings.benchmark, source=settings.source, created_by=actor, created_at=timezone.now()
         )
@@ -98,7 +98,7 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
             made.append(batch)
         return made[0]
 
-    first = life_cycle.once(Batch, key, make, actor=actor, asked=settings, what="comparison")
+    first = life_cycle.launch_once(Batch, key, make, actor=actor, asked=settings, what="comparison")
     return Comparison.objects.get(batches=first)
 
 

@@ -27,14 +27,14 @@ from generation.recipes import registry
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample, Preset
 from generation.samples.queries import prefetch_rubrics, terms
-from generation.sources.queries import joined, record_value
+from generation.sources.queries import partner_contents, record_value
 from review.rules.blocks import Block
 
 Status = Work.Status
 STREAMED = 200  # drafts in memory at once
 
 
-def bound(benchmark: str, roles: Mapping[str, Endpoint], kinds: Collection[str]) -> dict[str, Endpoint]:
+def bind_roles(benchmark: str, roles: Mapping[str, Endpoint], kinds: Collection[str]) -> dict[str, Endpoint]:
     """An endpoint for every role that records of these kinds need, in the recipe's order.
 
     A role without one of its own has that of its default, or of the default's default; an optional one may then be without.
@@ -105,7 +105,7 @@ def draft_value(row: Draft) -> DraftValue:
     if row.sample_id:
         previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
     return DraftValue(
-        record=record_value(record, joined([record])[record.pk] if record.is_joined else {}),
+        record=record_value(record, partner_contents([record])[record.pk] if record.is_joined else {}),
         terms=terms(batch.benchmark),
         version=row.version,
         reasons=tuple(previous.reasons) if previous else (),
@@ -156,7 +156,7 @@ def findings(batch: Batch, *, check: str = "", state: str = "", text: str = "") 
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckCounts:
     """How many drafts of a batch a check had something to say about, by what became of them."""
 
     name: str
@@ -166,12 +166,12 @@ class Checked:
     discarded: int
 
 
-def checked(batch: Batch) -> list[Checked]:
+def check_counts(batch: Batch) -> list[CheckCounts]:
     """Each check that the batch makes, with its counts: one query."""
     gates = Finding.objects.filter(draft__batch=batch).order_by().values_list("check_name", "draft__gate")
     counts = {(name, state): n for name, state, n in gates.annotate(n=Count("pk"))}
     return [
-        Checked(
+        CheckCounts(
             name,
             gettext(registry.check_label(batch.benchmark, name)),
             *(counts.get((name, state), 0) for state in (gate.STOPPED, gate.LET_THROUGH, gate.DISCARDED)),
@@ -181,7 +181,7 @@ def checked(batch: Batch) -> list[Checked]:
     ]
 
 
-def held_of(sample: Sample) -> QuerySet[Draft]:
+def stopped_versions(sample: Sample) -> QuerySet[Draft]:
     """Versions of a sample that a check stopped."""
     return Draft.objects.filter(sample=sample, gate=Draft.Gate.STOPPED).order_by("pk")
 
@@ -237,13 +237,13 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
     return tuple(shows(drafts))
 
 
-def made_by(draft: Draft) -> NewSample:
+def made_sample(draft: Draft) -> NewSample:
     """What the recipe made of a draft that has been through all its steps."""
     return registry.recipe(draft.batch.benchmark).sample(draft_value(draft))
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class TrapTarget:
     """How many samples were to carry a trap (or some trap of a cluster), and how many do. `cluster` is its heading."""
 
     code: str
@@ -253,7 +253,7 @@ class Aim:
     reached: int
 
 
-def plan_against_reached(batch: Batch) -> list[tuple[str, list[Aim]]]:
+def plan_progress(batch: Batch) -> list[tuple[str, list[TrapTarget]]]:
     """Task -> each cluster with its subtypes, planned and reached; [] for a batch without a plan.
 
     Of each sample its living version counts (in review or approved). One query besides the taxonomy's, streamed.
@@ -273,9 +273,9 @@ def plan_against_reached(batch: Batch) -> list[tuple[str, list[Aim]]]:
             heading = f"{cluster.code} {gettext(cluster.label)}"
             of_cluster = batch.plan["clusters"][task].get(cluster.code, 0)
             there = reached.get(task, Counter())
-            aims.append(Aim(cluster.code, gettext("whole cluster"), heading, of_cluster, there[cluster.code]))
+            aims.append(TrapTarget(cluster.code, gettext("whole cluster"), heading, of_cluster, there[cluster.code]))
             aims += [
-                Aim(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), there[t.code])
+                TrapTarget(t.code, f"{t.code} {gettext(t.label)}", heading, targets.get(t.code, 0), there[t.code])
                 for t in in_force
                 if t.parent == cluster.code
             ]

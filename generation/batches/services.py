@@ -13,7 +13,7 @@ from generation.drafts import pre_review_checks
 from generation.engine import worker_lane
 from generation.engine.bound_models import BoundModels
 from generation.engine.task_queue import check_tries, finish, take
-from generation.engine.worker_lane import AtWork
+from generation.engine.worker_lane import RunningLane
 from generation.jobs import life_cycle
 from generation.jobs.services import settle
 from generation.llm.errors import LLMError
@@ -24,7 +24,7 @@ from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Dropped
 from generation.samples.services import make_version
 from generation.sources import queries as sources_queries
-from review.audit.trail import recorded
+from review.audit.trail import recording_events
 from review.models import User
 
 Status = Work.Status
@@ -54,7 +54,7 @@ def work_on_batch(batch_id: int) -> int:
     bound = {role.role: role.endpoint for role in roles}
     drafts = Draft.objects.filter(batch=batch)
 
-    def take_rows(lane: AtWork, count: int) -> worker_lane.Rows:
+    def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
         if not life_cycle.is_running(batch.pk) or any(lane.away(endpoint) for endpoint in bound.values()):
             return []
         return [
@@ -62,7 +62,7 @@ def work_on_batch(batch_id: int) -> int:
             for row in take(drafts.order_by("pk"), count, lane.claim)
         ]
 
-    done = worker_lane.work(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
+    done = worker_lane.work_in_lane(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
     life_cycle.pause_if_spent(batch_id)
     settle(batch_id)
     return done
@@ -85,7 +85,7 @@ async def _work_on_draft(row: Draft, batch: Batch, models: BoundModels) -> None:
         await sync_to_async(_keep)(row, batch, list(outputs))
 
 
-@recorded()  # opening a case is an event
+@recording_events()  # opening a case is an event
 def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
     """Store what a step made of a draft: the next step of the same row, children where it became several, or samples."""
     recipe = registry.recipe(batch.benchmark)
@@ -126,8 +126,8 @@ def _admit(row: Draft, batch: Batch, value: DraftValue) -> None:
             Draft.objects.filter(pk=row.pk).update(status=Status.DROPPED, **said)
             return
     made = registry.recipe(batch.benchmark).sample(value)
-    print_ = pre_review_checks.print_of(batch, made)
-    if pre_review_checks.examine(row, batch, value, print_):
+    print_ = pre_review_checks.fingerprint_of(batch, made)
+    if pre_review_checks.run_checks(row, batch, value, print_):
         pre_review_checks.stop(row)
     else:
         pre_review_checks.remember(make_version(row, batch, made), print_)
@@ -145,17 +145,17 @@ def discard_waiting(batch_id: int) -> None:
     Sample.objects.filter(batch=batch_id, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
 
 
-@recorded()  # opening a case is an event
+@recording_events()  # opening a case is an event
 def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVersion:
     """Put before physicians what a check had stopped. Raises NotStopped, ReasonMissing, JobOver (a cancelled one's)."""
-    row = pre_review_checks.held(draft_id, reason)
+    row = pre_review_checks.stopped_draft(draft_id, reason)
     if row.sample is not None and row.sample.status != Sample.Status.REGENERATING:
         raise errors.JobOver
     value = queries.draft_value(row)
     made = registry.recipe(row.batch.benchmark).sample(value)
     pre_review_checks.decide(row, Draft.Gate.LET_THROUGH, actor, reason)
     version = make_version(row, row.batch, made)
-    pre_review_checks.remember(version, pre_review_checks.print_of(row.batch, made))
+    pre_review_checks.remember(version, pre_review_checks.fingerprint_of(row.batch, made))
     return version
 
 
@@ -165,7 +165,7 @@ def discard_stopped(draft_id: int, *, actor: User | None, reason: str) -> Draft:
 
     Raises NotStopped, ReasonMissing.
     """
-    row = pre_review_checks.held(draft_id, reason)
+    row = pre_review_checks.stopped_draft(draft_id, reason)
     pre_review_checks.decide(row, Draft.Gate.DISCARDED, actor, reason)
     Sample.objects.filter(drafts=row, status=Sample.Status.REGENERATING).update(status=Sample.Status.DISCARDED)
     return row

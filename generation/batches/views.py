@@ -25,7 +25,7 @@ from generation.models.work import Work
 from generation.recipes import registry
 from generation.releases import queries as releases_queries
 from generation.samples import queries as samples_queries
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
 from review.rules.permissions import Can
 
@@ -64,10 +64,10 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     sent = (request.POST, request.FILES) if request.method == "POST" else ()
     form = forms.LaunchForm(*sent, benchmark=benchmark, source=source, kinds=left)
     if form.is_valid():
-        settings, actor, key = form.settings, person(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")
+        settings, actor, key = form.settings, signed_in_account(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")
         try:
             if "confirmed" not in request.POST:
-                estimate = batches_estimate.of_batch(settings)
+                estimate = batches_estimate.estimate_batch(settings)
                 return _estimated(request, estimate, form, [("benchmark", benchmark), ("source", source.name)])
             if settings.compare is None:
                 made = [launch.launch_batch(settings, actor=actor, key=key)]
@@ -135,9 +135,9 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "settings": queries.setting_texts(found),
         "has_analysis": registry.recipe(found.benchmark).analysis is not None,
         "counts": counts,
-        "planted": releases_queries.planted(found.benchmark, counts),
-        "plans": queries.plan_against_reached(found),
-        "checked": queries.checked(found),
+        "planted": releases_queries.term_counts(found.benchmark, counts),
+        "plans": queries.plan_progress(found),
+        "checked": queries.check_counts(found),
         "failed": [(draft, calls[f"draft:{draft.pk}"]) for draft in failed],
         "dropped": queries.drafts(found, Status.DROPPED).order_by("pk")[:FAILURES_SHOWN],
         "made": keyset(samples_queries.samples(batch=found), request, size=SAMPLES_SHOWN, newest_first=True),

@@ -14,8 +14,8 @@ from generation.endpoints.queries import calls_of
 from generation.jobs.serializers import CallSerializer
 from generation.models import Batch, Draft, Finding
 from generation.models.work import Work
-from review.common.api import OldestFirst, asked, page_of, sent
-from review.common.decorators import person
+from review.common.api import OldestFirst, checked_body, checked_query, page_of
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
@@ -86,13 +86,13 @@ class BatchDraftsViewSet(GenericViewSet[Batch]):
     def drafts(self, request: Request, pk: int) -> Response:
         """The drafts of a batch."""
         drafts = Draft.objects.select_related("record").defer("data", "record__content", "record__private")
-        return page_of(self, drafts.filter(batch=self.get_object(), **asked(DraftQuery, request)))
+        return page_of(self, drafts.filter(batch=self.get_object(), **checked_query(DraftQuery, request)))
 
     @extend_schema(parameters=[FindingQuery], responses=FindingSerializer(many=True))
     @action(detail=True, serializer_class=FindingSerializer, pagination_class=OldestFirst)
     def findings(self, request: Request, pk: int) -> Response:
         """Findings of the checks in the drafts of a batch."""
-        return page_of(self, queries.findings(self.get_object(), **asked(FindingQuery, request)))
+        return page_of(self, queries.findings(self.get_object(), **checked_query(FindingQuery, request)))
 
 
 class DraftViewSet(GenericViewSet[Draft]):
@@ -105,14 +105,18 @@ class DraftViewSet(GenericViewSet[Draft]):
     @action(detail=True, methods=["post"], url_path="let-through")
     def let_through(self, request: Request, pk: int) -> Response:
         """Send a stopped draft to review. 409 if it is not stopped."""
-        services.let_through(self.get_object().pk, actor=person(request), **sent(ReasonSerializer, request))
+        services.let_through(
+            self.get_object().pk, actor=signed_in_account(request), **checked_body(ReasonSerializer, request)
+        )
         return Response(DraftSerializer(self.get_object()).data)
 
     @extend_schema(request=ReasonSerializer, responses=DraftSerializer)
     @action(detail=True, methods=["post"])
     def discard(self, request: Request, pk: int) -> Response:
         """Discard a stopped draft. 409 if it is not stopped."""
-        services.discard_stopped(self.get_object().pk, actor=person(request), **sent(ReasonSerializer, request))
+        services.discard_stopped(
+            self.get_object().pk, actor=signed_in_account(request), **checked_body(ReasonSerializer, request)
+        )
         return Response(DraftSerializer(self.get_object()).data)
 
     @extend_schema(responses=CallSerializer(many=True))

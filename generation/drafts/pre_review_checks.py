@@ -19,13 +19,13 @@ STOPPED = "Stopped"  # stands where the name of an error does
 _STANDING = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
 
 
-def print_of(batch: Batch, made: NewSample) -> text_similarity.Fingerprint | None:
+def fingerprint_of(batch: Batch, made: NewSample) -> text_similarity.Fingerprint | None:
     """The fingerprint of a new sample's text; None where the benchmark's samples may repeat."""
     compared = registry.recipe(batch.benchmark).compared
     return None if compared is None else text_similarity.fingerprint(compared(made))
 
 
-def examine(row: Draft, batch: Batch, value: DraftValue, print_: text_similarity.Fingerprint | None) -> bool:
+def run_checks(row: Draft, batch: Batch, value: DraftValue, print_: text_similarity.Fingerprint | None) -> bool:
     """Make the batch's checks of a finished draft and write down what they find; whether it is to be stopped."""
     made = [check.run(value) for check in registry.recipe(batch.benchmark).checks if check.name in batch.checks]
     found: list[dict[str, Any]] = [
@@ -101,7 +101,7 @@ def remember(version: SampleVersion, print_: text_similarity.Fingerprint | None)
     Band.objects.bulk_create(Band(fingerprint=kept, value=value) for value in print_.bands)
 
 
-def held(draft_id: int, reason: str) -> Draft:
+def stopped_draft(draft_id: int, reason: str) -> Draft:
     """The stopped draft, locked. Raises NotStopped, and ReasonMissing for an empty reason."""
     if not reason.strip():
         raise errors.ReasonMissing

@@ -16,7 +16,7 @@ from generation.models import BatchRole, Draft, SampleVersion
 from generation.recipes import registry
 from generation.samples import queries as samples_queries
 from review.cases.bulk import ReasonForm
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.lists import Action, act_on_chosen, listing
 from review.errors import ReviewError
 from review.rules.permissions import Can
@@ -63,7 +63,7 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
     rows = Draft.objects.select_related("batch", "record", "sample").defer("record__private", "record__content")
     found = get_object_or_404(rows, pk=pk)
     version = SampleVersion.objects.filter(draft=found).select_related("sample").first()
-    made = batches_queries.made_by(found) if found.gate or version else None
+    made = batches_queries.made_sample(found) if found.gate or version else None
     context = {
         "draft": found,
         "made": made,
@@ -84,7 +84,7 @@ def draft(request: HttpRequest, pk: int) -> HttpResponse:
 def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
     """Put before physicians what a check had stopped."""
     found = get_object_or_404(Draft, pk=pk)
-    version = services.let_through(found.pk, actor=person(request), reason=request.POST.get("reason", ""))
+    version = services.let_through(found.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Sent to review as %(sample)s.") % {"sample": version.sample.key})
     return redirect("generation:draft", pk)
 
@@ -94,6 +94,6 @@ def draft_let_through(request: HttpRequest, pk: int) -> HttpResponse:
 def draft_discard(request: HttpRequest, pk: int) -> HttpResponse:
     """Give up what a check had stopped."""
     found = get_object_or_404(Draft, pk=pk)
-    services.discard_stopped(found.pk, actor=person(request), reason=request.POST.get("reason", ""))
+    services.discard_stopped(found.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
     messages.success(request, _("Draft discarded."))
     return redirect("generation:draft", pk)

@@ -16,8 +16,8 @@ from generation.endpoints import queries, services
 from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
 from generation.models import VARIABLE, Endpoint
-from review.common.api import OldestFirst, asked, sent
-from review.common.decorators import person
+from review.common.api import OldestFirst, checked_body, checked_query
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
@@ -91,7 +91,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
     @extend_schema(request=EndpointSerializer, responses={201: EndpointSerializer})
     def create(self, request: Request) -> Response:
         """Add an endpoint."""
-        endpoint = services.add_endpoint(actor=person(request), **sent(EndpointSerializer, request))
+        endpoint = services.add_endpoint(actor=signed_in_account(request), **checked_body(EndpointSerializer, request))
         return Response(EndpointSerializer(endpoint).data, status=201)
 
     def retrieve(self, request: Request, name: str) -> Response:
@@ -122,6 +122,6 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
     def usage(self, request: Request, name: str) -> Response:
         """An endpoint now, its totals, and its usage by day."""
         endpoint = self.get_object()
-        whole, days = queries.usage(endpoint, days=asked(UsageQuery, request)["days"])
+        whole, days = queries.usage(endpoint, days=checked_query(UsageQuery, request)["days"])
         found: Any = {"now": endpoint_now(endpoint), "total": whole, "days": days}
         return Response(UsageSerializer(found).data)

@@ -13,7 +13,7 @@ from generation.models import Endpoint
 from generation.models.work import Work
 
 if TYPE_CHECKING:
-    from generation.engine.worker_lane import AtWork
+    from generation.engine.worker_lane import RunningLane
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
@@ -22,7 +22,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 class BoundModels:
     """`generation.recipes.recipe.Models` for one row of work: roles bound to endpoints, every attempt in the ledger."""
 
-    lane: AtWork
+    lane: RunningLane
     endpoints: Mapping[str, Endpoint]
     row: Work
     lines: list[int] = field(default_factory=list)  # of the ledger

@@ -19,7 +19,7 @@ RETRY_DATABASE = 0.5  # seconds
 GATHER = 0.005  # seconds that a transaction waits for company: each costs the same, however much goes in it
 
 
-def patiently(work: Callable[..., T], *arguments: Any) -> T:
+def with_database_retries(work: Callable[..., T], *arguments: Any) -> T:
     """Do something with the database; while that is away, again and again for half a lease. It must bear repetition.
 
     Longer would be in vain: the rows in hand belong to somebody else by then.
@@ -77,7 +77,7 @@ class _Failed:
 def _committed(wanted: Sequence[tuple[Callable[[list[Any]], list[Any]], Any]]) -> list[Any]:
     """What came of each, in order; a _Failed where it did not come to pass."""
     try:
-        return patiently(_in_one, wanted)
+        return with_database_retries(_in_one, wanted)
     except Exception as error:  # whose fault it was is found out one by one
         if len(wanted) == 1 or isinstance(error, (OperationalError, InterfaceError)):
             return [_Failed(error) for _ in wanted]

@@ -14,7 +14,7 @@ from generation.models.jobs import Job
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LaneReport:
     """What a lane has to say of an endpoint."""
 
     wish: int
@@ -30,7 +30,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LaneOrders:
     """What a lane is told of an endpoint."""
 
     endpoint: Endpoint
@@ -44,7 +44,7 @@ class Said:
     bears: float
 
 
-def exchange(job: Job, lane: Lane, seen: Mapping[int, Seen], now: datetime) -> dict[int, Said] | None:
+def exchange(job: Job, lane: Lane, seen: Mapping[int, LaneReport], now: datetime) -> dict[int, LaneOrders] | None:
     """One pulse in the database; None where the lane was taken for dead or its job stops."""
     with transaction.atomic():
         states = list(
@@ -64,7 +64,7 @@ def exchange(job: Job, lane: Lane, seen: Mapping[int, Seen], now: datetime) -> d
     return said if is_running(job.pk) else None
 
 
-def _agree(state: EndpointState, seen: Seen, lane: Lane, lanes: list[Lane], now: datetime) -> Said:
+def _agree(state: EndpointState, seen: LaneReport, lane: Lane, lanes: list[Lane], now: datetime) -> LaneOrders:
     """Put what a lane has seen of an endpoint to what is known, and say what it may have of it."""
     before = (state.blocked_until, state.because, state.detail, state.openings, state.down_since, round(state.bears, 1))
     until = now + timedelta(seconds=seen.blocked_for)
@@ -90,7 +90,7 @@ def _agree(state: EndpointState, seen: Seen, lane: Lane, lanes: list[Lane], now:
     fair = fair_shares(endpoint.concurrency, wishes)[[each.pk for each in lanes].index(lane.pk)]
     held = sum(each.holds.get(name, (0, 0))[1] for each in lanes if each.pk != lane.pk)
     blocked = (state.blocked_until - now).total_seconds() if state.blocked_until else 0.0
-    return Said(
+    return LaneOrders(
         endpoint=endpoint,
         hold=max(0, min(fair, endpoint.concurrency - held)),
         lanes=max(1, sum(wish > 0 for wish in wishes)),

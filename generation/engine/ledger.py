@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from generation.jobs.life_cycle import locked
 from generation.llm.errors import LLMError
-from generation.llm.ledger_interface import Paid
+from generation.llm.ledger_interface import PaidReply
 from generation.llm.request_body import Format, form_of
 from generation.llm.types import Attempt, Reply, Usage, image_of
 from generation.models import Call, Endpoint, EndpointDay, JobError, Lane, ProviderBatch, ProviderLine, SentImage
@@ -276,7 +276,7 @@ def with_images(sent: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[Paid]]:
+def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[PaidReply]]:
     """The replies paid for under each (identity, subject), newest first.
 
     A job that asks anew still knows what it has paid for the very same row: a worker was lost between reply and result.
@@ -285,11 +285,11 @@ def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], l
     lines = Call.objects.filter(identity__in={identity for identity, _ in pairs}, hit_of__isnull=True, error="")
     if job.fresh:
         lines = lines.filter(job=job.pk, subject__in={subject for _, subject in pairs})
-    found: dict[tuple[str, str], list[Paid]] = {pair: [] for pair in pairs}
+    found: dict[tuple[str, str], list[PaidReply]] = {pair: [] for pair in pairs}
     for line in lines.defer("sent").order_by("-pk"):
         for (identity, subject), paid in found.items():
             if identity == line.identity and len(paid) < KNOWN and (not job.fresh or subject == line.subject):
-                paid.append(Paid(line.pk, _reply(line)))
+                paid.append(PaidReply(line.pk, _reply(line)))
     return found
 
 

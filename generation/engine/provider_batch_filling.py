@@ -11,9 +11,9 @@ from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 
 from generation.engine import ledger as books
-from generation.engine.group_commit import patiently
+from generation.engine.group_commit import with_database_retries
 from generation.engine.provider_batch_results import BatchGone
-from generation.jobs.estimate import tokens_back
+from generation.jobs.estimate import mean_reply_tokens
 from generation.jobs.life_cycle import locked
 from generation.llm.request_body import Format, body, estimate, identity
 from generation.llm.types import ModelSettings, Request, Usage
@@ -27,7 +27,7 @@ Status = Work.Status
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class BatchRequest:
     """What is to be asked for a row that the caller has taken."""
 
     row: Any  # Work with `via` and `live`
@@ -38,7 +38,7 @@ class Want:
         return f"{self.row._meta.model_name}:{self.row.pk}"
 
 
-def prepare(job: Job, endpoint: Endpoint, wants: Sequence[Want]) -> bool:
+def prepare(job: Job, endpoint: Endpoint, wants: Sequence[BatchRequest]) -> bool:
     """Put taken rows (all under one token) into a provider batch, in one transaction; it is submitted by `follow`.
 
     A row whose reply is in the ledger already goes to the lanes; one whose request is in an open provider batch waits for
@@ -46,13 +46,13 @@ def prepare(job: Job, endpoint: Endpoint, wants: Sequence[Want]) -> bool:
     does not run any more: then the answer is False.
     """
     try:
-        return patiently(_prepare, job, endpoint, list(wants))
+        return with_database_retries(_prepare, job, endpoint, list(wants))
     except BatchGone:  # the rows' lease: they are with somebody else
         return True
 
 
 @transaction.atomic
-def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
+def _prepare(job: Job, endpoint: Endpoint, wants: list[BatchRequest]) -> bool:
     fresh = locked(job.pk)
     if fresh.status != Job.Status.RUNNING:
         _place([want.row for want in wants])
@@ -66,7 +66,7 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[Want]) -> bool:
         prompt: books.form(endpoint, prompt)
         for prompt in {want.request.prompt for want in wants if want.request.schema}
     }
-    back = {prompt: tokens_back(endpoint, prompt) for prompt in {want.request.prompt for want in wants}}
+    back = {prompt: mean_reply_tokens(endpoint, prompt) for prompt in {want.request.prompt for want in wants}}
     lines: dict[str, ProviderLine] = {}  # by identity; of a job that asks anew, by row
     cached, ours, left = [], [], []
     theirs: dict[int, list[Work]] = {}

@@ -14,9 +14,9 @@ from django.db.models import Count, Q
 from django.utils import timezone
 
 from generation.engine import ledger as books
-from generation.engine.group_commit import patiently
+from generation.engine.group_commit import with_database_retries
 from generation.engine.task_queue import lease
-from generation.llm.batch_protocol import Door, LineResult, ProviderState
+from generation.llm.batch_protocol import BatchClient, LineResult, ProviderState
 from generation.llm.errors import BrokenReply, LLMError
 from generation.llm.types import Attempt, Reply, Request
 from generation.models import Endpoint, ProviderBatch, ProviderLine
@@ -44,7 +44,7 @@ def note_progress(batch: ProviderBatch, /, **fields: Any) -> None:
 
 
 async def collect(
-    door: Door, endpoint: Endpoint, job: Job, batch: ProviderBatch, found: ProviderState, file: str
+    door: BatchClient, endpoint: Endpoint, job: Job, batch: ProviderBatch, found: ProviderState, file: str
 ) -> int:
     """Write the results in a file into the ledger; returns how many lines of it could not be read."""
     chunk: list[LineResult] = []
@@ -52,7 +52,7 @@ async def collect(
 
     async def keep(results: list[LineResult]) -> None:
         try:
-            await sync_to_async(patiently)(_keep, endpoint, job, batch, found, results)
+            await sync_to_async(with_database_retries)(_keep, endpoint, job, batch, found, results)
         except (BatchGone, OperationalError, InterfaceError):
             raise
         except Exception as failure:  # one that cannot be written is no reason to lose the others
@@ -60,7 +60,7 @@ async def collect(
                 log.exception("provider batch %s: a result could not be written", batch.pk)
                 broken = BrokenReply(f"This result cannot be kept ({type(failure).__name__}).")
                 results = [replace(results[0], outcome=broken)]
-                await sync_to_async(patiently)(_keep, endpoint, job, batch, found, results)
+                await sync_to_async(with_database_retries)(_keep, endpoint, job, batch, found, results)
             else:
                 for each in results:
                     await keep([each])

@@ -16,13 +16,13 @@ from django.db.models import Min, Q, QuerySet
 from django.utils import timezone
 
 from generation.engine import ledger as books
-from generation.engine.group_commit import patiently
+from generation.engine.group_commit import with_database_retries
 from generation.engine.provider_batch_results import BatchGone, collect, line_counts, note_progress
 from generation.engine.task_queue import check_tries, finish, lease, renew, take
 from generation.errors import JobOver
 from generation.jobs import life_cycle
 from generation.jobs.life_cycle import OVER
-from generation.llm.batch_protocol import PATH, Door, ProviderState
+from generation.llm.batch_protocol import PATH, BatchClient, ProviderState
 from generation.llm.errors import BadRequest, BatchLost, BatchRefused, BrokenReply, GivenUp, LLMError, UnexpectedError
 from generation.llm.gateway import Gateway
 from generation.models import Endpoint, ProviderBatch
@@ -46,7 +46,7 @@ COLLECTED = Q(via__state=State.COLLECTED)
 NOT_YET_SENT = Q(live=False) & (Q(via__isnull=True) | Q(via__state=State.DROPPED))
 
 
-def held_up() -> QuerySet[ProviderBatch]:
+def blocked_batches() -> QuerySet[ProviderBatch]:
     """Provider batches that nobody submits at present, as their job does not run: no other job is to wait for them."""
     prepared = ProviderBatch.objects.filter(state=State.PREPARED, asked_at__isnull=True)
     return prepared.exclude(job__status=Job.Status.RUNNING)
@@ -64,7 +64,7 @@ def wait(job: Job) -> None:
         life_cycle.rest(job.pk, until)
 
 
-def due(job: Job) -> QuerySet[ProviderBatch]:
+def due_batches(job: Job) -> QuerySet[ProviderBatch]:
     """The provider batches of a job that want to be brought a step further now.
 
     None is submitted for a job that is paused; but what was, or may have been, is followed to its end whatever becomes
@@ -86,10 +86,10 @@ def jobs_due() -> list[int]:
     return list(waiting.order_by("job_id").values_list("job_id", flat=True).distinct())
 
 
-def follow(job: Job) -> None:
+def advance_batches(job: Job) -> None:
     """Bring each provider batch of a job that is due one step further: submit it, look at it, or collect its results."""
     fresh = Job.objects.get(pk=job.pk)
-    for pk in due(fresh).values_list("pk", flat=True):
+    for pk in due_batches(fresh).values_list("pk", flat=True):
         for batch in take(ProviderBatch.objects.filter(pk=pk), 1):
             _step(job, batch)
 
@@ -165,9 +165,9 @@ async def _advance(job: Job, batch: ProviderBatch) -> None:
             if found is None:
                 return
         else:
-            found = await _known(Door(gateway, endpoint.settings), batch)
+            found = await _known(BatchClient(gateway, endpoint.settings), batch)
         over = await Job.objects.filter(pk=job.pk, status__in=OVER).aexists()
-        door = Door(gateway, endpoint.settings)
+        door = BatchClient(gateway, endpoint.settings)
         if over and not found.ended and found.status != "cancelling":
             found = await door.cancel(batch.batch)
         if not found.ended:
@@ -183,10 +183,10 @@ async def _advance(job: Job, batch: ProviderBatch) -> None:
                 gone.append(file)
         if gone:
             raise BatchLost(f"Its file there: {', '.join(gone)}.")
-        await sync_to_async(patiently)(_end, job, batch, found, unread)
+        await sync_to_async(with_database_retries)(_end, job, batch, found, unread)
 
 
-async def _known(door: Door, batch: ProviderBatch) -> ProviderState:
+async def _known(door: BatchClient, batch: ProviderBatch) -> ProviderState:
     """A submitted batch as its endpoint tells of it. Raises BatchLost where that knows it neither by its id nor by our name."""
     try:
         return await door.state(batch.batch)
@@ -203,15 +203,15 @@ async def _submitted(gateway: Gateway, endpoint: Endpoint, job: Job, batch: Prov
     """The provider batch as it was submitted, just now or by a worker that was lost; None where it is not to be."""
     found = None
     if batch.asked_at is not None:
-        found = await Door(gateway, endpoint.settings).look_up(str(batch.mark), batch.asked_at, batch.file)
+        found = await BatchClient(gateway, endpoint.settings).look_up(str(batch.mark), batch.asked_at, batch.file)
     if found is None:
-        if not await sync_to_async(patiently)(_may_submit, job, batch):
+        if not await sync_to_async(with_database_retries)(_may_submit, job, batch):
             return None
-        door = Door(gateway, endpoint.settings)
+        door = BatchClient(gateway, endpoint.settings)
         file = await door.upload(str(batch.mark), await sync_to_async(_file)(batch))
         # From here on nobody submits it again without having looked for it.
         asked = {"file": file, "asked_at": batch.asked_at or timezone.now()}
-        await sync_to_async(patiently)(partial(note_progress, batch, **asked))
+        await sync_to_async(with_database_retries)(partial(note_progress, batch, **asked))
         found = await door.create(file, str(batch.mark))
     submitted = {
         "state": State.SUBMITTED,
@@ -220,7 +220,7 @@ async def _submitted(gateway: Gateway, endpoint: Endpoint, job: Job, batch: Prov
         "submitted_at": _submitted_at(batch, found),
         "expires_at": found.expires_at,
     }
-    await sync_to_async(patiently)(partial(note_progress, batch, **submitted))
+    await sync_to_async(with_database_retries)(partial(note_progress, batch, **submitted))
     return found
 
 

@@ -9,11 +9,11 @@ from generation.models import WorkerBeat
 BEAT = timedelta(seconds=5)
 
 
-def worker_alive(name: str) -> None:
+def record_beat(name: str) -> None:
     """A worker says that it lives; every `BEAT`."""
     WorkerBeat.objects.update_or_create(name=name, defaults={"seen_at": timezone.now()})
 
 
-def worker_gone(name: str) -> None:
+def remove_beat(name: str) -> None:
     """A worker says good-bye."""
     WorkerBeat.objects.filter(name=name).delete()

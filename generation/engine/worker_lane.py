@@ -19,8 +19,8 @@ from django.utils import timezone
 
 from generation.engine import ledger as books
 from generation.engine.bound_models import BoundModels
-from generation.engine.group_commit import Group, patiently, run_each
-from generation.engine.lane_coordination import Said, Seen, exchange
+from generation.engine.group_commit import Group, run_each, with_database_retries
+from generation.engine.lane_coordination import LaneOrders, LaneReport, exchange
 from generation.engine.task_queue import Claim, lease, put_back, run_lane
 from generation.errors import JobOver
 from generation.jobs import life_cycle, queries
@@ -38,8 +38,8 @@ from generation.llm.errors import (
     UnexpectedError,
 )
 from generation.llm.gateway import Gateway
-from generation.llm.ledger_interface import Ledger, Paid
-from generation.llm.rate_limiter import BREAKS, ITS_FAULT, Gate
+from generation.llm.ledger_interface import Ledger, PaidReply
+from generation.llm.rate_limiter import BREAKS, ITS_FAULT, RateLimiter
 from generation.llm.request_body import Format
 from generation.llm.types import Attempt
 from generation.models import Call, Endpoint, EndpointState, Lane
@@ -62,7 +62,7 @@ ENDING = (
 )  # this process is being stopped: its lanes bring to an end what is in flight, and begin nothing
 
 
-class AtWork:
+class RunningLane:
     """A lane while it works: the gateway with its gates, the ledger, and the rows' way to the database."""
 
     def __init__(self, job: Job, lane: Lane, endpoints: Iterable[Endpoint]) -> None:
@@ -96,7 +96,7 @@ class AtWork:
         return result
 
     async def do_together(self, work: Callable[[list[T]], list[R]], item: T) -> R:
-        """The same for `work` that does what several rows want at once: a list of items, and what came of each."""
+        """The same for `work_in_lane` that does what several rows want at once: a list of items, and what came of each."""
         result: R = await self._group(work, item)
         return result
 
@@ -119,17 +119,17 @@ class AtWork:
             if lines is not None:
                 lines.append(call.pk)
 
-        async def find(identity: str) -> Sequence[Paid]:
-            found: list[Paid] = await self._group(self._find, (identity, subject))
+        async def find(identity: str) -> Sequence[PaidReply]:
+            found: list[PaidReply] = await self._group(self._find, (identity, subject))
             return found
 
         async def failures(identity: str) -> int:
             # Only a row that was cut short, or lost: the others have none, and need not ask.
-            return await sync_to_async(patiently)(_failures, self.job, subject, identity) if repeated else 0
+            return await sync_to_async(with_database_retries)(_failures, self.job, subject, identity) if repeated else 0
 
         async def form(prompt: str) -> Format:
             if (endpoint.pk, prompt) not in self._forms:  # once a lane
-                looked = asyncio.ensure_future(sync_to_async(patiently)(books.form, endpoint, prompt))
+                looked = asyncio.ensure_future(sync_to_async(with_database_retries)(books.form, endpoint, prompt))
                 self._forms[endpoint.pk, prompt] = looked
             return await asyncio.shield(self._forms[endpoint.pk, prompt])
 
@@ -154,7 +154,7 @@ class AtWork:
             for endpoint in self.endpoints.values():
                 self.gate(endpoint).close(error)
 
-    def gate(self, endpoint: Endpoint) -> Gate:
+    def gate(self, endpoint: Endpoint) -> RateLimiter:
         return self.gateway.gate(endpoint.settings)
 
     def slots(self) -> int:
@@ -195,7 +195,7 @@ class AtWork:
             self._begun_to_write = ids
         return books.write(self.job, lines, lane=self._lane.pk, again=again)
 
-    def _find(self, wanted: list[tuple[str, str]]) -> list[list[Paid]]:
+    def _find(self, wanted: list[tuple[str, str]]) -> list[list[PaidReply]]:
         found = books.find(self.job, wanted)
         return [found[pair] for pair in wanted]
 
@@ -205,7 +205,7 @@ class AtWork:
         """Say what this lane sees and wishes for, hear what it may have. Every moment, and at once when there is news."""
         self._news.clear()
         seen = {pk: self._see(endpoint) for pk, endpoint in self.endpoints.items()}
-        said = await sync_to_async(patiently)(exchange, self.job, self._lane, seen, timezone.now())
+        said = await sync_to_async(with_database_retries)(exchange, self.job, self._lane, seen, timezone.now())
         if said is None:
             self.stop(LaneOver())
             return
@@ -213,7 +213,7 @@ class AtWork:
             self._hear(self.gate(self.endpoints[pk]), pk, each, seen[pk])
         if self._clock() >= self._mark_at:
             self._mark_at = self._clock() + life_cycle.MARK.total_seconds() / 4
-            await sync_to_async(patiently)(life_cycle.mark, self.job.pk, timezone.now())
+            await sync_to_async(with_database_retries)(life_cycle.mark, self.job.pk, timezone.now())
         if ENDING.is_set() or self._clock() > self._ends_at + DRAIN:
             self.stop(LaneOver())
 
@@ -221,12 +221,12 @@ class AtWork:
         """Wait until a pulse should not."""
         await self._news.wait()
 
-    def _see(self, endpoint: Endpoint) -> Seen:
+    def _see(self, endpoint: Endpoint) -> LaneReport:
         gate, pk = self.gate(endpoint), endpoint.pk
         answered, self._answered[pk] = gate.answered - self._answered.get(pk, 0), gate.answered
         opened, self._opened[pk] = gate.opened - self._opened.get(pk, 0), gate.opened
         wanted = gate.flying + gate.waiting
-        return Seen(
+        return LaneReport(
             wish=max(wanted, endpoint.concurrency) if self.hungry and self.takes and not gate.away else wanted,
             flying=gate.flying,
             blocked_for=gate.blocked_for,
@@ -239,7 +239,7 @@ class AtWork:
             bears=gate.bears if gate.ceiling and pk in self._begun else None,
         )
 
-    def _hear(self, gate: Gate, pk: int, said: Said, seen: Seen) -> None:
+    def _hear(self, gate: RateLimiter, pk: int, said: LaneOrders, seen: LaneReport) -> None:
         if pk not in self._begun:  # what others found out need not be found out again
             self._begun.add(pk)
             gate.bears = said.bears
@@ -258,8 +258,8 @@ class AtWork:
             gate.openings = said.openings
 
 
-def work(
-    job: Job, endpoints: Iterable[Endpoint], take: Callable[[AtWork, int], Rows], waits: Callable[[], bool]
+def work_in_lane(
+    job: Job, endpoints: Iterable[Endpoint], take: Callable[[RunningLane, int], Rows], waits: Callable[[], bool]
 ) -> int:
     """Work on a job in a lane until nothing is left to take, its time is up or the job stops; returns how many rows ran.
 
@@ -267,30 +267,30 @@ def work(
     queued. There is nothing to do here while as many lanes as allowed are on the job: workers are woken more often than needed.
     """
     endpoints = list(endpoints)
-    lane = None if ENDING.is_set() else patiently(_open, job, endpoints)
+    lane = None if ENDING.is_set() else with_database_retries(_open, job, endpoints)
     if lane is None:
         return 0
     try:
         done, away = async_to_sync(_run)(job, lane, endpoints, take)
     finally:
-        patiently(_close, lane)
+        with_database_retries(_close, lane)
     if away and waits():
         _leave(job, away)
     return int(done)
 
 
 async def _run(
-    job: Job, lane: Lane, endpoints: list[Endpoint], take: Callable[[AtWork, int], Rows]
+    job: Job, lane: Lane, endpoints: list[Endpoint], take: Callable[[RunningLane, int], Rows]
 ) -> tuple[int, dict[str, timedelta | None]]:
     """How many rows ran; and the endpoints that kept it from more, with how long they are away (None: down)."""
-    at_work = AtWork(job, lane, endpoints)
+    at_work = RunningLane(job, lane, endpoints)
     async with at_work.gateway:
 
         def take_rows(count: int) -> Rows:
             if not at_work.takes:
                 return []
             at_work.claim = Claim()
-            rows = patiently(_take, take, at_work, count)
+            rows = with_database_retries(_take, take, at_work, count)
             at_work.hungry = len(rows) == count
             return [(row, partial(at_work.row, row, run)) for row, run in rows]
 
@@ -310,7 +310,7 @@ def _failures(job: Job, subject: str, identity: str) -> int:
     return Call.objects.filter(job=job.pk, subject=subject, identity=identity, error__in=COUNTED).count()
 
 
-def _take(take: Callable[[AtWork, int], Rows], at_work: AtWork, count: int) -> Rows:
+def _take(take: Callable[[RunningLane, int], Rows], at_work: RunningLane, count: int) -> Rows:
     """Take rows. Where the database goes away meanwhile, they may be ours without our knowing: the next try finds them."""
     try:
         return take(at_work, count)
@@ -341,7 +341,7 @@ def _close(lane: Lane) -> None:
 
 def _pause(job: Job, error: LLMError) -> None:
     try:
-        patiently(partial(life_cycle.pause, job.pk, because=error.kind, detail=str(error)))
+        with_database_retries(partial(life_cycle.pause, job.pk, because=error.kind, detail=str(error)))
     except JobOver:  # cancelled meanwhile
         return
 

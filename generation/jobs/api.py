@@ -24,10 +24,10 @@ from generation.jobs.serializers import (
     FailedCallSerializer,
     FailureQuery,
     any_job_values,
-    budget_sent,
+    requested_budget,
 )
 from generation.models import Call
-from review.common.api import NewestFirst, asked
+from review.common.api import NewestFirst, checked_query
 
 Values = Callable[[Any], dict[str, Any]]
 
@@ -41,7 +41,7 @@ class JobFailures(ListAPIView[Call]):
     queryset = Call.objects.none()
 
     def get_queryset(self) -> QuerySet[Call]:
-        return queries.failed_calls(self.kind.get(self.kwargs["pk"]), **asked(FailureQuery, self.request))
+        return queries.failed_calls(self.kind.get(self.kwargs["pk"]), **checked_query(FailureQuery, self.request))
 
 
 class JobControls(GenericViewSet[Any]):
@@ -76,7 +76,7 @@ class JobControls(GenericViewSet[Any]):
     @action(detail=True, methods=["post"])
     def budget(self, request: Request, pk: int) -> Response:
         """Change its budget. If it paused for its budget, it continues. 409 if it is cancelled."""
-        life_cycle.set_budget(pk, **budget_sent(request, self.kind.get(pk)))
+        life_cycle.set_budget(pk, **requested_budget(request, self.kind.get(pk)))
         return self._going_on(pk)
 
     @action(detail=True, methods=["post"])

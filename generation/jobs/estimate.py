@@ -78,7 +78,7 @@ class Estimate:
         return (self.cost * MARGIN / self.jobs).quantize(CENT, ROUND_CEILING) if self.cost else None
 
 
-def line(
+def estimate_line(
     role: str,
     endpoint: Endpoint,
     prompt: str,
@@ -116,7 +116,7 @@ def line(
     )
 
 
-def tokens_back(endpoint: Endpoint, prompt: str) -> int | None:
+def mean_reply_tokens(endpoint: Endpoint, prompt: str) -> int | None:
     """The mean of the tokens that came back when a prompt was last answered by this model; None where it never was."""
     said = [tokens for _subject, _given, tokens in _lately(endpoint.model, prompt) if tokens]
     return ceil(sum(said) / len(said)) if said else None

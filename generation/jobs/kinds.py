@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from generation import errors
 from generation.jobs import live_status, queries
 from generation.jobs.life_cycle import OVER
-from generation.jobs.live_status import Live, Progress
+from generation.jobs.live_status import LiveStatus, Progress
 from generation.models import Endpoint, Job
 from generation.models.work import Work
 from review.rules.permissions import Can
@@ -140,7 +140,7 @@ class JobKind(Generic[J]):
     def all_watched(self) -> QuerySet[J]:
         """All jobs, each with all that `progress` and `live` need."""
         rows = dict(zip(self.rows, self.rows_of(OuterRef("pk")), strict=True))
-        return live_status.watched(self.jobs(), rows, self.endpoint_lists())
+        return live_status.with_live_status(self.jobs(), rows, self.endpoint_lists())
 
     def watched(self, pk: int) -> J:
         """One job with all that `progress` and `live` need, in one statement. Raises the kind's `unknown`."""
@@ -162,7 +162,7 @@ class JobKind(Generic[J]):
     def _read(self, job: J) -> J:
         return job if hasattr(job, "lanes_listed") else self.watched(job.pk)
 
-    def live(self, job: J) -> Live:
+    def live(self, job: J) -> LiveStatus:
         """Live status of a job: current, or as read by `watched`."""
         job = self._read(job)
         whole = self.progress(job)

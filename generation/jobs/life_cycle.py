@@ -79,7 +79,7 @@ def pause(pk: int, *, because: str = "", detail: str = "") -> Job:
     return _keep(job, status=Job.Status.PAUSED, paused_because=because[:64], paused_detail=detail)
 
 
-def once(
+def launch_once(
     kind: type[J],
     key: str,
     make: Callable[[], J],

@@ -69,7 +69,7 @@ class AtEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointNow:
+class EndpointStatus:
     """An endpoint as its lanes know it. `lanes`: those of the job that is looked at, `others`: held by other jobs.
 
     `limit`: as many calls at once as it was found to bear.
@@ -105,7 +105,7 @@ class EndpointNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveStatus:
     """A job at this moment. None is unknown: nothing was measured yet, or nothing more will come.
 
     `rate`: calls a minute over the last minutes. `left`: until the end, were what is open like what has ended. `projected`:
@@ -116,7 +116,7 @@ class Live:
     left: timedelta | None
     projected: Decimal | None
     errors: tuple[tuple[str, int], ...]
-    endpoints: tuple[EndpointNow, ...]
+    endpoints: tuple[EndpointStatus, ...]
     worker_lives: bool
 
     @property
@@ -145,14 +145,14 @@ class _List(Func):
         return self.as_sql(compiler, connection, function="JSON_GROUP_ARRAY", **extra)
 
 
-def listed(rows: QuerySet[Any], *names: str, **paths: str) -> Subquery:
+def rows_as_json(rows: QuerySet[Any], *names: str, **paths: str) -> Subquery:
     """Columns of the rows of a subquery (which may refer to the outer query), as a JSON array of objects or null."""
     wanted = {**{name: F(name) for name in names}, **{name: F(path) for name, path in paths.items()}}
     found = rows.order_by().annotate(listed_=_List(JSONObject(**wanted)))
     return Subquery(found.values("listed_"), output_field=JSONField())
 
 
-def counted(rows: QuerySet[Any]) -> Subquery:
+def row_count(rows: QuerySet[Any]) -> Subquery:
     """How many rows a subquery has."""
     found = rows.order_by().annotate(counted_=_Count(F("pk")))
     return Subquery(found.values("counted_"), output_field=IntegerField())
@@ -162,12 +162,14 @@ def endpoints_listed(rows: QuerySet[Any], path: str = "endpoint__") -> Subquery:
     """The endpoints that `rows` lead to by `path`, with their state, to be read by `endpoints_now`."""
     own = {name: path + name for name in ("id", "name", "concurrency")}
     names = ("blocked_until", "because", "detail", "openings", "down_since", "bears")
-    return listed(rows, **own, **{name: f"{path}state__{name}" for name in names})
+    return rows_as_json(rows, **own, **{name: f"{path}state__{name}" for name in names})
 
 
 def lanes_listed(now: datetime) -> Subquery:
     """All lanes that live: a few for each job that is worked on."""
-    return listed(Lane.objects.filter(until__gt=now), "id", "job", "worker", "holds", "started_at", kind="job__kind")
+    return rows_as_json(
+        Lane.objects.filter(until__gt=now), "id", "job", "worker", "holds", "started_at", kind="job__kind"
+    )
 
 
 def workers_live() -> Exists:
@@ -175,15 +177,17 @@ def workers_live() -> Exists:
     return Exists(WorkerBeat.objects.filter(seen_at__gte=timezone.now() - ALIVE))
 
 
-def watched(jobs: QuerySet[J], rows: Mapping[str, QuerySet[Any]], endpoints: Mapping[str, Subquery]) -> QuerySet[J]:
+def with_live_status(
+    jobs: QuerySet[J], rows: Mapping[str, QuerySet[Any]], endpoints: Mapping[str, Subquery]
+) -> QuerySet[J]:
     """Jobs with all that `progress` and `live` need: one statement, of which the index answers each part.
 
     `rows`: name -> the job's rows of work (by OuterRef). `endpoints`: name -> some of those that it asks.
     """
     counts = {
-        f"{of}_{status}": counted(each.filter(status=status)) for of, each in rows.items() for status in Work.Status
+        f"{of}_{status}": row_count(each.filter(status=status)) for of, each in rows.items() for status in Work.Status
     }
-    from_errors = listed(JobError.objects.filter(job=OuterRef("pk")), "error", "calls")
+    from_errors = rows_as_json(JobError.objects.filter(job=OuterRef("pk")), "error", "calls")
     found: Any = jobs.annotate(
         **counts,
         **{f"at_{of}": each for of, each in endpoints.items()},
@@ -200,7 +204,7 @@ def progress(job: Job, of: str) -> Progress:
     return Progress(**counts, cost=job.cost, calls=job.calls)
 
 
-def live(job: Job, at: Sequence[str], *, ended: int, total: int) -> Live:
+def live(job: Job, at: Sequence[str], *, ended: int, total: int) -> LiveStatus:
     """A watched job at this moment. `at`: the names of its endpoints' lists; `ended` of `total` rows have ended."""
     watched_job: Any = job
     now = timezone.now()
@@ -218,7 +222,7 @@ def live(job: Job, at: Sequence[str], *, ended: int, total: int) -> Live:
         projected = job.cost + job.cost / job.calls * Decimal(open_lines)
     errors = [(each["error"], each["calls"]) for each in watched_job.errors_listed or ()]
     found = [each for name in at for each in getattr(job, f"at_{name}") or ()]
-    return Live(
+    return LiveStatus(
         rate=rate,
         left=left,
         projected=projected,
@@ -234,7 +238,7 @@ def endpoints_now(
     job: int | None = None,
     *,
     now: datetime,
-) -> tuple[EndpointNow, ...]:
+) -> tuple[EndpointStatus, ...]:
     """Endpoints as listed, each once, with the lanes that work on them for `job` (None: for whichever)."""
     living = sorted(lanes or (), key=lambda lane: int(lane["id"]))
     found = []
@@ -252,7 +256,7 @@ def endpoints_now(
         )
         bears = 1.0 if each["bears"] is None else float(each["bears"])
         found.append(
-            EndpointNow(
+            EndpointStatus(
                 name=each["name"],
                 concurrency=each["concurrency"],
                 limit=max(1, round(each["concurrency"] * bears)),
@@ -268,7 +272,7 @@ def endpoints_now(
     return tuple(sorted(found, key=lambda endpoint: endpoint.name))
 
 
-def endpoint_now(endpoint: Endpoint) -> EndpointNow:
+def endpoint_now(endpoint: Endpoint) -> EndpointStatus:
     """One endpoint with all lanes that ask it."""
     rows = Endpoint.objects.filter(pk=endpoint.pk)
     found: Any = rows.annotate(

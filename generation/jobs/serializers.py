@@ -14,7 +14,7 @@ from generation.jobs.life_cycle import MOST_CALLS, advice
 from generation.jobs.live_status import AtEndpoint, Progress
 from generation.models import Call
 from generation.models.jobs import Job
-from review.common.api import sent
+from review.common.api import checked_body
 from review.common.serializers import DataclassSerializer
 
 
@@ -130,9 +130,9 @@ class BudgetSerializer(serializers.Serializer[Any]):
     budget_calls = serializers.IntegerField(min_value=0, max_value=MOST_CALLS, allow_null=True, required=False)
 
 
-def budget_sent(request: Request, job: Job) -> dict[str, Any]:
+def requested_budget(request: Request, job: Job) -> dict[str, Any]:
     """The budget that a job is to have, as the services take it. Raises DRF's ValidationError."""
-    body = sent(BudgetSerializer, request)
+    body = checked_body(BudgetSerializer, request)
     if not body:
         raise serializers.ValidationError(_("Give budget_money, budget_calls, or both."))
     return {

@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 from generation.llm.errors import BrokenReply, LLMError, ServerError
 from generation.llm.gateway import Gateway
-from generation.llm.http.failures import clean, client_failures, file_refused, named, status_error
+from generation.llm.http.failures import clean, client_failures, file_refused, named_error, status_error
 from generation.llm.parsing import storable
-from generation.llm.reply_reading import said
+from generation.llm.reply_reading import read_completion
 from generation.llm.types import ModelSettings, Reply
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class LineResult:
     http_status: int | None = None
 
 
-class Door:
+class BatchClient:
     """The batch protocol of one endpoint.
 
     Every method raises LLMError: KeyMissing or BadRequest (no such address) before anything is sent.
@@ -211,7 +211,7 @@ class Door:
             code = error.get("code") if isinstance(error, dict) else None
             return status_error(status, error or body, code, self._key)
         try:
-            return said(body, status, self._key)
+            return read_completion(body, status, self._key)
         except ValueError:
             return ServerError("No chat completion.", http_status=status)
 
@@ -231,7 +231,7 @@ class Door:
         except LLMError:
             raise
         except client_failures() as failure:
-            error = named(failure, self._key, seconds)
+            error = named_error(failure, self._key, seconds)
         except Exception as failure:  # a body that is not of the protocol: the client takes any for one
             error = ServerError(f"This is no answer of the batch protocol ({type(failure).__name__}).")
         raise error

@@ -18,18 +18,26 @@ from pydantic import BaseModel
 
 from generation.llm.errors import BadRequest, BrokenReply, CutShort, LaneOver, LLMError, NotReached, ServerError
 from generation.llm.http.access import PLAIN, Access
-from generation.llm.http.failures import NO_KEY, clean, client_failures, named, refusal_of, refuses_format, unexpected
+from generation.llm.http.failures import (
+    NO_KEY,
+    clean,
+    client_failures,
+    named_error,
+    refusal_of,
+    refuses_format,
+    unexpected,
+)
 from generation.llm.ledger_interface import Ledger, none
 from generation.llm.parsing import storable, vectors_of
-from generation.llm.rate_limiter import REFUSALS, Gate
-from generation.llm.reply_reading import read_embeddings, read_shape, said
+from generation.llm.rate_limiter import REFUSALS, RateLimiter
+from generation.llm.reply_reading import read_completion, read_embeddings, read_shape
 from generation.llm.request_body import (
     MAX_REPLY,
     Format,
     count_tokens,
     excerpt,
     identity,
-    longest,
+    reply_limit,
     request_body,
     structured,
 )
@@ -83,7 +91,7 @@ class Gateway:
         self._on_news = on_news
         self._stack = AsyncExitStack()
         self._clients: dict[tuple[str, str], _Client] = {}
-        self._gates: dict[tuple[str, str], Gate] = {}
+        self._gates: dict[tuple[str, str], RateLimiter] = {}
         self._formats: dict[tuple[str, str], Format] = {}
         self._asking: dict[str, asyncio.Future[None]] = {}  # by identity
 
@@ -95,11 +103,11 @@ class Gateway:
     ) -> None:
         await self._stack.aclose()
 
-    def gate(self, settings: ModelSettings) -> Gate:
+    def gate(self, settings: ModelSettings) -> RateLimiter:
         """The gate before an endpoint, the same for all that ask it here."""
         gate = self._gates.get((settings.name, settings.url))
         if gate is None:
-            gate = self._gates[settings.name, settings.url] = Gate(
+            gate = self._gates[settings.name, settings.url] = RateLimiter(
                 settings.concurrency,
                 rpm=settings.rpm,
                 tpm=settings.tpm,
@@ -257,7 +265,9 @@ class Gateway:
                 request = replace(request, messages=request.messages + refused)
         raise ValueError("tries must be at least 1")
 
-    async def _attempt(self, gate: Gate, draft: Attempt, api_key: str, ledger: Ledger) -> tuple[Reply | LLMError, bool]:
+    async def _attempt(
+        self, gate: RateLimiter, draft: Attempt, api_key: str, ledger: Ledger
+    ) -> tuple[Reply | LLMError, bool]:
         """One HTTP attempt and its line in the ledger; and whether, if it failed, that counts against the request.
 
         The error is returned and raised by the caller: raised where it is met, its context would carry the HTTP
@@ -303,7 +313,7 @@ class Gateway:
         path = "/embeddings" if vectors else "/chat/completions"
         body = json.dumps(draft.sent).encode()
         limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT, settings.timeout / 2))
-        limit = longest(settings, request, self.max_reply)
+        limit = reply_limit(settings, request, self.max_reply)
         failures = client_failures()
         try:
             # The client's own timeout is between two bytes; this one is for the whole answer.
@@ -327,14 +337,16 @@ class Gateway:
                 finally:
                     await response.aclose()
         except failures as failure:
-            error = named(failure, api_key, settings.timeout)
+            error = named_error(failure, api_key, settings.timeout)
             return error, error.http_status
         status = response.status_code
         if not response.is_success:
             return refusal_of(response, text, api_key), status
         try:
             answer = json.loads(text)
-            return read_embeddings(answer, vectors, status) if vectors else said(answer, status, api_key), status
+            return read_embeddings(answer, vectors, status) if vectors else read_completion(
+                answer, status, api_key
+            ), status
         except (ValueError, RecursionError):
             what = "No embeddings" if vectors else "No chat completion"
             return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status

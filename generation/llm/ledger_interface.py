@@ -10,7 +10,7 @@ OnAttempt = Callable[[Attempt], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class PaidReply:
     """A reply that the ledger has already, under the number of its line."""
 
     line: int
@@ -21,7 +21,7 @@ async def _allow() -> None:
     pass
 
 
-async def none(_identity: str) -> Sequence[Paid]:
+async def none(_identity: str) -> Sequence[PaidReply]:
     return ()
 
 
@@ -45,6 +45,6 @@ class Ledger:
 
     write: OnAttempt
     check: Callable[[], Awaitable[None]] = _allow
-    find: Callable[[str], Awaitable[Sequence[Paid]]] = none
+    find: Callable[[str], Awaitable[Sequence[PaidReply]]] = none
     failures: Callable[[str], Awaitable[int]] = _no_failures
     form: Callable[[str], Awaitable[Format]] = _firmest

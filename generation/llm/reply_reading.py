@@ -18,7 +18,7 @@ MAX_TOKENS = 2**31 - 1  # what a database integer holds
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
-def said(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LLMError:
+def read_completion(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LLMError:
     """What a chat completion says: its reply, ContentFiltered, or BrokenReply where it was billed and cannot be read.
 
     Without the key, which an endpoint may repeat. Raises ValueError where it is no completion at all.

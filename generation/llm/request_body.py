@@ -137,7 +137,7 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
     ]
 
 
-def longest(settings: ModelSettings, request: Request | Texts, most: int) -> int:
+def reply_limit(settings: ModelSettings, request: Request | Texts, most: int) -> int:
     """The bytes that the answer to a request may have: near what was asked for, and a completion not more than `most`."""
     if isinstance(request, Texts):
         return min(MAX_VECTORS, FLOOR + VECTOR_BYTES * len(request.texts))

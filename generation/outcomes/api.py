@@ -20,8 +20,8 @@ from generation.jobs.serializers import LAUNCH_KEY, ConfirmSerializer, LaunchEst
 from generation.models import Comparison
 from generation.outcomes import attempts, comparisons
 from generation.recipes.serializers import known_benchmark
-from review.common.api import NewestFirst, OldestFirst, asked, sent
-from review.common.decorators import person
+from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
@@ -121,7 +121,7 @@ class AttemptsViewSet(ViewSet):
 
     @extend_schema(parameters=[AttemptsQuery], responses=AttemptsSerializer(many=True))
     def list(self, request: Request) -> Response:
-        query = asked(AttemptsQuery, request)
+        query = checked_query(AttemptsQuery, request)
         by = [name for name in attempts.BY if name in (query.get("by") or attempts.BY)]
         nothing = dict.fromkeys(attempts.BY)
         rows = [
@@ -142,8 +142,8 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
     @extend_schema(parameters=[LAUNCH_KEY], request=CompareSerializer, responses={202: ComparedSerializer})
     def create(self, request: Request) -> Response:
         """Launch two batches over the same records. Workers do the rest."""
-        settings = batch_settings(sent(CompareSerializer, request))
-        made = launch.launch_comparison(settings, actor=person(request), key=launch_key(request))
+        settings = batch_settings(checked_body(CompareSerializer, request))
+        made = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
         for pk in made.batches.order_by("arm").values_list("pk", flat=True):
             transaction.on_commit(partial(tasks.wake, tasks.work_on_job, pk))
         return Response(_compared(self.get_queryset().get(pk=made.pk)), status=202)
@@ -152,7 +152,7 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
     @action(detail=False, methods=["post"])
     def estimate(self, request: Request) -> Response:
         """Estimate a comparison before launch, both batches together."""
-        return estimate_response(batch_settings(sent(CompareAskSerializer, request)))
+        return estimate_response(batch_settings(checked_body(CompareAskSerializer, request)))
 
     @extend_schema(responses=ComparedSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:
@@ -169,7 +169,7 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
 
 
 def _compared(found: Comparison) -> Any:
-    both = comparisons.compared(found)
+    both = comparisons.compare_arms(found)
     about = {name: getattr(found, name) for name in ComparisonSerializer.Meta.fields}
     figures = {name: getattr(both, name) for name in ("arms", "only_a", "only_b", "chance")}
     whole: Any = {**about, **figures}

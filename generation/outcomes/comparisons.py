@@ -45,7 +45,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonResult:
     """Both batches, and the records by what became of them in each.
 
     `table`: a line for each outcome with A, in it a number for each outcome with B. `only_a` and `only_b` are the discordant
@@ -81,7 +81,7 @@ def sign_test(one: int, other: int) -> float | None:
     return min(1.0, float(Fraction(2 * tail, 2**n)))  # a fraction: 2**n is beyond a float from n = 1,024 on
 
 
-def compared(comparison: Comparison) -> Compared:
+def compare_arms(comparison: Comparison) -> ComparisonResult:
     """Both arms and their paired counts: a few queries, the outcomes streamed."""
     batches = list(comparison.batches.order_by("arm").select_related("source"))
     outcomes = [_outcomes(batch) for batch in batches]
@@ -90,7 +90,7 @@ def compared(comparison: Comparison) -> Compared:
         pairs[outcome, outcomes[1].get(record, OPEN)] += 1
     first, second = (_arm(batch) for batch in batches)
     table = tuple((a, tuple(pairs[a, b] for b in OUTCOMES)) for a in OUTCOMES)
-    return Compared((first, second), table)
+    return ComparisonResult((first, second), table)
 
 
 def _arm(batch: Batch) -> Arm:

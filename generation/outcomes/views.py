@@ -13,7 +13,7 @@ from generation.outcomes import forms
 from review.common.decorators import requires
 from review.common.paging import keyset
 from review.rules.blocks import Dialogue, Text, Turn
-from review.rules.diffing import align
+from review.rules.diffing import align_turns
 from review.rules.permissions import Can
 
 
@@ -56,7 +56,7 @@ def comparison(request: HttpRequest, pk: int) -> HttpResponse:
     page = keyset(outcomes_comparisons.records_of(found), request, size=SAMPLES_SHOWN)
     context = {
         "comparison": found,
-        "compared": outcomes_comparisons.compared(found),
+        "compared": outcomes_comparisons.compare_arms(found),
         "simulated": BatchRole.objects.filter(batch__comparison=found, endpoint__simulated=True).exists(),
         "page": page,
         "pairs": outcomes_comparisons.pairs(found, page.rows),
@@ -83,7 +83,7 @@ def comparison_record(request: HttpRequest, pk: int, record_id: int) -> HttpResp
         "record": record,
         "simulated": any(version.simulated for version in versions if version),
         "sides": list(zip(pair.sides, versions, strict=True)),
-        "aligned": align(shown[0], shown[1]) if all(shown) else (),
+        "aligned": align_turns(shown[0], shown[1]) if all(shown) else (),
     }
     return render(request, "generation/outcomes/comparison_record.html", context)
 

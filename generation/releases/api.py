@@ -19,8 +19,8 @@ from generation.models import Release, ReleasedRubric, ReleasedSample
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, data_card, export, exporters, queries, services
 from generation.samples import services as samples_services
-from review.common.api import NewestFirst, OldestFirst, asked, page_of, sent
-from review.common.decorators import person
+from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query, page_of
+from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
@@ -154,11 +154,11 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @extend_schema(request=FreezeSerializer, responses={200: FreezePreviewSerializer, 201: WholeReleaseSerializer})
     def create(self, request: Request) -> Response:
         """Freeze all approved samples as the next version of a name. 409 if nothing is approved or nothing is new."""
-        body = sent(FreezeSerializer, request)
-        samples_services.handle_outcomes()  # what physicians decided a moment ago belongs to it
+        body = checked_body(FreezeSerializer, request)
+        samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
         if body["preview"]:
             return Response(FreezePreviewSerializer(services.preview(body["name"], benchmark=body["benchmark"])).data)
-        release = services.freeze_release(body["name"], benchmark=body["benchmark"], actor=person(request))
+        release = services.freeze_release(body["name"], benchmark=body["benchmark"], actor=signed_in_account(request))
         return Response(WholeReleaseSerializer(release).data, status=201)
 
     @extend_schema(responses=WholeReleaseSerializer)
@@ -180,7 +180,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @action(detail=True)
     def export(self, request: Request, name: str, version: int) -> HttpResponseBase:
         """The whole release as a file: the same release and format give the same bytes."""
-        format_name = asked(ExportQuery, request)["format"]
+        format_name = checked_query(ExportQuery, request)["format"]
         release = _release(name, version)
         if format_name == "jsonl":
             return FileResponse(

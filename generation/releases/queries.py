@@ -15,7 +15,7 @@ from review.rules.state_machine import Ground
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
+class TermCounts:
     """How many samples and rubrics a taxonomy term has; `cluster` is the label of its parent."""
 
     label: str
@@ -24,7 +24,7 @@ class Planted:
     rubrics: int
 
 
-def planted(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[Planted]:
+def term_counts(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[TermCounts]:
     """The taxonomy's terms that have a parent, with their `counts` (facet -> value -> {"samples", "rubrics"}).
 
     Of a taxonomy of one level, all of them. Terms without any sample are there, with 0: what is missing is what a maker looks
@@ -35,7 +35,7 @@ def planted(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, int]]
     labels = {term.code: gettext(term.label) for term in in_force}
     nothing = {"samples": 0, "rubrics": 0}
     return [
-        Planted(
+        TermCounts(
             label=f"{term.code} {labels[term.code]}",
             cluster=f"{term.parent} {labels.get(term.parent, '')}".strip(),
             **by_code.get(term.code, nothing),

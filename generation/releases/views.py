@@ -13,7 +13,7 @@ from generation.models import Release, ReleasedRubric, SampleVersion
 from generation.recipes import forms as recipes_forms
 from generation.releases import archive, exporters, forms, queries, services
 from generation.samples import services as samples_services
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
 from review.rules.permissions import Can, require
 
@@ -26,13 +26,13 @@ def releases(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         require(request.user, Can.PRODUCE)
     if form.is_valid():
-        samples_services.handle_outcomes()  # what physicians decided a moment ago belongs to it
+        samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
         data = form.cleaned_data
         try:
             preview = services.preview(data["name"], benchmark=data["benchmark"])
             if data["seen"] != preview.seen:
                 return _preview(request, form, preview)
-            made = services.freeze_release(data["name"], benchmark=data["benchmark"], actor=person(request))
+            made = services.freeze_release(data["name"], benchmark=data["benchmark"], actor=signed_in_account(request))
         except GenerationError as error:
             form.add_error(None, str(error))
         else:
@@ -66,7 +66,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "release": found,
         "simulated": found.simulated,
         "simulated_reviewers": found.simulated_samples,
-        "planted": queries.planted(found.benchmark, found.counts),
+        "planted": queries.term_counts(found.benchmark, found.counts),
         "formats": [(format_name, exporters.load(format_name).label) for format_name in exporters.available()],
     }
     return render(request, "generation/releases/release.html", context)

@@ -14,7 +14,7 @@ from rest_framework.viewsets import GenericViewSet
 from generation.models import Rubric, Sample, SampleVersion
 from generation.samples import queries
 from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
-from review.common.api import MAX_ID, NewestFirst, asked
+from review.common.api import MAX_ID, NewestFirst, checked_query
 from review.rules.permissions import Can
 from review.rules.state_machine import NOT_SAMPLED, shown_status
 
@@ -131,7 +131,7 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     queryset = Sample.objects.all()
 
     def get_queryset(self) -> QuerySet[Sample]:
-        wanted = asked(SampleQuery, self.request) if self.action == "list" else {}
+        wanted = checked_query(SampleQuery, self.request) if self.action == "list" else {}
         batch = wanted.pop("batch", None)
         found = queries.samples(**wanted).defer("record__content", "record__private")
         return found.filter(batch=batch) if batch else found

@@ -13,7 +13,7 @@ from generation.models import Batch, BatchRole, Draft, Job, Rubric, Sample, Samp
 from generation.recipes import registry
 from generation.recipes.recipe import NewSample
 from review.assignments import services
-from review.audit.trail import record_person, recorded
+from review.audit.trail import record_person, recording_events
 from review.cases import queries as cases_queries
 from review.models import PersonEvent, User
 from review.rules.consolidation import SettledRubric
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 def save_term(term: TaxonomyTerm, *, actor: User) -> None:
     """Add a taxonomy term to those that a benchmark ships, or change one, with its event. Raises NotAllowed."""
     require(actor, Can.PRODUCE)
-    with recorded():
+    with recording_events():
         term.save()
         values = {name: getattr(term, name) for name in ("benchmark", "code", "parent", "label", "definition")}
         record_person(actor, PersonEvent.Kind.TERM, actor, **values)
@@ -72,7 +72,7 @@ def _generator(batch: Batch) -> str:
     return bound.values_list("endpoint__name", flat=True).first() or ""
 
 
-def handle_outcomes() -> int:
+def apply_outcomes() -> int:
     """Carry what physicians decided over to the samples; returns how many versions were handled.
 
     Approved: the rubrics get the wording and the severity settled on; those of a case that nobody was to review stay as they
@@ -104,7 +104,7 @@ def handle_outcomes() -> int:
 
 def _handle(version: SampleVersion) -> None:
     sample, case = version.sample, version.case
-    outcome = cases_queries.settled(case)
+    outcome = cases_queries.settled_case(case)
     if outcome.state is State.APPROVED:
         version.status, sample.status = SampleVersion.Status.APPROVED, Sample.Status.APPROVED
         version.citations = [asdict(citation) for citation in outcome.citations]

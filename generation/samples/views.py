@@ -10,7 +10,7 @@ from generation.samples import forms, queries
 from review.cases.bulk import case_actions
 from review.common.decorators import requires
 from review.common.lists import act_on_chosen, listing
-from review.rules.diffing import words
+from review.rules.diffing import diff_words
 from review.rules.permissions import Can
 from review.rules.state_machine import Ground
 
@@ -52,7 +52,7 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
         ],
         "simulated": any(version.simulated for version in versions),
         "unreviewed": versions[-1].case.ground == Ground.UNREVIEWED,
-        "held": batches_queries.held_of(found),
+        "held": batches_queries.stopped_versions(found),
     }
     return render(request, "generation/samples/sample.html", context)
 
@@ -67,7 +67,7 @@ def _wordings(version: SampleVersion) -> list[dict[str, object]]:
             "removed": rubric.removed,
             "added": rubric.added,
             "criterion": rubric.criterion,
-            "diff": words(rubric.criterion, rubric.approved)
+            "diff": diff_words(rubric.criterion, rubric.approved)
             if rubric.approved and rubric.approved != rubric.criterion
             else (),
         }

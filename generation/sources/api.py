@@ -16,8 +16,8 @@ from rest_framework.viewsets import GenericViewSet
 from generation import tasks
 from generation.models import Import, ImportRefusal, Source, SourceRecord
 from generation.sources import importers, queries, uploads
-from review.common.api import NewestFirst, OldestFirst, page_of, sent
-from review.common.decorators import person
+from review.common.api import NewestFirst, OldestFirst, checked_body, page_of
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
@@ -118,8 +118,10 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
     @extend_schema(request={"multipart/form-data": UploadSerializer}, responses={202: ImportSerializer})
     def create(self, request: Request) -> Response:
         """Upload a file as its authors publish it. A worker reads it."""
-        body = sent(UploadSerializer, request)
-        run = uploads.start_import(body["file"], format_name=body["format"], name=body["name"], actor=person(request))
+        body = checked_body(UploadSerializer, request)
+        run = uploads.start_import(
+            body["file"], format_name=body["format"], name=body["name"], actor=signed_in_account(request)
+        )
         transaction.on_commit(partial(tasks.wake, tasks.run_import, run.pk))
         return Response(ImportSerializer(run).data, status=202)
 

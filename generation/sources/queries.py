@@ -33,7 +33,7 @@ def records(source: Source) -> QuerySet[SourceRecord]:
     return SourceRecord.objects.filter(source=source).defer("private").order_by("pk")
 
 
-def partners_found(source: Source, external_ids: Collection[str]) -> dict[str, int]:
+def count_partners(source: Source, external_ids: Collection[str]) -> dict[str, int]:
     """Format -> how many of these records of `source` refer to a record of that format that there is (0: they refer to some,
     and none is there), or are referred to by one: two queries."""
     records = SourceRecord.objects.filter(source=source, external_id__in=external_ids)
@@ -74,7 +74,7 @@ def _referred_to(pks: Collection[int]) -> dict[int, list[SourceRecord]]:
     return result
 
 
-def joined(records: Sequence[SourceRecord]) -> dict[int, dict[str, tuple[Mapping[str, Any], ...]]]:
+def partner_contents(records: Sequence[SourceRecord]) -> dict[int, dict[str, tuple[Mapping[str, Any], ...]]]:
     """The contents of the `partners` of records, by format."""
     result = {}
     for pk, found in partners(records).items():
@@ -85,7 +85,7 @@ def joined(records: Sequence[SourceRecord]) -> dict[int, dict[str, tuple[Mapping
     return result
 
 
-def referring(record: SourceRecord) -> QuerySet[SourceRecord]:
+def records_referring_to(record: SourceRecord) -> QuerySet[SourceRecord]:
     """The records of other sources that refer to this one, without what is private."""
     to_it = Reference.objects.filter(format=record.source.format, digest=record.match) if record.match else None
     if to_it is None:

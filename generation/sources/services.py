@@ -93,7 +93,7 @@ def _read(run: Import) -> None:
                     return  # it was cancelled, or the lease ran out and somebody else reads the file now
                 added += _add_records(run.source, good)
                 if any(row.match or row.refers for row in good):
-                    joined.update(queries.partners_found(run.source, [row.external_id for row in good]))
+                    joined.update(queries.count_partners(run.source, [row.external_id for row in good]))
                 ImportRefusal.objects.bulk_create(
                     ImportRefusal(run=run, where=entry.where[:100], reason=entry.reason)
                     for entry in bad[: max(0, REFUSALS_KEPT - refused)]

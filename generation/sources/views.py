@@ -18,7 +18,7 @@ from generation.models import ImportRefusal, Source
 from generation.models.work import Work
 from generation.samples import queries as samples_queries
 from generation.sources import forms, importers, queries, uploads
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
 from review.rules.permissions import Can
 
@@ -34,7 +34,7 @@ def sources(request: HttpRequest) -> HttpResponse:
         data = form.cleaned_data
         try:
             run = uploads.start_import(
-                data["file"], format_name=data["format"], name=data["name"], actor=person(request)
+                data["file"], format_name=data["format"], name=data["name"], actor=signed_in_account(request)
             )
         except GenerationError as error:
             form.add_error("name" if isinstance(error, SourceExists) else "file", str(error))
@@ -84,7 +84,7 @@ def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     """One record as it may be shown; its private part is not even read."""
     found = queries.source(name)
     row = get_object_or_404(queries.records(found), pk=pk)
-    referring = list(queries.referring(row)[: REFERRING_SHOWN + 1])
+    referring = list(queries.records_referring_to(row)[: REFERRING_SHOWN + 1])
     context = {
         "source": found,
         "record": row,

@@ -5,27 +5,27 @@ from collections.abc import Iterable, Sequence
 from django import template
 from django.utils.translation import gettext as _
 
-from generation.batches.queries import Aim
+from generation.batches.queries import TrapTarget
 from generation.outcomes.attempts import Attempts
-from generation.releases.queries import Planted
+from generation.releases.queries import TermCounts
 from review.charts.bars import Amount, Bar, BarChart, amounts, bars
-from review.labels import said
+from review.labels import translate
 from review.rules.intervals import wilson
 
 register = template.Library()
 
 
 @register.simple_tag
-def distribution_chart(planted: Iterable[Planted], title: str = "") -> BarChart:
+def distribution_chart(planted: Iterable[TermCounts], title: str = "") -> BarChart:
     """`{% distribution_chart planted title as chart %}`: samples and rubrics over traps, to be drawn by its template."""
     rows = [Amount(row.label, row.samples, row.rubrics, group=row.cluster) for row in planted]
     return amounts(rows, (_("samples"), _("rubrics")), name="traps", title=title)
 
 
 @register.simple_tag
-def plan_charts(plans: Iterable[tuple[str, Sequence[Aim]]]) -> list[BarChart]:
+def plan_charts(plans: Iterable[tuple[str, Sequence[TrapTarget]]]) -> list[BarChart]:
     """`{% plan_charts plans as charts %}`: what was reached beside what was planned, all tasks on one scale."""
-    told = [(said(task), aims) for task, aims in plans]
+    told = [(translate(task), aims) for task, aims in plans]
     top = max((count for _task, aims in told for aim in aims for count in (aim.reached, aim.planned)), default=0)
     return [
         amounts(

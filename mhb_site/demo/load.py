@@ -81,7 +81,7 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     for part, limit in enumerate((96, 30)):
         work_queue(SEED + part, limit, physicians)
-        samples_services.handle_outcomes()
+        samples_services.apply_outcomes()
         for batch in batches:
             batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
         tell(f"freezing a release and evaluating three simulated models ({part + 1} of 2)")

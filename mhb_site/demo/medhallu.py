@@ -57,7 +57,7 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
         if approved and cases.filter(state=State.PRIMARY).count() <= LEFT:
             break
         work_queue(SEED + number, 1, physicians)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
     tell("MedHallu: asking three simulated models which answers are hallucinated")
     release = releases_services.freeze_release("medhallu-demo", benchmark=BENCHMARK)

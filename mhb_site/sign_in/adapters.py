@@ -58,7 +58,7 @@ class _CountedCode:
     """A wrong or used code counts as a failed sign-in, and who has had too many is locked out (axes)."""
 
     def clean_code(self) -> str:
-        with signatures.counting(context.request, self.user, ValidationError("")):  # type: ignore[attr-defined]
+        with signatures.count_refusals(context.request, self.user, ValidationError("")):  # type: ignore[attr-defined]
             code: str = super().clean_code()  # type: ignore[misc]
             if not signatures.first_use(self.authenticator, code):  # type: ignore[attr-defined]
                 raise get_adapter().validation_error("incorrect_code")

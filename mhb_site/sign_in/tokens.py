@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from knox.models import AuthToken
 
 from mhb_site.api import LIMIT, TTL, issue_token
-from review.common.decorators import person
+from review.common.decorators import signed_in_account
 
 
 class TokenForm(forms.Form):
@@ -28,7 +28,7 @@ class TokenForm(forms.Form):
 @reauthentication_required  # type: ignore[untyped-decorator]  # a token outlives the session it was made in
 def tokens(request: HttpRequest) -> HttpResponse:
     """One's tokens, and a form for a new one, which is shown this once."""
-    me = person(request)
+    me = signed_in_account(request)
     form = TokenForm(request.POST if request.method == "POST" else None)
     issued = ""
     if form.is_valid():
@@ -43,7 +43,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @require_POST
 def revoke_token(request: HttpRequest) -> HttpResponse:
     """End one of one's tokens, or all of them."""
-    mine = AuthToken.objects.filter(user=person(request))
+    mine = AuthToken.objects.filter(user=signed_in_account(request))
     if "all" not in request.POST:
         mine = mine.filter(token_key=request.POST.get("token", ""))
     mine.delete()

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.contrib.knox_auth_token import KnoxTokenScheme
 from drf_spectacular.openapi import AutoSchema
 
-from review.common.api import wanted
+from review.common.api import required_right
 from review.rules.permissions import GRANTS
 
 
@@ -21,7 +21,7 @@ class Schema(AutoSchema):
 
     def get_description(self) -> str:  # type: ignore[override]
         said: str = super().get_description()
-        can = wanted(self.view, self.method)
+        can = required_right(self.view, self.method)
         if can is None:
             return said
         roles = " or ".join(role.value for role, grants in GRANTS.items() if can in grants)

@@ -15,23 +15,23 @@ from review.rules.state_machine import Opinion, Phase, Role, State, Verdict, pos
 Hold = Assignment.Hold
 
 
-def counted() -> QuerySet[Review]:
+def counted_reviews() -> QuerySet[Review]:
     """The reviews that count: all but those taken back."""
     return Review.objects.filter(retraction__isnull=True)
 
 
 def reviewed_by_simulated() -> bool:
     """Whether any review that counts is a simulated physician's."""
-    return counted().filter(physician__simulated=True).exists()
+    return counted_reviews().filter(physician__simulated=True).exists()
 
 
 def opinions(case: Case) -> list[Opinion]:
     """The reviews of a case as the machine reads them, in order."""
-    rows = counted().filter(case=case).order_by("id").values_list("role", "phase", "verdict", "inadequate")
+    rows = counted_reviews().filter(case=case).order_by("id").values_list("role", "phase", "verdict", "inadequate")
     return [Opinion(Role(role), Phase(phase), Verdict(verdict), bad) for role, phase, verdict, bad in rows]
 
 
-def in_hand(physician: User) -> QuerySet[Assignment]:
+def current_assignments(physician: User) -> QuerySet[Assignment]:
     """What the physician holds now: first what was begun longest ago."""
     return Assignment.objects.filter(physician=physician, hold=Hold.HELD).select_related("case").order_by("id")
 
@@ -42,13 +42,13 @@ HOUR, WEEK = timedelta(hours=1), timedelta(days=7)
 _GIVES_BACK = (Event.Kind.RELEASED, Event.Kind.EXPIRED, Event.Kind.DECLINED, Event.Kind.REASSIGNED)
 
 
-def given_back(physician: User, within: timedelta) -> int:
+def count_given_back(physician: User, within: timedelta) -> int:
     """How many cases the physician has looked at and given back or declined lately."""
     since = timezone.now() - within
     return Event.objects.filter(actor=physician, kind__in=LEAVES, at__gte=since).count()
 
 
-def once_held(physician: User, assignment: Assignment) -> bool:
+def has_held(physician: User, assignment: Assignment) -> bool:
     """Whether the physician held this assignment before (and lost it)."""
     return Event.objects.filter(
         case_id=assignment.case_id, actor=physician, kind__in=_TAKES, data__role=assignment.role
@@ -107,7 +107,7 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
     have voted; when the case is closed, all of a case in which the physician had a role. Before the first look, where the
     policy asks for one, nobody reads anything: what others say names the traps. Reviews taken back are shown to nobody.
     """
-    everything = counted().filter(case=case).select_related("physician", "guideline")
+    everything = counted_reviews().filter(case=case).select_related("physician", "guideline")
     if allowed(user, Can.OVERSEE):
         return everything
     if own is None or own.case_id != case.pk or own.physician_id != user.pk:
@@ -117,7 +117,7 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
     own.case = case
     if State(case.state).final:
         # Somebody who held the case without committing before it ended (withdrawn) has no claim to what others wrote.
-        return everything.filter(Exists(counted().filter(case=case, physician=user)))
+        return everything.filter(Exists(counted_reviews().filter(case=case, physician=user)))
     if not is_revealed(user, own):
         return everything.none()
     seen = Q(physician=user)
@@ -131,14 +131,14 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
     return everything.filter(seen)
 
 
-def submitted_by(physician: User) -> QuerySet[Review]:
+def reviews_by(physician: User) -> QuerySet[Review]:
     """The physician's own reviews that count, newest first."""
-    return counted().filter(physician=physician).select_related("case").order_by("-id")
+    return counted_reviews().filter(physician=physician).select_related("case").order_by("-id")
 
 
 def own_review(physician: User, review_id: int) -> Review:
     """One of the physician's own reviews. Raises NotYours for any other, whether it exists or not."""
-    found = submitted_by(physician).filter(pk=review_id).first()
+    found = reviews_by(physician).filter(pk=review_id).first()
     if found is None:
         raise errors.NotYours
     return found
@@ -180,7 +180,7 @@ def _original(copy: Case) -> Case | None:
     return Case.objects.filter(lineage=spec.lineage, version=spec.version, kind=Case.Kind.WORK).first()
 
 
-def holds(case: Case | None = None) -> QuerySet[Assignment]:
+def held_assignments(case: Case | None = None) -> QuerySet[Assignment]:
     """The assignments of `case`; without one, all that physicians hold now, the oldest lease first."""
     rows = Assignment.objects.select_related("case", "physician", "reserved_for")
     return rows.filter(case=case).order_by("id") if case else rows.filter(hold=Hold.HELD).order_by("lease_until")

@@ -7,8 +7,8 @@ from django.utils.translation import gettext
 
 from review.answers import harms
 from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_evidence, blank_citation, wants_evidence
-from review.labels import CITATION_KINDS, FINDINGS, HARMS, SENTENCES, VERDICTS, said
-from review.rules.diffing import Span, words
+from review.labels import CITATION_KINDS, FINDINGS, HARMS, SENTENCES, VERDICTS, translate
+from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
     AddedRubric,
     Answer,
@@ -148,7 +148,7 @@ class FormProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class FilledForm:
     """The whole form as a page shows it. A blank row of each kind lets a script add one without asking.
 
     `dissent_code` has options only where the primary's rejection is before the physician's eyes.
@@ -192,11 +192,11 @@ class _Filling:
         return Control(name, id_, value, buttons, self.wrong.get(name, ""), focus=name == self.first)
 
     def severity(self, form: Form, name: str, id_: str, value: str) -> Control:
-        made = self.control(name, id_, value, [(level.value, said(level.label)) for level in form.severities])
+        made = self.control(name, id_, value, [(level.value, translate(level.label)) for level in form.severities])
         return replace(made, options=tuple(replace(o, about=str(HARMS.get(o.value, ""))) for o in made.options))
 
     def code(self, name: str, id_: str, value: str, reasons: Sequence[Reason]) -> Control:
-        made = self.control(name, id_, value, [(reason.code, said(reason.label)) for reason in reasons])
+        made = self.control(name, id_, value, [(reason.code, translate(reason.label)) for reason in reasons])
         options = zip(made.options, reasons, strict=True)
         return replace(made, options=tuple(replace(each, reducible=reason.reducible) for each, reason in options))
 
@@ -230,7 +230,7 @@ def _sentence(problem: Problem) -> str:
     return str(SENTENCES[problem.code])
 
 
-def sheet(
+def fill_form(
     form: Form,
     answers: Answers,
     problems: Sequence[Problem] = (),
@@ -238,7 +238,7 @@ def sheet(
     given: Collection[str] = (),
     *,
     rejected_before: bool = False,
-) -> Sheet:
+) -> FilledForm:
     """The form with `answers` filled in and every problem beside its field; the inverse of `answers_from_post`.
 
     given: keys of the questions that were answered before the traps were revealed. rejected_before: as of `problems`.
@@ -254,7 +254,7 @@ def sheet(
         _rubric(filling, form, number, rubric, answers, offers, of_traps)
         for number, rubric in enumerate(form.rubrics, 1)
     )
-    made = Sheet(
+    made = FilledForm(
         questions=questions,
         rubrics=rubrics,
         harms=_harms(filling, form, of_traps),
@@ -279,18 +279,18 @@ def sheet(
 
 def _question(filling: _Filling, number: int, question: Question, answer: Answer, given: bool) -> Row:
     name, id_ = f"question.{question.key}", f"question-{number}"
-    choice = filling.control(name, id_, answer.value, [(c.value, said(c.label)) for c in question.choices])
+    choice = filling.control(name, id_, answer.value, [(c.value, translate(c.label)) for c in question.choices])
     options = zip(choice.options, question.choices, strict=True)
     return Row(
         number=number,
-        title=said(question.label),
-        help=said(question.help),
+        title=translate(question.label),
+        help=translate(question.help),
         tags=(),
         choice=replace(choice, options=tuple(replace(each, wants=_wanted_with(asked)) for each, asked in options)),
         note=filling.control(f"{name}.note", f"{id_}-note", answer.note),
         given=given,
         evidence=wants_evidence(question),
-        asks=said(question.asks),
+        asks=translate(question.asks),
     )
 
 
@@ -299,7 +299,7 @@ def _wanted_with(choice: Choice) -> str:
 
 
 def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
-    """How each rubric's wording was corrected, in the order of the form; what `sheet` shows beside its field."""
+    """How each rubric's wording was corrected, in the order of the form; what `fill_form` shows beside its field."""
     return tuple(
         Correction(number, _corrected(rubric, answers.rubrics.get(rubric.key, RubricAnswer())))
         for number, rubric in enumerate(form.rubrics, 1)
@@ -308,7 +308,7 @@ def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
 
 def _corrected(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, ...]:
     changed = finding.value == "corrected" and finding.wording.strip()
-    return words(rubric.criterion, finding.wording) if changed else ()
+    return diff_words(rubric.criterion, finding.wording) if changed else ()
 
 
 def _harms(filling: _Filling, form: Form, of_traps: Mapping[str, str]) -> tuple[HarmRow, ...]:
@@ -354,13 +354,15 @@ def _with_offers(choice: Control, original: str, wording: str, offers: Sequence[
         return choice
     adopted = next((offer.value for offer in offers if offer.wording.strip() == wording.strip()), choice.value)
     options = [replace(option, chosen=option.value == adopted) for option in choice.options] + [
-        Option(f"{choice.id}-{n}", offer.value, offer.label, offer.value == adopted, words(original, offer.wording))
+        Option(
+            f"{choice.id}-{n}", offer.value, offer.label, offer.value == adopted, diff_words(original, offer.wording)
+        )
         for n, offer in enumerate(offers, len(choice.options) + 1)
     ]
     return replace(choice, options=tuple(options))
 
 
-def _faults(made: Sheet, wrong: Mapping[str, str]) -> Iterator[FormProblem]:
+def _faults(made: FilledForm, wrong: Mapping[str, str]) -> Iterator[FormProblem]:
     """Every problem with the field it leads to, in the order of the page; one of no field to the form."""
     shown: set[str] = set()
     for label, control in _labelled(made):
@@ -377,7 +379,7 @@ def _faults(made: Sheet, wrong: Mapping[str, str]) -> Iterator[FormProblem]:
             yield FormProblem(*where, sentence)
 
 
-def _labelled(made: Sheet) -> Iterator[tuple[str, Control]]:
+def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
     for row in made.questions:
         yield from ((f"{row.number} {row.title}", control) for control in row.controls)
         if row.evidence:

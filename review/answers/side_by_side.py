@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from django.utils.translation import gettext
 
 from review.answers.posted_answers import Offer
-from review.labels import CITATION_KINDS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS, said
+from review.labels import CITATION_KINDS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS, translate
 from review.models import Review, User
 from review.rules.blocks import Block, Dialogue, Diff, Text, Turn
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.citations import identity
-from review.rules.diffing import Pair, Span, align, words
+from review.rules.diffing import Span, TurnPair, align_turns, diff_words
 from review.rules.questions import (
     Answer,
     Answers,
@@ -26,7 +26,7 @@ from review.rules.state_machine import Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class ReviewColumn:
     """One review as a column: whose it is to this reader, and what it says. `own`: the reader's."""
 
     role: str
@@ -64,11 +64,11 @@ class Comparison:
     agreeing: tuple[ComparedLine, ...]
 
 
-def nameless(reader: User, reviews: Iterable[Review]) -> list[Voice]:
+def anonymous_columns(reader: User, reviews: Iterable[Review]) -> list[ReviewColumn]:
     """The last word of each role, without names; the reader's own is 'You'."""
     last = {review.role: review for review in reviews}
     return [
-        Voice(
+        ReviewColumn(
             role=role,
             who=gettext("You") if last[role].physician_id == reader.pk else str(label),
             answers=answers_from_json(last[role].answers),
@@ -79,10 +79,10 @@ def nameless(reader: User, reviews: Iterable[Review]) -> list[Voice]:
     ]
 
 
-def named(reviews: Iterable[Review]) -> list[Voice]:
+def named_columns(reviews: Iterable[Review]) -> list[ReviewColumn]:
     """Every review with role, phase and name, for whoever oversees cases."""
     return [
-        Voice(
+        ReviewColumn(
             role=review.role,
             who=f"{ROLES[review.role]} · {PHASES[review.phase]} · {review.signed_as or review.physician}",
             answers=answers_from_json(review.answers),
@@ -91,7 +91,7 @@ def named(reviews: Iterable[Review]) -> list[Voice]:
     ]
 
 
-def compare(form: Form, voices: Sequence[Voice]) -> Comparison:
+def compare(form: Form, voices: Sequence[ReviewColumn]) -> Comparison:
     """What each voice says to the verdict, to each question and to each rubric, and what it cites.
 
     Every answer counts as a difference: values, wordings, harm, codes of reasons and sources. Words of explanation do not.
@@ -106,13 +106,13 @@ def compare(form: Form, voices: Sequence[Voice]) -> Comparison:
         ComparedLine(gettext("Verdict"), (), verdicts, _differ(decided_verdict(voice.answers) for voice in voices))
     ]
     for question in form.questions:
-        labels = {choice.value: said(choice.label) for choice in question.choices}
+        labels = {choice.value: translate(choice.label) for choice in question.choices}
         given = [voice.answers.questions.get(question.key, Answer()) for voice in voices]
         cells = tuple(
             ComparedCell(voice.who, labels.get(answer.value, answer.value), answer.note)
             for voice, answer in zip(voices, given, strict=True)
         )
-        lines.append(ComparedLine(said(question.label), (), cells, _differ(answer.value for answer in given)))
+        lines.append(ComparedLine(translate(question.label), (), cells, _differ(answer.value for answer in given)))
     for rubric in form.rubrics:
         found = [voice.answers.rubrics.get(rubric.key, RubricAnswer()) for voice in voices]
         cells = tuple(
@@ -120,7 +120,7 @@ def compare(form: Form, voices: Sequence[Voice]) -> Comparison:
                 voice.who,
                 _finding(form, finding),
                 finding.note,
-                words(rubric.criterion, finding.wording) if finding.value == "corrected" else (),
+                diff_words(rubric.criterion, finding.wording) if finding.value == "corrected" else (),
             )
             for voice, finding in zip(voices, found, strict=True)
         )
@@ -146,7 +146,7 @@ def _levels_apart(form: Form, severities: Sequence[str]) -> int:
 def _reasons(form: Form, answers: Answers) -> str:
     approved = answers.verdict == Verdict.APPROVE
     offered, code = (form.dissents, answers.dissent_code) if approved else (form.reasons, answers.reason_code)
-    coded = next((said(reason.label) for reason in offered if reason.code == code), "")
+    coded = next((translate(reason.label) for reason in offered if reason.code == code), "")
     changed = gettext("Reason for change: %(reason)s") % {"reason": answers.change_reason}
     return "\n".join(part for part in (coded, answers.reason, changed if answers.change_reason else "") if part)
 
@@ -157,11 +157,11 @@ def _finding(form: Form, finding: RubricAnswer) -> str:
 
 
 def _severity(form: Form, value: str) -> str:
-    label = next((said(level.label) for level in form.severities if level.value == value), value)
+    label = next((translate(level.label) for level in form.severities if level.value == value), value)
     return gettext("harm: %(level)s") % {"level": label} if label else ""
 
 
-def _extras(form: Form, voices: Sequence[Voice]) -> list[ComparedLine]:
+def _extras(form: Form, voices: Sequence[ReviewColumn]) -> list[ComparedLine]:
     """The sources and the rubrics of their own, where anybody gave any."""
     found = []
     if any(voice.answers.added for voice in voices):
@@ -203,8 +203,8 @@ def plain(form: Form, answers: Answers) -> str:
     lines = []
     for question in form.questions:
         answer = answers.questions.get(question.key, Answer())
-        labels = {choice.value: said(choice.label) for choice in question.choices}
-        lines.append((said(question.label), labels.get(answer.value, answer.value), answer.note))
+        labels = {choice.value: translate(choice.label) for choice in question.choices}
+        lines.append((translate(question.label), labels.get(answer.value, answer.value), answer.note))
     for number, rubric in enumerate(form.rubrics, 1):
         finding = answers.rubrics.get(rubric.key, RubricAnswer())
         title = gettext("Rubric %(number)s") % {"number": number}
@@ -220,7 +220,7 @@ def plain(form: Form, answers: Answers) -> str:
     )
 
 
-def offers(voices: Sequence[Voice]) -> dict[str, list[Offer]]:
+def offers(voices: Sequence[ReviewColumn]) -> dict[str, list[Offer]]:
     """The corrected wordings of others, by rubric: each can be adopted by one choice."""
     found: dict[str, list[Offer]] = {}
     for voice in voices:
@@ -239,7 +239,7 @@ class Change:
     """One part of a case that is not as it was in the version before: its turns that changed, in order."""
 
     title: str
-    pairs: tuple[Pair, ...]
+    pairs: tuple[TurnPair, ...]
 
 
 def changes(before: CaseSpec, after: CaseSpec) -> list[Change]:
@@ -252,10 +252,10 @@ def changes(before: CaseSpec, after: CaseSpec) -> list[Change]:
     seen: set[tuple[Span, ...]] = set()  # a bait question stands in the conversation, and once more by itself
     for name in dict.fromkeys([*new, *old]):
         title = (new.get(name) or old[name])[0]
-        pairs = align(old[name][1] if name in old else (), new[name][1] if name in new else ())
+        pairs = align_turns(old[name][1] if name in old else (), new[name][1] if name in new else ())
         if changed := tuple(pair for pair in pairs if pair.change != "same" and pair.spans not in seen):
             seen.update(pair.spans for pair in changed)
-            found.append(Change(said(title), changed))
+            found.append(Change(translate(title), changed))
     return found
 
 

@@ -99,7 +99,9 @@ def first_use(authenticator: Authenticator, code: str) -> bool:
 
 
 @contextmanager
-def counted(request: HttpRequest, physician: User, assignment_id: int, token: uuid.UUID) -> Iterator[None]:
+def count_refused_signatures(
+    request: HttpRequest, physician: User, assignment_id: int, token: uuid.UUID
+) -> Iterator[None]:
     """Around a submit: a refused signature counts as a failed sign-in, and who has had too many is locked out (axes).
 
     Raises SignatureRefused; axes' middleware answers 429 in its place once there are too many.
@@ -108,12 +110,12 @@ def counted(request: HttpRequest, physician: User, assignment_id: int, token: uu
     if not _held(physician, assignment_id, token).filter(asked).exists():
         yield
         return
-    with counting(request, physician, errors.SignatureRefused(), but=errors.NoSecondFactor):
+    with count_refusals(request, physician, errors.SignatureRefused(), but=errors.NoSecondFactor):
         yield
 
 
 @contextmanager
-def counting(
+def count_refusals(
     request: HttpRequest, user: User, refused: Exception, *, but: type[Exception] | tuple[()] = ()
 ) -> Iterator[None]:
     """Count an error of the kind of `refused`, raised within, as a failed sign-in of this user's (`but` aside).

@@ -12,8 +12,8 @@ from rest_framework.viewsets import GenericViewSet, ViewSet
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import claims, first_look, queries, retraction, services
-from review.common.api import NewestFirst, page_of, sent
-from review.common.decorators import person
+from review.common.api import NewestFirst, checked_body, page_of
+from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer, ShownSpecSerializer, TokenSerializer
 from review.models import Assignment, Case, Declined, Draft, Review, User
 from review.models.public_ids import AssignmentId
@@ -159,7 +159,7 @@ class MyReviewSerializer(serializers.ModelSerializer[Review]):
         return AssignmentId().to_url(review.assignment_id)
 
     def get_outcome(self, review: Review) -> str:
-        return visibility.outcome_shown_to(person(self.context["request"]), review)
+        return visibility.outcome_shown_to(signed_in_account(self.context["request"]), review)
 
 
 def _work(me: User, assignment: Assignment) -> dict[str, Any]:
@@ -218,30 +218,32 @@ class AssignmentViewSet(ViewSet):
     @action(detail=False, methods=["post"])
     def next(self, request: Request) -> Response:
         """Claim the next case, or get the one you already hold."""
-        me = person(request)
+        me = signed_in_account(request)
         taken = claims.claim_next(me)
         return Response(WorkSerializer(_work(me, taken)).data) if taken else Response(status=204)
 
     @extend_schema(responses=WorkSerializer)
     def retrieve(self, request: Request, assignment_id: int) -> Response:
         """One of your assignments: the case, your draft, and the other reviews that you may read now."""
-        me = person(request)
+        me = signed_in_account(request)
         return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment_id))).data)
 
     @extend_schema(request=TokenSerializer, responses=LeaseSerializer)
     @action(detail=True, methods=["post"])
     def heartbeat(self, request: Request, assignment_id: int) -> Response:
         """Renew the claim."""
-        token = sent(TokenSerializer, request)["token"]
-        return Response(LeaseSerializer(claims.heartbeat(person(request), assignment_id, token)).data)
+        token = checked_body(TokenSerializer, request)["token"]
+        return Response(LeaseSerializer(claims.heartbeat(signed_in_account(request), assignment_id, token)).data)
 
     @extend_schema(request=SaveSerializer, responses=SavedSerializer)
     @action(detail=True, methods=["put"])
     def draft(self, request: Request, assignment_id: int) -> Response:
         """Save the draft and renew the claim. If the claim has ended, the draft is saved and the answer is 409."""
-        body = sent(SaveSerializer, request)
+        body = checked_body(SaveSerializer, request)
         answers = answers_from_json(body["answers"])
-        draft = services.save_draft(person(request), assignment_id, body["token"], answers, revision=body["revision"])
+        draft = services.save_draft(
+            signed_in_account(request), assignment_id, body["token"], answers, revision=body["revision"]
+        )
         return Response(SavedSerializer(draft).data)
 
     @extend_schema(request=SubmitSerializer, responses={201: SubmittedSerializer})
@@ -251,9 +253,9 @@ class AssignmentViewSet(ViewSet):
 
         If the case requires the password or a second-factor code: 403 without it, 429 after too many wrong ones.
         """
-        body, me = sent(SubmitSerializer, request), person(request)
+        body, me = checked_body(SubmitSerializer, request), signed_in_account(request)
         answers = answers_from_json(body["answers"])
-        with signatures.counted(request._request, me, assignment_id, body["token"]):
+        with signatures.count_refused_signatures(request._request, me, assignment_id, body["token"]):
             review = services.submit(
                 me,
                 assignment_id,
@@ -269,7 +271,7 @@ class AssignmentViewSet(ViewSet):
     @action(detail=True, methods=["post"])
     def reveal(self, request: Request, assignment_id: int) -> Response:
         """Commit the first look and reveal the traps. No first look: 409. Incomplete: 422 with `problems`."""
-        me, body = person(request), sent(RevealSerializer, request)
+        me, body = signed_in_account(request), checked_body(RevealSerializer, request)
         first_look.reveal(me, assignment_id, body["token"], answers_from_json(body["answers"]))
         return self.retrieve(request, assignment_id)
 
@@ -277,23 +279,25 @@ class AssignmentViewSet(ViewSet):
     @action(detail=True, methods=["post"])
     def release(self, request: Request, assignment_id: int) -> Response:
         """Return a case to the queue. Your draft is kept."""
-        claims.release(person(request), assignment_id, sent(TokenSerializer, request)["token"])
+        claims.release(signed_in_account(request), assignment_id, checked_body(TokenSerializer, request)["token"])
         return Response(status=204)
 
     @extend_schema(request=DeclineSerializer, responses={204: None})
     @action(detail=True, methods=["post"])
     def decline(self, request: Request, assignment_id: int) -> Response:
         """Decline a case for good. It goes to somebody else and is not offered to you again."""
-        body = sent(DeclineSerializer, request)
+        body = checked_body(DeclineSerializer, request)
         reason = Declined.Reason(body["reason"])
-        claims.decline(person(request), assignment_id, body["token"], reason, body["text"])
+        claims.decline(signed_in_account(request), assignment_id, body["token"], reason, body["text"])
         return Response(status=204)
 
     @extend_schema(request=ProblemTextSerializer, responses={204: None})
     @action(detail=True, methods=["post"])
     def problem(self, request: Request, assignment_id: int) -> Response:
         """Report a problem with a case to the admins. You keep the case."""
-        claims.report_problem(person(request), assignment_id, sent(ProblemTextSerializer, request)["text"])
+        claims.report_problem(
+            signed_in_account(request), assignment_id, checked_body(ProblemTextSerializer, request)["text"]
+        )
         return Response(status=204)
 
 
@@ -308,12 +312,12 @@ class OwnReviewViewSet(GenericViewSet[Review]):
     @action(detail=False, pagination_class=NewestFirst)
     def mine(self, request: Request) -> Response:
         """Your reviews, newest first."""
-        return page_of(self, visibility.submitted_by(person(request)))
+        return page_of(self, visibility.reviews_by(signed_in_account(request)))
 
     @extend_schema(request=None, responses=WorkSerializer)
     @action(detail=True, methods=["post"])
     def retract(self, request: Request, review_id: int) -> Response:
         """Undo a submission of yours: you hold the case again, with your answers as the draft. Too late: 409."""
-        me = person(request)
+        me = signed_in_account(request)
         assignment = retraction.retract(me, review_id)
         return Response(WorkSerializer(_work(me, queries.assignment_of(me, assignment.pk))).data)

@@ -10,11 +10,11 @@ from django.utils import timezone
 from review import errors
 from review.access import visibility
 from review.answers import common_ground, signatures
-from review.answers.answer_form import sheet
-from review.answers.side_by_side import Change, changes, compare, nameless, offers
+from review.answers.answer_form import fill_form
+from review.answers.side_by_side import Change, anonymous_columns, changes, compare, offers
 from review.assignments import eligibility, queries
-from review.common.decorators import person
-from review.labels import said
+from review.common.decorators import signed_in_account
+from review.labels import translate
 from review.models import Assignment, Case, User
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.questions import Answers, Problem, with_first_look
@@ -33,7 +33,7 @@ def local_name(me: User, assignment: Assignment, looking: bool) -> str:
 
 def own_answers(me: User, assignment: Assignment) -> Answers | None:
     """What the holder submitted in this case before: the start of the confirmation, of the second vote."""
-    own = visibility.submitted_by(me).filter(assignment=assignment).first()
+    own = visibility.reviews_by(me).filter(assignment=assignment).first()
     return answers_from_json(own.answers) if own else None
 
 
@@ -58,7 +58,7 @@ def show(
     unsigned: errors.SignatureRefused | None = None,
     arrived: str = "",
 ) -> HttpResponse:
-    me = person(request)
+    me = signed_in_account(request)
     spec = visibility.case_shown_to(me, assignment)
     kept = queries.draft_of(assignment, me)
     if answers is None:
@@ -72,7 +72,7 @@ def show(
     if first is not None:
         answers = with_first_look(spec.form, answers, answers_from_json(first.answers))
     given = [question.key for question in spec.form.questions if first is not None and question.first_look]
-    voices = [] if looking else nameless(me, visibility.reviews_shown_to(me, assignment.case, assignment))
+    voices = [] if looking else anonymous_columns(me, visibility.reviews_shown_to(me, assignment.case, assignment))
     blind = assignment.phase == Phase.COMMIT
     shared: Collection[str] = ()
     if blind and assignment.role in ADJUDICATORS and len(voices) > 1:
@@ -87,12 +87,12 @@ def show(
         "case": assignment.case,
         "spec": spec,
         "draft": kept,
-        "sheet": sheet(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
+        "sheet": fill_form(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
         "voices": voices,
         "shared": shared,
         "comparison": compare(spec.form, voices) if len(voices) > 1 else None,
         "changes": None if looking else _changes(assignment.case, spec),
-        "why": said(assignment.why) % {"version": assignment.case.version},
+        "why": translate(assignment.why) % {"version": assignment.case.version},
         "blind": blind,
         "looking": looking,
         "takes_next": not looking
@@ -107,8 +107,8 @@ def show(
         "arrived": arrived,
         "signs_as": signatures.name(me),
         "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
-        "last": queries.undoable(me),
-        "waiting": eligibility.waiting_for(me),
+        "last": queries.retractable_review(me),
+        "waiting": eligibility.count_available(me),
         "simulated": assignment.case.simulated,
         **lease_of(assignment),
     }

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from review import errors
 from review.access import visibility
 from review.assignments import eligibility, queries
-from review.audit.trail import record, recorded
+from review.audit.trail import record, recording_events
 from review.calibration import services
 from review.common import sql
 from review.models import Assignment, Case, Declined, Draft, Event, Notice, Retraction, Review, User
@@ -41,13 +41,13 @@ def claim_next(physician: User) -> Assignment | None:
     """
     require(physician, Can.REVIEW)
     for _attempt in range(20):  # each round lost means that somebody else has taken a case: progress was made
-        with recorded():
+        with recording_events():
             me = User.objects.select_for_update(no_key=True).get(pk=physician.pk)
-            if sql.first(_IN_HAND, me.pk) is not None:
-                held = visibility.in_hand(me).select_for_update(of=("self",)).first()
+            if sql.first_row(_IN_HAND, me.pk) is not None:
+                held = visibility.current_assignments(me).select_for_update(of=("self",)).first()
                 if held is not None:
                     return renew(held)
-            if eligibility.hindrance(me) is not None:
+            if eligibility.blocking_reason(me) is not None:
                 return None
             services.prepare(me)
             for found in eligibility.passes(me):
@@ -110,10 +110,10 @@ def renew(assignment: Assignment) -> Assignment:
 @transaction.atomic
 def heartbeat(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
     """Renew the lease. Raises LeaseLost when somebody else holds the assignment now."""
-    return renew(mine(physician, assignment_id, token))
+    return renew(fenced_assignment(physician, assignment_id, token))
 
 
-def mine(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
+def fenced_assignment(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
     """The assignment, its row locked, if `token` still fences it; wants a transaction.
 
     Raises:
@@ -135,14 +135,14 @@ def mine(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
         submitted = submitted.filter(retraction__isnull=True)
     if submitted.exists():  # every phase has its own token: this one is from a phase that is over
         raise errors.AlreadySubmitted
-    if Draft.objects.filter(assignment=assignment, physician=physician).exists() or visibility.once_held(
+    if Draft.objects.filter(assignment=assignment, physician=physician).exists() or visibility.has_held(
         physician, assignment
     ):
         raise errors.LeaseLost
     raise errors.NotYours
 
 
-@recorded()
+@recording_events()
 def release(physician: User, assignment_id: int, token: uuid.UUID) -> None:
     """Give a case back uncommitted; the draft is kept for the person, who is offered other cases before this one.
 
@@ -156,7 +156,7 @@ def release(physician: User, assignment_id: int, token: uuid.UUID) -> None:
     record(assignment.case, Event.Kind.RELEASED, physician, role=assignment.role)
 
 
-@recorded()
+@recording_events()
 def decline(physician: User, assignment_id: int, token: uuid.UUID, reason: Declined.Reason, text: str = "") -> Declined:
     """Give a case back uncommitted, for good: it is never offered to this person again. Raises as `release` does."""
     assignment = _uncommitted(physician, assignment_id, token)
@@ -171,7 +171,7 @@ def decline(physician: User, assignment_id: int, token: uuid.UUID, reason: Decli
     return declined
 
 
-@recorded()
+@recording_events()
 def report_problem(physician: User, assignment_id: int, text: str) -> None:
     """Tell all admins that something is wrong with a case. It stays where it is; who holds it goes on or gives it back.
 
@@ -188,7 +188,7 @@ def report_problem(physician: User, assignment_id: int, text: str) -> None:
     )
 
 
-@recorded()
+@recording_events()
 def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assignment:
     """Take a role from whoever holds it, and reserve it for `to`; without one, anybody may take it.
 
@@ -227,7 +227,7 @@ def _open_case(case_id: int) -> Case:
     return case
 
 
-@recorded()
+@recording_events()
 def set_back(case_id: int, role: Role, *, actor: User, reason: str) -> Assignment:
     """Open a role anew whose holder has answered and does not confirm, or does not vote again; `reason` says why.
 
@@ -249,7 +249,7 @@ def set_back(case_id: int, role: Role, *, actor: User, reason: str) -> Assignmen
     if assignment.phase == Phase.COMMIT or assignment.hold != Hold.HELD or assignment.physician is None:
         raise errors.NotStuck
     loser = assignment.physician
-    for review in visibility.counted().filter(assignment=assignment):
+    for review in visibility.counted_reviews().filter(assignment=assignment):
         _take_back(review, actor)
     Declined.objects.get_or_create(
         case=case, physician=loser, defaults={"reason": Declined.Reason.OTHER, "text": reason, "at": timezone.now()}
@@ -259,7 +259,7 @@ def set_back(case_id: int, role: Role, *, actor: User, reason: str) -> Assignmen
     _set_free(assignment)
     for other in rows.values():
         if other.phase == Phase.DISCUSS:
-            for review in visibility.counted().filter(assignment=other, phase=Phase.DISCUSS):
+            for review in visibility.counted_reviews().filter(assignment=other, phase=Phase.DISCUSS):
                 _take_back(review, actor)
             other.phase, other.hold, other.lease_until = Phase.COMMIT, Hold.WAITING, None
             other.new_token()
@@ -268,7 +268,7 @@ def set_back(case_id: int, role: Role, *, actor: User, reason: str) -> Assignmen
     return assignment
 
 
-@recorded()
+@recording_events()
 def set_specialty(case_id: int, specialty: str, *, actor: User) -> Case:
     """Hand a case only to physicians of this specialty, and to those with none on record; empty: to any. What is in hand
     stays there. Raises NotYours, CaseClosed."""
@@ -294,18 +294,18 @@ def _check_reserved(assignment: Assignment, to: User) -> None:
         raise errors.NotReserved(_("This account cannot review cases."))
     if assignment.case.kind != Case.Kind.WORK:
         raise errors.NotReserved(_("This is another physician's training case."))
-    problem = eligibility.problem_with(to, assignment)
+    problem = eligibility.ineligibility(to, assignment)
     if problem is not None:
         raise errors.NotReserved(str(problem))
 
 
 def _check_releases(physician: User) -> None:
-    if visibility.given_back(physician, visibility.HOUR) >= settings.MHB_RELEASES_PER_HOUR:
+    if visibility.count_given_back(physician, visibility.HOUR) >= settings.MHB_RELEASES_PER_HOUR:
         raise errors.TooManyReleases
 
 
 def _uncommitted(physician: User, assignment_id: int, token: uuid.UUID) -> Assignment:
-    assignment = mine(physician, assignment_id, token)
+    assignment = fenced_assignment(physician, assignment_id, token)
     if assignment.phase != Phase.COMMIT:
         raise errors.AlreadySubmitted
     return assignment
@@ -323,7 +323,7 @@ def expire_leases() -> int:
     forgotten = Assignment.objects.filter(hold=Hold.HELD, phase=Phase.COMMIT, lease_until__lt=timezone.now())
     count = 0
     for assignment in forgotten.select_related("case", "physician"):
-        with recorded():
+        with recording_events():
             freed = forgotten.filter(pk=assignment.pk, token=assignment.token).update(
                 hold=Hold.OPEN, physician=None, token=None, lease_until=None
             )

@@ -91,7 +91,7 @@ def passes(physician: User) -> Iterator[Pass]:
     given_back, seen = _given_back(physician), _seen(physician)
     permitted = _permitted(physician)
     # Calibration cases are reserved for the person: where nothing is, none was passed, and nothing has to be looked up.
-    fitting = nobodys & _fits(physician, queries.passed(physician) if reserved_for_me else ()) & permitted
+    fitting = nobodys & _fits(physician, queries.passed_benchmarks(physician) if reserved_for_me else ()) & permitted
 
     if reserved_for_me:
         yield _window(own & opened & permitted & ~given_back, WHY_RESERVED, still=still_open)
@@ -150,12 +150,12 @@ def _of_version(case: Case) -> str:
     return WHY_FRESH if case.version > 1 else WHY_NEXT
 
 
-def peek(physician: User) -> Case | None:
+def likely_next_case(physician: User) -> Case | None:
     """The case that `claim_next` would most likely hand out next. Nothing is taken and nothing is locked.
 
     A case in hand is not counted. Somebody else may be faster, and training may come in between.
     """
-    if hindrance(physician) is not None:
+    if blocking_reason(physician) is not None:
         return None
     for found in passes(physician):
         key = found.peek()
@@ -164,17 +164,22 @@ def peek(physician: User) -> Case | None:
     return None
 
 
-def waiting_for(physician: User) -> int:
+def count_available(physician: User) -> int:
     """How many cases the physician could take now, counted up to WAITING_COUNTED."""
     whose = _Where("(w.reserved_for_id IS NULL OR w.reserved_for_id = %s)", (physician.pk,))
-    found = _Where("w.hold = 'open'") & whose & _fits(physician, queries.passed(physician)) & _permitted(physician)
+    found = (
+        _Where("w.hold = 'open'")
+        & whose
+        & _fits(physician, queries.passed_benchmarks(physician))
+        & _permitted(physician)
+    )
     with connection.cursor() as cursor:
         inner = f"SELECT 1 AS one FROM {_TABLES} WHERE {found.sql} LIMIT {WAITING_COUNTED}"  # noqa: S608
         cursor.execute(f"SELECT COUNT(*) FROM ({inner}) AS waiting", found.params)  # noqa: S608
         return int(cursor.fetchone()[0])
 
 
-def hindrance(physician: User) -> object | None:
+def blocking_reason(physician: User) -> object | None:
     """Why this physician gets no new case at all, as a sentence; None: nothing stands in the way."""
     if physician.paused_at is not None:
         return _("An admin has paused your account. You cannot take new cases for now.")
@@ -193,7 +198,7 @@ def done_today(physician: User, now: datetime | None = None) -> int:
     return answers.values("case").distinct().count()
 
 
-def problem_with(physician: User, assignment: Assignment) -> object | None:
+def ineligibility(physician: User, assignment: Assignment) -> object | None:
     """Why `assignment` cannot be given to `physician` even by an admin, as a sentence; None: it can."""
     if Assignment.objects.filter(case=assignment.case_id, physician=physician).exists():
         return _("This physician already has a role in this case.")

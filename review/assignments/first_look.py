@@ -6,15 +6,15 @@ from django.utils import timezone
 
 from review import errors
 from review.access import visibility
-from review.assignments.claims import mine, renew
-from review.audit.trail import record, recorded
+from review.assignments.claims import fenced_assignment, renew
+from review.audit.trail import record, recording_events
 from review.models import Event, FirstLook, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json
 from review.rules.questions import Answers, first_look_problems, with_first_look
 from review.rules.state_machine import Phase
 
 
-@recorded()
+@recording_events()
 def reveal(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers) -> FirstLook:
     """Keep the answers of the first look for good, show the rest of the case from now on, and renew the lease.
 
@@ -24,7 +24,7 @@ def reveal(physician: User, assignment_id: int, token: uuid.UUID, answers: Answe
         Incomplete: an answer of the first look is missing. NothingToReveal: the policy asks for no first look.
         NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
     """
-    assignment = renew(mine(physician, assignment_id, token))
+    assignment = renew(fenced_assignment(physician, assignment_id, token))
     form = assignment.case.frozen.form
     if not visibility.looks_first(assignment.case):
         raise errors.NothingToReveal
@@ -43,7 +43,7 @@ def reveal(physician: User, assignment_id: int, token: uuid.UUID, answers: Answe
     return looked
 
 
-def as_looked(spec: CaseSpec, looked: FirstLook | None, answers: Answers) -> Answers:
+def with_committed_first_look(spec: CaseSpec, looked: FirstLook | None, answers: Answers) -> Answers:
     """`answers` with those of the first look as they were given then. Raises NotRevealed where it is due and was not taken."""
     if not spec.policy.reveal_first_look:
         return answers

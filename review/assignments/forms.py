@@ -11,9 +11,9 @@ from django.utils.translation import gettext_lazy
 from review.access import visibility
 from review.answers.answer_form import Correction, corrections
 from review.answers.posted_answers import answers_from_post
-from review.answers.side_by_side import nameless, offers
+from review.answers.side_by_side import anonymous_columns, offers
 from review.assignments import queries
-from review.common.decorators import person, posted_token
+from review.common.decorators import posted_token, signed_in_account
 from review.models import Assignment, Case, Declined, User
 from review.rules.questions import Answers
 from review.rules.state_machine import ADJUDICATORS, Phase
@@ -57,12 +57,12 @@ class PostedReview:
 
 
 def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
-    me = person(request)
+    me = signed_in_account(request)
     assignment = queries.posted_to(assignment_id)
     case = assignment.case
     # What others wrote can only be taken over where it is open to read: not while the first two answer blind.
     blind = assignment.phase == Phase.COMMIT and assignment.role not in ADJUDICATORS
-    others = {} if blind else offers(nameless(me, visibility.reviews_shown_to(me, case, assignment)))
+    others = {} if blind else offers(anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
     # `over`: the version that the physician has chosen to replace, in place of the one that this page was made from.
     revision = request.POST.get("over") or request.POST.get("revision", "")
     return PostedReview(

@@ -7,10 +7,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from review.access import visibility
-from review.answers.side_by_side import compare, nameless
+from review.answers.side_by_side import anonymous_columns, compare
 from review.assignments import claims, queries
 from review.assignments.forms import DeclineForm, ProblemForm
-from review.common.decorators import arrived, person, posted_token, requires
+from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
 from review.common.paging import page_of
 from review.models import Assignment, Declined
 from review.rules.permissions import Can
@@ -21,7 +21,9 @@ from review.rules.permissions import Can
 def mine(request: HttpRequest) -> HttpResponse:
     """What the physician has submitted, newest first."""
     return render(
-        request, "review/assignments/mine.html", {"page": page_of(visibility.submitted_by(person(request)), request)}
+        request,
+        "review/assignments/mine.html",
+        {"page": page_of(visibility.reviews_by(signed_in_account(request)), request)},
     )
 
 
@@ -29,10 +31,10 @@ def mine(request: HttpRequest) -> HttpResponse:
 @require_GET
 def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
     """One own review to read again, and beside it what the physician may know of the others."""
-    me = person(request)
+    me = signed_in_account(request)
     review = visibility.own_review(me, review_id)
     spec = review.case.frozen
-    voices = nameless(me, visibility.reviews_shown_to(me, review.case))
+    voices = anonymous_columns(me, visibility.reviews_shown_to(me, review.case))
     context = {
         "review": review,
         "case": review.case,
@@ -47,21 +49,21 @@ def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
 @requires(Can.REVIEW)
 def decline(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Decline the case in hand for good, with a reason; the same page has the form that reports a problem."""
-    me = person(request)
+    me = signed_in_account(request)
     assignment = queries.assignment_of(me, assignment_id)
     form = DeclineForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         reason = Declined.Reason(form.cleaned_data["reason"])
         claims.decline(me, assignment_id, posted_token(request), reason, form.cleaned_data["text"])
         messages.success(request, _("Case declined. It will not be offered to you again."))
-        return arrived(redirect("review:workbench"), request.POST.get("local", ""))
+        return redirect_with_receipt(redirect("review:workbench"), request.POST.get("local", ""))
     return _aside(request, assignment, declining=form)
 
 
 @requires(Can.REVIEW)
 def problem(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Tell the admins that something is wrong with a case."""
-    me = person(request)
+    me = signed_in_account(request)
     assignment = queries.assignment_of(me, assignment_id)
     if request.method != "POST":
         return redirect("review:decline", assignment_id)
@@ -70,7 +72,7 @@ def problem(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _aside(request, assignment, reporting=form)
     claims.report_problem(me, assignment_id, form.cleaned_data["text"])
     messages.success(request, _("Problem reported. The admins will be notified."))
-    return arrived(redirect("review:case", assignment_id), request.POST.get("local", ""))
+    return redirect_with_receipt(redirect("review:case", assignment_id), request.POST.get("local", ""))
 
 
 def _aside(
@@ -93,5 +95,5 @@ def _aside(
 @require_GET
 def recent_sources(request: HttpRequest) -> HttpResponse:
     """The sources that the physician cited last, to be cited again."""
-    found = queries.recent_sources(person(request))
+    found = queries.recent_sources(signed_in_account(request))
     return render(request, "review/assignments/_recent_sources.html", {"sources": found})

@@ -38,21 +38,21 @@ LOOKED_THROUGH = 20  # of the physician's last reviews
 def recent_sources(physician: User) -> list[Citation]:
     """The sources that the physician cited last, each once, the newest first; what they were cited for is left out."""
     found: dict[tuple[str, str, str], Citation] = {}
-    for answers in visibility.submitted_by(physician).values_list("answers", flat=True)[:LOOKED_THROUGH]:
+    for answers in visibility.reviews_by(physician).values_list("answers", flat=True)[:LOOKED_THROUGH]:
         for citation in reversed(answers_from_json(answers).citations):
             if citation.kind != "case":  # a passage of one case is none of the next
                 found.setdefault(identity(citation), replace(citation, passage=""))
     return list(found.values())[:RECENT]
 
 
-def undoable(physician: User) -> "Undoable | None":
+def retractable_review(physician: User) -> "RetractableReview | None":
     """The physician's last review, as long as it seems that nobody has built on it; whether it is so `retract` decides."""
-    found = sql.first(_UNDOABLE, physician.pk)
-    return Undoable(*found) if found else None
+    found = sql.first_row(_UNDOABLE, physician.pk)
+    return RetractableReview(*found) if found else None
 
 
 @dataclass(frozen=True, slots=True)
-class Undoable:
+class RetractableReview:
     """A review that can be taken back: its primary key and the title of its case."""
 
     pk: int

@@ -6,7 +6,7 @@ from review import errors
 from review.access import visibility
 from review.assignments import drafts
 from review.assignments.claims import lease
-from review.audit.trail import record, recorded
+from review.audit.trail import record, recording_events
 from review.models import Assignment, Case, Event, Retraction, User
 from review.rules.permissions import Can, require
 from review.rules.state_machine import Phase, State, position
@@ -15,7 +15,7 @@ Hold = Assignment.Hold
 _TAKEN = (Event.Kind.CLAIMED, Event.Kind.TAKEN_OVER)
 
 
-@recorded()
+@recording_events()
 def retract(physician: User, review_id: int) -> Assignment:
     """Take an own review back: it counts as not given, its answers are a draft again, and its author holds the case.
 
@@ -32,12 +32,12 @@ def retract(physician: User, review_id: int) -> Assignment:
     require(physician, Can.REVIEW)
     # The case before its assignments, as everywhere: see services._submit.
     case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(reviews=review_id).first()
-    review = visibility.submitted_by(physician).filter(pk=review_id).first()
+    review = visibility.reviews_by(physician).filter(pk=review_id).first()
     if case is None or review is None:
         raise errors.NotYours
     # A copy ends with the own answer and nobody builds on it: it can be taken back like a case that is still open.
     ended = State(case.state).final and case.kind == Case.Kind.WORK
-    if ended or visibility.counted().filter(case=case).order_by("-id").first() != review:
+    if ended or visibility.counted_reviews().filter(case=case).order_by("-id").first() != review:
         raise errors.NotUndoable
     Retraction.objects.create(review=review, at=timezone.now())
     now = position(case.frozen.policy, visibility.opinions(case))
@@ -62,7 +62,7 @@ def retract(physician: User, review_id: int) -> Assignment:
 
 
 def _committed(assignment: Assignment) -> bool:
-    return visibility.counted().filter(assignment=assignment).exists()
+    return visibility.counted_reviews().filter(assignment=assignment).exists()
 
 
 def _close_again(opened: Assignment) -> None:

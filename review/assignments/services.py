@@ -12,9 +12,9 @@ from review import errors
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import drafts, eligibility
-from review.assignments.claims import lease, mine, renew
-from review.assignments.first_look import as_looked
-from review.audit.trail import record, record_submitted, recorded
+from review.assignments.claims import fenced_assignment, lease, renew
+from review.assignments.first_look import with_committed_first_look
+from review.audit.trail import record, record_submitted, recording_events
 from review.discussion import guidelines, remarks
 from review.models import Assignment, Case, Draft, Event, Review, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
@@ -24,7 +24,7 @@ from review.rules.state_machine import Phase, Position, Role, Verdict, position
 Hold = Assignment.Hold
 
 
-@recorded()
+@recording_events()
 def open_case(spec: CaseSpec, *, actor: User | None = None) -> Case:
     """Put one sample version before physicians. Opening the same version of a lineage twice is an IntegrityError.
 
@@ -59,7 +59,7 @@ def save_draft(physician: User, assignment_id: int, token: uuid.UUID, answers: A
     late: errors.LeaseLost | errors.CaseClosed | None = None
     with transaction.atomic():
         try:
-            assignment = renew(mine(physician, assignment_id, token))
+            assignment = renew(fenced_assignment(physician, assignment_id, token))
         except (errors.LeaseLost, errors.CaseClosed) as error:
             assignment, late = Assignment.objects.get(pk=assignment_id), error
         phase = _due(assignment, physician)
@@ -119,20 +119,20 @@ def _outdated(late: errors.ReviewError) -> errors.ReviewError:
     return late
 
 
-@recorded()
+@recording_events()
 def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers, code: str) -> Review:
     # Always the case before the assignment. FOR NO KEY UPDATE, because whoever claims an assignment of this case meanwhile
     # holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
     case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(assignments=assignment_id).first()
     if case is None:
         raise errors.NotYours
-    assignment = mine(physician, assignment_id, token)
+    assignment = fenced_assignment(physician, assignment_id, token)
     spec = case.frozen
     role, phase = Role(assignment.role), Phase(assignment.phase)
-    answers = as_looked(spec, visibility.first_look_of(assignment, physician), answers)
+    answers = with_committed_first_look(spec, visibility.first_look_of(assignment, physician), answers)
     committed, rejected_before = None, False
     if phase is Phase.CONFIRM:
-        blind = {review.role: review for review in visibility.counted().filter(case=case, phase=Phase.COMMIT)}
+        blind = {review.role: review for review in visibility.counted_reviews().filter(case=case, phase=Phase.COMMIT)}
         committed = answers_from_json(blind[role].answers)
         rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
     if missing := problems(spec.form, answers, committed=committed, rejected_before=rejected_before):
@@ -174,7 +174,7 @@ def follow_reviews(case: Case, now: Position, *, actor: User | None = None) -> N
     for role, assignment in existing.items():
         phase = open_turns.get(Role(role))
         if phase is None:
-            committed = visibility.counted().filter(assignment=assignment).exists()
+            committed = visibility.counted_reviews().filter(assignment=assignment).exists()
             if assignment.hold != Hold.DONE and (now.state.final or committed):
                 still = bool(now.openings) and assignment.role.startswith("adjudicator")
                 assignment.hold = Hold.WAITING if still else Hold.DONE

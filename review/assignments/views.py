@@ -18,7 +18,7 @@ from review.answers.posted_answers import tidy
 from review.answers.side_by_side import plain
 from review.assignments import case_page, claims, eligibility, first_look, queries, retraction, services
 from review.assignments.forms import PostedReview, posted_wordings, read_posted
-from review.common.decorators import arrived, person, posted_token, requires
+from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
 from review.labels import ACHIEVED
 from review.models import Assignment
 from review.quality import reliability
@@ -32,21 +32,21 @@ from review.rules.state_machine import Phase
 @require_GET
 def workbench(request: HttpRequest) -> HttpResponse:
     """Where a physician's day begins: the case in hand or the next one, what waits, the own week."""
-    me = person(request)
-    in_hand = list(visibility.in_hand(me))
+    me = signed_in_account(request)
+    in_hand = list(visibility.current_assignments(me))
     week = timezone.now() - timedelta(days=7)
-    this_week = visibility.submitted_by(me).filter(submitted_at__gte=week).count()
+    this_week = visibility.reviews_by(me).filter(submitted_at__gte=week).count()
     return render(
         request,
         "review/assignments/home.html",
         {
             "current": in_hand[0] if in_hand else None,
             "further": in_hand[1:],
-            "waiting": eligibility.waiting_for(me),
-            "last": queries.undoable(me),
+            "waiting": eligibility.count_available(me),
+            "last": queries.retractable_review(me),
             "lease_minutes": claims.lease() // timedelta(minutes=1),
             "week": this_week,
-            "new": not this_week and not visibility.submitted_by(me).exists(),
+            "new": not this_week and not visibility.reviews_by(me).exists(),
             "lately": reliability.my_week(me, week),
         },
     )
@@ -59,7 +59,7 @@ def peek(request: HttpRequest) -> HttpResponse:
 
     Nothing is claimed by it and nothing revealed: a case that asks for no first look is not shown before it is taken.
     """
-    following = eligibility.peek(person(request))
+    following = eligibility.likely_next_case(signed_in_account(request))
     if following is None or not visibility.looks_first(following):
         return HttpResponse(status=204)
     return render(request, "review/assignments/_peek.html", {"case": following, "blocks": following.frozen.first_look})
@@ -73,9 +73,9 @@ def next_case(request: HttpRequest) -> HttpResponse:
 
 
 def _go_on(request: HttpRequest) -> HttpResponseRedirect:
-    taken = claims.claim_next(person(request))
+    taken = claims.claim_next(signed_in_account(request))
     if taken is None:
-        hindered = eligibility.hindrance(person(request))
+        hindered = eligibility.blocking_reason(signed_in_account(request))
         messages.info(request, str(hindered) if hindered else _("No cases are available for you right now."))
         return redirect("review:workbench")
     return redirect("review:case", taken.pk)
@@ -85,7 +85,7 @@ def _go_on(request: HttpRequest) -> HttpResponseRedirect:
 @require_GET
 def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """The workbench with one case; what was submitted already is read on its own page."""
-    me = person(request)
+    me = signed_in_account(request)
     try:
         assignment = queries.assignment_of(me, assignment_id)
     except errors.NotYours:
@@ -98,7 +98,7 @@ def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
         if not claims.fresh(assignment):
             assignment.lease_until = claims.heartbeat(me, assignment.pk, assignment.token).lease_until
         return case_page.show(request, assignment)
-    own = visibility.submitted_by(me).filter(assignment=assignment).first()
+    own = visibility.reviews_by(me).filter(assignment=assignment).first()
     if own is None:
         raise errors.CaseClosed
     return redirect("review:mine-detail", own.pk)
@@ -119,7 +119,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
     if not _is_htmx(request):
         if "do" not in request.POST:
             messages.success(request, _("Draft saved."))
-        return arrived(
+        return redirect_with_receipt(
             redirect("review:case", assignment_id), posted.local, anchor=_row_asked_for(request, posted.answers)
         )
     assignment = saved.assignment
@@ -154,7 +154,7 @@ def reveal(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _sent_back(request, incomplete, assignment_id, posted, posted.answers)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, posted.answers)
-    return arrived(redirect("review:case", assignment_id), posted.local)
+    return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
 
 
 @requires(Can.REVIEW)
@@ -168,7 +168,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         assignment = queries.assignment_of(posted.me, assignment_id)
         answers = case_page.kept_as_committed(case_page.own_answers(posted.me, assignment), answers)
     try:
-        with signatures.counted(request, posted.me, assignment_id, posted.token):
+        with signatures.count_refused_signatures(request, posted.me, assignment_id, posted.token):
             review = services.submit(
                 posted.me,
                 assignment_id,
@@ -183,22 +183,24 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         return _sent_back(request, refused, assignment_id, posted, typed)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, answers)
-    again = visibility.in_hand(posted.me).filter(pk=assignment_id).first()
+    again = visibility.current_assignments(posted.me).filter(pk=assignment_id).first()
     if again is not None and again.phase == Phase.CONFIRM:
         messages.success(request, _("Your answer is committed. Now compare it with the first reviewer's answer."))
-        return arrived(redirect("review:case", assignment_id), posted.local)
+        return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
     if again is not None:
         messages.success(request, _("Your vote is committed. The two votes differ. Read both, then vote again."))
-        return arrived(redirect("review:case", assignment_id), posted.local)
+        return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
     messages.success(request, str(ACHIEVED.get(visibility.achieved(review), ACHIEVED["submitted"])))
-    return arrived(redirect("review:workbench") if "stop" in request.POST else _go_on(request), posted.local)
+    return redirect_with_receipt(
+        redirect("review:workbench") if "stop" in request.POST else _go_on(request), posted.local
+    )
 
 
 @requires(Can.REVIEW)
 @require_POST
 def retract(request: HttpRequest, review_id: int) -> HttpResponse:
     """Take the own review back and go on with it as a draft."""
-    taken_back = retraction.retract(person(request), review_id)
+    taken_back = retraction.retract(signed_in_account(request), review_id)
     messages.success(request, _("Submission undone. Your review is a draft again."))
     return redirect("review:case", taken_back.pk)
 
@@ -213,7 +215,7 @@ def release(request: HttpRequest, assignment_id: int) -> HttpResponse:
         services.save_draft(posted.me, assignment_id, posted.token, posted.answers, revision=posted.revision)
     claims.release(posted.me, assignment_id, posted.token)
     messages.success(request, _("Case returned to the queue. Your draft is kept."))
-    return arrived(redirect("review:workbench"), posted.local)
+    return redirect_with_receipt(redirect("review:workbench"), posted.local)
 
 
 @requires(Can.REVIEW)
@@ -221,7 +223,7 @@ def heartbeat(request: HttpRequest, assignment_id: int) -> HttpResponse:
     """Renew the lease while the page is open before somebody's eyes."""
     if request.method != "POST":
         return redirect("review:case", assignment_id)
-    me = person(request)
+    me = signed_in_account(request)
     try:
         assignment = claims.heartbeat(me, assignment_id, posted_token(request))
     except errors.LeaseLost as lost:
@@ -271,7 +273,7 @@ def _sent_back(
 
 def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:
     """The case is in other hands: what was typed, to be read and copied."""
-    me = person(request)
+    me = signed_in_account(request)
     assignment = queries.posted_to(assignment_id)
     context = {
         "error": late,

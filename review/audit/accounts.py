@@ -31,7 +31,7 @@ SAYS: dict[str, dict[str, Any]] = {  # kind of event -> what it says beside its 
 }
 
 
-def standing(user: User, factors: Sequence[str]) -> dict[str, Any]:
+def account_snapshot(user: User, factors: Sequence[str]) -> dict[str, Any]:
     """What an account is, as its first event says it. `factors`: the kinds of second factor, sorted."""
     return {
         "role": str(user.role),
@@ -74,7 +74,7 @@ def _compared(users: Sequence[User]) -> list[tuple[User, str]]:
         if user.pk not in told:
             wrong.append((user, UNRECORDED))
             continue
-        is_now = standing(user, factors[user.pk])
+        is_now = account_snapshot(user, factors[user.pk])
         names = {what for name, what in NAMED.items() if told[user.pk].get(name) != is_now[name]}
         wrong += [(user, what) for what in sorted(names)]
     return wrong

@@ -14,8 +14,8 @@ from rest_framework.viewsets import GenericViewSet
 from review import tasks
 from review.audit import verification
 from review.cases.api import EventSerializer
-from review.common.api import MAX_ID, NewestFirst, asked, page_of
-from review.common.decorators import person
+from review.common.api import MAX_ID, NewestFirst, checked_query, page_of
+from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.models import Audit, Event
 from review.rules.permissions import Can
@@ -24,7 +24,7 @@ from review.rules.permissions import Can
 class FaultSerializer(DataclassSerializer):
     """One thing that is wrong: where in which chain (`sequence` to `until`), and in which row. `text` says it in words."""
 
-    mirrors = verification.Fault
+    mirrors = verification.AuditFault
     text = serializers.CharField(source="__str__")
 
 
@@ -71,7 +71,7 @@ class EventQuery(serializers.Serializer[Any]):
 
 
 def _status(status: int = 200) -> Response:
-    shown = {"running": verification.under_way() is not None, "last": verification.latest()}
+    shown = {"running": verification.check_in_progress() is not None, "last": verification.latest()}
     return Response(AuditSerializer(shown).data, status=status)
 
 
@@ -89,7 +89,7 @@ class AuditViewSet(GenericViewSet[Event]):
     @action(detail=False, methods=["post"])
     def check(self, request: Request) -> Response:
         """Have the whole trail checked by a worker; while a check is under way, that one is answered."""
-        check = verification.request_check(person(request))
+        check = verification.request_check(signed_in_account(request))
         transaction.on_commit(partial(tasks.wake, tasks.check_trail, check.pk))
         return _status(202)
 
@@ -97,4 +97,4 @@ class AuditViewSet(GenericViewSet[Event]):
     @action(detail=False, serializer_class=AuditEventSerializer, pagination_class=NewestFirst)
     def events(self, request: Request) -> Response:
         """The trail of all cases, newest first."""
-        return page_of(self, verification.events(**asked(EventQuery, request)))
+        return page_of(self, verification.events(**checked_query(EventQuery, request)))

@@ -16,7 +16,7 @@ _pending: ContextVar[list[Event | PersonEvent] | None] = ContextVar("events of t
 
 
 @contextmanager
-def recorded() -> Iterator[None]:
+def recording_events() -> Iterator[None]:
     """A transaction whose events are written as the last thing before it commits; also a decorator.
 
     It takes the place of `transaction.atomic` around everything that calls `record`. Inside another one it is a savepoint,
@@ -45,7 +45,7 @@ def recorded() -> Iterator[None]:
 
 
 def record(case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> None:
-    """One line more in the trail of `case`. Raises RuntimeError outside of `recorded`.
+    """One line more in the trail of `case`. Raises RuntimeError outside of `recording_events`.
 
     `data` is published with a release, so a person stands in it only under one of the keys `chain.PEOPLE` (as primary key of
     the account) and what somebody has typed only under one of `chain.SEALED`: there, a pseudonym and a digest take their
@@ -55,7 +55,7 @@ def record(case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> Non
 
 
 def record_person(person: User, kind: PersonEvent.Kind, actor: User | None, **data: Any) -> None:
-    """One line more in the trail of an account. Raises RuntimeError outside of `recorded`."""
+    """One line more in the trail of an account. Raises RuntimeError outside of `recording_events`."""
     _add(PersonEvent(person=person, kind=kind, actor=actor, at=timezone.now(), data=data))
 
 
@@ -138,7 +138,7 @@ def _write(events: Sequence[Event]) -> None:
 
 def _last_number(case: int) -> int:
     """Of the last event in the trail of a case; 0: it has none."""
-    found = sql.first("SELECT MAX(number) FROM review_event WHERE case_id = %s", case)
+    found = sql.first_row("SELECT MAX(number) FROM review_event WHERE case_id = %s", case)
     return found[0] or 0 if found else 0
 
 

@@ -25,8 +25,8 @@ SUBMITTED = Event.Kind.SUBMITTED
 SILENCE = timedelta(minutes=2)  # a check that has said nothing for so long has died with its worker
 
 
-class What(StrEnum):
-    """What can be wrong."""
+class FaultCode(StrEnum):
+    """FaultCode can be wrong."""
 
     ALTERED = "altered"
     MISSING = "missing"
@@ -48,14 +48,14 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class AuditFault:
     """One thing that is wrong: where in which chain, and where it stands in the tables, as far as it stands there.
 
     `sequence` and `until`: the places in the chain that it concerns. `detail` is a place in the chain or a primary key that
     says more, by `what`: where a MOVED row belongs, which review. `name`: of the account, where it is about one.
     """
 
-    what: What
+    what: FaultCode
     chain: str
     sequence: int
     until: int
@@ -66,37 +66,37 @@ class Fault:
 
     def __str__(self) -> str:
         if self.name:
-            return f"{self.name} (id {self.detail}): {SAID[self.what]}"
+            return f"{self.name} (id {self.detail}): {FAULT_TEXTS[self.what]}"
         where = f"{self.chain} {self.sequence}" + (f"–{self.until}" if self.until != self.sequence else "")
         row = f" (id {self.id})" if self.id else ""
         case = " · " + _("case %(id)s") % {"id": self.case} if self.case else ""
-        return f"{where}{row}{case}: {SAID[self.what] % {'detail': self.detail}}"
+        return f"{where}{row}{case}: {FAULT_TEXTS[self.what] % {'detail': self.detail}}"
 
 
-SAID = {
-    What.ALTERED: _("altered: the row no longer matches the hash recorded when it was written"),
-    What.MISSING: _("missing: the row is not in the table"),
-    What.MOVED: _("moved: the row was originally number %(detail)s"),
-    What.EXCHANGED: _("swapped: the row has a lower ID than the row before it"),
-    What.REPLACED: _("replaced: the next row does not link to this one"),
-    What.INSERTED: _("inserted: the row is not part of the chain"),
-    What.CUT_OFF: _("cut off: the chain originally continued to here"),
-    What.NO_END: _("the record of the end of the chain is missing or does not match its last row"),
-    What.OTHER_ANCHOR: _("the hash differs from the one stored elsewhere: the chain was rewritten"),
-    What.REVIEW_ALTERED: _("review %(detail)s was altered after it was submitted"),
-    What.REVIEW_MISSING: _("review %(detail)s is missing, or its case, role or physician differs from the event"),
-    What.REVIEW_UNRECORDED: _("review %(detail)s has no submission event"),
-    What.ACCOUNT_UNRECORDED: _("this account has no events: it was not created by this site"),
-    What.ACCOUNT_ROLE: _("this account's role differs from its events"),
-    What.ACCOUNT_ACTIVE: _("this account is open or closed, contrary to its events"),
-    What.ACCOUNT_KEEPER: _("this account's access to Django's admin differs from its events"),
-    What.ACCOUNT_SECOND_FACTOR: _("this account's second factor differs from its events"),
+FAULT_TEXTS = {
+    FaultCode.ALTERED: _("altered: the row no longer matches the hash recorded when it was written"),
+    FaultCode.MISSING: _("missing: the row is not in the table"),
+    FaultCode.MOVED: _("moved: the row was originally number %(detail)s"),
+    FaultCode.EXCHANGED: _("swapped: the row has a lower ID than the row before it"),
+    FaultCode.REPLACED: _("replaced: the next row does not link to this one"),
+    FaultCode.INSERTED: _("inserted: the row is not part of the chain"),
+    FaultCode.CUT_OFF: _("cut off: the chain originally continued to here"),
+    FaultCode.NO_END: _("the record of the end of the chain is missing or does not match its last row"),
+    FaultCode.OTHER_ANCHOR: _("the hash differs from the one stored elsewhere: the chain was rewritten"),
+    FaultCode.REVIEW_ALTERED: _("review %(detail)s was altered after it was submitted"),
+    FaultCode.REVIEW_MISSING: _("review %(detail)s is missing, or its case, role or physician differs from the event"),
+    FaultCode.REVIEW_UNRECORDED: _("review %(detail)s has no submission event"),
+    FaultCode.ACCOUNT_UNRECORDED: _("this account has no events: it was not created by this site"),
+    FaultCode.ACCOUNT_ROLE: _("this account's role differs from its events"),
+    FaultCode.ACCOUNT_ACTIVE: _("this account is open or closed, contrary to its events"),
+    FaultCode.ACCOUNT_KEEPER: _("this account's access to Django's admin differs from its events"),
+    FaultCode.ACCOUNT_SECOND_FACTOR: _("this account's second factor differs from its events"),
 }
 
 
 @dataclass(slots=True)
-class Found:
-    """What a check has seen so far."""
+class CheckProgress:
+    """FaultCode a check has seen so far."""
 
     total: int = 0
     checked: int = 0
@@ -108,8 +108,8 @@ class Found:
 
 
 def check(
-    found: Found, *, anchors: dict[int, str] | None = None, alive: Callable[[], None] = lambda: None
-) -> Iterator[Fault]:
+    found: CheckProgress, *, anchors: dict[int, str] | None = None, alive: Callable[[], None] = lambda: None
+) -> Iterator[AuditFault]:
     """Everything that is wrong with the trail, in the order of the chain, while `found` counts along.
 
     Both chains are streamed, so that memory does not grow with them; what is written meanwhile is left to the next check.
@@ -130,7 +130,7 @@ def check(
         )
     yield from reviews.unrecorded()
     for user, what in accounts.disagreements():
-        yield Fault(What(f"account-{what}"), PERSON_EVENTS, 0, 0, detail=user.pk, name=user.username)
+        yield AuditFault(FaultCode(f"account-{what}"), PERSON_EVENTS, 0, 0, detail=user.pk, name=user.username)
     found.reviews, found.unsealed = reviews.checked, reviews.unsealed
 
 
@@ -138,13 +138,13 @@ def _check_chain(
     name: str,
     model: type[Chained],
     head: ChainHead | None,
-    found: Found,
+    found: CheckProgress,
     reviews: "_Reviews",
     anchors: dict[int, str],
     alive: Callable[[], None],
-) -> Iterator[Fault]:
+) -> Iterator[AuditFault]:
     if head is None:
-        yield Fault(What.NO_END, name, 0, 0)
+        yield AuditFault(FaultCode.NO_END, name, 0, 0)
         return
     sequence, hash_, last_id, last_case = 0, hash_chain.GENESIS, 0, None
     followed = True  # whether `hash_` is the hash of the row just before, so that what comes must follow from it
@@ -154,40 +154,45 @@ def _check_chain(
         if found.checked % BEAT == 0:
             alive()
         if row["sequence"] <= sequence:
-            yield Fault(What.INSERTED, name, row["sequence"], row["sequence"], **where)
+            yield AuditFault(FaultCode.INSERTED, name, row["sequence"], row["sequence"], **where)
             continue
         if row["sequence"] > sequence + 1:
-            yield Fault(What.MISSING, name, sequence + 1, row["sequence"] - 1)
+            yield AuditFault(FaultCode.MISSING, name, sequence + 1, row["sequence"] - 1)
             followed = False
         sequence = row["sequence"]
         if hash_chain.digest(_entry(model, row, head.key)) != row["hash"]:
             written_as = _written_as(model, row, head.key) if found.faults < KEPT else None
-            yield Fault(
-                What.MOVED if written_as else What.ALTERED, name, sequence, sequence, **where, detail=written_as
+            yield AuditFault(
+                FaultCode.MOVED if written_as else FaultCode.ALTERED,
+                name,
+                sequence,
+                sequence,
+                **where,
+                detail=written_as,
             )
             followed = False
         else:
             if followed and row["previous"] != hash_:
-                yield Fault(What.REPLACED, name, sequence - 1, sequence - 1, id=last_id, case=last_case)
+                yield AuditFault(FaultCode.REPLACED, name, sequence - 1, sequence - 1, id=last_id, case=last_case)
             elif row["id"] < last_id:
-                yield Fault(What.EXCHANGED, name, sequence, sequence, **where)
+                yield AuditFault(FaultCode.EXCHANGED, name, sequence, sequence, **where)
             if anchors.get(sequence, row["hash"]) != row["hash"]:
-                yield Fault(What.OTHER_ANCHOR, name, sequence, sequence, **where)
+                yield AuditFault(FaultCode.OTHER_ANCHOR, name, sequence, sequence, **where)
             followed, hash_ = True, row["hash"]
             last_id, last_case = row["id"], row.get("case_id")
         if row["kind"] == SUBMITTED and model is Event:
             yield from reviews.take(row)
     yield from reviews.compare()
     if sequence < head.sequence:
-        yield Fault(What.CUT_OFF, name, sequence + 1, head.sequence)
+        yield AuditFault(FaultCode.CUT_OFF, name, sequence + 1, head.sequence)
     elif followed and hash_ != head.hash:
-        yield Fault(What.NO_END, name, sequence, sequence)
+        yield AuditFault(FaultCode.NO_END, name, sequence, sequence)
     for beyond in sorted(place for place in anchors if place > head.sequence):
-        yield Fault(What.CUT_OFF, name, beyond, beyond)
+        yield AuditFault(FaultCode.CUT_OFF, name, beyond, beyond)
     # In one statement, because a writer moves the end and adds rows in one transaction.
     end = ChainHead.objects.filter(pk=name).values("sequence")
     for pk, place in model._default_manager.filter(sequence__gt=Subquery(end)).values_list("pk", "sequence")[:KEPT]:
-        yield Fault(What.INSERTED, name, place, place, id=pk)
+        yield AuditFault(FaultCode.INSERTED, name, place, place, id=pk)
 
 
 def _rows(model: type[Chained], *, upto: int, samples: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -229,43 +234,43 @@ class _Reviews:
         self._seen = bytearray()  # one bit a review, by its primary key
         self.checked = self.unsealed = 0
 
-    def take(self, row: dict[str, Any]) -> Iterator[Fault]:
+    def take(self, row: dict[str, Any]) -> Iterator[AuditFault]:
         """The event of a submission."""
         review = row["data"].get("review")
         if not isinstance(review, int) or review < 1 or self._marked(review):
-            yield self._fault(What.REVIEW_MISSING, row, review)
+            yield self._fault(FaultCode.REVIEW_MISSING, row, review)
             return
         self._mark(review)
         self._waiting[review] = row
         if len(self._waiting) >= CHUNK:
             yield from self.compare()
 
-    def compare(self) -> Iterator[Fault]:
-        """What is wrong with the reviews taken so far."""
+    def compare(self) -> Iterator[AuditFault]:
+        """FaultCode is wrong with the reviews taken so far."""
         rows, self._waiting = self._waiting, {}
         reviews = Review.objects.select_related("case").defer("case__spec").in_bulk(rows)
         for pk, row in rows.items():
             review, said = reviews.get(pk), row["data"]
             whose = (row["case_id"], row["actor_id"], said.get("role"), said.get("phase"))
             if review is None or whose != (review.case_id, review.physician_id, review.role, review.phase):
-                yield self._fault(What.REVIEW_MISSING, row, pk)
+                yield self._fault(FaultCode.REVIEW_MISSING, row, pk)
                 continue
             self.checked += 1
             if "digest" not in said:
                 self.unsealed += 1
             elif said["digest"] != digest_of(review, self._key):
-                yield self._fault(What.REVIEW_ALTERED, row, pk)
+                yield self._fault(FaultCode.REVIEW_ALTERED, row, pk)
 
-    def unrecorded(self) -> Iterator[Fault]:
+    def unrecorded(self) -> Iterator[AuditFault]:
         """Reviews of which no event tells; one that was submitted after the check began has its event by now."""
         rows = Review.objects.order_by("pk").values_list("pk", "case_id").iterator(chunk_size=CHUNK)
         for pk, case in rows:
             if not self._marked(pk) and not Event.objects.filter(case=case, kind=SUBMITTED, data__review=pk).exists():
-                yield Fault(What.REVIEW_UNRECORDED, EVENTS, 0, 0, case=case, detail=pk)
+                yield AuditFault(FaultCode.REVIEW_UNRECORDED, EVENTS, 0, 0, case=case, detail=pk)
 
-    def _fault(self, what: What, row: dict[str, Any], review: int | None) -> Fault:
+    def _fault(self, what: FaultCode, row: dict[str, Any], review: int | None) -> AuditFault:
         place = row["sequence"]
-        return Fault(what, EVENTS, place, place, id=row["id"], case=row["case_id"], detail=review)
+        return AuditFault(what, EVENTS, place, place, id=row["id"], case=row["case_id"], detail=review)
 
     def _mark(self, pk: int) -> None:
         if pk >> 3 >= len(self._seen):
@@ -279,7 +284,7 @@ class _Reviews:
 # ------------------------------------------------------------------------------------------------------- checks on record
 
 
-def ask(actor: User | None) -> Audit:
+def create_check(actor: User | None) -> Audit:
     """Put a check on record, for `run` to do."""
     return Audit.objects.create(asked_by=actor, asked_at=timezone.now())
 
@@ -287,10 +292,10 @@ def ask(actor: User | None) -> Audit:
 def request_check(actor: User) -> Audit:
     """What an admin asks for on the page: the check under way, or a new one."""
     require(actor, Can.OVERSEE)
-    return under_way() or ask(actor)
+    return check_in_progress() or create_check(actor)
 
 
-def under_way() -> Audit | None:
+def check_in_progress() -> Audit | None:
     """The check that somebody works on, or has asked for a moment ago."""
     last = latest()
     if last is None or last.ended_at is not None:
@@ -303,13 +308,15 @@ def latest() -> Audit | None:
     return Audit.objects.select_related("asked_by").order_by("-pk").first()
 
 
-def run(audit_id: int, *, anchors: dict[int, str] | None = None, tell: Callable[[Fault], None] | None = None) -> Audit:
+def run(
+    audit_id: int, *, anchors: dict[int, str] | None = None, tell: Callable[[AuditFault], None] | None = None
+) -> Audit:
     """Check the trail and keep on record what was found; `tell` hears of every fault at once. Ended already: does nothing."""
     audit = Audit.objects.get(pk=audit_id)
     if audit.ended_at is not None:
         return audit
-    found = Found()
-    faults: list[Fault] = []
+    found = CheckProgress()
+    faults: list[AuditFault] = []
     for fault in check(found, anchors=anchors, alive=lambda: _note(audit, found)):
         found.faults += 1
         if len(faults) < KEPT:
@@ -321,12 +328,12 @@ def run(audit_id: int, *, anchors: dict[int, str] | None = None, tell: Callable[
     return audit
 
 
-def faults(audit: Audit) -> list[Fault]:
-    """What is kept of what a check found."""
-    return [Fault(**{**fault, "what": What(fault["what"])}) for fault in audit.faults]
+def faults(audit: Audit) -> list[AuditFault]:
+    """FaultCode is kept of what a check found."""
+    return [AuditFault(**{**fault, "what": FaultCode(fault["what"])}) for fault in audit.faults]
 
 
-def _note(audit: Audit, found: Found, *more: str) -> None:
+def _note(audit: Audit, found: CheckProgress, *more: str) -> None:
     audit.seen_at = timezone.now()
     counts = ("total", "checked", "reviews", "unsealed", "sequence", "hash")
     for name in counts:

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 
 from review import tasks
 from review.audit import verification
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
 from review.models import Event
 from review.rules.permissions import Can
@@ -50,7 +50,7 @@ def _check() -> dict[str, object]:
     last = verification.latest()
     return {
         "check": last,
-        "running": verification.under_way() is not None,
+        "running": verification.check_in_progress() is not None,
         "faults": verification.faults(last) if last else [],
     }
 
@@ -59,7 +59,7 @@ def _check() -> dict[str, object]:
 def check(request: HttpRequest) -> HttpResponse:
     """Have the whole trail checked by a worker (POST); how far it has come (GET), as a fragment for htmx."""
     if request.method == "POST":
-        asked = verification.request_check(person(request))
+        asked = verification.request_check(signed_in_account(request))
         transaction.on_commit(partial(tasks.wake, tasks.check_trail, asked.pk))
         messages.info(request, _("Check requested."))
         return redirect("review:audit")

@@ -12,7 +12,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from review.calibration import queries, services
 from review.common.api import NewestFirst
-from review.common.decorators import person
+from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer
 from review.models import CalibrationItem, Case, User
 from review.rules.case_spec import answers_from_json
@@ -54,7 +54,7 @@ class CalibrationViewSet(ListModelMixin, GenericViewSet[CalibrationItem]):
         expected = body.validated_data.get("expected")
         services.change_item(
             item,
-            actor=person(request),
+            actor=signed_in_account(request),
             expected=answers_from_json(expected) if expected is not None else None,
             active=body.validated_data.get("active"),
         )
@@ -72,7 +72,7 @@ class CaseCalibrationViewSet(GenericViewSet[Case]):
     def calibration(self, request: Request, pk: int) -> Response:
         """Make a calibration case from an approved or rejected case; its outcome gives the known answers. Else 409."""
         case = self.get_object()
-        item = services.make_item(case, queries.suggested(case), actor=person(request))
+        item = services.make_item(case, queries.suggested(case), actor=signed_in_account(request))
         return Response(CalibrationSerializer(item).data, status=201)
 
 
@@ -86,4 +86,4 @@ class PersonCalibrationViewSet(GenericViewSet[User]):
     @action(detail=True, methods=["post"])
     def calibration(self, request: Request, pk: int) -> Response:
         """Offer a physician the calibration cases again."""
-        return Response({"items": services.give_again(self.get_object(), actor=person(request))})
+        return Response({"items": services.give_again(self.get_object(), actor=signed_in_account(request))})

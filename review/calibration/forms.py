@@ -8,7 +8,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils.translation import gettext
 
-from review.labels import FINDINGS, VERDICTS, said
+from review.labels import FINDINGS, VERDICTS, translate
 from review.rules.questions import Answer, Answers, Form, RubricAnswer
 from review.rules.state_machine import Verdict
 
@@ -21,14 +21,14 @@ class ExpectedForm(forms.Form):
         verdicts = [(value, VERDICTS[value]) for value in Verdict]
         self._add("verdict", gettext("Verdict"), verdicts, expected.verdict)
         for question in form.questions:
-            choices = [(choice.value, said(choice.label)) for choice in question.choices]
+            choices = [(choice.value, translate(choice.label)) for choice in question.choices]
             given = expected.questions.get(question.key, Answer())
-            self._add(f"question.{question.key}", said(question.label), choices, given.value)
+            self._add(f"question.{question.key}", translate(question.label), choices, given.value)
         for rubric in form.rubrics:
             finding = expected.rubrics.get(rubric.key, RubricAnswer())
             self._add(f"rubric.{rubric.key}", rubric.criterion, list(FINDINGS.items()), finding.value)
             if form.severities:
-                levels = [(level.value, said(level.label)) for level in form.severities]
+                levels = [(level.value, translate(level.label)) for level in form.severities]
                 self._add(f"severity.{rubric.key}", gettext("Harm"), levels, finding.severity)
 
     def _add(self, name: str, label: str, choices: list[Any], value: str) -> None:
@@ -60,9 +60,9 @@ class PracticeForm(ExpectedForm):
         self.order_fields([name for name in self.fields if name != "verdict"])
         for question in form.questions:
             field = self.fields[f"question.{question.key}"]
-            field.help_text = said(question.help)
+            field.help_text = translate(question.help)
             if question.asks:
-                field.label = f"{field.label}: {said(question.asks)}"
+                field.label = f"{field.label}: {translate(question.asks)}"
 
     def _add(self, name: str, label: str, choices: list[Any], value: str) -> None:
         widget = forms.HiddenInput() if name in self._hidden else forms.RadioSelect()
@@ -76,8 +76,8 @@ class FirstPracticeForm(forms.Form):
         super().__init__(data)
         for question in form.first_look.questions:
             self.fields[f"question.{question.key}"] = forms.ChoiceField(
-                label=said(question.label),
-                choices=[(choice.value, said(choice.label)) for choice in question.choices],
+                label=translate(question.label),
+                choices=[(choice.value, translate(choice.label)) for choice in question.choices],
                 widget=forms.RadioSelect(),
-                help_text=said(question.help),
+                help_text=translate(question.help),
             )

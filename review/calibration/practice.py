@@ -7,7 +7,7 @@ from django.utils.translation import gettext
 
 from review.calibration.queries import compare
 from review.common import benchmarks
-from review.labels import FINDINGS, VERDICTS, said
+from review.labels import FINDINGS, VERDICTS, translate
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import Answer, Answers, Form, RubricAnswer
 
@@ -80,9 +80,9 @@ def _fields(form: Form, given: Answers, expected: Answers) -> list[tuple[str, st
         *(
             (
                 f"question.{question.key}",
-                said(question.label),
+                translate(question.label),
                 _pair([each.questions.get(question.key, Answer()).value for each in both]),
-                {choice.value: said(choice.label) for choice in question.choices},
+                {choice.value: translate(choice.label) for choice in question.choices},
             )
             for question in form.questions
         ),

@@ -34,7 +34,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CalibrationStanding:
     """One physician in one benchmark's calibration: the last PASS_ITEMS scores, newest first."""
 
     benchmark: str
@@ -98,7 +98,7 @@ def _scores(answers: Iterable[Review]) -> list[Score]:
     return found
 
 
-def standings(physician: User) -> list[Standing]:
+def standings(physician: User) -> list[CalibrationStanding]:
     """The physician's calibration in every benchmark that has one, by name."""
     return _standings(_active(), scores(physician))
 
@@ -108,22 +108,24 @@ def _active() -> Counter[str]:
     return Counter(CalibrationItem.objects.filter(active=True).values_list("benchmark", flat=True))
 
 
-def _standings(active: Counter[str], found: Iterable[Score]) -> list[Standing]:
+def _standings(active: Counter[str], found: Iterable[Score]) -> list[CalibrationStanding]:
     by_benchmark: dict[str, list[Score]] = defaultdict(list)
     for score in found:
         by_benchmark[score.item.benchmark].append(score)
     return [
-        Standing(benchmark, tuple(by_benchmark[benchmark][:PASS_ITEMS]), min(PASS_ITEMS, active[benchmark] or 1))
+        CalibrationStanding(
+            benchmark, tuple(by_benchmark[benchmark][:PASS_ITEMS]), min(PASS_ITEMS, active[benchmark] or 1)
+        )
         for benchmark in sorted({*active, *by_benchmark})
     ]
 
 
 def anything_reserved(physician: User) -> bool:
     """Whether an assignment was ever reserved for this person: work by an admin, or a copy for training."""
-    return sql.first("SELECT 1 FROM review_assignment WHERE reserved_for_id = %s LIMIT 1", physician.pk) is not None
+    return sql.first_row("SELECT 1 FROM review_assignment WHERE reserved_for_id = %s LIMIT 1", physician.pk) is not None
 
 
-def passed(physician: User) -> list[str]:
+def passed_benchmarks(physician: User) -> list[str]:
     """The benchmarks whose calibration the physician has passed."""
     if not anything_reserved(physician):
         return []  # nothing was ever reserved for this person, so no calibration case either: the most frequent answer
@@ -133,7 +135,7 @@ def passed(physician: User) -> list[str]:
 def up_front(physician: User, benchmark: str) -> bool:
     """Whether calibration comes before work here: cases of the benchmark wait for who has passed, and this one has not."""
     demanded = Assignment.objects.filter(hold=Assignment.Hold.OPEN, calibration=benchmark)
-    return demanded.exists() and benchmark not in passed(physician)
+    return demanded.exists() and benchmark not in passed_benchmarks(physician)
 
 
 def items(*, active: bool | None = None) -> QuerySet[CalibrationItem]:
@@ -153,7 +155,7 @@ class Result:
     """One physician's standing in one benchmark."""
 
     who: User
-    standing: Standing
+    standing: CalibrationStanding
 
 
 def results() -> list[Result]:

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from review.audit.trail import record, record_person, recorded
+from review.audit.trail import record, record_person, recording_events
 from review.calibration.queries import items, suggested, up_front
 from review.common import sql
 from review.models import Assignment, CalibrationItem, Case, Event, PersonEvent, Review, User
@@ -29,7 +29,7 @@ ALONE = {
 }
 
 
-@recorded()
+@recording_events()
 def make_item(case: Case, expected: Answers, *, actor: User, title: str = "") -> CalibrationItem:
     """A calibration item out of a closed case. Raises NotSettled for any other."""
     require(actor, Can.OVERSEE)
@@ -46,7 +46,7 @@ def make_item(case: Case, expected: Answers, *, actor: User, title: str = "") ->
     return item
 
 
-@recorded()
+@recording_events()
 def change_item(
     item: CalibrationItem, *, actor: User, expected: Answers | None = None, active: bool | None = None
 ) -> None:
@@ -64,7 +64,7 @@ def change_item(
         record_person(actor, PersonEvent.Kind.ITEM_CHANGED, actor, **said)
 
 
-@recorded()
+@recording_events()
 def give_again(physician: User, *, actor: User) -> int:
     """Offer every active calibration item to a physician anew; returns how many. Ones that still wait are left alone."""
     require(actor, Can.OVERSEE)
@@ -89,7 +89,7 @@ def prepare(physician: User) -> None:
     unfinished = Assignment.objects.filter(reserved_for=physician, hold=Assignment.Hold.OPEN).exclude(
         case__kind=Case.Kind.WORK
     )
-    calibrates = sql.first("SELECT 1 FROM review_calibrationitem WHERE active LIMIT 1") is not None
+    calibrates = sql.first_row("SELECT 1 FROM review_calibrationitem WHERE active LIMIT 1") is not None
     repeats = settings.MHB_REPEAT_SHARE > 0
     # A copy looks like a first review: mixed in, it would stand out for who never gets one.
     silently = not physician.stages or State.PRIMARY in physician.stages

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 from review import errors
 from review.calibration import practice, queries, services
 from review.calibration.forms import ExpectedForm, FirstPracticeForm, PracticeForm
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.models import CalibrationItem, Case
 from review.rules.case_spec import answers_from_json, spec_from_json
 from review.rules.permissions import Can, allowed
@@ -35,7 +35,7 @@ def calibration_new(request: HttpRequest, case_id: int) -> HttpResponse:
     case = get_object_or_404(Case, pk=case_id)
     form = ExpectedForm(request.POST or None, form=case.frozen.form, expected=queries.suggested(case))
     if request.method == "POST" and form.is_valid():
-        services.make_item(case, form.answers(), actor=person(request))
+        services.make_item(case, form.answers(), actor=signed_in_account(request))
         messages.success(request, _("Calibration case created."))
         return redirect("review:calibration")
     context = {"form": form, "title": case.title, "blocks": case.frozen.blocks, "language": case.language}
@@ -53,13 +53,13 @@ def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
         expected=answers_from_json(item.expected),
     )
     if request.method == "POST" and "active" in request.POST:
-        services.change_item(item, actor=person(request), active=request.POST["active"] == "1")
+        services.change_item(item, actor=signed_in_account(request), active=request.POST["active"] == "1")
         messages.success(
             request, _("Calibration case activated.") if item.active else _("Calibration case deactivated.")
         )
         return redirect("review:calibration")
     if form.is_bound and form.is_valid():
-        services.change_item(item, actor=person(request), expected=form.answers())
+        services.change_item(item, actor=signed_in_account(request), expected=form.answers())
         messages.success(request, _("Known answers saved."))
         return redirect("review:calibration")
     context = {"form": form, "title": item.title, "item": item, "blocks": spec.blocks, "language": spec.language}

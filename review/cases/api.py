@@ -14,8 +14,8 @@ from rest_framework.viewsets import GenericViewSet
 from review.access import visibility
 from review.assignments import claims
 from review.cases import queries, services
-from review.common.api import NewestFirst, asked, sent
-from review.common.decorators import person
+from review.common.api import NewestFirst, checked_body, checked_query
+from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer, SpecSerializer
 from review.models import Assignment, Case, Event, Review, User
 from review.rules.permissions import Can, UserRole
@@ -142,7 +142,7 @@ def _whole(me: User, case: Case) -> dict[str, Any]:
     return {
         **{name: getattr(case, name) for name in CaseSerializer.Meta.fields},
         "spec": case.spec,
-        "assignments": visibility.holds(case),
+        "assignments": visibility.held_assignments(case),
         "reviews": visibility.reviews_shown_to(me, case),
         "trail": queries.trail(case),
         "versions": queries.versions(case),
@@ -183,33 +183,37 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     def get_queryset(self) -> QuerySet[Case]:
         if self.action != "list":
             return super().get_queryset()
-        return queries.cases(**asked(CaseQuery, self.request)).defer("spec")
+        return queries.cases(**checked_query(CaseQuery, self.request)).defer("spec")
 
     @extend_schema(responses=WholeCaseSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:
         """A case with its reviews and its full history."""
-        return Response(WholeCaseSerializer(_whole(person(request), self.get_object())).data)
+        return Response(WholeCaseSerializer(_whole(signed_in_account(request), self.get_object())).data)
 
     @extend_schema(request=WithdrawSerializer, responses=CaseSerializer)
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, pk: int) -> Response:
         """Withdraw a case from review for good. 409 if it has ended."""
-        body = sent(WithdrawSerializer, request)
-        return Response(CaseSerializer(services.withdraw(self.get_object().pk, actor=person(request), **body)).data)
+        body = checked_body(WithdrawSerializer, request)
+        return Response(
+            CaseSerializer(services.withdraw(self.get_object().pk, actor=signed_in_account(request), **body)).data
+        )
 
     @extend_schema(request=PrioritySerializer, responses=CaseSerializer)
     @action(detail=True, methods=["post"])
     def priority(self, request: Request, pk: int) -> Response:
         """Set a case's priority in the queue."""
-        body = sent(PrioritySerializer, request)
-        return Response(CaseSerializer(services.prioritise(self.get_object().pk, actor=person(request), **body)).data)
+        body = checked_body(PrioritySerializer, request)
+        return Response(
+            CaseSerializer(services.prioritise(self.get_object().pk, actor=signed_in_account(request), **body)).data
+        )
 
     @extend_schema(request=ReassignSerializer, responses=HolderSerializer)
     @action(detail=True, methods=["post"])
     def reassign(self, request: Request, pk: int) -> Response:
         """Reassign a role to a named physician, or to anybody. 409 once an answer is committed."""
-        body = sent(ReassignSerializer, request)
-        role, actor = Role(body["role"]), person(request)
+        body = checked_body(ReassignSerializer, request)
+        role, actor = Role(body["role"]), signed_in_account(request)
         assignment = claims.reassign(self.get_object().pk, role, to=body["physician"], actor=actor)
         return Response(HolderSerializer(assignment).data)
 
@@ -217,14 +221,16 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
     @action(detail=True, methods=["post"])
     def specialty(self, request: Request, pk: int) -> Response:
         """Limit a case to physicians of a specialty and to those with none on record. 409 if it has ended."""
-        body = sent(SpecialtySerializer, request)
-        return Response(CaseSerializer(claims.set_specialty(self.get_object().pk, actor=person(request), **body)).data)
+        body = checked_body(SpecialtySerializer, request)
+        return Response(
+            CaseSerializer(claims.set_specialty(self.get_object().pk, actor=signed_in_account(request), **body)).data
+        )
 
     @extend_schema(request=SetBackSerializer, responses=HolderSerializer)
     @action(detail=True, methods=["post"], url_path="set-back")
     def set_back(self, request: Request, pk: int) -> Response:
         """Reopen a role whose holder answered and left before the confirmation or the second vote. Else 409."""
-        body = sent(SetBackSerializer, request)
-        role, actor = Role(body["role"]), person(request)
+        body = checked_body(SetBackSerializer, request)
+        role, actor = Role(body["role"]), signed_in_account(request)
         assignment = claims.set_back(self.get_object().pk, role, actor=actor, reason=body["reason"])
         return Response(HolderSerializer(assignment).data)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from review.access.visibility import counted
+from review.access.visibility import counted_reviews
 from review.models import Case, Event, User
 from review.rules.state_machine import ADJUDICATORS, FINAL, Phase, State, Verdict
 
@@ -72,7 +72,7 @@ def _drifting() -> list[Drifting]:
         answers__verdict=Verdict.REJECT, case__state=State.REJECTED
     )
     rows = (
-        counted()
+        counted_reviews()
         .filter(phase=Phase.COMMIT, case__kind=Case.Kind.WORK, case__state__in=[State.APPROVED, State.REJECTED])
         .exclude(role__in=ADJUDICATORS)
         .order_by()

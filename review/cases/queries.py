@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Count, Min, Q, QuerySet
 
-from review.access.visibility import counted
+from review.access.visibility import counted_reviews
 from review.models import Case, Event, Review
 from review.rules import consolidation
 from review.rules.case_spec import answers_from_json
@@ -84,7 +84,7 @@ def specialties() -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledCase:
     """What the physicians agreed on in an approved case, or why it was rejected.
 
     rubrics and citations are of an approved case, reasons and `reducible` (another version can mend it) of a rejected one.
@@ -105,14 +105,14 @@ class Settled:
         return tuple(rubric for rubric in self.rubrics if not rubric.removed)
 
 
-def settled(case: Case) -> Settled:
+def settled_case(case: Case) -> SettledCase:
     """The result of a closed case, from the reviews that count.
 
     Rubrics stand as the last to see everybody's left them (see `settling.rubrics`). Evidence is that of all who approved.
     Reasons are those of all who speak for rejection; whether they can be mended, say those who decided: the adjudicators
     where it came to them, else all who rejected. A rubric found inadequate can always be mended.
     """
-    reviews = list(counted().filter(case=case).order_by("id"))
+    reviews = list(counted_reviews().filter(case=case).order_by("id"))
     last = _last_of_each_role(reviews)
     spec, said = case.frozen, {role: answers_from_json(review.answers) for role, review in last.items()}
     adjudicators = [answers for role, answers in said.items() if role in ADJUDICATORS]
@@ -122,7 +122,7 @@ def settled(case: Case) -> Settled:
     deciding = adjudicators or (both[-1:] if spec.policy.secondary_confirms else both)
     rejections = [answers for answers in adjudicators or both if answers.verdict == Verdict.REJECT]
     reasons = dict.fromkeys(reason for answers in said.values() for reason in consolidation.reasons(spec.form, answers))
-    return Settled(
+    return SettledCase(
         state=State(case.state),
         ground=case.ground,
         rubrics=consolidation.rubrics(spec.form, deciding) if approved else (),

@@ -4,13 +4,13 @@ from review import errors
 from review.access import visibility
 from review.assignments import claims
 from review.assignments.services import follow_reviews
-from review.audit.trail import record, recorded
+from review.audit.trail import record, recording_events
 from review.models import Assignment, Case, Event, User
 from review.rules.permissions import Can, require
 from review.rules.state_machine import Phase, Role, State, position
 
 
-@recorded()
+@recording_events()
 def withdraw(case_id: int, *, actor: User, reason: str) -> Case:
     """Take a case away from the physicians, for good. Raises CaseClosed if it has ended already."""
     require(actor, Can.OVERSEE)
@@ -22,7 +22,7 @@ def withdraw(case_id: int, *, actor: User, reason: str) -> Case:
     return case
 
 
-@recorded()
+@recording_events()
 def prioritise(case_id: int, *, actor: User, priority: int) -> Case:
     """Set a case's priority; cases with a higher one are assigned first."""
     require(actor, Can.OVERSEE)
@@ -34,7 +34,7 @@ def prioritise(case_id: int, *, actor: User, priority: int) -> Case:
     return case
 
 
-@recorded()
+@recording_events()
 def reserve(case_id: int, *, to: User, actor: User) -> Assignment:
     """Reserve the open role that nobody holds for `to`. Raises Committed where there is none, and what `reassign` raises."""
     require(actor, Can.OVERSEE)

@@ -84,7 +84,7 @@ def work_queue(
         for physician in order.sample(physicians, len(physicians)):
             if limit is not None and done >= limit:
                 break
-            held = visibility.in_hand(physician).first()
+            held = visibility.current_assignments(physician).first()
             if held is None:
                 acted |= claims.claim_next(physician) is not None
                 continue

@@ -12,14 +12,14 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from review import errors
 from review.access import visibility
-from review.answers.side_by_side import compare, named
+from review.answers.side_by_side import compare, named_columns
 from review.assignments import claims
 from review.calibration import queries as calibration_queries
 from review.cases import queries, services
 from review.cases.attention import attention
 from review.cases.bulk import ACTIONS
 from review.cases.forms import CaseFilters, PriorityForm, WithdrawForm
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.lists import act_on_chosen, listing
 from review.labels import CASE_STATES
 from review.models import Case, User
@@ -58,7 +58,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "withdrawn": funnel.counts[State.WITHDRAWN],
         "empty": not whole,
         "attention": attention(),
-        "holds": visibility.holds()[:50],
+        "holds": visibility.held_assignments()[:50],
         "benchmark": chosen,
         "benchmarks": queries.benchmarks(),
         "now": now,
@@ -87,14 +87,14 @@ def history(request: HttpRequest, case_id: int) -> HttpResponse:
 
 def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | PriorityForm | None = None) -> HttpResponse:
     spec = case.frozen
-    voices = named(visibility.reviews_shown_to(person(request), case))
+    voices = named_columns(visibility.reviews_shown_to(signed_in_account(request), case))
     context = {
         "case": case,
         "spec": spec,
         "comparison": compare(spec.form, voices),
         "voices": voices,
         "trail": queries.trail(case),
-        "holds": visibility.holds(case),
+        "holds": visibility.held_assignments(case),
         "versions": queries.versions(case),
         "final": State(case.state).final,
         "reviewers": list(people_queries.reviewers()),
@@ -117,7 +117,7 @@ def withdraw(request: HttpRequest, case_id: int) -> HttpResponse:
     form = WithdrawForm(request.POST)
     if not form.is_valid():
         return _history(request, case, refused=form)
-    services.withdraw(case_id, actor=person(request), reason=form.cleaned_data["reason"])
+    services.withdraw(case_id, actor=signed_in_account(request), reason=form.cleaned_data["reason"])
     messages.success(request, _("Case withdrawn."))
     return redirect("review:history", case_id)
 
@@ -131,7 +131,7 @@ def priority(request: HttpRequest, case_id: int) -> HttpResponse:
     form = PriorityForm(request.POST)
     if not form.is_valid():
         return _history(request, case, refused=form)
-    services.prioritise(case_id, actor=person(request), priority=form.cleaned_data["priority"])
+    services.prioritise(case_id, actor=signed_in_account(request), priority=form.cleaned_data["priority"])
     messages.success(request, _("Priority changed."))
     return redirect("review:history", case_id)
 
@@ -146,7 +146,7 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
         if request.POST.get("role") not in set(Role) or (chosen and to is None):
             raise Http404
         try:
-            claims.reassign(case_id, Role(request.POST["role"]), to=to, actor=person(request))
+            claims.reassign(case_id, Role(request.POST["role"]), to=to, actor=signed_in_account(request))
         except errors.NotReserved as refused:
             messages.error(request, refused.detail or refused.message)
         else:
@@ -165,7 +165,7 @@ def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
     get_object_or_404(Case, pk=case_id)
     if request.method == "POST":
         wanted = request.POST.get("specialty", "").replace("\0", "")[:100]
-        claims.set_specialty(case_id, wanted, actor=person(request))
+        claims.set_specialty(case_id, wanted, actor=signed_in_account(request))
         messages.success(request, _("Specialty changed."))
     return redirect("review:history", case_id)
 
@@ -180,7 +180,7 @@ def set_back(request: HttpRequest, case_id: int) -> HttpResponse:
             raise Http404
         if form.is_valid():
             reason = form.cleaned_data["reason"]
-            claims.set_back(case_id, Role(request.POST["role"]), actor=person(request), reason=reason)
+            claims.set_back(case_id, Role(request.POST["role"]), actor=signed_in_account(request), reason=reason)
             messages.success(request, _("Role reopened for another physician."))
         else:
             messages.error(request, _("Give a reason for reopening the role."))

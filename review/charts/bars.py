@@ -4,7 +4,7 @@ measured here but the bars themselves, in per cent of the scale."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from review.charts.text_measure import SCALE, Entry, interval_mark, legend_entries, said
+from review.charts.text_measure import SCALE, Entry, format_share, interval_mark, legend_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
                 width=round(100 * (row.value or 0), 2),
                 low=low,
                 high=high,
-                text=said(row.value, percent=row.percent),
-                interval="–".join(said(limit, percent=row.percent) for limit in limits if limit is not None),
+                text=format_share(row.value, percent=row.percent),
+                interval="–".join(format_share(limit, percent=row.percent) for limit in limits if limit is not None),
                 count="" if row.denominator is None else f"{row.numerator}/{row.denominator}",
                 sign=signs.get(row.series, Entry("", 0)),
                 leads=not place or rows[place - 1].label != row.label,

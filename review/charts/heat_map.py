@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from review.charts.text_measure import said
+from review.charts.text_measure import format_share
 
 HEAT_STEPS = 10
 
@@ -50,7 +50,7 @@ def heat(
         if len(line) != len(columns):
             raise ValueError(f"{label}: {len(line)} values for {len(columns)} columns")
         cells = tuple(
-            Cell(v, said(v, percent=percent), heat_step(v) if v is not None else None, href)
+            Cell(v, format_share(v, percent=percent), heat_step(v) if v is not None else None, href)
             for v, href in zip(line, line_links, strict=True)
         )
         shaded.append((label, cells))

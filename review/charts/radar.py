@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
 
-from review.charts.text_measure import FONT, SCALE, SERIES, Entry, interval_mark, legend_entries, said, wrapped
+from review.charts.text_measure import FONT, SCALE, SERIES, Entry, format_share, interval_mark, legend_entries, wrapped
 
 RADAR = 600.0
 RADIUS = 165.0
@@ -123,7 +123,9 @@ def radar(
         axes=tuple(_axis(label, at(i, 1.0), at(i, 1.08), cx, cy) for i, label in enumerate(axes)),
         shapes=tuple(_shape(axes, one, entry, at, percent) for one, entry in zip(series, legend, strict=True)),
         legend=legend,
-        rows=tuple((a, tuple(said(one.values[i], percent=percent) for one in series)) for i, a in enumerate(axes)),
+        rows=tuple(
+            (a, tuple(format_share(one.values[i], percent=percent) for one in series)) for i, a in enumerate(axes)
+        ),
     )
 
 
@@ -169,7 +171,9 @@ def _shape(
         closed=not missing,
         paths=tuple(paths),
         points=tuple(
-            RadarPoint(axes[i], p[2], said(p[2], percent=percent), p[0], p[1], series.hrefs[i] if series.hrefs else "")
+            RadarPoint(
+                axes[i], p[2], format_share(p[2], percent=percent), p[0], p[1], series.hrefs[i] if series.hrefs else ""
+            )
             for i, p in enumerate(points)
             if p is not None
         ),

@@ -81,7 +81,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Cloud:
+class PointsChart:
     """A block of points. `rows`: label, group, x, y and size of each, for the table; `left_out`: so many are in neither."""
 
     groups: tuple[Group, ...]
@@ -100,7 +100,7 @@ class Cloud:
     top: float = TOP + HEAD
 
 
-def cloud(block: Points, *, height: float = 340.0) -> Cloud:
+def points_chart(block: Points, *, height: float = 340.0) -> PointsChart:
     """Points on two scales that need not begin at 0, a group's points under one shape, larger ones behind smaller ones."""
     shown = block.points[:POINTS_SHOWN]
     left, right, top, bottom = LEFT + 8, WIDTH - RIGHT, TOP + HEAD, height - 40
@@ -126,7 +126,7 @@ def cloud(block: Points, *, height: float = 340.0) -> Cloud:
             for point in own
         )
         groups.append(Group(label, place % 8, MARKERS[place % 8], place % 16 >= 8, spots))
-    return Cloud(
+    return PointsChart(
         groups=tuple(groups),
         rows=tuple(
             (point.label, point.group, f"{point.x:.4g}", f"{point.y:.4g}", f"{point.size:.4g}") for point in shown

@@ -32,7 +32,7 @@ def legend_entries(labels: Sequence[str]) -> tuple[Entry, ...]:
     return tuple(Entry(label, i, DASHES[i], MARKERS[i]) for i, label in enumerate(distinct))
 
 
-def said(value: float | None, *, percent: bool = True) -> str:
+def format_share(value: float | None, *, percent: bool = True) -> str:
     """A share as '35.7%', or as '0.357'; empty where there is none."""
     return "" if value is None else f"{value:.1%}" if percent else f"{value:.3f}"
 

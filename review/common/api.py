@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # the settings name classes of this module, and DRF reads the
 MAX_ID = 2**63 - 1  # what a primary key can hold
 
 
-def wanted(view: object, method: str) -> Can | None:
+def required_right(view: object, method: str) -> Can | None:
     """The right that `method` of `view` wants: its `can`, which is one for all methods or a mapping from method to right.
 
     A method that the mapping does not name wants what GET wants.
@@ -49,7 +49,7 @@ class Needs(BasePermission):
     message = NotAllowed.__doc__
 
     def has_permission(self, request: Request, view: "APIView") -> bool:
-        can = wanted(view, request.method or "")
+        can = required_right(view, request.method or "")
         return can is not None and allowed(request.user, can)
 
 
@@ -139,14 +139,14 @@ class ByName(SlugRelatedField[Model]):
         return super().to_internal_value(data)
 
 
-def asked(query: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+def checked_query(query: type[Serializer[Any]], request: Request) -> dict[str, Any]:
     """The checked query parameters of a request. Raises DRF's ValidationError."""
     found = query(data=request.query_params)
     found.is_valid(raise_exception=True)
     return dict(found.validated_data)
 
 
-def sent(body: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+def checked_body(body: type[Serializer[Any]], request: Request) -> dict[str, Any]:
     """The checked body of a request. Raises DRF's ValidationError, ParseError, UnsupportedMediaType."""
     found = body(data=request.data)
     found.is_valid(raise_exception=True)

@@ -33,14 +33,14 @@ def requires(can: Can) -> Callable[[View[P]], View[P]]:
     return decorate
 
 
-def person(request: HttpRequest) -> User:
+def signed_in_account(request: HttpRequest) -> User:
     """The signed-in account of a guarded view."""
     if not isinstance(request.user, User):
         raise NotAllowed
     return request.user
 
 
-def arrived(answer: HttpResponseRedirect, local: str, anchor: str = "") -> HttpResponseRedirect:
+def redirect_with_receipt(answer: HttpResponseRedirect, local: str, anchor: str = "") -> HttpResponseRedirect:
     """The redirect with word to the browser that what was posted has arrived: its own copy, named `local`, can go."""
     if anchor or local:
         answer["Location"] += f"#{anchor}" + (f"!{quote(local)}" if local else "")

@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from review.common.decorators import person
+from review.common.decorators import signed_in_account
 from review.common.paging import page_of
 from review.errors import ReviewError
 from review.models import User
@@ -103,7 +103,7 @@ def act_on_chosen(
     done, refused = 0, defaultdict(list)
     for row in rows.filter(pk__in=keys).order_by("pk"):
         try:
-            action.act(row.pk, person(request), form.cleaned_data)
+            action.act(row.pk, signed_in_account(request), form.cleaned_data)
         except action.refusals as error:
             refused[getattr(error, "detail", "") or getattr(error, "message", str(error))].append(str(label(row)))
         else:

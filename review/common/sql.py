@@ -9,7 +9,7 @@ from typing import Any
 from django.db import connection
 
 
-def first(sql: str, *params: int | str) -> tuple[Any, ...] | None:
+def first_row(sql: str, *params: int | str) -> tuple[Any, ...] | None:
     """The first row that `sql` finds, its values as the database driver gives them; None: it finds none."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)

@@ -14,8 +14,8 @@ from rest_framework.viewsets import GenericViewSet
 from review import errors
 from review.assignments.queries import assignment_of
 from review.cases import queries
-from review.common.api import Needs, NewestFirst, OldestFirst, page_of, sent
-from review.common.decorators import person
+from review.common.api import Needs, NewestFirst, OldestFirst, checked_body, page_of
+from review.common.decorators import signed_in_account
 from review.discussion import guidelines, remarks
 from review.models import Case, Guideline, Remark
 from review.rules.permissions import Can, allowed
@@ -93,8 +93,8 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
     @versions.mapping.post
     def write(self, request: Request, benchmark: str, stage: str) -> Response:
         """Put a new version in force; the same text changes nothing. Another version than `base` is in force: 409."""
-        (named, at), body = _named(benchmark, stage), sent(WriteGuidelineSerializer, request)
-        made = guidelines.write_guideline(person(request), benchmark=named, stage=at, **body)
+        (named, at), body = _named(benchmark, stage), checked_body(WriteGuidelineSerializer, request)
+        made = guidelines.write_guideline(signed_in_account(request), benchmark=named, stage=at, **body)
         return Response(GuidelineVersionSerializer(made).data)
 
 
@@ -135,19 +135,19 @@ class CaseRemarksViewSet(GenericViewSet[Remark]):
     serializer_class = RemarkSerializer
 
     def case(self) -> Case:
-        return remarks.case_spoken_of(person(self.request), self.kwargs["pk"])
+        return remarks.discussed_case(signed_in_account(self.request), self.kwargs["pk"])
 
     @extend_schema(responses=RemarkSerializer(many=True))
     @action(detail=True, pagination_class=OldestFirst)
     def remarks(self, request: Request, **_row: int) -> Response:
         """The discussion of a case as far as you may read it, oldest first."""
-        return page_of(self, remarks.remarks_shown_to(person(request), self.case()))
+        return page_of(self, remarks.remarks_shown_to(signed_in_account(request), self.case()))
 
     @extend_schema(request=SayRemarkSerializer, responses={201: RemarkSerializer})
     @remarks.mapping.post
     def remark(self, request: Request, **_row: int) -> Response:
         """Say something about the case. People mentioned by `@username` who may know of it get a notice."""
-        made = remarks.remark(person(request), self.case().pk, **sent(SayRemarkSerializer, request))
+        made = remarks.remark(signed_in_account(request), self.case().pk, **checked_body(SayRemarkSerializer, request))
         return Response(RemarkSerializer(made).data, status=201)
 
 
@@ -158,4 +158,4 @@ class OwnRemarksViewSet(CaseRemarksViewSet):
     row = "<assignment:assignment_id>"
 
     def case(self) -> Case:
-        return assignment_of(person(self.request), self.kwargs["assignment_id"]).case
+        return assignment_of(signed_in_account(self.request), self.kwargs["assignment_id"]).case

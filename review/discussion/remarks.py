@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from review import errors
 from review.access import visibility
-from review.audit.trail import record, recorded
+from review.audit.trail import record, recording_events
 from review.common import sql
 from review.discussion import passages
 from review.models import Assignment, Case, Event, Notice, Remark, User
@@ -18,7 +18,7 @@ from review.rules.state_machine import State
 LONGEST = 4_000  # characters of a remark or of a passage
 
 
-def case_spoken_of(author: User, case_id: int) -> Case:
+def discussed_case(author: User, case_id: int) -> Case:
     """The case, for who has a part in it. Raises NotYours."""
     case = Case.objects.filter(pk=case_id).first()
     if case is None or not _takes_part(author, case):
@@ -39,8 +39,8 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
     if not text.strip():
         raise errors.EmptyText
     words = quote.replace("\r\n", "\n").strip()  # browsers post the ends of lines so
-    with recorded():
-        case = case_spoken_of(author, case_id)
+    with recording_events():
+        case = discussed_case(author, case_id)
         anchor = _anchor(author, case, words, passage) if words else None
         made = Remark.objects.create(
             case=case, author=author, anchor=anchor, text=text.strip()[:LONGEST], at=timezone.now()
@@ -97,7 +97,7 @@ def remarks_shown_to(user: User, case: Case) -> QuerySet[Remark]:
     everything = Remark.objects.filter(case=case).select_related("author")
     if allowed(user, Can.OVERSEE):
         return everything
-    if sql.first("SELECT 1 FROM review_remark WHERE case_id = %s LIMIT 1", case.pk) is None:  # so of most cases
+    if sql.first_row("SELECT 1 FROM review_remark WHERE case_id = %s LIMIT 1", case.pk) is None:  # so of most cases
         return everything.none()
     own = Assignment.objects.filter(case=case, physician=user).prefetch_related("first_looks").first()
     if own is None:

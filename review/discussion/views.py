@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from review import errors
 from review.cases import queries
 from review.common import benchmarks as folders
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.discussion import guidelines as discussion_guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks
@@ -73,7 +73,7 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
         text, base = form.cleaned_data["text"], form.cleaned_data["base"] or 0
         try:
             made = discussion_guidelines.write_guideline(
-                person(request), benchmark=benchmark, stage=State(stage), text=text, base=base
+                signed_in_account(request), benchmark=benchmark, stage=State(stage), text=text, base=base
             )
         except errors.StaleGuideline as stale:
             newer = discussion_guidelines.guideline(benchmark, State(stage))
@@ -93,8 +93,8 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
 @require_POST
 def remark(request: HttpRequest, case_id: int) -> HttpResponse:
     """Say something about a case; back to the page it was said on. What is refused stays in its field."""
-    author = person(request)
-    case = remarks.case_spoken_of(author, case_id)
+    author = signed_in_account(request)
+    case = remarks.discussed_case(author, case_id)
     form = RemarkForm(request.POST)
     if form.is_valid():
         said = form.cleaned_data
@@ -128,7 +128,7 @@ def notices(request: HttpRequest) -> HttpResponse:
 @require_POST
 def notice(request: HttpRequest, notice_id: int) -> HttpResponse:
     """Mark a notice as read and go where it points."""
-    reader = person(request)
+    reader = signed_in_account(request)
     found = discussion_notices.mark_read(reader, notice_id)
     own = reader.assignments.filter(case=found.case).first()
     if own is not None:

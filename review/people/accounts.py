@@ -19,8 +19,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from knox.models import AuthToken
 
-from review.audit.accounts import factors_of, standing
-from review.audit.trail import record_person, recorded
+from review.audit.accounts import account_snapshot, factors_of
+from review.audit.trail import record_person, recording_events
 from review.errors import NotAllowed
 from review.models import PersonEvent, User, account_made
 from review.rules.permissions import Can, Operator, UserRole, require
@@ -28,7 +28,7 @@ from review.rules.permissions import Can, Operator, UserRole, require
 CHANGEABLE = ("first_name", "last_name", "hospital", "specialty", "languages", "stages", "daily_cap")
 
 
-@recorded()
+@recording_events()
 def add_person(user: User, password: str, *, actor: User) -> User:
     """Store a new account with its first password."""
     require(actor, Can.OVERSEE)
@@ -36,18 +36,18 @@ def add_person(user: User, password: str, *, actor: User) -> User:
         _require_keeper(actor)
     user.set_password(password)
     user.save()
-    record_person(user, PersonEvent.Kind.MADE, actor, **standing(user, []))
+    record_person(user, PersonEvent.Kind.MADE, actor, **account_snapshot(user, []))
     return user
 
 
 @receiver(account_made)
-@recorded()
+@recording_events()
 def note_account(sender: type[User], *, user: User, **_more: Any) -> None:  # noqa: ARG001
     """The event of an account that the operator or the demo has made."""
-    record_person(user, PersonEvent.Kind.MADE, None, **standing(user, []))
+    record_person(user, PersonEvent.Kind.MADE, None, **account_snapshot(user, []))
 
 
-@recorded()
+@recording_events()
 def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User) -> User:
     """Change what is recorded about a person; `changes` by the names in CHANGEABLE. What stays as it was is not noted."""
     require(actor, Can.OVERSEE)
@@ -64,7 +64,7 @@ def edit_person(person_id: int, changes: Mapping[str, Any], *, actor: User) -> U
     return user
 
 
-@recorded()
+@recording_events()
 def set_role(person_id: int, role: UserRole, *, actor: User) -> User:
     """Give an account another role. Its sessions and API tokens end: they were given to somebody with other rights."""
     require(actor, Can.OVERSEE)
@@ -78,7 +78,7 @@ def set_role(person_id: int, role: UserRole, *, actor: User) -> User:
     return user
 
 
-@recorded()
+@recording_events()
 def set_keeper(person_id: int, *, staff: bool, superuser: bool, actor: User) -> User:
     """Open Django's admin to an account, or close it. Only for somebody who has that access."""
     _require_keeper(actor)
@@ -92,7 +92,7 @@ def set_keeper(person_id: int, *, staff: bool, superuser: bool, actor: User) -> 
     return user
 
 
-@recorded()
+@recording_events()
 def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
     """Hand a physician no new case, or hand out again. What is in hand can be finished; twice is once."""
     require(actor, Can.OVERSEE)
@@ -104,7 +104,7 @@ def set_paused(person_id: int, paused: bool, *, actor: User) -> User:
     return user
 
 
-@recorded()
+@recording_events()
 def set_active(person_id: int, active: bool, *, actor: User) -> User:
     """Close an account, or open it again. What the person did stays; a case in hand goes on when its lease runs out.
 
@@ -124,7 +124,7 @@ def set_active(person_id: int, active: bool, *, actor: User) -> User:
     return user
 
 
-@recorded()
+@recording_events()
 def set_password(person_id: int, password: str, *, actor: User | Operator) -> User:
     """Give somebody a new password; every session and every API token of that person ends with the old one."""
     require(actor, Can.OVERSEE)
@@ -136,7 +136,7 @@ def set_password(person_id: int, password: str, *, actor: User | Operator) -> Us
     return user
 
 
-@recorded()
+@recording_events()
 def set_own_password(user: User, password: str) -> None:
     """Change one's own password; every API token and every other session ends with the old one."""
     user.set_password(password)
@@ -144,7 +144,7 @@ def set_own_password(user: User, password: str) -> None:
     record_person(user, PersonEvent.Kind.PASSWORD, user, tokens=_drop_tokens(user))
 
 
-@recorded()
+@recording_events()
 def take_second_factor(person_id: int, *, actor: User | Operator) -> User:
     """Take away what somebody signs in with beside the password, recovery codes included; twice is once."""
     require(actor, Can.OVERSEE)
@@ -167,7 +167,7 @@ def noting_factors(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
         if request.method != "POST" or not isinstance(user, User):
             return view(request, *args, **kwargs)
         rows = Authenticator.objects.filter(user=user).order_by("pk").values_list("pk", flat=True)
-        with recorded():
+        with recording_events():
             before = list(rows.all())
             answer = view(request, *args, **kwargs)
             if list(rows.all()) != before:

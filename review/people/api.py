@@ -17,8 +17,8 @@ from rest_framework.viewsets import GenericViewSet
 from review.access import visibility
 from review.assignments import eligibility
 from review.calibration import queries
-from review.common.api import OldestFirst, sent
-from review.common.decorators import person
+from review.common.api import OldestFirst, checked_body
+from review.common.decorators import signed_in_account
 from review.models import PersonEvent, User
 from review.people import accounts
 from review.rules.permissions import Can, allowed
@@ -43,7 +43,7 @@ class Me(APIView):
 
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
-        me = person(request)
+        me = signed_in_account(request)
         about = {name: getattr(me, name) for name in ("username", "role", "hospital", "specialty", "languages")}
         return Response(MeSerializer({**about, "name": str(me), "can": [can for can in Can if allowed(me, can)]}).data)
 
@@ -138,7 +138,7 @@ def _person(shown: User) -> dict[str, Any]:
     return {
         **{name: getattr(shown, name) for name in PersonSerializer.Meta.fields},
         "today": eligibility.done_today(shown),
-        "given_back": visibility.given_back(shown, visibility.HOUR),
+        "given_back": visibility.count_given_back(shown, visibility.HOUR),
         "calibration": queries.standings(shown),
         "trail": accounts.account_trail(shown),
     }
@@ -164,11 +164,13 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
     @extend_schema(request=NewPersonSerializer, responses={201: PersonSerializer})
     def create(self, request: Request) -> Response:
         """Make an account. Nobody signs up."""
-        body = sent(NewPersonSerializer, request)
+        body = checked_body(NewPersonSerializer, request)
         password = body.pop("password")
         user = User(**body)
         _check_password(password, user)
-        return Response(PersonSerializer(accounts.add_person(user, password, actor=person(request))).data, status=201)
+        return Response(
+            PersonSerializer(accounts.add_person(user, password, actor=signed_in_account(request))).data, status=201
+        )
 
     @extend_schema(responses=WholePersonSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:
@@ -180,32 +182,42 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         """Change the profile that decides which cases a person is offered."""
         body = PersonSerializer(self.get_object(), data=request.data, partial=True)
         body.is_valid(raise_exception=True)
-        return Response(PersonSerializer(accounts.edit_person(pk, body.validated_data, actor=person(request))).data)
+        return Response(
+            PersonSerializer(accounts.edit_person(pk, body.validated_data, actor=signed_in_account(request))).data
+        )
 
     @extend_schema(request=PauseSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: int) -> Response:
         """Stop or restart assigning new cases to a physician. Current cases can be finished."""
-        paused = sent(PauseSerializer, request)["paused"]
-        return Response(PersonSerializer(accounts.set_paused(self.get_object().pk, paused, actor=person(request))).data)
+        paused = checked_body(PauseSerializer, request)["paused"]
+        return Response(
+            PersonSerializer(accounts.set_paused(self.get_object().pk, paused, actor=signed_in_account(request))).data
+        )
 
     @extend_schema(request=ActiveSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def active(self, request: Request, pk: int) -> Response:
         """Close an account, or open it again. Closing ends its sessions and tokens; what the person did stays."""
-        active = sent(ActiveSerializer, request)["active"]
-        return Response(PersonSerializer(accounts.set_active(self.get_object().pk, active, actor=person(request))).data)
+        active = checked_body(ActiveSerializer, request)["active"]
+        return Response(
+            PersonSerializer(accounts.set_active(self.get_object().pk, active, actor=signed_in_account(request))).data
+        )
 
     @extend_schema(request=PasswordSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def password(self, request: Request, pk: int) -> Response:
         """Give somebody a new password. It ends every session and token of that person."""
-        user, password = self.get_object(), sent(PasswordSerializer, request)["password"]
+        user, password = self.get_object(), checked_body(PasswordSerializer, request)["password"]
         _check_password(password, user)
-        return Response(PersonSerializer(accounts.set_password(user.pk, password, actor=person(request))).data)
+        return Response(
+            PersonSerializer(accounts.set_password(user.pk, password, actor=signed_in_account(request))).data
+        )
 
     @extend_schema(request=None, responses=PersonSerializer)
     @action(detail=True, methods=["post"], url_path="second-factor")
     def second_factor(self, request: Request, pk: int) -> Response:
         """Take away the second factor of somebody who has lost it, recovery codes included."""
-        return Response(PersonSerializer(accounts.take_second_factor(self.get_object().pk, actor=person(request))).data)
+        return Response(
+            PersonSerializer(accounts.take_second_factor(self.get_object().pk, actor=signed_in_account(request))).data
+        )

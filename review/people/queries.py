@@ -4,7 +4,7 @@ from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from review.access.visibility import LEAVES, WEEK, counted
+from review.access.visibility import LEAVES, WEEK, counted_reviews
 from review.models import Assignment, Case, Event, User
 from review.rules.permissions import UserRole
 
@@ -16,7 +16,7 @@ def people(*, text: str = "", role: str = "", specialty: str = "", status: str =
     `left` (cases given back or declined within a week)."""
     lately = Event.objects.filter(actor=OuterRef("pk"), kind__in=LEAVES, at__gte=timezone.now() - WEEK)
     left = lately.order_by().values("actor")
-    done = counted().filter(physician=OuterRef("pk"), case__kind=Case.Kind.WORK).order_by().values("physician")
+    done = counted_reviews().filter(physician=OuterRef("pk"), case__kind=Case.Kind.WORK).order_by().values("physician")
     held = Assignment.objects.filter(physician=OuterRef("pk"), hold=Hold.HELD).order_by().values("physician")
     found = User.objects.all()
     if text:

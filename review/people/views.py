@@ -15,7 +15,7 @@ from review.assignments import eligibility
 from review.calibration import queries as calibration_queries
 from review.calibration import services
 from review.cases.bulk import SpecialtyForm
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.common.lists import Action, act_on_chosen, listing
 from review.models import User
 from review.people import accounts, queries
@@ -51,7 +51,9 @@ def person_new(request: HttpRequest) -> HttpResponse:
     """Make an account."""
     form = PersonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        made = accounts.add_person(form.save(commit=False), form.cleaned_data["password"], actor=person(request))
+        made = accounts.add_person(
+            form.save(commit=False), form.cleaned_data["password"], actor=signed_in_account(request)
+        )
         messages.success(request, _("Account %(name)s created.") % {"name": made.username})
         return redirect("review:people")
     return render(request, "review/people/person_new.html", {"form": form}, status=422 if form.is_bound else 200)
@@ -75,14 +77,14 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
     context = {
         "shown": shown,
         "form": refused or PasswordForm(user=shown),
-        "own": shown.pk == person(request).pk,
-        "recent": visibility.submitted_by(shown)[:20],
+        "own": shown.pk == signed_in_account(request).pk,
+        "recent": visibility.reviews_by(shown)[:20],
         "standings": calibration_queries.standings(shown) if shown.role == UserRole.PHYSICIAN else [],
         "today": eligibility.done_today(shown),
-        "left_hour": visibility.given_back(shown, visibility.HOUR),
+        "left_hour": visibility.count_given_back(shown, visibility.HOUR),
         "left_limit": settings.MHB_RELEASES_PER_HOUR,
         "has_second_factor": signatures.has_second_factor(shown),
-        "may_take_over": accounts.may_take_over(shown, person(request)),
+        "may_take_over": accounts.may_take_over(shown, signed_in_account(request)),
         "account_trail": accounts.account_trail(shown)[:20],
     }
     return render(request, "review/people/person.html", context, status=422 if refused else 200)
@@ -92,7 +94,9 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
 def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
     """Close an account or open it again."""
     if request.method == "POST":
-        shown = accounts.set_active(_account(person_id).pk, request.POST.get("active") == "1", actor=person(request))
+        shown = accounts.set_active(
+            _account(person_id).pk, request.POST.get("active") == "1", actor=signed_in_account(request)
+        )
         done = _("%(name)s can sign in again.") if shown.is_active else _("%(name)s can no longer sign in.")
         messages.success(request, done % {"name": shown.username})
     return redirect("review:person", person_id)
@@ -102,7 +106,7 @@ def person_active(request: HttpRequest, person_id: int) -> HttpResponse:
 def person_second_factor(request: HttpRequest, person_id: int) -> HttpResponse:
     """Take away the second factor of somebody who has lost it."""
     if request.method == "POST":
-        shown = accounts.take_second_factor(_account(person_id).pk, actor=person(request))
+        shown = accounts.take_second_factor(_account(person_id).pk, actor=signed_in_account(request))
         messages.success(request, _("Second factor removed for %(name)s.") % {"name": shown.username})
     return redirect("review:person", person_id)
 
@@ -116,7 +120,7 @@ def person_password(request: HttpRequest, person_id: int) -> HttpResponse:
     form = PasswordForm(request.POST, user=shown)
     if not form.is_valid():
         return _person(request, shown, refused=form)
-    accounts.set_password(person_id, form.cleaned_data["password"], actor=person(request))
+    accounts.set_password(person_id, form.cleaned_data["password"], actor=signed_in_account(request))
     messages.success(request, _("Password changed for %(name)s.") % {"name": shown.username})
     return redirect("review:person", person_id)
 
@@ -127,7 +131,7 @@ def person_edit(request: HttpRequest, person_id: int) -> HttpResponse:
     shown = get_object_or_404(User, pk=person_id)
     form = AboutForm(request.POST or None, instance=shown)
     if request.method == "POST" and form.is_valid():
-        accounts.edit_person(person_id, form.cleaned_data, actor=person(request))
+        accounts.edit_person(person_id, form.cleaned_data, actor=signed_in_account(request))
         messages.success(request, _("Changes to %(name)s saved.") % {"name": shown.username})
         return redirect("review:person", person_id)
     return render(
@@ -140,7 +144,7 @@ def person_pause(request: HttpRequest, person_id: int) -> HttpResponse:
     """Hand a physician no new cases, or hand out again."""
     get_object_or_404(User, pk=person_id)
     if request.method == "POST":
-        shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=person(request))
+        shown = accounts.set_paused(person_id, request.POST.get("paused") == "1", actor=signed_in_account(request))
         done = (
             _("%(name)s is paused and gets no new cases.") if shown.paused_at else _("%(name)s gets new cases again.")
         )
@@ -153,7 +157,7 @@ def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
     """Offer a physician the calibration cases again."""
     shown = get_object_or_404(User, pk=person_id)
     if request.method == "POST":
-        count = services.give_again(shown, actor=person(request))
+        count = services.give_again(shown, actor=signed_in_account(request))
         messages.success(request, _("Calibration cases offered again: %(n)s.") % {"n": count})
     return redirect("review:person", person_id)
 
@@ -161,7 +165,7 @@ def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
 @login_required
 def own_keys(request: HttpRequest) -> HttpResponse:
     """Which single keys act for the reader."""
-    me = person(request)
+    me = signed_in_account(request)
     form = KeysForm(request.POST if request.method == "POST" else None, user=me)
     if request.method == "POST" and form.is_valid():
         me.keys_off, me.keys = form.cleaned_data["off"], form.cleaned_data["keys"]

@@ -61,7 +61,7 @@ def record(physician: User, assignment_id: int, stretches: Iterable[Stretch]) ->
     return new
 
 
-def parsed(pairs: object) -> list[Stretch]:
+def parse_stretches(pairs: object) -> list[Stretch]:
     """Stretches from what a page sent: pairs of milliseconds since 1970. Anything else in it is left out."""
     found: list[Stretch] = []
     for pair in pairs[:MOST] if isinstance(pairs, list) else []:
@@ -109,7 +109,7 @@ def _spent(rows: QuerySet[ActiveInterval]) -> QuerySet[ActiveInterval]:
     return rows.annotate(spent=ExpressionWrapper(F("ended_at") - F("began_at"), output_field=DurationField()))
 
 
-def spent_by(physician: User, *, since: datetime | None = None) -> timedelta:
+def active_time(physician: User, *, since: datetime | None = None) -> timedelta:
     """All active time of a physician, or that of the stretches that began at `since` or later."""
     rows = ActiveInterval.objects.filter(physician=physician)
     total = _spent(rows.filter(began_at__gte=since) if since else rows).aggregate(total=Sum("spent"))["total"]

@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import ViewSet
 
-from review.common.api import asked, sent
-from review.common.decorators import person
+from review.common.api import checked_body, checked_query
+from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
 from review.models import User
 from review.quality import activity, reliability
@@ -149,13 +149,13 @@ class OversightViewSet(ViewSet):
     @action(detail=False)
     def agreement(self, request: Request) -> Response:
         """Agreement between physicians who had not seen each other's answers, with n and intervals."""
-        return Response(AgreementSerializer(reliability.agreement_table(**asked(AgreementQuery, request))).data)
+        return Response(AgreementSerializer(reliability.agreement_table(**checked_query(AgreementQuery, request))).data)
 
     @extend_schema(parameters=[ProgressQuery], responses=ReviewProgressSerializer)
     @action(detail=False)
     def progress(self, request: Request) -> Response:
         """Throughput, backlog and the projected finish of the reviews."""
-        return Response(ReviewProgressSerializer(progress(**asked(ProgressQuery, request))).data)
+        return Response(ReviewProgressSerializer(progress(**checked_query(ProgressQuery, request))).data)
 
 
 class ActivityViewSet(ViewSet):
@@ -168,8 +168,8 @@ class ActivityViewSet(ViewSet):
     @action(detail=True, methods=["post"])
     def activity(self, request: Request, assignment_id: int) -> Response:
         """Keep when you worked on a case. What is sent again, or from two windows at once, counts once."""
-        stretches = activity.parsed(sent(StretchesSerializer, request)["stretches"])
-        activity.record(person(request), assignment_id, stretches)
+        stretches = activity.parse_stretches(checked_body(StretchesSerializer, request)["stretches"])
+        activity.record(signed_in_account(request), assignment_id, stretches)
         return Response(status=204)
 
 
@@ -187,4 +187,4 @@ class ReviewerViewSet(ViewSet):
     @action(detail=False, can=Can.REVIEW)
     def me(self, request: Request) -> Response:
         """Your own figures."""
-        return _figures(person(request))
+        return _figures(signed_in_account(request))

@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 from django.db.models.functions import TruncDate
 from django.utils import timezone
 
-from review.access.visibility import counted
+from review.access.visibility import counted_reviews
 from review.models import Case
 from review.rules.state_machine import FINAL, Ground, Phase, State
 
@@ -64,7 +64,7 @@ def progress(benchmark: str = "") -> Progress:
         days=4 * DAYS
     )  # the last active days may lie further back than the picture shows
     cases = Case.objects.filter(kind=Case.Kind.WORK)
-    reviews = counted().filter(case__kind=Case.Kind.WORK, submitted_at__gte=since).order_by()
+    reviews = counted_reviews().filter(case__kind=Case.Kind.WORK, submitted_at__gte=since).order_by()
     if benchmark:
         cases, reviews = cases.filter(benchmark=benchmark), reviews.filter(case__benchmark=benchmark)
     # Days on which only confirmations came are active days all the same, with 0 reviews.

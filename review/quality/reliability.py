@@ -17,15 +17,15 @@ from django.db.models import Count, Max, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from review.access.visibility import counted
+from review.access.visibility import counted_reviews
 from review.calibration import queries
-from review.labels import said
+from review.labels import translate
 from review.models import Case, Review, User
 from review.quality import activity
 from review.quality.agreement import Agreement, agreement
 from review.rules.case_spec import answers_from_json, spec_from_json
 from review.rules.questions import RUBRIC_VALUES, STANDING, Form
-from review.rules.reading_time import length
+from review.rules.reading_time import count_block_words
 from review.rules.state_machine import Phase, Role, State, Verdict
 
 SHOWN = 200  # cases in the picture of speed against length: the last so many
@@ -44,14 +44,14 @@ PAIRS: dict[RaterPair, tuple[Role, Role]] = {
 }
 
 
-def blind() -> QuerySet[Review]:
+def blind_answers() -> QuerySet[Review]:
     """The answers by which agreement is counted."""
-    return counted().filter(phase=Phase.COMMIT, case__kind=Case.Kind.WORK)
+    return counted_reviews().filter(phase=Phase.COMMIT, case__kind=Case.Kind.WORK)
 
 
 def _answered(physician: User) -> QuerySet[Review]:
     """Every case answered, copies included."""
-    return counted().filter(phase=Phase.COMMIT, physician=physician)
+    return counted_reviews().filter(phase=Phase.COMMIT, physician=physician)
 
 
 # ---------------------------------------------------------------------------------------------------------- agreement
@@ -99,7 +99,11 @@ def agreement_table(*, benchmark: str = "", task: str = "", pair: str = "") -> A
     """
     wanted = [one for one in RaterPair if pair in ("", one)]
     roles = {role: one for one in wanted for role in PAIRS[one]}
-    rows = blind().order_by("case_id").values_list("case__benchmark", "case__spec__task", "case_id", "role", "answers")
+    rows = (
+        blind_answers()
+        .order_by("case_id")
+        .values_list("case__benchmark", "case__spec__task", "case_id", "role", "answers")
+    )
     answers: dict[tuple[str, RaterPair], dict[int, dict[str, Answers]]] = defaultdict(lambda: defaultdict(dict))
     benchmarks, tasks = set(), set()
     for name, about, case, role, given in rows.iterator():
@@ -143,7 +147,7 @@ def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Cr
         in_order = tuple(sorted(values, key=int)) if ordinal else tuple(values)
         found.append(
             Criterion(
-                f"question.{question.key}", said(question.label), in_order, ordinal, _reads_question(question.key)
+                f"question.{question.key}", translate(question.label), in_order, ordinal, _reads_question(question.key)
             )
         )
     known = {question.key for question in form.questions}
@@ -310,7 +314,7 @@ def _first_pass(rows: Iterable[Any]) -> Share:
 
 def _repeats(physician: User, before: datetime) -> QuerySet[Review, tuple[Any, Any]]:
     """(what was answered first, what was answered when the case came again)."""
-    again = counted().filter(
+    again = counted_reviews().filter(
         physician=physician, phase=Phase.COMMIT, case__kind=Case.Kind.REPEAT, submitted_at__lt=before
     )
     return again.values_list("case__repeats__answers", "answers")
@@ -319,7 +323,7 @@ def _repeats(physician: User, before: datetime) -> QuerySet[Review, tuple[Any, A
 def _dots(physician: User, minutes: Mapping[int, float]) -> tuple[Dot, ...]:
     rows = _answered(physician).filter(assignment__in=list(minutes)).order_by("-id")
     return tuple(
-        Dot(length(spec_from_json(spec).blocks), minutes[assignment])
+        Dot(count_block_words(spec_from_json(spec).blocks), minutes[assignment])
         for assignment, spec in rows.values_list("assignment_id", "case__spec")[:SHOWN]
     )
 
@@ -334,9 +338,9 @@ class MyWeek:
 
 def my_week(physician: User, since: datetime) -> MyWeek:
     """Two figures for the front page."""
-    closed = blind().filter(physician=physician, case__closed_at__gte=since, case__state__in=_ENDS)
+    closed = blind_answers().filter(physician=physician, case__closed_at__gte=since, case__state__in=_ENDS)
     right = Q(case__state=State.APPROVED, verdict=Verdict.APPROVE) | Q(
         case__state=State.REJECTED, verdict=Verdict.REJECT
     )
     found = closed.aggregate(part=Count("pk", filter=right), whole=Count("pk"))
-    return MyWeek(activity.spent_by(physician, since=since), Share(**found))
+    return MyWeek(activity.active_time(physician, since=since), Share(**found))

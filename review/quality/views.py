@@ -11,7 +11,7 @@ from review.access import visibility
 from review.cases import queries
 from review.charts import daily_bars, lines, scatter
 from review.charts.text_measure import Entry
-from review.common.decorators import person, requires
+from review.common.decorators import requires, signed_in_account
 from review.models import User
 from review.quality import activity, reliability
 from review.quality.progress import progress
@@ -48,14 +48,14 @@ def reviewer(request: HttpRequest, person_id: int) -> HttpResponse:
 @require_GET
 def me(request: HttpRequest) -> HttpResponse:
     """The own figures. There is no address under which a physician could ask for another's."""
-    return _figures(request, person(request))
+    return _figures(request, signed_in_account(request))
 
 
 def _figures(request: HttpRequest, shown: User) -> HttpResponse:
     found = reliability.figures(shown)
     context = {
         "shown": shown,
-        "own": shown.pk == person(request).pk,
+        "own": shown.pk == signed_in_account(request).pk,
         "figures": found,
         "scatter": scatter.scatter(found.dots) if found.dots else None,
         "drift": lines.drift(found.weeks) if len(found.weeks) > 1 else None,
@@ -91,5 +91,5 @@ def record_activity(request: HttpRequest, assignment_id: int) -> HttpResponse:
     sent: object = None
     with suppress(ValueError):
         sent = json_nesting.loads(request.POST.get("stretches", ""))
-    activity.record(person(request), assignment_id, activity.parsed(sent))
+    activity.record(signed_in_account(request), assignment_id, activity.parse_stretches(sent))
     return HttpResponse(status=204)

@@ -48,7 +48,7 @@ def recognised(reference: str) -> CitationKind | Literal[""]:
     return "guideline" if plain else ""
 
 
-def tidied(citation: Citation) -> Citation:
+def normalised(citation: Citation) -> Citation:
     """The same citation as it is compared and exported: DOI and PMID bare, DOI in lower case, spaces squeezed.
 
     What is malformed comes back as it is, trimmed.
@@ -74,7 +74,7 @@ def identity(citation: Citation) -> tuple[str, str, str]:
 
     A web address of a DOI or of PubMed is that DOI or PMID; http and https, and a slash at the end, make no difference.
     """
-    kind, plain = citation.kind, tidied(citation)
+    kind, plain = citation.kind, normalised(citation)
     reference = plain.reference
     if kind == "url":
         if _DOI_PREFIX.match(reference) and (doi := _doi(reference)):
@@ -91,7 +91,7 @@ def latest_day() -> date:
     return (datetime.now(UTC) + timedelta(hours=14)).date()
 
 
-def faults(citations: Sequence[Citation], *, today: date | None = None) -> list[tuple[str, Fault]]:
+def citation_faults(citations: Sequence[Citation], *, today: date | None = None) -> list[tuple[str, Fault]]:
     """Everything that is wrong with `citations`, as (field, code); fields are `citation.<n>.<part>`, n from 1.
 
     The reference must have the form of its kind; a guideline wants its section too; each wants the passage quoted and the

@@ -1,13 +1,13 @@
 """What several physicians' answers come to: the rubrics that stand, the evidence for them, or why the sample is rejected.
 
-Plain values. `review.cases.queries.settled` says whose answers count.
+Plain values. `review.cases.queries.settled_case` says whose answers count.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from review.rules.citations import Citation, identity, tidied
+from review.rules.citations import Citation, identity, normalised
 from review.rules.questions import STANDING, AddedRubric, Answers, Form, Reason, RubricAnswer, RubricText
 from review.rules.state_machine import Verdict
 
@@ -69,7 +69,7 @@ def citations(answers: Sequence[Answers]) -> tuple[Citation, ...]:
     """All evidence of `answers`, each source once: the first of two that cite the same."""
     found: dict[tuple[str, str, str], Citation] = {}
     for citation in (citation for each in answers for citation in each.citations):
-        found.setdefault(identity(citation), tidied(citation))
+        found.setdefault(identity(citation), normalised(citation))
     return tuple(found.values())
 
 

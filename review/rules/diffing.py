@@ -31,7 +31,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class TurnPair:
     """A turn before and the same turn after; None on the side where it does not exist.
 
     spans: the text of both, in reading order; before = equal + delete, after = equal + insert.
@@ -50,7 +50,7 @@ class Pair:
         return "same" if self.before.text == self.after.text else "edited"
 
 
-def words(before: str, after: str) -> tuple[Span, ...]:
+def diff_words(before: str, after: str) -> tuple[Span, ...]:
     """The differences between two texts, word by word."""
     if before == after:
         return (Span("equal", before),) if before else ()
@@ -66,7 +66,7 @@ def words(before: str, after: str) -> tuple[Span, ...]:
     return tuple(Span(_OPS[op], "".join(tokens[code] for code in run)) for op, run in found)
 
 
-def align(before: Sequence[Turn], after: Sequence[Turn]) -> list[Pair]:
+def align_turns(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
     """Pair the turns of two versions of a conversation so that the likeness of the pairs is greatest.
 
     Order is kept and only turns of the same speaker are paired. Where a turn was replaced by a quite different one, what
@@ -89,11 +89,11 @@ def _alike_at_start(before: Sequence[Turn], after: Sequence[Turn]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _paired(old: Turn, new: Turn) -> Pair:
-    return Pair(old, new, words(old.text, new.text))
+def _paired(old: Turn, new: Turn) -> TurnPair:
+    return TurnPair(old, new, diff_words(old.text, new.text))
 
 
-def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[Pair]:
+def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[TurnPair]:
     olds, news = list(map(_pairs_of_words, before)), list(map(_pairs_of_words, after))
     gain = [[_alike(old, new) for new in news] for old in olds]
     best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]  # of the tails before[i:], after[j:]
@@ -108,10 +108,10 @@ def _align(before: Sequence[Turn], after: Sequence[Turn]) -> list[Pair]:
             pairs.append(_paired(before[i], after[j]))
             i, j = i + 1, j + 1
         elif i < len(before) and (j == len(after) or best[i][j] == best[i + 1][j]):
-            pairs.append(Pair(before[i], None, (Span("delete", before[i].text),)))
+            pairs.append(TurnPair(before[i], None, (Span("delete", before[i].text),)))
             i += 1
         else:
-            pairs.append(Pair(None, after[j], (Span("insert", after[j].text),)))
+            pairs.append(TurnPair(None, after[j], (Span("insert", after[j].text),)))
             j += 1
     return pairs
 

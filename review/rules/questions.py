@@ -200,7 +200,7 @@ def problems(
     chosen = _chosen(form, answers)
     if any(choice.evidence for choice in chosen) and not answers.citations:
         found.append(Problem("citations", "evidence-missing"))
-    found += [Problem(field, code) for field, code in citations.faults(answers.citations, today=today)]
+    found += [Problem(field, code) for field, code in citations.citation_faults(answers.citations, today=today)]
     found += _problems_of_rubrics(form, answers)
     found += _problems_of_additions(form, answers)
     known = {question.key for question in form.questions}, {rubric.key for rubric in form.rubrics}

@@ -15,20 +15,20 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
-def words(text: str) -> float:
+def count_words(text: str) -> float:
     """The length of a text in words."""
     rest, cjk = _CJK.subn(" ", text)
     return len(_WORD.findall(rest)) + cjk / CJK_A_WORD
 
 
-def length(blocks: Iterable[Block]) -> int:
+def count_block_words(blocks: Iterable[Block]) -> int:
     """The words of what a case shows. Of a conversation before and after, the one after: the other differs by little."""
-    return round(sum(words(text) for block in blocks for text in _texts(block)))
+    return round(sum(count_words(text) for block in blocks for text in _texts(block)))
 
 
 def allowance(blocks: Iterable[Block]) -> int:
     """Seconds without any input after which a reader of `blocks` counts as away: the time to read all of it once."""
-    return min(MOST, max(LEAST, round(length(blocks) / WORDS_A_MINUTE * 60)))
+    return min(MOST, max(LEAST, round(count_block_words(blocks) / WORDS_A_MINUTE * 60)))
 
 
 def _texts(block: Block) -> list[str]:

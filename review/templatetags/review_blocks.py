@@ -10,11 +10,11 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 
 from review.access import visibility
-from review.charts.scatter import cloud
-from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, said
+from review.charts.scatter import points_chart
+from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, translate
 from review.models import Review, User
 from review.rules.blocks import Block, Diff, Points, Table
-from review.rules.diffing import Pair, align
+from review.rules.diffing import TurnPair, align_turns
 from review.rules.questions import Form
 
 register = template.Library()
@@ -37,7 +37,7 @@ class TrapNote:
 class DiffRow:
     """A pair of turns with the numbers that both have in their own texts, and the traps in it."""
 
-    pair: Pair
+    pair: TurnPair
     before: int
     after: int
     notes: tuple[TrapNote, ...] = ()
@@ -57,7 +57,7 @@ def _notes(blocks: Iterable[Block]) -> dict[int, tuple[TrapNote, ...]]:
     return {turn: tuple(notes) for turn, notes in found.items()}
 
 
-def _parts(pairs: Iterable[Pair], notes: dict[int, tuple[TrapNote, ...]]) -> list[tuple[bool, list[DiffRow]]]:
+def _parts(pairs: Iterable[TurnPair], notes: dict[int, tuple[TrapNote, ...]]) -> list[tuple[bool, list[DiffRow]]]:
     """The rows of a comparison in runs: (whether they are as they were and can be folded, rows)."""
     before = after = 0
     rows = []
@@ -87,8 +87,8 @@ def show_block(
     among: all blocks of the case, where the traps are shown beside their turns. view: of a conversation, the one that is open.
     """
     notes = _notes(among)
-    parts = _parts(align(block.before, block.after), notes) if isinstance(block, Diff) else []
-    chart = cloud(block) if isinstance(block, Points) else None
+    parts = _parts(align_turns(block.before, block.after), notes) if isinstance(block, Diff) else []
+    chart = points_chart(block) if isinstance(block, Points) else None
     context = {
         "block": block,
         "number": number,
@@ -121,7 +121,7 @@ def outcome(review: Review, reader: User) -> str:
 @register.filter
 def msgid(text: str) -> str:
     """A string frozen into a case by its benchmark, in the reader's language."""
-    return said(text)
+    return translate(text)
 
 
 @register.filter

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from evaluation.runs import work as runs_work
 from generation.batches import services as batches_services
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import SourceRecord
 from generation.recipes import registry
 from generation.samples import services as samples_services
@@ -32,7 +32,7 @@ RECORDS = 4
 def models() -> Iterator[str]:
     """The simulated models on a port of their own."""
     scripts = [registry.module(name, "simulate").SCRIPT for name in registry.names()]
-    with running(make_app(scripts, seed=3)) as url:
+    with run_in_background(make_app(scripts, seed=3)) as url:
         yield url
 
 
@@ -200,7 +200,7 @@ def test_the_whole_loop(
         assert work["role"].startswith("adjudicator")
         assert (work["revealed"], work["reviews"]) == (False, []), "what the two said names the traps"
         review(doctors[name], work, approve=False)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert [sample["status"] for sample in everything_in(admin, "samples", status="regenerating")] == ["regenerating"]
     batches_services.work_on_batch(batch["id"])
     review_all({name: doctors[name] for name in ("emil", "dina")}, doubter="", doubted="")

@@ -80,7 +80,7 @@ def test_the_trail_is_checked_and_read(
     assert (found["running"], found["check"]["faults"], found["check"]["asked_by"]) == (False, [], "adela")
     assert found["check"]["checked"] == found["check"]["total"] > 0
     User.objects.filter(pk=ana.pk).update(role=UserRole.ADMIN)  # past the trail
-    verification.run(verification.ask(None).pk)
+    verification.run(verification.create_check(None).pk)
     [fault] = client.get(there).json()["check"]["faults"]
     assert (fault["what"], fault["name"]) == ("account-role", "ana")
     assert "role" in fault["text"]

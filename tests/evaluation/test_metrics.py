@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from django.utils import timezone
 
-from evaluation.metrics import NOTHING, Measured, bootstrap, measure, pool
+from evaluation.metrics import NOTHING, MeasuredRate, bootstrap, measure, pool
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Rate
 from evaluation.reports import queries
@@ -76,21 +76,21 @@ def test_an_undefined_rate_is_none_and_not_zero() -> None:
     assert NOTHING.interval is None
     only_unjudged = measure(PROTOCOL.rates[0], {"unjudged": 4})
     assert (only_unjudged.value, only_unjudged.excluded) == (None, 4)
-    assert Measured(0, 3, 0).value == 0.0
+    assert MeasuredRate(0, 3, 0).value == 0.0
 
 
 @plain
 def test_what_is_counted_is_what_the_rate_says() -> None:
     verdicts = {"met": 6, "not_met": 2, "unjudged": 3}
-    assert measure(PROTOCOL.rates[0], verdicts) == Measured(2, 8, 3)
+    assert measure(PROTOCOL.rates[0], verdicts) == MeasuredRate(2, 8, 3)
     other = Rate("accuracy", "Accuracy", "", hits={"met": 1}, counted={"met": 1, "not_met": 1, "unjudged": 1})
-    assert measure(other, verdicts) == Measured(6, 11, 0)
+    assert measure(other, verdicts) == MeasuredRate(6, 11, 0)
     assert measure(PROTOCOL.rates[0], {}) == NOTHING
 
 
 @plain
 def test_pooling_adds_before_it_divides() -> None:
-    assert pool([Measured(1, 10, 2), Measured(45, 90, 0)]) == Measured(46, 100, 2)
+    assert pool([MeasuredRate(1, 10, 2), MeasuredRate(45, 90, 0)]) == MeasuredRate(46, 100, 2)
     assert pool([]) == NOTHING
 
 
@@ -98,7 +98,7 @@ def test_pooling_adds_before_it_divides() -> None:
 @pytest.mark.parametrize("model", PUBLISHED)
 def test_published_micro_averages_by_pooling(model: str) -> None:
     dialogue, report, combined = PUBLISHED[model]
-    parts = [Measured(round(dialogue * DIALOGUE), DIALOGUE, 0), Measured(round(report * REPORT), REPORT, 0)]
+    parts = [MeasuredRate(round(dialogue * DIALOGUE), DIALOGUE, 0), MeasuredRate(round(report * REPORT), REPORT, 0)]
     value = pool(parts).value
     assert value == pytest.approx(combined, abs=0.001)
     macro = (dialogue + report) / 2
@@ -123,7 +123,7 @@ def test_weights_make_f1() -> None:
     found = measure(F1, verdicts)
     precision, recall = 30 / 40, 30 / 50
     assert found.value == pytest.approx(2 * precision * recall / (precision + recall))
-    assert found == Measured(60, 90, 10), "a true negative is in scope: it is counted nowhere, and not left out"
+    assert found == MeasuredRate(60, 90, 10), "a true negative is in scope: it is counted nowhere, and not left out"
     assert measure(F1, {"tn": 5}).value is None
 
 
@@ -216,7 +216,7 @@ def _judge(
     Judgment.objects.bulk_create(rows, batch_size=1000)
 
 
-def cell(report: Report, name: str, dataset: str, facet: str = "", value: str = "") -> Measured:
+def cell(report: Report, name: str, dataset: str, facet: str = "", value: str = "") -> MeasuredRate:
     rows = report.facets[facet] if facet else report.overall
     [found] = [row for row in rows if (row.endpoint, row.dataset, row.value) == (name, dataset, value)]
     return found.measured
@@ -256,13 +256,13 @@ def test_published_micro_averages_through_the_report() -> None:
 def test_a_criterion_of_two_clusters_counts_once_overall_and_once_in_each() -> None:
     release = bare_release(("dialogue", [["A1", "C2"], ["A1", "A3"]]), ("report", [["C2"]]))
     found = queries.report(judged(release, one=lambda at, rubric: "not_met" if rubric.key == "R1" else "met"))
-    assert cell(found, "one", "combined") == Measured(2, 3, 0)
-    assert cell(found, "one", "dialogue") == Measured(1, 2, 0)
-    assert cell(found, "one", "dialogue", "cluster", "A") == Measured(1, 2, 0), "A1 and A3 are one cluster"
-    assert cell(found, "one", "dialogue", "cluster", "C") == Measured(1, 1, 0)
-    assert cell(found, "one", "combined", "cluster", "C") == Measured(2, 2, 0)
-    assert cell(found, "one", "combined", "subtype", "A1") == Measured(1, 2, 0)
-    assert cell(found, "one", "combined", "subtype", "A3") == Measured(0, 1, 0)
+    assert cell(found, "one", "combined") == MeasuredRate(2, 3, 0)
+    assert cell(found, "one", "dialogue") == MeasuredRate(1, 2, 0)
+    assert cell(found, "one", "dialogue", "cluster", "A") == MeasuredRate(1, 2, 0), "A1 and A3 are one cluster"
+    assert cell(found, "one", "dialogue", "cluster", "C") == MeasuredRate(1, 1, 0)
+    assert cell(found, "one", "combined", "cluster", "C") == MeasuredRate(2, 2, 0)
+    assert cell(found, "one", "combined", "subtype", "A1") == MeasuredRate(1, 2, 0)
+    assert cell(found, "one", "combined", "subtype", "A3") == MeasuredRate(0, 1, 0)
     assert cell(found, "one", "report", "subtype", "A3") == NOTHING
 
 
@@ -271,9 +271,9 @@ def test_unjudged_is_counted_beside_the_rate_and_never_in_it() -> None:
     release = bare_release(("dialogue", [["A1"]] * 10))
     verdicts = ["not_met"] * 3 + ["met"] * 3 + [""] * 4
     found = queries.report(judged(release, one=lambda at, _rubric: verdicts[at], mute=lambda _at, _rubric: ""))
-    assert cell(found, "one", "dialogue") == Measured(3, 6, 4)
-    assert cell(found, "one", "dialogue", "cluster", "A") == Measured(3, 6, 4)
-    assert cell(found, "mute", "dialogue") == Measured(0, 0, 10)
+    assert cell(found, "one", "dialogue") == MeasuredRate(3, 6, 4)
+    assert cell(found, "one", "dialogue", "cluster", "A") == MeasuredRate(3, 6, 4)
+    assert cell(found, "mute", "dialogue") == MeasuredRate(0, 0, 10)
     assert cell(found, "mute", "dialogue").value is None
     assert [name for name, _label in found.datasets] == ["dialogue"], "nothing to combine"
 
@@ -296,5 +296,5 @@ def test_another_run_on_the_same_release_is_another_report() -> None:
     release = bare_release(("dialogue", [["A1"]] * 4))
     first_run = judged(release, one=lambda at, _rubric: "met")
     second_run = judged(release, one=lambda at, _rubric: "not_met")
-    assert cell(queries.report(first_run), "one", "dialogue") == Measured(0, 4, 0)
-    assert cell(queries.report(second_run), "one", "dialogue") == Measured(4, 4, 0)
+    assert cell(queries.report(first_run), "one", "dialogue") == MeasuredRate(0, 4, 0)
+    assert cell(queries.report(second_run), "one", "dialogue") == MeasuredRate(4, 4, 0)

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 import mhb_site.benchmarks
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from generation.recipes import registry
@@ -156,5 +156,5 @@ class Says:
 @pytest.fixture(scope="session")
 def claimants() -> Iterator[str]:
     """The base URL of the toy's simulated models."""
-    with running(make_app([Says()], seed=1, retry_after=0.001)) as url:
+    with run_in_background(make_app([Says()], seed=1, retry_after=0.001)) as url:
         yield url

@@ -186,7 +186,7 @@ def test_wait_takes_over_from_a_worker_that_died(
 def test_wait_leaves_the_work_to_a_worker_that_lives(
     manage: Manage, tmp_path: Path, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker_beats.worker_alive("celery@here")
+    worker_beats.record_beat("celery@here")
     endpoint(models)
     imported(conversations_file(tmp_path / "own.jsonl", 2))
     polled: list[float] = []

@@ -16,7 +16,7 @@ from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Import, Release, Sample, SampleVersion
 from generation.models.work import Work
 from generation.releases import services as releases_services
@@ -44,7 +44,7 @@ def published() -> tuple[Path, Path]:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with running(make_app([simulate.SCRIPT], seed=SEED)) as address:
+    with run_in_background(make_app([simulate.SCRIPT], seed=SEED)) as address:
         yield address
 
 
@@ -73,7 +73,7 @@ def test_two_hundred_published_pairs(published: tuple[Path, Path], url: str) -> 
 
     batch = launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles={}, preset="paper"))
     batches_services.work_on_batch(batch.pk)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert not Call.objects.exists(), "what is published is not made again"
     made = list(SampleVersion.objects.filter(sample__batch=batch, sample__status=Sample.Status.APPROVED))
     assert Counter(one.content["difficulty"] for one in made) == Counter(row["Difficulty Level"] for row in rows)
@@ -100,7 +100,7 @@ def test_fifty_questions_the_whole_way(published: tuple[Path, Path], url: str, p
     assert Case.objects.filter(state="primary").count() == len(sampled)
 
     assert approve_everything(physicians) == len(sampled), "one physician a sample"
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     release = releases_services.freeze_release("own", benchmark="medhallu")
     assert release.samples_count == 50
     assert release.grounds == {"primary-alone": len(sampled), "unreviewed": 50 - len(sampled)}

@@ -53,7 +53,7 @@ def test_twenty_of_twenty(healthbench: Path, models: str, physicians: list[User]
     assert Sample.objects.filter(status=Sample.Status.IN_REVIEW).count() == ROWS
 
     assert approve_everything(physicians) == 3 * ROWS  # primary, secondary blind, secondary confirmed
-    assert samples_services.handle_outcomes() == ROWS
+    assert samples_services.apply_outcomes() == ROWS
     release = releases_services.freeze_release("real", benchmark="mhb")
     assert release.samples_count == ROWS
     assert release.sources[0]["licence"] == "MIT"

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bench import servers
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from mhb_site.server import children
 from tests.engine import served
@@ -211,7 +211,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             pytest.skip(str(missing))
         assert site.postgres is not None
         assert site.redis is not None
-        url = stack.enter_context(running(make_app([Says()], latency=LATENCY)))
+        url = stack.enter_context(run_in_background(make_app([Says()], latency=LATENCY)))
         network = Network(int(url.removesuffix("/v1").rpartition(":")[2]))
         stack.callback(network.end)
         made = site.manage("shell", "-v0", "-c", SETUP.replace("URL", f"http://{HOST}:{network.port}/v1"))

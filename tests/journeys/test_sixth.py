@@ -22,7 +22,7 @@ from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Sample, SampleVersion
 from generation.models.work import Work
 from generation.recipes import registry
@@ -246,7 +246,7 @@ def pocket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def models(pocket: None) -> Iterator[str]:
     """The simulated models of all benchmarks together, as the demo serves them."""
     scripts = [registry.module(name, "simulate").SCRIPT for name in registry.names()]
-    with running(make_app(scripts, seed=SEED)) as url:
+    with run_in_background(make_app(scripts, seed=SEED)) as url:
         yield url
 
 
@@ -276,10 +276,10 @@ def test_the_whole_way(
     assert "Is the pocket claim false?" in page
     assert "Pocket claim" in page
     assignments_services.submit(ana, held.pk, held.token, rejection(held.case.frozen.form, "It may be true."))
-    assert samples_services.handle_outcomes() == 1
+    assert samples_services.apply_outcomes() == 1
     batches_services.work_on_batch(batch.pk)
     assert approve_everything(physicians) == ROWS
-    assert samples_services.handle_outcomes() == ROWS
+    assert samples_services.apply_outcomes() == ROWS
     assert Sample.objects.filter(benchmark=NAME, status=Sample.Status.APPROVED).count() == ROWS
     second = SampleVersion.objects.get(number=2)
     assert second.content["claim"].endswith("once more."), "the physician's reason reached the writer"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from tests.engine import served
 from tests.processes import ROOT, Site
@@ -81,7 +81,7 @@ def workers(site: Site, run: int) -> Iterator[Callable[[], int]]:
 
 def test_kills_amid_many_calls(site: Site) -> None:
     dice = random.Random(7)
-    with running(make_app([Says()], latency=LATENCY)) as url:
+    with run_in_background(make_app([Says()], latency=LATENCY)) as url:
         setup = SETUP.format(url=url, samples=SAMPLES, rubrics=RUBRICS, budget=BUDGET, concurrency=CONCURRENCY)
         made = site.manage("shell", "-v0", "-c", setup)
         assert made.returncode == 0, made.stderr

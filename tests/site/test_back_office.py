@@ -39,7 +39,7 @@ def events(person: User, after: int = 1) -> list[tuple[str, dict[str, Any]]]:
 
 
 def wrong() -> list[str]:
-    return [str(fault) for fault in verification.check(verification.Found())]
+    return [str(fault) for fault in verification.check(verification.CheckProgress())]
 
 
 def test_nothing_else_can_be_changed_there(keeper: User, rf: RequestFactory) -> None:

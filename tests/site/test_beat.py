@@ -24,8 +24,8 @@ def test_the_beat_goes_on_when_the_database_is_back(monkeypatch: pytest.MonkeyPa
     def gone(_name: str) -> Any:
         said.append("gone")
 
-    monkeypatch.setattr("generation.engine.worker_beats.worker_alive", alive)
-    monkeypatch.setattr("generation.engine.worker_beats.worker_gone", gone)
+    monkeypatch.setattr("generation.engine.worker_beats.record_beat", alive)
+    monkeypatch.setattr("generation.engine.worker_beats.remove_beat", gone)
     monkeypatch.setattr(celery, "_stopping", Stopping())
     monkeypatch.setattr("django.db.connection.close", lambda: None)
     celery._beat("one@here")

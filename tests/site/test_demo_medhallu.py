@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from evaluation.models import Judgment, Run
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Release, Sample
 from generation.models.work import Work
 from generation.recipes import registry
@@ -21,7 +21,9 @@ __all__ = ["no_long_waits"]
 @pytest.fixture
 def models() -> Iterator[str]:
     """The simulated models of all benchmarks together, as the demo serves them."""
-    with running(make_app([registry.module(name, "simulate").SCRIPT for name in registry.names()], seed=SEED)) as url:
+    with run_in_background(
+        make_app([registry.module(name, "simulate").SCRIPT for name in registry.names()], seed=SEED)
+    ) as url:
         yield url
 
 

@@ -27,12 +27,12 @@ def refusal(monkeypatch: pytest.MonkeyPatch, **said: str) -> str:
     for name, value in said.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(env.WrongEnvironment) as stopped:
-        env.read()
+        env.read_environment()
     return str(stopped.value.code)
 
 
 def test_nothing_set_is_the_embedded_site(tmp_path: Path) -> None:
-    found = env.read()
+    found = env.read_environment()
     assert found.embedded
     assert not found.debug
     assert found.database()["ENGINE"] == "mhb_site.sqlite"
@@ -42,9 +42,9 @@ def test_nothing_set_is_the_embedded_site(tmp_path: Path) -> None:
 
 
 def test_the_embedded_secret_is_made_once_and_kept_to_its_owner(tmp_path: Path) -> None:
-    secret = env.read().secret()
+    secret = env.read_environment().secret()
     assert len(secret) >= 32
-    assert env.read().secret() == secret
+    assert env.read_environment().secret() == secret
     assert (tmp_path / "data" / "secret_key").stat().st_mode & 0o077 == 0
 
 
@@ -54,7 +54,7 @@ def test_production(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MHB_ALLOWED_HOSTS", "mhb.example, www.mhb.example ,")
     monkeypatch.setenv("MHB_TRUSTED_ORIGINS", "https://mhb.example")
     monkeypatch.setenv("MHB_HTTPS", "true")
-    found = env.read()
+    found = env.read_environment()
     assert not found.embedded
     assert found.secret() == KEY
     assert (found.database()["HOST"], found.database()["NAME"]) == ("db.example", "mhb")
@@ -96,21 +96,21 @@ def test_production_says_whether_it_speaks_https(monkeypatch: pytest.MonkeyPatch
     """Nobody sends passwords in the clear without having said so."""
     assert "MHB_HTTPS must be set" in refusal(monkeypatch, MHB_DATABASE_URL=POSTGRES, MHB_SECRET_KEY=KEY)
     monkeypatch.setenv("MHB_HTTPS", "false")
-    assert env.read().https is False
+    assert env.read_environment().https is False
     monkeypatch.setenv("MHB_HTTPS", "true")
-    assert env.read().https is True
+    assert env.read_environment().https is True
 
 
 def test_embedded_need_not_say_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not env.read().https
+    assert not env.read_environment().https
 
 
 def test_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert env.read().proxies == 0
+    assert env.read_environment().proxies == 0
     monkeypatch.setenv("MHB_TRUSTED_PROXIES", " 2 ")
-    assert env.read().proxies == 2
+    assert env.read_environment().proxies == 2
     monkeypatch.setenv("MHB_TRUSTED_PROXIES", "10.0.0.2, fd00::/8,")
-    assert env.read().proxies == ["10.0.0.2/32", "fd00::/8"]
+    assert env.read_environment().proxies == ["10.0.0.2/32", "fd00::/8"]
 
 
 @pytest.mark.parametrize("secret", ["", "short"])
@@ -151,7 +151,7 @@ def test_lanes_that_make_no_sense(monkeypatch: pytest.MonkeyPatch, name: str, va
 
 
 def test_lanes_by_the_kind_of_site() -> None:
-    assert (env.read().lanes, env.read().lane_seconds) == (None, 300)
+    assert (env.read_environment().lanes, env.read_environment().lane_seconds) == (None, 300)
 
 
 def test_what_endpoints_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_what_endpoints_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MHB_ENDPOINT_KEYS", "OWN_KEY, BOUND_KEY=api.example,BOUND_KEY=.eu.example:443")
     monkeypatch.setenv("MHB_ENDPOINT_HOSTS", "API.example, 10.0.0.7:8000")
     monkeypatch.setenv("MHB_PORT", "8001")
-    access = env.read().access()
+    access = env.read_environment().access()
     assert access.services == [("web", 8000), ("fd00::1", 80), ("db.example", 5432), ("broker", 6380)]
     assert access.site == ["mhb.example", "::1", "front.example"]
     assert access.keys == {"OWN_KEY": [], "BOUND_KEY": ["api.example", ".eu.example:443"]}

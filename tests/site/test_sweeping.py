@@ -111,7 +111,7 @@ def test_what_cannot_be_handled_keeps_nothing_else_from_being_swept(
     assert sweep()["runs"] == 1
     assert ("work_on_job", run.pk) in sent
     monkeypatch.undo()
-    assert samples_services.handle_outcomes() == 1
+    assert samples_services.apply_outcomes() == 1
 
 
 def test_a_worker_that_is_on_it_is_left_alone(

@@ -183,7 +183,7 @@ def upgrade() -> list[str]:
     before = _tables()
     call_command("migrate", verbosity=0)
     found = list(_lost(before, _tables())) + list(_unprotected())
-    counts = verification.Found()
+    counts = verification.CheckProgress()
     found += [f"audit: {fault.what}" for fault in verification.check(counts)]
     if (counts.checked, counts.reviews, counts.unsealed) != (4, 2, 1):
         found.append(f"audit: {counts}")

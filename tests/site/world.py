@@ -134,7 +134,7 @@ class World:
         self.sample_id = SampleVersion.objects.get(case=self.closed["rejected"]).sample_id  # of two versions
         self.record_id = self.batch.source.records.order_by("pk")[0].pk
         get_under_way(self.batch, self.judge)
-        verification.run(verification.ask(self["adela"]).pk)
+        verification.run(verification.create_check(self["adela"]).pk)
 
     def pk(self, route: str) -> int:
         """The number in a route of generation or evaluation, where every kind of row is `pk`."""
@@ -262,7 +262,7 @@ class World:
             case = self.closed["rejected"] = self.opens(3)
             self.says("ana", case, rejecting)
             self.says("bo", case, rejecting, rejecting)
-            samples_services.handle_outcomes()
+            samples_services.apply_outcomes()
             again = self._version_of(Draft.objects.get(batch=self.batch, version=2), sample(33))
         self.held["version-2"] = self.takes("kim", again)
         gone = self.closed["withdrawn"] = self.opens(4)
@@ -299,7 +299,7 @@ class World:
         """Ana has submitted what may be taken back, has a case in hand with a draft, and was told something."""
         done = self.opens(11)
         self.says("ana", done, approval)
-        self.review_id = visibility.submitted_by(self["ana"])[0].pk
+        self.review_id = visibility.reviews_by(self["ana"])[0].pk
         item = calibration_services.make_item(
             self.closed["approved-1"], queries.suggested(self.closed["approved-1"]), actor=self["adela"]
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 from evaluation.models import SEEDS, Run
 from evaluation.runs import queries, services
-from evaluation.runs.estimate import of_run
+from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from generation.endpoints import queries as endpoints_queries
@@ -78,7 +78,7 @@ class Command(Step):
             budget_calls=options["budget_calls"],
             fresh=options["fresh"],
         )
-        if refused := unconfirmed(self, of_run(settings), options):
+        if refused := unconfirmed(self, estimate_run(settings), options):
             return refused
         run = services.launch_run(settings)
         wake(work_on_job, run.pk)

@@ -52,7 +52,7 @@ def client_failures() -> tuple[type[Exception], ...]:
     return TimeoutError, APIStatusError, APIConnectionError, httpx2.HTTPError, aiohttp.ClientError, OSError
 
 
-def named(failure: Exception, api_key: str, timeout: float) -> LLMError:
+def named_error(failure: Exception, api_key: str, timeout: float) -> LLMError:
     """The named error for what the client raised (one of `client_failures`). To be raised where the failure is out of sight."""
     import httpx2
     from openai import APIConnectionError, APIStatusError

@@ -12,7 +12,7 @@ DIMENSIONS = 48
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_]+")
 
 
-def embedded(text: str) -> list[float]:
+def embed_text(text: str) -> list[float]:
     """A vector of length 1, the same for the same words in whatever order and case."""
     vector = [0.0] * DIMENSIONS
     for word in _WORD.findall(text.casefold()) or [""]:

@@ -16,7 +16,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from generation.llm.simulator.batches import BatchStore
-from generation.llm.simulator.embedding import embedded
+from generation.llm.simulator.embedding import embed_text
 from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse_model, strike
 from generation.llm.simulator.script import DEFAULT_ANSWER, Script
 from generation.llm.simulator.wire_format import (
@@ -168,7 +168,7 @@ class _Simulator:
             return understood
         texts = understood.asked.texts
         self._embedded += len(texts)
-        vectors = [embedded(text) for text in texts]
+        vectors = [embed_text(text) for text in texts]
         match understood.fault:
             case FaultKind.WRONG_SCHEMA:
                 vectors.pop()
@@ -298,7 +298,7 @@ def serve(app: web.Application, host: str, port: int, on_ready: Callable[[str], 
 
 
 @contextmanager
-def running(app: web.Application) -> Iterator[str]:
+def run_in_background(app: web.Application) -> Iterator[str]:
     """Run on a free loopback port in a background thread; yields the base URL (``http://127.0.0.1:PORT/v1``)."""
     ready = threading.Event()
     loop: asyncio.AbstractEventLoop

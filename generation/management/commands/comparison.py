@@ -18,7 +18,7 @@ class Command(Step):
         found = comparisons.comparisons().filter(pk=options["number"]).first()
         if found is None:
             raise errors.UnknownComparison(str(options["number"]))
-        compared = comparisons.compared(found)
+        compared = comparisons.compare_arms(found)
         return {
             "comparison": found.pk,
             "records": comparisons.records_of(found).count(),

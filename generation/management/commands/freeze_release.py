@@ -20,7 +20,7 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
-        samples_services.handle_outcomes()  # what physicians decided a moment ago belongs to it
+        samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
         preview = asdict(releases_services.preview(options["name"], benchmark=options["benchmark"]))
         if options["preview"]:
             return preview

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from generation import tasks
 from generation.batches import launch
-from generation.batches.estimate import of_batch
+from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.engine.sweeping import sweep
@@ -87,7 +87,7 @@ class Command(Step):
             budget_calls=options["budget_calls"],
             fresh=options["fresh"],
         )
-        estimate = of_batch(settings)
+        estimate = estimate_batch(settings)
         if refused := unconfirmed(self, estimate, options):
             return refused
         if settings.compare is None:

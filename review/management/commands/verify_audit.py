@@ -35,13 +35,13 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         faults: list[dict[str, Any]] = []
 
-        def tell(fault: verification.Fault) -> None:
+        def tell(fault: verification.AuditFault) -> None:
             if options["json"]:
                 faults.append({**asdict(fault), "said": str(fault)})
             else:
                 self.stdout.write(str(fault))
 
-        done = verification.run(verification.ask(None).pk, anchors=dict(options["anchor"]), tell=tell)
+        done = verification.run(verification.create_check(None).pk, anchors=dict(options["anchor"]), tell=tell)
         if options["json"]:
             names = ("checked", "reviews", "unsealed", "sequence", "hash")
             counts = {name: getattr(done, name) for name in names}

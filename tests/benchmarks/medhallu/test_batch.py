@@ -14,9 +14,9 @@ from generation import errors
 from generation.batches import launch as batches_launch
 from generation.batches import queries
 from generation.batches import services as batches_services
-from generation.batches.estimate import of_batch
+from generation.batches.estimate import estimate_batch
 from generation.batches.launch import BatchSettings
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Call, Draft, Sample, SampleVersion, Source, SourceRecord
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running(make_app([simulate.SCRIPT], seed=3)) as address:
+    with run_in_background(make_app([simulate.SCRIPT], seed=3)) as address:
         yield address
 
 
@@ -70,7 +70,7 @@ def worked(source: Source, url: str, preset: str = "", **roles: str) -> Batch:
     bound = {role: endpoint(url, model) for role, model in {**MODEL_OF, **roles}.items()}
     batch = batches_launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles=bound, preset=preset))
     batches_services.work_on_batch(batch.pk)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     batch.refresh_from_db()
     return batch
 
@@ -117,7 +117,7 @@ def test_published_pairs_need_no_model(url: str) -> None:
     source = source_of(6, "qa-pair")
     batch = batches_launch.launch_batch(BatchSettings(benchmark="medhallu", source=source, roles={}, preset="paper"))
     batches_services.work_on_batch(batch.pk)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert Sample.objects.filter(batch=batch, status="approved").count() == 6
     assert not Call.objects.exists()
     assert queries.analysis(batch)
@@ -132,9 +132,9 @@ def test_the_set_of_prompts_that_a_preset_brings_is_the_batchs_and_is_not_compar
         with pytest.raises(errors.SamePrompts):
             batches_launch.launch_comparison(twice)
         with pytest.raises(errors.SamePrompts):
-            of_batch(twice)
+            estimate_batch(twice)
     assert not Batch.objects.exists()
-    assert "medhallu/released/vote@1" in {line.prompt for line in of_batch(BatchSettings(**released)).lines}
+    assert "medhallu/released/vote@1" in {line.prompt for line in estimate_batch(BatchSettings(**released)).lines}
     both = batches_launch.launch_comparison(BatchSettings(prompts="", compare="released", **launch))
     assert list(both.batches.order_by("arm").values_list("prompts", flat=True)) == ["", "released"]
     batch = batches_launch.launch_batch(BatchSettings(**released))
@@ -165,7 +165,7 @@ def test_a_rejected_sample_is_made_anew_and_an_approved_one_keeps_its_rubric(url
     assignments_services.submit(
         ana, taken.pk, taken.token, rejection(taken.case.frozen.form, "It follows from the true answer.")
     )
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     sample = Sample.objects.get(versions__case=taken.case)
     assert sample.status == "regenerating"
     batches_services.work_on_batch(batch.pk)
@@ -173,7 +173,7 @@ def test_a_rejected_sample_is_made_anew_and_an_approved_one_keeps_its_rubric(url
     assert first.content["hallucinated"] != second.content["hallucinated"]
     assert second.case.frozen.policy.primary
     assert approve_everything([ana]) > 0
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     sample.refresh_from_db()
     assert sample.status == "approved"
     released = releases_services.freeze_release("own", benchmark="medhallu")

@@ -14,7 +14,7 @@ from evaluation.reports.figures import figures
 from evaluation.runs import services, work
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from mhb_site.benchmarks.medhallu import protocol, simulate
 from tests.benchmarks.medhallu.pairs import sample
@@ -26,7 +26,7 @@ COUNT = 24
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with running(make_app([simulate.SCRIPT], seed=3)) as address:
+    with run_in_background(make_app([simulate.SCRIPT], seed=3)) as address:
         yield address
 
 

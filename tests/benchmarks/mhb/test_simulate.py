@@ -11,7 +11,7 @@ from bench.rows import TURNS
 from evaluation.protocol import Rubric
 from generation.llm.gateway import Gateway
 from generation.llm.ledger_interface import Ledger
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message, ModelSettings, Request
 from generation.recipes.recipe import Draft, Record
 from generation.sources.importers import healthbench
@@ -313,7 +313,7 @@ async def through_the_gateway(url):
 
 
 def test_the_whole_way_through_http_and_the_real_client():
-    with running(make_app([SCRIPT])) as url:
+    with run_in_background(make_app([SCRIPT])) as url:
         verdicts = asyncio.run(through_the_gateway(url))
     assert len(verdicts) >= 8
     assert set(verdicts) <= {"met", "not_met"}

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from evaluation import errors
-from evaluation.metrics import Measured
+from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
@@ -120,9 +120,9 @@ def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, c
                 answered = v["tp"] + v["fp"] + v["tn"] + v["fn"]
                 assert found.verdicts == v
                 assert found.rates == {
-                    "f1": Measured(2 * v["tp"], 2 * v["tp"] + v["fp"] + v["fn"], v["unsure"] + v["unparsed"]),
-                    "accuracy": Measured(v["tp"] + v["tn"], answered, v["unsure"] + v["unparsed"]),
-                    "response_rate": Measured(answered, answered + v["unsure"], v["unparsed"]),
+                    "f1": MeasuredRate(2 * v["tp"], 2 * v["tp"] + v["fp"] + v["fn"], v["unsure"] + v["unparsed"]),
+                    "accuracy": MeasuredRate(v["tp"] + v["tn"], answered, v["unsure"] + v["unparsed"]),
+                    "response_rate": MeasuredRate(answered, answered + v["unsure"], v["unparsed"]),
                 }
     careful = row(report, "sim-careful", "plain").rates["f1"]
     assert careful.value is not None
@@ -170,9 +170,9 @@ def test_a_run_may_ask_with_the_endpoints_own_settings(release: Release, claiman
     for call in calls(run):
         assert (call.sent["temperature"], call.sent["max_tokens"]) == (1.0, 4000)
         assert "top_p" not in call.sent
-    [line, _hint] = estimate.of_run(RunSettings(release, [call.endpoint], seed=SEED, sampling="endpoint")).lines
+    [line, _hint] = estimate.estimate_run(RunSettings(release, [call.endpoint], seed=SEED, sampling="endpoint")).lines
     assert line.cached == 1
-    [line, _hint] = estimate.of_run(RunSettings(release, [call.endpoint], seed=SEED)).lines
+    [line, _hint] = estimate.estimate_run(RunSettings(release, [call.endpoint], seed=SEED)).lines
     assert line.cached == 0
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     assert "endpoint settings only" in page
@@ -283,7 +283,7 @@ def test_a_judge_where_there_is_none_and_none_where_there_is_one(release: Releas
     with pytest.raises(errors.NotPerSample):
         services.launch_run(RunSettings(release, [model], judging=Run.Judging.PER_SAMPLE))
     judged = Release.objects.get(name="bare")
-    for ask in (services.launch_run, estimate.of_run):
+    for ask in (services.launch_run, estimate.estimate_run):
         with pytest.raises(errors.JudgeNeeded):
             ask(RunSettings(judged, [model]))
     assert not Run.objects.exists()
@@ -299,7 +299,7 @@ def test_a_model_that_does_not_answer_leaves_it_unjudged_until_it_is_asked_again
     run = worked(toy_release(1, "one"), claimants, "sim-average", variants=["plain"])
     assert set(Judgment.objects.values_list("status", "error")) == {(Status.FAILED, NO_RESPONSE)}
     assert run.status == Run.Status.FINISHED
-    assert row(reports_queries.report(run), "sim-average", "plain").rates["accuracy"] == Measured(0, 0, 1)
+    assert row(reports_queries.report(run), "sim-average", "plain").rates["accuracy"] == MeasuredRate(0, 0, 1)
     assert reports_queries.report(run).responses_failed == {"sim-average": 1}
     broken.model = "sim-average"
     broken.save()
@@ -354,7 +354,9 @@ def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) 
     """And benchmarks: what another one was answered by the same model says nothing of this one."""
     target = endpoint(claimants, "sim-average")
     run = worked(release, claimants, "sim-average", variants=["plain"])
-    found = {line.prompt: line for line in estimate.of_run(RunSettings(release, [target], seed=SEED, fresh=True)).lines}
+    found = {
+        line.prompt: line for line in estimate.estimate_run(RunSettings(release, [target], seed=SEED, fresh=True)).lines
+    }
     assert found["toy/plain@1"].measured == run.calls == COUNT
     assert found["toy/plain@1"].tokens_out < COUNT * TOKENS_OUT
     assert (found["toy/hint@1"].measured, found["toy/hint@1"].requests) == (0, COUNT)
@@ -363,10 +365,10 @@ def test_an_estimate_takes_the_variants_apart(release: Release, claimants: str) 
 def test_the_same_questions_are_paid_for_once(release: Release, claimants: str) -> None:
     worked(release, claimants, "sim-average")
     model = endpoint(claimants, "sim-average")
-    plain, hint = estimate.of_run(RunSettings(release, [model], seed=SEED)).lines
+    plain, hint = estimate.estimate_run(RunSettings(release, [model], seed=SEED)).lines
     for line in (plain, hint):
         assert (line.role, line.requests, line.cached, line.calls) == ("target", COUNT, 1.0, 0)
-    [other] = estimate.of_run(RunSettings(release, [model], seed=SEED, variants=["plain"])).lines
+    [other] = estimate.estimate_run(RunSettings(release, [model], seed=SEED, variants=["plain"])).lines
     assert other.requests == COUNT
     again = worked(release, claimants, "sim-average")
     assert (again.calls, again.hits) == (0, 2 * COUNT)

@@ -160,28 +160,28 @@ def test_the_api_can_say_what_is_dear(api: Api, adela: User, release: Release, m
 def test_questions_are_counted_as_the_run_will_ask_them(release: Release, models: str) -> None:
     targets = [endpoint(models, name, price_in="1") for name in ("sim-careful", "sim-reckless")]
     judge = endpoint(models, "sim-judge", price_out="10")
-    each = runs_estimate.of_run(RunSettings(release, [*targets, targets[0]], judge))
+    each = runs_estimate.estimate_run(RunSettings(release, [*targets, targets[0]], judge))
     assert [(line.role, line.endpoint, line.calls, line.measured) for line in each.lines] == [
         ("target", "sim-careful", 2, 0), ("target", "sim-careful", 1, 0),
         ("target", "sim-reckless", 2, 0), ("target", "sim-reckless", 1, 0), ("judge", "sim-judge", 8, 0),
     ]  # fmt: skip
     assert each.cost == (6 * TOKENS_IN + 10 * 8 * TOKENS_OUT) / Decimal(10**6)
-    whole = runs_estimate.of_run(RunSettings(release, targets, judge, judging="per-sample"))
+    whole = runs_estimate.estimate_run(RunSettings(release, targets, judge, judging="per-sample"))
     assert [(line.prompt.partition("@")[0], line.calls) for line in whole.lines][4:] == [("mhb/judge_all", 6)]
     with pytest.raises(errors.NoEndpoints):
-        runs_estimate.of_run(RunSettings(release, [], judge))
+        runs_estimate.estimate_run(RunSettings(release, [], judge))
 
 
 def test_it_is_what_the_run_then_asks(tmp_path: Path, models: str, ana: User, bo: User) -> None:
     release = frozen(tmp_path, models, [ana, bo], conversations=2)
     for judging in Run.Judging.values:
         target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
-        said = runs_estimate.of_run(RunSettings(release, [target], judge, judging=judging, fresh=True))
+        said = runs_estimate.estimate_run(RunSettings(release, [target], judge, judging=judging, fresh=True))
         run = evaluated(release, models, "sim-careful", judging=judging, fresh=True)
         assert run.calls == said.calls
         prompts = set(Call.objects.filter(job=run).values_list("prompt", flat=True))
         assert prompts == {line.prompt for line in said.lines}
-    measured = runs_estimate.of_run(RunSettings(release, [target], judge, fresh=True))
+    measured = runs_estimate.estimate_run(RunSettings(release, [target], judge, fresh=True))
     assert all(line.measured and line.tokens_out != line.calls * TOKENS_OUT for line in measured.lines)
 
 
@@ -189,11 +189,11 @@ def test_what_is_paid_for_is_not_counted_again_unless_asked_anew(release: Releas
     """The judge does not know these criteria: each reply of it was repaired once, and that is expected of the next."""
     evaluated(release, models, "sim-careful")
     target, judge = endpoint(models, "sim-careful"), endpoint(models, "sim-judge")
-    again = runs_estimate.of_run(RunSettings(release, [target], judge)).lines
+    again = runs_estimate.estimate_run(RunSettings(release, [target], judge)).lines
     assert [(line.requests, line.cached, line.calls) for line in again] == [(2, 1.0, 0), (1, 1.0, 0), (4, None, 8)]
-    anew = runs_estimate.of_run(RunSettings(release, [target], judge, fresh=True)).lines
+    anew = runs_estimate.estimate_run(RunSettings(release, [target], judge, fresh=True)).lines
     assert [(line.cached, line.calls) for line in anew] == [(None, 2), (None, 1), (None, 8)]
-    other = runs_estimate.of_run(RunSettings(release, [endpoint(models, "sim-reckless")], judge)).lines
+    other = runs_estimate.estimate_run(RunSettings(release, [endpoint(models, "sim-reckless")], judge)).lines
     assert [(line.cached, line.calls) for line in other] == [(0.0, 2), (0.0, 1), (None, 8)]
 
 
@@ -202,17 +202,17 @@ def test_questions_in_batches_are_estimated_at_their_price_and_it_says_so(
 ) -> None:
     target = endpoint(models, "sim-careful", price_in="2", price_out="4")
     judge = endpoint(models, "sim-judge", price_out="10", batches=True, batch_discount="0.25")
-    live = runs_estimate.of_run(RunSettings(release, [target], judge))
+    live = runs_estimate.estimate_run(RunSettings(release, [target], judge))
     with pytest.raises(errors.NoBatches):
-        runs_estimate.of_run(RunSettings(release, [target], target, transport="batch"))
-    found = runs_estimate.of_run(RunSettings(release, [target], judge, transport="batch"))
+        runs_estimate.estimate_run(RunSettings(release, [target], target, transport="batch"))
+    found = runs_estimate.estimate_run(RunSettings(release, [target], judge, transport="batch"))
     assert [line.batched for line in found.lines] == [False, False, True]
     assert found.lines[:2] == live.lines[:2]
     assert (found.lines[2].calls, found.lines[2].cost) == (4, live.lines[2].cost / 4)
     # The judge does not know these criteria: each reply of it is repaired once, live.
     evaluated(release, models, "sim-careful")
     live, found = (
-        runs_estimate.of_run(RunSettings(release, [target], judge, transport=how)) for how in Run.Transport.values
+        runs_estimate.estimate_run(RunSettings(release, [target], judge, transport=how)) for how in Run.Transport.values
     )
     assert (found.lines[2].requests, found.lines[2].calls) == (4, 8)
     assert found.lines[2].cost == pytest.approx(live.lines[2].cost * Decimal("0.625"), rel=Decimal("0.001"))

@@ -30,11 +30,11 @@ from generation.engine.sweeping import sweep
 from generation.engine.task_queue import put_back, take
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
-from generation.llm.batch_protocol import Door, LineResult
+from generation.llm.batch_protocol import BatchClient, LineResult
 from generation.llm.errors import BadRequest
 from generation.llm.simulator import server, wire_format
 from generation.llm.simulator.batches import BatchStore
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import Call, Endpoint, ProviderBatch, ProviderLine, Release
 from generation.models.work import Work
@@ -61,7 +61,7 @@ class Says:
 
 
 def simulated(**options: Any) -> AbstractContextManager[str]:
-    return running(make_app([Says()], **{"seed": SEED, "retry_after": 0.001, **options}))
+    return run_in_background(make_app([Says()], **{"seed": SEED, "retry_after": 0.001, **options}))
 
 
 @pytest.fixture(autouse=True)
@@ -196,7 +196,7 @@ def test_a_run_does_not_wait_for_a_batch_that_another_one_does_not_submit(
 ) -> None:
     first, second, third = (in_batches(release, url) for _ in range(3))
     with monkeypatch.context() as patch:
-        patch.setattr(provider_batches, "follow", lambda run: None)
+        patch.setattr(provider_batches, "advance_batches", lambda run: None)
         for run in (first, second):
             work.work_on_run(run.pk)
     assert set(Response.objects.filter(run=second).values_list("via__job", flat=True)) == {first.pk}
@@ -226,15 +226,15 @@ def test_lines_that_fail_are_asked_live(release: Release) -> None:
 def test_lines_that_cannot_be_read_are_asked_live_and_it_says_so(
     release: Release, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, garbled = Door._result, 3
+    read, garbled = BatchClient._result, 3
 
-    def garble(door: Door, line: str) -> LineResult | None:
+    def garble(door: BatchClient, line: str) -> LineResult | None:
         nonlocal garbled
         garbled -= 1
         return read(door, line[:-9] if garbled >= 0 else line)
 
     run = in_batches(release, url)
-    monkeypatch.setattr(Door, "_result", garble)
+    monkeypatch.setattr(BatchClient, "_result", garble)
     assert worked(run).status == Run.Status.FINISHED
     made = queries.provider_batches_of(run)[0]
     assert (made.state, made.answered, made.missing) == (State.COLLECTED, 1, 3)
@@ -322,10 +322,10 @@ def test_a_batch_that_the_endpoint_does_not_know_any_more_is_dropped_and_asked_f
 
 
 def test_a_batch_that_is_listed_is_not_given_up(release: Release, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def unknown(door: Door, batch: str) -> None:
+    async def unknown(door: BatchClient, batch: str) -> None:
         raise BadRequest("No such batch.", http_status=404)
 
-    monkeypatch.setattr(Door, "state", unknown)
+    monkeypatch.setattr(BatchClient, "state", unknown)
     run = worked(in_batches(release, url))
     assert run.status == Run.Status.FINISHED
     assert served(url)["batches"] == 2
@@ -335,15 +335,15 @@ def test_of_a_batch_whose_results_are_gone_what_was_collected_is_kept(
     release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The replies came, the file of errors is gone: nobody knows what they were."""
-    plain, gone = Door.results, [True]
+    plain, gone = BatchClient.results, [True]
 
-    async def results(door: Door, file: str, most: int) -> AsyncIterator[LineResult | None]:
+    async def results(door: BatchClient, file: str, most: int) -> AsyncIterator[LineResult | None]:
         if gone and "errors" in file:
             raise BadRequest("No such file.", http_status=404)
         async for each in plain(door, file, most):
             yield each
 
-    monkeypatch.setattr(Door, "results", results)
+    monkeypatch.setattr(BatchClient, "results", results)
     with simulated() as url:
         run = worked(in_batches(release, url, target="sim-average+500@0.5"))
         assert (run.status, run.paused_because) == (Run.Status.PAUSED, "BatchLost")
@@ -411,7 +411,7 @@ def test_judgments_whose_replies_could_not_be_used_are_asked_anew_live() -> None
             return super().reply(model, messages, seed) if self.well or model != "sim-judge" else "I would not know."
 
     models = Moody()
-    with running(make_app([models], seed=SEED)) as url:
+    with run_in_background(make_app([models], seed=SEED)) as url:
         run = worked(in_batches(bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2), url))
         assert ended(run) == {"Response": {Status.DONE: 2}, "Judgment": {Status.FAILED: 4}}
         models.well = True
@@ -473,11 +473,11 @@ def killed_at(run: Run, monkeypatch: pytest.MonkeyPatch, clock: Clock, owner: An
     ("owner", "name", "after"),
     [
         (provider_batches, "_may_submit", False),
-        (Door, "upload", False),
-        (Door, "upload", True),
-        (Door, "create", False),
-        (Door, "create", True),
-        (Door, "state", True),
+        (BatchClient, "upload", False),
+        (BatchClient, "upload", True),
+        (BatchClient, "create", False),
+        (BatchClient, "create", True),
+        (BatchClient, "state", True),
         (provider_batch_results, "_keep", False),
         (provider_batch_results, "_keep", True),
         (provider_batches, "_end", False),
@@ -508,7 +508,7 @@ def test_a_batch_is_known_by_its_file_where_the_endpoint_drops_our_name_for_it(
     monkeypatch.setattr(BatchStore, "_told", lambda there, batch: {**told(there, batch), "metadata": None})
     with simulated() as url:
         run = in_batches(release, url)
-        killed_at(run, monkeypatch, clock, Door, "create", after=True)
+        killed_at(run, monkeypatch, clock, BatchClient, "create", after=True)
         assert finished(run).status == Run.Status.FINISHED
         stats = served(url)
     assert (stats["batches"], stats["batch_billed"]) == (2, 12)
@@ -591,7 +591,7 @@ def test_what_is_set_aside_is_what_such_lines_cost(release: Release, url: str) -
     endpoint(url, "sim-average", batches=True, max_tokens=limit, **PRICES)
     run = in_batches(release, url)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(provider_batches, "follow", lambda run: None)
+        patch.setattr(provider_batches, "advance_batches", lambda run: None)
         work.work_on_run(run.pk)
     least = limit * PRICES["price_out"] / 2 / 1_000_000
     estimates = ProviderLine.objects.values_list("estimate", flat=True)
@@ -614,13 +614,13 @@ def _pause_at_every_step(run: Run, url: str) -> None:
     assert not ProviderBatch.objects.exists()
     jobs_services.resume(run.pk)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(provider_batches, "follow", lambda run: None)
+        patch.setattr(provider_batches, "advance_batches", lambda run: None)
         work.work_on_run(run.pk)
     life_cycle.pause(run.pk)
     work.work_on_run(run.pk)
     assert served(url)["files"] == 0, "prepared, and not submitted"
     jobs_services.resume(run.pk)
-    provider_batches.follow(Run.objects.get(pk=run.pk))
+    provider_batches.advance_batches(Run.objects.get(pk=run.pk))
     assert served(url)["batches"] == 1
     life_cycle.pause(run.pk)
     time.sleep(0.4)
@@ -651,7 +651,7 @@ def test_a_cancelled_run_cancels_its_batches_and_keeps_what_was_done(release: Re
 def test_a_cancelled_run_drops_what_was_never_submitted(release: Release, url: str) -> None:
     run = in_batches(release, url)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(provider_batches, "follow", lambda run: None)
+        patch.setattr(provider_batches, "advance_batches", lambda run: None)
         work.work_on_run(run.pk)
     jobs_services.cancel(run.pk)
     worked(run)

@@ -31,7 +31,7 @@ from generation.engine.task_queue import MAX_TRIES, give_back_expired, put_back,
 from generation.errors import JobOver
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
-from generation.llm.simulator.server import running
+from generation.llm.simulator.server import run_in_background
 from generation.models import Call, Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
 from review.models import User
@@ -306,7 +306,7 @@ def test_two_runs_at_once_ask_each_question_once(together: Together) -> None:
         await asyncio.sleep(0.1)
         return web.json_response(said(verdict()))
 
-    with running(app_of(answer)) as url:
+    with run_in_background(app_of(answer)) as url:
         models = [endpoint(url, "m", concurrency=2)], endpoint(url, "judge", concurrency=2)
         runs = [services.launch_run(RunSettings(release, *models)) for _ in range(2)]
         outcomes = together([partial(work.work_on_run, run.pk) for run in runs])

@@ -275,7 +275,7 @@ def test_values_of_a_preset_are_changed_at_the_launch(models: str) -> None:
     assert batch.settings == {"tries": 2, "top_p": None, "cut": 0.75}
     assert batch.changed == ["tries"], "what is as it was has not been changed"
     assert Call.objects.filter(prompt="brew/write@1").count() == 2
-    with_tries = batches_estimate.of_batch(
+    with_tries = batches_estimate.estimate_batch(
         BatchSettings(
             benchmark="brew", source=source_of("milk"), roles={"writer": endpoint(models)}, changes={"tries": 5}
         )
@@ -350,7 +350,7 @@ def test_settings_are_frozen_at_the_launch(models: str, monkeypatch: pytest.Monk
     batches_services.work_on_batch(batch.pk)
     say(ana, lambda form: rejection(form, "Nobody says so."))
     say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)
     assert SampleVersion.objects.count() == 2
     assert [version.content["settings"] for version in SampleVersion.objects.all()] == [{"tries": 1, "top_p": 0.95}] * 2
@@ -361,7 +361,7 @@ def test_an_estimate_knows_preset_and_roles(models: str) -> None:
     roles = {"writer": endpoint(models)}
 
     def asked(**options: Any) -> dict[str, int]:
-        found = batches_estimate.of_batch(
+        found = batches_estimate.estimate_batch(
             BatchSettings(benchmark="brew", source=notes, roles=options.pop("roles", roles), **options)
         )
         return {line.prompt: line.requests for line in found.lines}
@@ -472,7 +472,7 @@ def test_the_analysis_counts_each_sample_once(models: str, ana: User, bo: User) 
     assert len(points_of(batch)) == 2
     say(ana, lambda form: rejection(form, "Nobody says so."))
     say(bo, lambda form: rejection(form, "No."), lambda form: rejection(form, "No."))
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert len(points_of(batch)) == 2, "the next version has not begun"
     batches_services.work_on_batch(batch.pk)
     assert Draft.objects.exclude(data={}).count() == 3
@@ -508,9 +508,9 @@ def test_no_analysis_where_the_recipe_has_none(models: str, admin: Client, monke
 def half(models: str, ana: User, bo: User) -> Batch:
     """Three samples of which two are outside the sampled share; the third was approved by two physicians."""
     batch = made(source_of("tea.", "coffee.", "milk"), models)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert approve_everything([ana, bo]) == 3
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     return batch
 
 
@@ -518,7 +518,7 @@ def test_nobody_is_asked_about_what_is_not_sampled(models: str, ana: User) -> No
     made(source_of("tea.", "coffee."), models)
     assert set(Case.objects.values_list("state", "ground")) == {(State.APPROVED, Ground.UNREVIEWED)}
     assert claims.claim_next(ana) is None
-    assert samples_services.handle_outcomes() == 2
+    assert samples_services.apply_outcomes() == 2
     assert set(Sample.objects.values_list("status", flat=True)) == {Sample.Status.APPROVED}
     version = SampleVersion.objects.first()
     assert version is not None
@@ -630,7 +630,7 @@ def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> 
         Reference.objects.create(record=record, format="pubmedqa", digest=f"digest-{number}")
     article("articles", 0)
     made(notes, models)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     article("too-late", 1)
     release = releases_services.freeze_release("brews", benchmark="brew")
     told = [(source["name"], source["samples"], source["joined"]) for source in release.sources]
@@ -645,7 +645,7 @@ def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> 
 
 def test_a_release_in_which_nobody_reviewed_anything(models: str) -> None:
     made(source_of("tea."), models)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     card = data_card.data_card(releases_services.freeze_release("brews", benchmark="brew"))
     assert "none of them reviewed by physicians" in card
     assert "passed a primary reviewer" not in card
@@ -719,5 +719,5 @@ def test_what_is_sampled_is_reviewed_as_ever(models: str, ana: User, bo: User) -
     made(source_of("milk"), models)
     say(ana, approval)
     say(bo, approval, approval)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     assert Case.objects.get().ground == Ground.CONSENSUS

@@ -110,9 +110,9 @@ def fixed(script: Any) -> Any:
 
 
 def simulated_by(script: Any) -> Any:
-    from generation.llm.simulator.server import make_app, running
+    from generation.llm.simulator.server import make_app, run_in_background
 
-    return running(make_app([script], seed=1))
+    return run_in_background(make_app([script], seed=1))
 
 
 def test_different_texts_pass(tmp_path: Path, models: str) -> None:

@@ -47,7 +47,7 @@ def test_they_go_into_a_provider_batch_whole() -> None:
         [made] = _prepared(of, job)
         assert DIGEST in str(made.lines.get().sent)
         assert "base64" not in str(made.lines.get().sent)
-        provider_batches.follow(job)
+        provider_batches.advance_batches(job)
         assert served(url)["images"] == 2
     [line] = calls(job)
     assert DIGEST in str(line.sent)

@@ -23,12 +23,12 @@ from generation.batches.kind import BATCHES
 from generation.engine import group_commit, worker_lane
 from generation.engine import ledger as books
 from generation.engine.group_commit import Group
-from generation.engine.lane_coordination import Seen, exchange
+from generation.engine.lane_coordination import LaneReport, exchange
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import PULSE, take
 from generation.jobs import services as jobs_services
 from generation.llm.rate_limiter import BREAK_AFTER, BREAKS
-from generation.llm.simulator.server import running
+from generation.llm.simulator.server import run_in_background
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
 from generation.models.work import Work
 from tests.conftest import Clock, Together
@@ -61,7 +61,7 @@ def statuses(batch: Batch) -> Counter[str]:
     return Counter(Draft.objects.filter(batch=batch).values_list("status", flat=True))
 
 
-def seen(wish: int = 100, **changes: Any) -> Seen:
+def seen(wish: int = 100, **changes: Any) -> LaneReport:
     plain: dict[str, Any] = {
         "wish": wish,
         "flying": 0,
@@ -74,7 +74,7 @@ def seen(wish: int = 100, **changes: Any) -> Seen:
         "down": False,
         "bears": 1.0,
     }
-    return Seen(**{**plain, **changes})
+    return LaneReport(**{**plain, **changes})
 
 
 def pulse(lane: Lane, of: Endpoint, job: Batch, **changes: Any) -> Any:
@@ -332,7 +332,7 @@ def test_a_lane_knows_the_format_that_an_earlier_one_found_out(
             return web.json_response(complaint("response_format is not supported"), status=400)
         return web.json_response(said("no JSON at all"))
 
-    with running(app_of(handler)) as url:
+    with run_in_background(app_of(handler)) as url:
         batch = launched(source, endpoint(url, "m-1", concurrency=1), limit=2)
         services.work_on_batch(batch.pk)
         assert set(asked) == {"json_schema", "json_object", ""}
@@ -355,7 +355,7 @@ def test_a_worker_that_is_stopped_loses_no_call_in_flight(source: Source, monkey
         answered += 1
         return web.json_response(said("no JSON at all"))
 
-    with running(app_of(handler)) as url:
+    with run_in_background(app_of(handler)) as url:
         batch = launched(source, endpoint(url, "m-1", concurrency=3))
         begun = time.monotonic()
         services.work_on_batch(batch.pk)
@@ -382,7 +382,7 @@ def test_attempts_are_counted_across_lanes(source: Source, settings: Any, monkey
         await asyncio.sleep(30)
         raise AssertionError("it was waited for")
 
-    with running(app_of(handler)) as url:
+    with run_in_background(app_of(handler)) as url:
         batch = launched(source, endpoint(url, "m-1", timeout=0.35))
         for _ in range(6):
             services.work_on_batch(batch.pk)

@@ -226,16 +226,16 @@ def test_the_controls_of_the_shell(manage: Manage, source: Source, models: str) 
 def test_what_was_never_asked_is_assumed(tmp_path: Path, source: Source, models: str) -> None:
     reports = imported(reports_file(tmp_path / "own.json", 3), "reports", "pmc-patients")
     asked = {"benchmark": "mhb", "roles": {"generator": endpoint(models, price_in="1", price_out="10")}}
-    found = batches_estimate.of_batch(BatchSettings(source=reports, **asked))  # type: ignore[arg-type]
+    found = batches_estimate.estimate_batch(BatchSettings(source=reports, **asked))  # type: ignore[arg-type]
     lines = [(line.role, line.prompt.partition("@")[0], line.calls, line.measured) for line in found.lines]
     assert lines == [("generator", "mhb/question_report", 3, 0), ("checker", "mhb/answerable_report", 3, 0)]
     assert (found.calls, found.tokens_in, found.tokens_out) == (6, 6 * TOKENS_IN, 6 * TOKENS_OUT)
     assert found.cost == (found.tokens_in + 10 * found.tokens_out) / Decimal(10**6)
     assert found.budget_calls == 8, "a quarter more, rounded up"
     assert found.budget_money == Decimal("0.10"), "0.0975, in whole cents"
-    unchecked = batches_estimate.of_batch(BatchSettings(source=reports, checks=("leak",), limit=2, **asked))  # type: ignore[arg-type]
+    unchecked = batches_estimate.estimate_batch(BatchSettings(source=reports, checks=("leak",), limit=2, **asked))  # type: ignore[arg-type]
     assert [(line.role, line.calls) for line in unchecked.lines] == [("generator", 2)]
-    pair = batches_estimate.of_batch(BatchSettings(source=reports, checks=(), prompts="", compare="v1", **asked))  # type: ignore[arg-type]
+    pair = batches_estimate.estimate_batch(BatchSettings(source=reports, checks=(), prompts="", compare="v1", **asked))  # type: ignore[arg-type]
     assert sorted(line.prompt.rpartition("@")[0] for line in pair.lines) == [
         "mhb/question_report",
         "mhb/v1/question_report",
@@ -248,7 +248,7 @@ def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> N
         maker = endpoint(url, price_in="2", price_out="4")
         batch = generated(source, maker, 4)
     calls = Call.objects.filter(job=batch)
-    found = batches_estimate.of_batch(
+    found = batches_estimate.estimate_batch(
         BatchSettings(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
     )
     [line] = found.lines
@@ -260,7 +260,9 @@ def test_what_was_asked_before_is_measured_with_its_retries(source: Source) -> N
     same_model = endpoint(url, name="second-name")
     other_model = endpoint(url, "sim-careful")
     measured = [
-        batches_estimate.of_batch(BatchSettings(benchmark="mhb", source=source, roles={"generator": one}, checks=()))
+        batches_estimate.estimate_batch(
+            BatchSettings(benchmark="mhb", source=source, roles={"generator": one}, checks=())
+        )
         .lines[0]
         .measured
         for one in (same_model, other_model)
@@ -277,7 +279,7 @@ def test_the_means_are_of_the_last_calls_found_by_index(source: Source, monkeypa
     lines.exclude(pk__in=last).update(tokens_in=10**6)
     lines.filter(pk__in=last).update(tokens_in=50)
     monkeypatch.setattr(jobs_estimate, "LATELY", 3)
-    [line] = batches_estimate.of_batch(
+    [line] = batches_estimate.estimate_batch(
         BatchSettings(benchmark="mhb", source=source, roles={"generator": maker}, checks=())
     ).lines
     assert (line.measured, line.calls, line.tokens_in) == (3, 2, 100)
@@ -298,7 +300,7 @@ def test_an_estimate_refuses_what_a_launch_would(source: Source, models: str) ->
         ({"prompts": "v9"}, errors.UnknownPrompts),
     ):
         with pytest.raises(error):
-            batches_estimate.of_batch(BatchSettings(**{**asked, **wrong}))
+            batches_estimate.estimate_batch(BatchSettings(**{**asked, **wrong}))
 
 
 def test_the_page_asks_before_it_launches(admin: Client, source: Source, models: str) -> None:

@@ -20,7 +20,7 @@ import mhb_site.urls
 from generation import tasks
 from generation.engine import worker_lane
 from generation.engine.task_queue import finish, take
-from generation.engine.worker_lane import AtWork
+from generation.engine.worker_lane import RunningLane
 from generation.jobs import api as jobs_api
 from generation.jobs import kinds, life_cycle, services
 from generation.jobs import views as jobs_views
@@ -74,16 +74,16 @@ class Brewing(JobKind[Brew]):
     def work(self, pk: int) -> int:
         brew, kettle, cups = self.get(pk), Endpoint.objects.get(name="kettle"), Cup._default_manager.filter(brew=pk)
 
-        def take_rows(lane: AtWork, count: int) -> worker_lane.Rows:
+        def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
             rows = take(cups.order_by("pk"), count, lane.claim)
             return [(row, partial(self.pour, row, lane, kettle)) for row in rows]
 
-        done = worker_lane.work(brew, [kettle], take_rows, cups.filter(status=Status.QUEUED).exists)
+        done = worker_lane.work_in_lane(brew, [kettle], take_rows, cups.filter(status=Status.QUEUED).exists)
         life_cycle.pause_if_spent(pk)
         services.settle(pk)
         return done
 
-    async def pour(self, row: Cup, lane: AtWork, kettle: Endpoint) -> None:
+    async def pour(self, row: Cup, lane: RunningLane, kettle: Endpoint) -> None:
         question = Request((Message("user", f"How is cup {row.pk}?"),), prompt="brew")
         try:
             reply = await lane.models({"kettle": kettle}, row).ask("kettle", question)

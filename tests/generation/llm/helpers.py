@@ -12,7 +12,7 @@ from aiohttp import web
 
 from generation.llm import ledger_interface
 from generation.llm.gateway import Gateway
-from generation.llm.simulator.server import running
+from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Attempt, Message, ModelSettings, Request
 from tests.keys import ACCESS
 
@@ -95,7 +95,7 @@ def endpoint(*answers: Any) -> Iterator[Endpoint]:
         text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
         return web.Response(text=text, status=answer.status, headers=answer.headers, content_type="application/json")
 
-    with running(app_of(answer_next)) as seen.url:
+    with run_in_background(app_of(answer_next)) as seen.url:
         yield seen
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 from generation.llm.errors import KeyMissing, NotAllowed
 from generation.llm.http.access import Access, key_in, read_host, read_keys
 from generation.llm.http.transport import Transport
-from generation.llm.simulator.server import running
+from generation.llm.simulator.server import run_in_background
 from tests.generation.llm.helpers import ask, endpoint
 
 pytestmark = pytest.mark.plain
@@ -169,6 +169,6 @@ def test_a_redirect_does_not_lead_around_it() -> None:
         async with Transport(Access()) as client:
             return (await client.get(url, follow_redirects=True)).status_code
 
-    with running(app) as url:
+    with run_in_background(app) as url:
         assert asyncio.run(get(url + "/file")) == 302
     assert asked == ["/v1/file"]

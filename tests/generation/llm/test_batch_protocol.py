@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from generation.llm.batch_protocol import Door, LineResult
+from generation.llm.batch_protocol import BatchClient, LineResult
 from generation.llm.errors import (
     AuthFailed,
     BadRequest,
@@ -21,20 +21,20 @@ from generation.llm.errors import (
     ServerError,
 )
 from generation.llm.gateway import Gateway
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Reply
 from tests.engine import served
 from tests.generation.llm.helpers import complaint, said, settings_for
 from tests.keys import ACCESS
 
 KEY = "sk-very-secret"
-Work = Callable[[Door], Coroutine[Any, Any, Any]]
+Work = Callable[[BatchClient], Coroutine[Any, Any, Any]]
 
 
 def at(url: str, work: Work, **options: Any) -> Any:
     async def main() -> Any:
         async with Gateway(access=ACCESS) as gateway:
-            return await work(Door(gateway, settings_for(url, **options)))
+            return await work(BatchClient(gateway, settings_for(url, **options)))
 
     return asyncio.run(main())
 
@@ -45,18 +45,18 @@ def lines(*names: str, model: str = "sim-judge") -> bytes:
     return "\n".join(map(json.dumps, each)).encode()
 
 
-async def results(door: Door, file: str) -> list[LineResult]:
+async def results(door: BatchClient, file: str) -> list[LineResult]:
     """Those that could be read."""
     return [each async for each in door.results(file) if each is not None]
 
 
 def test_there_and_back() -> None:
-    async def work(door: Door) -> tuple[Any, list[LineResult]]:
+    async def work(door: BatchClient) -> tuple[Any, list[LineResult]]:
         made = await door.create(await door.upload("own", lines("a", "b")), "own")
         found = await door.state(made.id)
         return found, await results(door, found.files[0])
 
-    with running(make_app([])) as url:
+    with run_in_background(make_app([])) as url:
         found, said = at(url, work)
     assert (found.status, found.ended, len(found.files)) == ("completed", True, 1)
     assert found.expires_at - found.created_at == timedelta(days=1)
@@ -65,7 +65,7 @@ def test_there_and_back() -> None:
 
 
 def test_it_is_found_by_its_mark_on_any_page_of_the_list() -> None:
-    async def work(door: Door) -> tuple[Any, ...]:
+    async def work(door: BatchClient) -> tuple[Any, ...]:
         file = await door.upload("own", lines("a"))
         made = [await door.create(file, f"mark-{n}") for n in range(45)]
         now = datetime.now(UTC)
@@ -77,14 +77,14 @@ def test_it_is_found_by_its_mark_on_any_page_of_the_list() -> None:
             await door.look_up("mark-3", now + timedelta(days=1)),
         )
 
-    with running(make_app([])) as url:
+    with run_in_background(make_app([])) as url:
         made, found, unknown, too_old = at(url, work)
     assert made == found
     assert unknown is too_old is None
 
 
 def test_what_was_done_when_it_is_cancelled_is_among_the_results() -> None:
-    async def work(door: Door) -> list[LineResult]:
+    async def work(door: BatchClient) -> list[LineResult]:
         made = await door.create(await door.upload("own", lines(*"abcd")), "own")
         assert made.status == "in_progress"
         await asyncio.sleep(0.5)
@@ -92,7 +92,7 @@ def test_what_was_done_when_it_is_cancelled_is_among_the_results() -> None:
         assert cancelled.status == "cancelled"
         return [each for file in cancelled.files for each in await results(door, file)]
 
-    with running(make_app([], batch_delay=1.0)) as url:
+    with run_in_background(make_app([], batch_delay=1.0)) as url:
         said = at(url, work)
     assert len(said) == 4
     assert 0 < sum(each.outcome is None for each in said) < 4
@@ -123,7 +123,7 @@ def test_each_line_under_its_name() -> None:
 
     app = web.Application()
     app.router.add_get("/v1/files/f/content", answer)
-    with running(app) as url, pytest.MonkeyPatch.context() as patch:
+    with run_in_background(app) as url, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OWN_KEY", KEY)
         found = at(url, lambda door: results(door, "f"), key_env="OWN_KEY")
     kinds = {each.custom_id: type(each.outcome) for each in found}
@@ -159,12 +159,12 @@ def test_a_line_ends_at_a_line_feed_alone_and_what_is_none_is_counted() -> None:
             await response.write(data[at_byte : at_byte + 7])
         return response
 
-    async def work(door: Door) -> list[LineResult | None]:
+    async def work(door: BatchClient) -> list[LineResult | None]:
         return [each async for each in door.results("f")]
 
     app = web.Application()
     app.router.add_get("/v1/files/f/content", answer)
-    with running(app) as url:
+    with run_in_background(app) as url:
         found = at(url, work)
     assert [each and (each.custom_id, each.outcome.text) for each in found] == [("a", odd), ("b", odd), None]
 
@@ -188,7 +188,7 @@ def test_errors_have_names_and_no_key(status: int, kind: type[LLMError], monkeyp
         lambda door: door.look_up("own", datetime.now(UTC)),
         lambda door: results(door, "f"),
     ]
-    with running(app) as url:
+    with run_in_background(app) as url:
         for work in works:
             with pytest.raises(kind) as caught:
                 at(url, work, key_env="OWN_KEY")
@@ -210,7 +210,7 @@ def test_what_is_said_of_a_batch_can_be_stored_and_holds_no_key(monkeypatch: pyt
 
     app = web.Application()
     app.router.add_get("/v1/batches/b", answer)
-    with running(app) as url:
+    with run_in_background(app) as url:
         found = at(url, lambda door: door.state("b"), key_env="OWN_KEY")
     assert not [text for text in (found.status, found.detail) if "\0" in text or KEY in text or "***" not in text]
 
@@ -222,7 +222,7 @@ def test_a_body_of_another_protocol_is_a_server_error(body: str) -> None:
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    with running(app) as url:
+    with run_in_background(app) as url:
         for work in (lambda door: door.upload("own", b""), lambda door: door.state("b")):
             with pytest.raises(ServerError):
                 at(url, work)
@@ -234,12 +234,12 @@ def test_no_key_no_request() -> None:
 
 
 def test_the_simulator_bills_what_it_answered() -> None:
-    async def work(door: Door) -> Any:
+    async def work(door: BatchClient) -> Any:
         first = await door.create(await door.upload("own", lines("a", "b", model="sim-judge+500")), "own")
         again = await door.create(await door.upload("own", lines("a", "a")), "own")
         return await door.state(first.id), await door.state(again.id), await door.upload("x", b"")
 
-    with running(make_app([])) as url:
+    with run_in_background(make_app([])) as url:
         started = time.time()
         failed, twice, _file = at(url, work)
         stats = served(url)

@@ -11,10 +11,10 @@ from aiohttp import web
 
 from generation.llm.errors import BrokenReply, EndpointDown, ServerError
 from generation.llm.ledger_interface import Ledger as Book
-from generation.llm.ledger_interface import Paid
+from generation.llm.ledger_interface import PaidReply
 from generation.llm.parsing import vectors_of, vectors_text
 from generation.llm.request_body import body, estimate, identity
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Attempt, Message, Reply, Request, Texts
 from tests.generation.llm.helpers import HELLO, Ledger, in_gateway, settings_for
 from tests.generation.llm.test_simulator import fetch
@@ -38,7 +38,7 @@ def answering(answer, seen=None):
 
     app = web.Application()
     app.router.add_post("/v1/embeddings", handler)
-    with running(app) as url:
+    with run_in_background(app) as url:
         yield url
 
 
@@ -113,7 +113,7 @@ def test_what_is_no_answer_of_the_protocol(answer):
 
 
 def test_an_endpoint_without_embeddings():
-    with running(web.Application()) as url, pytest.raises(EndpointDown, match="NotThere"):
+    with run_in_background(web.Application()) as url, pytest.raises(EndpointDown, match="NotThere"):
         embed(url)
 
 
@@ -137,7 +137,7 @@ def test_a_hit_gives_back_what_was_paid_for_and_a_broken_one_is_asked_anew():
     def book(text, settings):
         async def find(name):
             assert name == identity(settings, Texts(TWO))
-            return [Paid(7, Reply(text))]
+            return [PaidReply(7, Reply(text))]
 
         return Book(write, find=find)
 
@@ -188,7 +188,7 @@ def test_without_it_identities_are_what_they_were():
 
 @pytest.fixture(scope="module")
 def url():
-    with running(make_app([], seed=5)) as url:
+    with run_in_background(make_app([], seed=5)) as url:
         yield url
 
 

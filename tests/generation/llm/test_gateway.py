@@ -15,7 +15,7 @@ from aiohttp import web
 
 from generation.llm import gateway as llm_gateway
 from generation.llm import rate_limiter
-from generation.llm.batch_protocol import Door
+from generation.llm.batch_protocol import BatchClient
 from generation.llm.errors import (
     MAX_DETAIL,
     AuthFailed,
@@ -34,9 +34,9 @@ from generation.llm.errors import (
     TimedOut,
 )
 from generation.llm.ledger_interface import Ledger as Book
-from generation.llm.ledger_interface import Paid
+from generation.llm.ledger_interface import PaidReply
 from generation.llm.request_body import identity
-from generation.llm.simulator.server import _listening, make_app, running
+from generation.llm.simulator.server import _listening, make_app, run_in_background
 from generation.llm.types import Message, Request, Usage
 from tests.generation.llm.helpers import (
     HELLO,
@@ -66,7 +66,7 @@ class RealTime:
 
 @pytest.fixture(scope="module")
 def simulator():
-    with running(make_app([], retry_after=2)) as url:
+    with run_in_background(make_app([], retry_after=2)) as url:
         yield url
 
 
@@ -311,13 +311,13 @@ def test_an_endpoint_that_drips_for_ever_times_out():
             await response.write(b" ")
             await asyncio.sleep(0.02)
 
-    with running(app_of(drip)) as url, pytest.raises(TimedOut):
+    with run_in_background(app_of(drip)) as url, pytest.raises(TimedOut):
         ask(url, attempts=1, timeout=0.3)
 
 
 def test_where_nobody_listens_a_row_fails_never_and_the_endpoint_in_the_end():
     ledger, naps = Ledger(), Naps()
-    with running(make_app([])) as url:
+    with run_in_background(make_app([])) as url:
         pass
     with pytest.raises(EndpointDown, match="NotReached: ConnectionRefusedError"):
         ask(url, ledger, attempts=2, sleep=naps, random=Highest())
@@ -418,14 +418,14 @@ def test_what_is_asked_is_carried_nowhere_else(status):
             ask(seen.url)
 
         async def upload(gateway):
-            await Door(gateway, settings_for(seen.url)).upload("own", b"{}")
+            await BatchClient(gateway, settings_for(seen.url)).upload("own", b"{}")
 
         async def move(_request):
             raise web.HTTPTemporaryRedirect(f"{elsewhere.url}/chat/completions")
 
         app = web.Application()
         app.router.add_post("/v1/files", move)
-        with running(app) as seen.url, pytest.raises(BadRequest):
+        with run_in_background(app) as seen.url, pytest.raises(BadRequest):
             in_gateway(upload)
         assert elsewhere.bodies == []
 
@@ -449,10 +449,14 @@ def test_a_file_that_lies_elsewhere_is_not_fetched(monkeypatch):
     async def fetch(gateway):
         return [
             found and found.custom_id
-            async for found in Door(gateway, settings_for(url, key_env="OWN_KEY")).results("one")
+            async for found in BatchClient(gateway, settings_for(url, key_env="OWN_KEY")).results("one")
         ]
 
-    with running(other) as store, running(own) as url, pytest.raises(BadRequest, match="not followed"):
+    with (
+        run_in_background(other) as store,
+        run_in_background(own) as url,
+        pytest.raises(BadRequest, match="not followed"),
+    ):
         in_gateway(fetch)
     assert keys == []
 
@@ -470,7 +474,7 @@ def test_an_answer_without_end_is_not_read_to_its_end():
         return response
 
     ledger = Ledger()
-    with running(app_of(flood)) as url, pytest.raises(BrokenReply, match="longer than"):
+    with run_in_background(app_of(flood)) as url, pytest.raises(BrokenReply, match="longer than"):
         ask(url, ledger)
     assert [attempt.error for attempt in ledger] == ["BrokenReply"] * 2
     assert sum(sent) < 100 * 2**20
@@ -496,7 +500,7 @@ def test_one_row_that_is_refused_among_others_fails_in_the_end(monkeypatch):
         finally:
             busy.cancel()
 
-    with running(app_of(handler)) as url, pytest.raises(AuthFailed):
+    with run_in_background(app_of(handler)) as url, pytest.raises(AuthFailed):
         in_gateway(between, sleep=RealTime(), clock=time.monotonic)
 
 
@@ -605,11 +609,11 @@ def test_no_header_of_the_environment_is_sent_with_batches(monkeypatch):
 
     app = app_of(handler)
     app.router.add_get("/v1/batches/batch-1", handler)
-    with running(app) as url:
+    with run_in_background(app) as url:
         settings = settings_for(url, key_env="OWN_KEY")
 
         async def both(gateway):
-            await Door(gateway, settings).state("batch-1")
+            await BatchClient(gateway, settings).state("batch-1")
             with suppress(LLMError):
                 await gateway.ask(settings, HELLO)
 
@@ -686,7 +690,7 @@ class Known:
 
     async def find(self, identity):
         return [
-            Paid(number, line.reply)
+            PaidReply(number, line.reply)
             for number, line in reversed(list(enumerate(self.lines)))
             if line.identity == identity and line.reply and not line.error and line.hit_of is None
         ]
@@ -780,7 +784,7 @@ def test_no_more_at_once_than_the_endpoint_allows():
         requests = [Request((Message("user", str(number)),)) for number in range(12)]
         await asyncio.gather(*(gateway.ask(settings_for(url, concurrency=3), request) for request in requests))
 
-    with running(app) as url:
+    with run_in_background(app) as url:
         in_gateway(many, sleep=RealTime())
         with urlopen(url.removesuffix("/v1") + "/stats") as answer:
             assert json.load(answer)["peak_in_flight"] == 3
@@ -847,7 +851,7 @@ def test_an_attempt_that_was_cancelled_is_in_the_ledger():
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    with running(app_of(never)) as url:
+    with run_in_background(app_of(never)) as url:
         in_gateway(hang_up, ledger)
     assert [(attempt.error, attempt.reply) for attempt in ledger] == [("Cancelled", None)]
 
@@ -872,7 +876,7 @@ def test_as_many_at_a_time_as_the_endpoint_allows():
         settings = settings_for(url, concurrency=3)
         await asyncio.gather(*(gateway.ask(settings, HELLO) for _ in range(12)))
 
-    with running(app_of(in_threes)) as url:
+    with run_in_background(app_of(in_threes)) as url:
         in_gateway(twelve, attempts=1)
     assert peak == 3
 
@@ -889,7 +893,7 @@ def test_endpoints_do_not_wait_for_one_another():
             *(gateway.ask(settings_for(url, name=name, concurrency=1), HELLO) for name in ("one", "other"))
         )
 
-    with running(app_of(in_pairs)) as url:
+    with run_in_background(app_of(in_pairs)) as url:
         in_gateway(two, attempts=1)
 
 

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from generation.llm import request_body, types
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Image, Message, Request, Text
 from tests.engine import served
 from tests.generation.llm.helpers import ask, endpoint, settings_for
@@ -83,7 +83,7 @@ def test_an_image_counts_in_the_estimate() -> None:
 
 
 def test_the_simulator_says_how_many_it_saw() -> None:
-    with running(make_app([])) as url:
+    with run_in_background(make_app([])) as url:
         ask(url, request=SEEN)
         ask(url)
         assert served(url)["images"] == 2

@@ -31,7 +31,7 @@ from generation.llm.rate_limiter import (
     PAUSE_CAP,
     REFUSE_AFTER,
     Bucket,
-    Gate,
+    RateLimiter,
     fair_shares,
 )
 
@@ -76,11 +76,11 @@ def played(work: Any) -> Any:
     return asyncio.run(main())
 
 
-def gate_of(time: Time, concurrency: int = 4, **options: Any) -> Gate:
-    return Gate(concurrency, clock=time.clock, sleep=time.sleep, **options)
+def gate_of(time: Time, concurrency: int = 4, **options: Any) -> RateLimiter:
+    return RateLimiter(concurrency, clock=time.clock, sleep=time.sleep, **options)
 
 
-async def one(gate: Gate, error: LLMError | None = None, tokens: int = 0) -> bool:
+async def one(gate: RateLimiter, error: LLMError | None = None, tokens: int = 0) -> bool:
     ticket = await gate.enter(tokens)
     return gate.leave(ticket, error, tokens=tokens)
 

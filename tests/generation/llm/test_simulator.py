@@ -13,7 +13,7 @@ import pytest
 
 from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse_model, strike
 from generation.llm.simulator.script import DEFAULT_ANSWER, chance
-from generation.llm.simulator.server import MODELS, CannotListen, make_app, running, serve
+from generation.llm.simulator.server import MODELS, CannotListen, make_app, run_in_background, serve
 
 
 class Echo:
@@ -52,7 +52,7 @@ def complete(url, *args, **more):
 
 @pytest.fixture(scope="module")
 def url():
-    with running(make_app([Echo("ping"), Echo("pong")], seed=5, retry_after=2.5)) as url:
+    with run_in_background(make_app([Echo("ping"), Echo("pong")], seed=5, retry_after=2.5)) as url:
         yield url
 
 
@@ -134,7 +134,7 @@ def test_other_paths_and_methods_are_refused_in_the_protocols_shape(url):
 
 
 def test_a_script_that_fails_is_a_500_and_a_traceback_in_the_log(caplog):
-    with running(make_app([Broken()])) as url:
+    with run_in_background(make_app([Broken()])) as url:
         status, _, body = complete(url)
     assert status == 500
     assert "RuntimeError" in body["error"]["message"]
@@ -142,7 +142,7 @@ def test_a_script_that_fails_is_a_500_and_a_traceback_in_the_log(caplog):
 
 
 def test_statistics():
-    with running(make_app([], faults=["refusal"], hang=0)) as url:
+    with run_in_background(make_app([], faults=["refusal"], hang=0)) as url:
         assert complete(url)[0] == 200
         assert complete(url, model="sim-careful+500")[0] == 500
         assert complete(url, model="sim-careful+timeout")[0] == 504
@@ -186,13 +186,13 @@ def test_what_the_model_says_when_it_is_spoiled(url):
 
 
 def test_faults_of_the_whole_server_strike_every_model():
-    with running(make_app([], faults=["500"])) as url:
+    with run_in_background(make_app([], faults=["500"])) as url:
         assert {complete(url, model=model)[0] for model in MODELS} == {500}
 
 
 def outcomes(seed):
     """What one server does to forty requests, half of them repetitions."""
-    with running(make_app([Echo("ping")], seed=seed, faults=["429@0.3"])) as url:
+    with run_in_background(make_app([Echo("ping")], seed=seed, faults=["429@0.3"])) as url:
         answers = [complete(url, f"ping {n % 20}", model="sim-judge+500@0.3+refusal@0.3") for n in range(40)]
     texts = [body["choices"][0]["message"]["content"] if status == 200 else "" for status, _, body in answers]
     return [status for status, _, _ in answers], texts

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from generation.llm.errors import BadRequest, BrokenReply
-from generation.llm.simulator.server import make_app, running
+from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message, Request
 from tests.generation.llm.helpers import HELLO, Answer, Ledger, endpoint, in_gateway, said, settings_for
 
@@ -145,7 +145,7 @@ class _Judge:
 
 @pytest.mark.parametrize("fault", ["broken-json", "wrong-schema", "refusal"])
 def test_the_simulated_model_that_never_gets_it_right(fault):
-    with running(make_app([_Judge()])) as url, pytest.raises(BrokenReply) as caught:
+    with run_in_background(make_app([_Judge()])) as url, pytest.raises(BrokenReply) as caught:
         ask_structured(url, model=f"sim-judge+{fault}")
     assert caught.value.reply is not None
     assert caught.value.reply.simulated
@@ -163,6 +163,6 @@ def test_the_simulated_model_that_gets_it_right_in_the_end(fault):
             )
             assert verdict.criteria_met is True
 
-    with running(make_app([_Judge()], seed=4, retry_after=0)) as url:
+    with run_in_background(make_app([_Judge()], seed=4, retry_after=0)) as url:
         in_gateway(eight, ledger, attempts=8)
     assert len(ledger) > 8  # it did strike

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
 from generation.llm import batch_protocol, gateway
-from generation.llm.batch_protocol import Door, LineResult
+from generation.llm.batch_protocol import BatchClient, LineResult
 from generation.llm.errors import BadRequest, BrokenReply, ConnectionCut, LLMError, ServerError
 from generation.llm.fencing import as_data, read_data
 from generation.llm.gateway import Gateway
-from generation.llm.simulator.server import running
+from generation.llm.simulator.server import run_in_background
 from generation.llm.types import Reply
 from tests.generation.llm.helpers import HELLO, Ledger, app_of, ask, endpoint, in_gateway, said, settings_for
 from tests.generation.llm.test_batch_protocol import at
@@ -54,14 +54,14 @@ def test_a_charset_that_is_none_of_text_is_read_as_utf_8() -> None:
         return [(await gate.ask(settings_for(url), HELLO)).text for _ in range(count)]
 
     ledger = Ledger()
-    with running(app_of(answer)) as url:
+    with run_in_background(app_of(answer)) as url:
         assert in_gateway(work, ledger) == ["Ja, größer."] * count
     assert [(attempt.error, attempt.reply and attempt.reply.usage.tokens_in) for attempt in ledger] == [("", 7)] * count
 
 
 def test_a_charset_of_text_is_obeyed() -> None:
     answer = json.dumps(said("größer"), ensure_ascii=False).encode("latin-1")
-    with running(raw(answer, Content_Type="application/json; charset=ISO-8859-1")) as url:
+    with run_in_background(raw(answer, Content_Type="application/json; charset=ISO-8859-1")) as url:
         assert ask(url).text == "größer"
 
 
@@ -117,7 +117,7 @@ def bomb(size: int) -> bytes:
 )  # fmt: skip
 def test_a_completion_has_a_limit(body: bytes, headers: dict[str, str]) -> None:
     ledger = Ledger()
-    with running(raw(body, **headers)) as url, pytest.raises(BrokenReply, match=f"longer than {MB} bytes"):
+    with run_in_background(raw(body, **headers)) as url, pytest.raises(BrokenReply, match=f"longer than {MB} bytes"):
         ask(url, ledger)
     assert [(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger] == [
         ("BrokenReply", 200, None)
@@ -140,7 +140,7 @@ def test_a_packed_answer_is_read(coding: str) -> None:
     body = json.dumps(said("Packed.")).encode()
     ways: dict[str, Callable[[bytes], bytes]] = {"deflate": zlib.compress, "identity": bytes}
     packed = ways.get(coding, gzip.compress)(body)
-    with running(raw(packed, **JSON, Content_Encoding=coding)) as url:
+    with run_in_background(raw(packed, **JSON, Content_Encoding=coding)) as url:
         assert ask(url).text == "Packed."
 
 
@@ -154,7 +154,7 @@ def test_a_packed_answer_is_read(coding: str) -> None:
     ],
 )
 def test_what_is_packed_otherwise_or_broken_is_a_cut_connection(body: bytes, coding: str) -> None:
-    with running(raw(body, **JSON, Content_Encoding=coding)) as url, pytest.raises(ConnectionCut):
+    with run_in_background(raw(body, **JSON, Content_Encoding=coding)) as url, pytest.raises(ConnectionCut):
         ask(url)
 
 
@@ -194,7 +194,7 @@ def test_what_stood_in_prompts_before_stands_there_still() -> None:
 # Provider batches
 
 
-async def read(door: Door, most: int = 1_000) -> list[LineResult | None]:
+async def read(door: BatchClient, most: int = 1_000) -> list[LineResult | None]:
     return [each async for each in door.results("f", most)]
 
 
@@ -250,7 +250,7 @@ def test_whatever_stands_in_a_line_is_the_result_of_that_line() -> None:
         json.dumps({"custom_id": [1]}),
         json.dumps({**GOOD, "custom_id": "last"}),
     ]
-    with running(raw("\n".join(lines).encode())) as url:
+    with run_in_background(raw("\n".join(lines).encode())) as url:
         found = at(url, read)
     assert len(found) == len(told) + 3
     assert [each.custom_id for each in found[: len(told)]] == ["good"] * len(told)
@@ -263,7 +263,7 @@ def test_whatever_stands_in_a_line_is_the_result_of_that_line() -> None:
 
 
 def test_an_error_whose_code_is_a_list_is_a_broken_result() -> None:
-    with running(raw(json.dumps({"custom_id": "a", "error": {"code": [1]}}).encode())) as url:
+    with run_in_background(raw(json.dumps({"custom_id": "a", "error": {"code": [1]}}).encode())) as url:
         [found] = at(url, read)
     assert isinstance(found.outcome, BrokenReply)
 
@@ -278,19 +278,19 @@ JUNK = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def door() -> Door:
+def door() -> BatchClient:
     """One through which nothing is asked."""
 
-    async def made() -> Door:
+    async def made() -> BatchClient:
         async with Gateway() as gate:
-            return Door(gate, settings_for("http://127.0.0.1:9/v1"))
+            return BatchClient(gate, settings_for("http://127.0.0.1:9/v1"))
 
     return asyncio.run(made())
 
 
 @given(lines=st.lists(JUNK, min_size=1, max_size=5), body=JUNK)
 @settings(max_examples=100, deadline=None)
-def test_nonsense_is_read_without_a_fault(door: Door, lines: list[Any], body: Any) -> None:
+def test_nonsense_is_read_without_a_fault(door: BatchClient, lines: list[Any], body: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_protocol.log, "exception", pytest.fail)
         for line in lines:
@@ -315,12 +315,12 @@ def states(*told: dict[str, Any]) -> list[Any]:
     async def answer(_request: web.Request) -> web.Response:
         return web.json_response(left.pop(0))
 
-    async def work(door: Door) -> list[Any]:
+    async def work(door: BatchClient) -> list[Any]:
         return [await door.state("b") for _ in told]
 
     app = web.Application()
     app.router.add_get("/v1/batches/b", answer)
-    with running(app) as url:
+    with run_in_background(app) as url:
         return list(at(url, work))
 
 
@@ -340,7 +340,7 @@ def test_the_errors_of_a_batch_are_read_strictly() -> None:
 
 def test_a_line_of_results_has_a_limit_and_the_next_one_is_read() -> None:
     lines = [b" " * 3 * MB + b"x", json.dumps(GOOD).encode(), b"{" * 2 * MB, json.dumps(GOOD).encode(), b"x" * 5 * MB]
-    with running(raw(b"\n".join(lines))) as url:
+    with run_in_background(raw(b"\n".join(lines))) as url:
         found = at(url, read)
     assert [each and each.custom_id for each in found] == [None, "good", None, "good", None]
 
@@ -350,20 +350,20 @@ def test_a_file_of_results_has_a_limit(coding: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(batch_protocol, "MAX_RESULTS", 2 * MB)
     begun = json.dumps(GOOD).encode() + b"\n"
     body = bomb(64 * MB) if coding else begun + b" " * 8 * MB
-    with running(raw(body, **({"Content_Encoding": coding} if coding else {}))) as url:
+    with run_in_background(raw(body, **({"Content_Encoding": coding} if coding else {}))) as url:
         found = at(url, read)
     assert [each and each.custom_id for each in found] == ([None] if coding else ["good", None])
 
 
 def test_a_file_has_no_more_results_than_were_asked_for() -> None:
-    with running(raw((json.dumps(GOOD).encode() + b"\n") * 50_000)) as url:
+    with run_in_background(raw((json.dumps(GOOD).encode() + b"\n") * 50_000)) as url:
         found = at(url, lambda door: read(door, 3))
     assert [each and each.custom_id for each in found] == ["good"] * 3 + [None]
 
 
 def test_what_is_told_of_a_batch_has_a_limit() -> None:
     body = bomb(64 * MB)
-    with running(raw(body, **JSON, Content_Encoding="gzip")) as url:
+    with run_in_background(raw(body, **JSON, Content_Encoding="gzip")) as url:
         for work in (lambda door: door.state("b"), lambda door: door.upload("own", b"")):
             with pytest.raises(BrokenReply, match="longer than"):
                 at(url, work)
@@ -373,7 +373,10 @@ def test_a_list_of_batches_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_protocol, "MOST_LISTED", 500)
     each = {**STATE, "created_at": 4_000_000_000}
     page = {"object": "list", "data": [{**each, "id": f"b{n}"} for n in range(100)], "has_more": True}
-    with running(raw(json.dumps(page).encode(), **JSON)) as url, pytest.raises(ServerError, match="more than 500"):
+    with (
+        run_in_background(raw(json.dumps(page).encode(), **JSON)) as url,
+        pytest.raises(ServerError, match="more than 500"),
+    ):
         at(url, lambda door: door.look_up("own", datetime.now(UTC)))
 
 
@@ -392,7 +395,7 @@ def test_no_redirect_is_followed_with_a_key(status: int) -> None:
         return web.Response(status=status, headers={"Location": f"{store}/elsewhere"})
 
     own.router.add_route("*", "/{path:.*}", moved)
-    with running(other) as store, running(own) as url:
+    with run_in_background(other) as store, run_in_background(own) as url:
         for work in (read, lambda door: door.state("b"), lambda door: door.cancel("b")):
             with pytest.raises(BadRequest, match="not followed"):
                 at(url, work)
@@ -403,12 +406,12 @@ def test_a_slow_reader_of_results_is_not_cut_off(monkeypatch: pytest.MonkeyPatch
     """What is done with the results between two of them does not count as the endpoint's time."""
     monkeypatch.setattr(batch_protocol, "TRANSFER", 0.2)
 
-    async def slowly(door: Door) -> int:
+    async def slowly(door: BatchClient) -> int:
         count = 0
         async for _each in door.results("f"):
             await asyncio.sleep(0.15)
             count += 1
         return count
 
-    with running(raw(b"\n".join([json.dumps(GOOD).encode()] * 4))) as url:
+    with run_in_background(raw(b"\n".join([json.dumps(GOOD).encode()] * 4))) as url:
         assert at(url, slowly) == 4

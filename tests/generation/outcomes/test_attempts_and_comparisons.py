@@ -57,7 +57,7 @@ def decide(sample: Sample, primary: User, secondary: User, change: Callable[[Ans
     answers = change(approval(latest(sample).case.frozen.form))
     say(primary, answers)
     say(secondary, answers, answers)
-    assert samples_services.handle_outcomes() == 1
+    assert samples_services.apply_outcomes() == 1
     sample.refresh_from_db()
 
 
@@ -89,7 +89,7 @@ def corrected(answers: Answers) -> Answers:
 
 def test_nothing_is_decided_before_the_case_is_closed(sample: Sample, ana: User) -> None:
     say(ana, approval(latest(sample).case.frozen.form))
-    assert samples_services.handle_outcomes() == 0
+    assert samples_services.apply_outcomes() == 0
     assert Sample.objects.get().status == Sample.Status.IN_REVIEW
 
 
@@ -200,7 +200,7 @@ def test_rejected_again_and_again_it_is_discarded(batch: Batch, sample: Sample, 
 
 def test_withdrawn(sample: Sample, adela: User, ana: User) -> None:
     cases_services.withdraw(latest(sample).case_id, actor=adela, reason="The source was retracted.")
-    assert samples_services.handle_outcomes() == 1
+    assert samples_services.apply_outcomes() == 1
     sample.refresh_from_db()
     assert (sample.status, latest(sample).status) == ("withdrawn", "withdrawn")
     assert Draft.objects.count() == 1, "nothing is made anew"
@@ -208,7 +208,7 @@ def test_withdrawn(sample: Sample, adela: User, ana: User) -> None:
 
 def test_handled_once(sample: Sample, ana: User, bo: User) -> None:
     decide(sample, ana, bo, rejecting)
-    assert samples_services.handle_outcomes() == 0
+    assert samples_services.apply_outcomes() == 0
     assert Draft.objects.count() == 2
 
 
@@ -218,7 +218,7 @@ def test_handled_once_by_several_at_once(tmp_path: Path, together: Together, mod
     for how in [rejecting, as_it_is] * 6:
         say(ana, partial(_of, how))
         say(bo, partial(_of, how), partial(_of, how))
-    outcomes = together([samples_services.handle_outcomes] * 4)
+    outcomes = together([samples_services.apply_outcomes] * 4)
     assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)], outcomes
     assert sum(outcomes) == 12
     assert Draft.objects.filter(version=2).count() == 6
@@ -302,5 +302,5 @@ def test_the_panel_takes_the_second_version_in_its_stride(batch: Batch, sample: 
     decide(sample, physicians[0], physicians[1], rejecting)
     batches_services.work_on_batch(batch.pk)
     assert approve_everything(physicians) == 3
-    assert samples_services.handle_outcomes() == 1
+    assert samples_services.apply_outcomes() == 1
     assert list(Case.objects.order_by("version").values_list("state", flat=True)) == ["rejected", "approved"]

@@ -223,7 +223,7 @@ def test_attempts_count_versions_by_what_made_them(
     batches_services.work_on_batch(others.pk)
     SampleVersion.objects.filter(sample__batch=others).update(prompt="mhb/other@3")
     approve_everything([ana, bo])
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     rows = {row.key: row for row in attempts.attempts("mhb", ["prompt"])}
     mine, other = rows["mhb/inject_dialogue@2",], rows["mhb/other@3",]
     assert (mine.decided, mine.approved, mine.first, mine.first_approved, mine.tries) == (2, 1, 1, 0, 2)
@@ -298,7 +298,7 @@ def test_paired_counts_and_the_sign_test(
     chosen |= {"B0": "approved", "B1": "discarded", "B2": "in-review", "B3": "approved"}
     for (arm, at), sample in samples.items():
         Sample.objects.filter(pk=sample.pk).update(status=chosen[f"{arm}{at}"])
-    found = comparisons.compared(compared)
+    found = comparisons.compare_arms(compared)
     assert dict(found.table) == {"approved": (1, 1, 1), "not-approved": (1, 0, 0), "open": (0, 0, 0)}
     assert (found.only_a, found.only_b, found.chance) == (1, 1, 1.0)
     page = text_of(admin.get(reverse("generation:comparison", args=[compared.pk])))
@@ -420,7 +420,7 @@ def test_plans_from_the_shell_and_the_api(
 
 def test_of_a_pair_only_the_first_is_released(compared: Comparison, physicians: list[User]) -> None:
     approve_everything(physicians)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     approved = Sample.objects.filter(status=Sample.Status.APPROVED)
     assert approved.count() == 8
     dropped = approved.get(batch__arm="A", record=approved.order_by("record").values("record")[:1])

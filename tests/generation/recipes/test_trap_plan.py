@@ -211,7 +211,7 @@ def test_what_was_reached_stands_beside_what_was_planned(source: Source, models:
     batch = planned(source, models, {"A1": 1, "E1": 1})
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
-    [(task, rows)] = queries.plan_against_reached(batch)
+    [(task, rows)] = queries.plan_progress(batch)
     assert task == "dialogue"
     found = {row.code: row for row in rows}
     assert (found["A"].planned, found["A1"].planned, found["E1"].planned, found["C2"].planned) == (6, 6, 6, 0)

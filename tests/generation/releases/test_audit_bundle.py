@@ -15,7 +15,7 @@ from generation.models import Release
 from generation.releases import audit_bundle, export
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
-from review.audit.trail import record, recorded
+from review.audit.trail import record, recording_events
 from review.models import Case, Event, User
 from tests.engine import approved, conversations_file, endpoint, generated, imported
 from tests.review.approve import approve_everything, rejection
@@ -108,7 +108,7 @@ def test_nobody_is_named(exported: Path, release: Release, physicians: list[User
 
 def test_the_same_release_gives_the_same_bytes(release: Release, exported: Path, ana: User, tmp_path: Path) -> None:
     case = release.samples.all()[0].version.case
-    with recorded():
+    with recording_events():
         record(case, Event.Kind.REMARKED, ana)  # after the release: it belongs to the next one
     export.export_release(release, "jsonl", tmp_path / "again")
     for name in ("audit.jsonl", "verify_trail.py", "SHA256SUMS"):
@@ -121,10 +121,10 @@ def test_a_second_version_brings_the_trail_of_the_first(tmp_path: Path, models: 
     against = rejection(Case.objects.get().frozen.form, "Implausible.")
     say(ana, against)
     say(bo, against, against)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)
     approve_everything(physicians)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     export.export_release(releases_services.freeze_release("own", benchmark="mhb"), "jsonl", tmp_path / "out")
     events = [line for line in lines_of(tmp_path / "out") if "hash" in line]
     assert {event["version"] for event in events} == {1, 2}

@@ -108,7 +108,7 @@ def test_only_what_is_approved(tmp_path: Path, models: str, ana: User, bo: User)
     for how in (approval, partial(rejection, reason="Implausible.")):
         say(ana, how)
         say(bo, how, how)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     release = freeze()
     assert release.samples_count == 1
     assert release.samples.get().version.sample == Sample.objects.get(status="approved")
@@ -127,7 +127,7 @@ def test_the_corrected_wording_is_what_is_released(tmp_path: Path, models: str, 
     answers = replace(plain, rubrics={**plain.rubrics, "R1": CORRECTED})
     say(ana, answers)
     say(bo, answers, answers)
-    samples_services.handle_outcomes()
+    samples_services.apply_outcomes()
     release = freeze()
     assert release.samples.get().rubrics.get(key="R1").criterion == "Corrected by two."
     [exported] = export.exported_samples(release)

@@ -48,7 +48,7 @@ ORDERS = [
 
 def joined_of(external_id: str) -> dict[str, tuple[Any, ...]]:
     record = SourceRecord.objects.get(external_id=external_id)
-    return sources_queries.joined([record])[record.pk]
+    return sources_queries.partner_contents([record])[record.pk]
 
 
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
@@ -134,7 +134,7 @@ def test_as_many_queries_for_many_records_as_for_one(brought: Any, count: int, d
     brought("medhallu", jsonl(*(pair(Question=f"Is it {n}?") for n in range(count))))
     records = list(SourceRecord.objects.filter(source__format="medhallu"))
     with django_assert_num_queries(4):
-        found = sources_queries.joined(records)
+        found = sources_queries.partner_contents(records)
     assert len(found) == count
     assert all(
         {name: len(all_) for name, all_ in each.items()} == {"pubmedqa": 1, "mesh": 2} for each in found.values()
@@ -177,9 +177,9 @@ def test_nothing_private_is_joined(brought: Any) -> None:
         brought(name, data)
     SourceRecord.objects.update(private={"secret": "do not show"})
     [record] = SourceRecord.objects.filter(source__format="medhallu")
-    assert "do not show" not in repr(sources_queries.joined([record]))
+    assert "do not show" not in repr(sources_queries.partner_contents([record]))
     assert all("private" in one.get_deferred_fields() for one in sources_queries.partners([record])[record.pk])
-    assert all("private" in one.get_deferred_fields() for one in sources_queries.referring(record))
+    assert all("private" in one.get_deferred_fields() for one in sources_queries.records_referring_to(record))
 
 
 def test_a_record_shows_its_texts_and_partners(brought: Any, client: Client, adela: Any) -> None:
@@ -245,7 +245,7 @@ def test_200_of_200_real_rows_join(manage: Manage, order: tuple[str, str]) -> No
 
     by_question = {value["QUESTION"]: pmid for pmid, value in json.loads(files["pubmedqa"].read_text("utf-8")).items()}
     records = list(SourceRecord.objects.filter(source__name="medhallu"))
-    found = sources_queries.joined(records)
+    found = sources_queries.partner_contents(records)
     assert len(records) == 200
     for record in records:
         [paper] = found[record.pk]["pubmedqa"]

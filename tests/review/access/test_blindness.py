@@ -110,7 +110,7 @@ def test_every_viewer_at_every_stage(
         look(everybody, case)
         for who, does, approves in turns:
             physician = physicians[who]
-            mine = visibility.submitted_by(physician).first()
+            mine = visibility.reviews_by(physician).first()
             if does == "take back" and mine is not None:
                 with suppress(errors.NotUndoable):
                     retraction.retract(physician, mine.pk)
@@ -232,7 +232,7 @@ def test_a_copy_looks_like_a_case_that_goes_on(ana: User) -> None:
     shown = page.get(reverse("review:mine-detail", args=[review.pk])).content.decode()
     assert not any(f"badge--{state}" in shown for state in State)
     assert visibility.outcome_shown_to(ana, review) == ""
-    assert queries.undoable(ana) == queries.Undoable(review.pk, review.case.title)
+    assert queries.retractable_review(ana) == queries.RetractableReview(review.pk, review.case.title)
     retraction.retract(ana, review.pk)
     assert Case.objects.get(pk=review.case_id).state == State.PRIMARY
     say(ana, rejecting())

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.http import QueryDict
 
-from review.answers.answer_form import sheet
+from review.answers.answer_form import fill_form
 from review.answers.posted_answers import answers_from_post
 from review.rules.citations import recognised
 from review.rules.questions import Answers, RubricAnswer, RubricText, problems
@@ -28,7 +28,7 @@ def levels(answers: Answers) -> dict[str, str]:
 
 
 def shown(answers: Answers) -> dict[str, Any]:
-    filled = sheet(FORM, answers)
+    filled = fill_form(FORM, answers)
     return {control.name: control.value for control in [harm.choice for harm in filled.harms]} | {
         row.severity.name: row.severity.value for row in filled.rubrics if row.severity
     }
@@ -53,7 +53,7 @@ def test_an_exception_is_the_rubrics_own_and_stays_one() -> None:
 
 def test_what_is_missing_is_asked_at_the_trap_and_once() -> None:
     answers = wholly_approving(rubrics={rubric.key: RubricAnswer("adequate") for rubric in FORM.rubrics})
-    found = sheet(FORM, answers, problems(FORM, answers)).faults
+    found = fill_form(FORM, answers, problems(FORM, answers)).faults
     assert [(fault.target, fault.label) for fault in found] == [
         ("harm-1-1", "Harm of trap A1"),
         ("harm-2-1", "Harm of trap C2"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from review.answers.side_by_side import ComparedLine, Voice, compare
+from review.answers.side_by_side import ComparedLine, ReviewColumn, compare
 from review.rules.questions import AddedRubric, Answer, Answers, Form, Level, RubricAnswer
 from tests.review.factories import CITATION, WHOLE_FORM, wholly_approving, wholly_rejecting
 
@@ -16,7 +16,7 @@ DOI = replace(CITATION, kind="doi", reference="10.1000/182", section="")
 
 def lines(one: Answers, other: Answers, form: Form = FORM) -> tuple[list[ComparedLine], list[str]]:
     """The lines that differ, and the titles of those that agree."""
-    found = compare(form, [Voice("primary", "One", one), Voice("secondary", "Other", other)])
+    found = compare(form, [ReviewColumn("primary", "One", one), ReviewColumn("secondary", "Other", other)])
     return list(found.differing), [line.title for line in found.agreeing]
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 from django.urls import reverse
 
-from review.answers.answer_form import sheet
+from review.answers.answer_form import fill_form
 from review.answers.posted_answers import answers_from_post, tidy
 from review.answers.side_by_side import changes, plain
 from review.cases import services
@@ -195,7 +195,7 @@ def test_what_a_form_does_not_ask_is_not_offered(browse: Open, ana: User) -> Non
 @pytest.mark.parametrize("answers", [wholly_approving(), wholly_rejecting()])
 def test_a_whole_sheet_posts_back_what_it_was_filled_with(answers: Answers) -> None:
     answers = replace(answers, added=(AddedRubric("One more.", ("A1", "C2"), "death"),))
-    filled = sheet(WHOLE_FORM, answers)
+    filled = fill_form(WHOLE_FORM, answers)
     controls = [filled.verdict, filled.reason, filled.reason_code, filled.change_reason]
     for row in (*filled.questions, *filled.rubrics):
         controls += row.controls

@@ -87,7 +87,7 @@ class Rule:
                 earlier = opened(1, version=1)
                 claims.reassign(earlier.pk, Role.PRIMARY, to=physician, actor=admin())
                 say(physician, approving())
-                assert visibility.submitted_by(physician).get().case == earlier
+                assert visibility.reviews_by(physician).get().case == earlier
                 Case.objects.filter(pk=case.pk).update(fresh_eyes_required=True)
             case "cap":
                 other = opened(77, policy=Policy(secondary=False))
@@ -138,8 +138,8 @@ def reserve(case: Case, physician: User) -> None:
 
 def test_without_any_rule_the_case_is_offered(ana: User, bo: User) -> None:
     case = second_version(ana)
-    assert eligibility.waiting_for(bo) == 1
-    assert eligibility.peek(bo) == case
+    assert eligibility.count_available(bo) == 1
+    assert eligibility.likely_next_case(bo) == case
     assert take(bo).case == case
 
 
@@ -149,10 +149,10 @@ def test_each_rule_alone_keeps_the_case_away(ana: User, bo: User, chen: User, ru
     rule.apply(bo, case)
     others = Assignment.objects.exclude(case=case)
     others.update(hold=Hold.DONE)  # what a rule needed besides is not what is asked about
-    assert eligibility.peek(bo) is None
+    assert eligibility.likely_next_case(bo) is None
     assert claims.claim_next(bo) is None
     if rule.name != "paused" and rule.name != "cap":
-        assert eligibility.waiting_for(bo) == 0
+        assert eligibility.count_available(bo) == 0
     if rule.name not in ("reserved", "calibration", "language", "specialty", "same hospital", "no hospital"):
         assert take(chen).case == case  # nobody else is kept away
 
@@ -170,7 +170,7 @@ def test_an_admin_who_reserves_sets_aside_what_is_a_matter_of_fit_and_nothing_el
     assert taken is None or taken.why == eligibility.WHY_RESERVED
     if not rule.waived and rule.name not in ("paused", "cap"):
         reserved = Assignment.objects.get(case=case, role=Role.SECONDARY)
-        assert eligibility.problem_with(bo, reserved) is not None
+        assert eligibility.ineligibility(bo, reserved) is not None
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.combinations(RULES, 2)), ids=lambda rule: rule.name)
@@ -249,8 +249,8 @@ def test_the_cap_counts_answered_cases_of_the_day_and_ends_at_midnight_utc(ana: 
     assert claims.claim_next(ana) == held  # what is in hand stays in hand
     send(held, approving())
     assert claims.claim_next(ana) is None
-    assert eligibility.peek(ana) is None
-    assert "daily case limit" in str(eligibility.hindrance(ana))
+    assert eligibility.likely_next_case(ana) is None
+    assert "daily case limit" in str(eligibility.blocking_reason(ana))
     clock.advance(hours=4)
     assert claims.claim_next(ana) is not None
 
@@ -281,7 +281,7 @@ def test_peek_takes_nothing_and_says_what_the_claim_then_takes(physicians: list[
         opened(number)
     for physician in physicians:
         before = list(Assignment.objects.values())
-        expected = eligibility.peek(physician)
+        expected = eligibility.likely_next_case(physician)
         assert list(Assignment.objects.values()) == before
         assert take(physician).case == expected
 
@@ -308,7 +308,7 @@ def test_people_who_press_at_once_aim_at_different_rows(db: None) -> None:
     full = min(number for number, count in band.items() if count == eligibility.BAND)
     Case.objects.filter(pk__lt=full * eligibility.BAND).update(priority=-1)
     Assignment.objects.filter(case__lt=full * eligibility.BAND).update(priority=-1)
-    chosen = Counter(eligibility.peek(account(f"p{number}")) for number in range(60))
+    chosen = Counter(eligibility.likely_next_case(account(f"p{number}")) for number in range(60))
     assert len(chosen) >= 30  # an even lottery: 39 of 64, give or take 3
     assert max(chosen.values()) <= 6
 
@@ -332,7 +332,7 @@ def test_fresh_eyes_come_before_priority_and_the_rest_by_it(ana: User, bo: User,
     again = opened(1, version=2)
     cases_services.prioritise(again.pk, actor=adela, priority=9)
     fresh = opened(2)
-    assert eligibility.peek(ana) == fresh
+    assert eligibility.likely_next_case(ana) == fresh
     assert take(account("new")).case == again
 
 
@@ -382,7 +382,7 @@ def test_why(ana: User, bo: User, chen: User, adela: User) -> None:
 def test_counting_what_waits_stops_at_a_hundred(ana: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eligibility, "WAITING_COUNTED", 3)
     for number in range(5):
-        assert eligibility.waiting_for(ana) == min(number, 3)
+        assert eligibility.count_available(ana) == min(number, 3)
         opened(number)
 
 
@@ -646,7 +646,7 @@ def test_an_adjudicator_who_left_before_the_second_vote_is_set_back(
     claims.set_back(case.pk, Role.ADJUDICATOR_1, actor=adela, reason="Left the hospital.")
     case.refresh_from_db()
     assert case.state == replayed(case) == State.ADJUDICATION
-    assert [(one.role, one.verdict) for one in visibility.counted().filter(case=case, physician=dina)] == [
+    assert [(one.role, one.verdict) for one in visibility.counted_reviews().filter(case=case, physician=dina)] == [
         (Role.ADJUDICATOR_2, "reject")
     ]
     assert claims.claim_next(chen) is None
@@ -671,9 +671,9 @@ def test_the_history_offers_to_set_back_and_wants_a_reason(ana: User, bo: User, 
     say(bo, rejecting())
     assert address in client.get(history).content.decode()
     client.post(address, {"role": "secondary", "reason": " "})
-    assert visibility.counted().filter(case=case).count() == 2
+    assert visibility.counted_reviews().filter(case=case).count() == 2
     client.post(address, {"role": "secondary", "reason": "Left."})
-    assert visibility.counted().filter(case=case).count() == 1
+    assert visibility.counted_reviews().filter(case=case).count() == 1
     assert address not in client.get(history).content.decode()
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from review.assignments import claims
 from review.assignments import services as assignments_services
-from review.audit.trail import recorded
+from review.audit.trail import recording_events
 from review.calibration import queries as calibration_queries
 from review.calibration import services as calibration_services
 from review.cases import queries as cases_queries
@@ -146,7 +146,7 @@ def grow(adela: User, ana: User, bo: User, chen: User, number: int) -> None:
     trained = account(f"trained-{number}")
     closed.refresh_from_db()
     item = calibration_services.make_item(closed, approving(), actor=adela)
-    with recorded():
+    with recording_events():
         calibration_services._calibrate(trained, item)
     say(trained, approving())
     opened(2 * number + 1)

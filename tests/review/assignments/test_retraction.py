@@ -62,7 +62,7 @@ def refused(review: Review) -> None:
 def test_a_primary_review_is_taken_back_and_given_again(ana: User, bo: User) -> None:
     case = to_secondary(ana, rejecting("Too soon."))
     first, old = last(case), Assignment.objects.get(physician=ana)
-    assert eligibility.waiting_for(bo) == 1
+    assert eligibility.count_available(bo) == 1
     held = undo(first)
     case.refresh_from_db()
     assert (case.state, visibility.opinions(case)) == (State.PRIMARY, [])
@@ -72,7 +72,7 @@ def test_a_primary_review_is_taken_back_and_given_again(ana: User, bo: User) -> 
     draft = assignments_queries.draft_of(held, ana)
     assert draft is not None
     assert draft.answers["reason"] == "Too soon."
-    assert not visibility.submitted_by(ana).exists()
+    assert not visibility.reviews_by(ana).exists()
     assert not visibility.reviews_shown_to(ana, case).exists()
     assert take(ana).pk == held.pk, "it is in hand again"
 
@@ -83,7 +83,7 @@ def test_a_primary_review_is_taken_back_and_given_again(ana: User, bo: User) -> 
     say(bo, approving(), approving())
     case.refresh_from_db()
     assert case.state == State.APPROVED
-    assert cases_queries.settled(case).reasons == ()
+    assert cases_queries.settled_case(case).reasons == ()
     assert [event.kind for event in cases_queries.trail(case)] == [
         "opened",
         "claimed",

@@ -653,7 +653,7 @@ def settled_wordings(case: Case) -> dict[str, str]:
     """The wordings that stand and are not the original."""
     case.refresh_from_db()
     original = {rubric.key: rubric.criterion for rubric in case.frozen.form.rubrics}
-    return {r.key: r.criterion for r in cases_queries.settled(case).rubrics if r.criterion != original[r.key]}
+    return {r.key: r.criterion for r in cases_queries.settled_case(case).rubrics if r.criterion != original[r.key]}
 
 
 def test_a_correction_stands_when_the_secondary_makes_it_too(ana: User, bo: User) -> None:
@@ -694,7 +694,7 @@ def test_reasons_are_those_that_speak_against(ana: User, bo: User) -> None:
     case = to_secondary(ana, answers=against)
     say(bo, approving(), approving())
     case.refresh_from_db()
-    outcome = cases_queries.settled(case)
+    outcome = cases_queries.settled_case(case)
     assert outcome.reasons == ("The rubric misses the trap.", "R1: Silent on the dose.")
     assert (outcome.rubrics, outcome.ground) == ((), "rubric-inadequate")
     assert set(outcome.answers) == {"primary/commit", "secondary/commit", "secondary/confirm"}
@@ -704,7 +704,7 @@ def test_the_same_reason_from_two_is_given_once(ana: User, bo: User) -> None:
     case = to_secondary(ana, answers=rejecting("Nobody would ask this."))
     say(bo, rejecting("Nobody would ask this."), rejecting("Nobody would ask this."))
     case.refresh_from_db()
-    assert cases_queries.settled(case).reasons == ("Nobody would ask this.",)
+    assert cases_queries.settled_case(case).reasons == ("Nobody would ask this.",)
 
 
 def test_an_approved_case_has_no_reasons(ana: User, bo: User, chen: User, dina: User) -> None:
@@ -712,4 +712,4 @@ def test_an_approved_case_has_no_reasons(ana: User, bo: User, chen: User, dina: 
     say(chen, approving())
     say(dina, approving())
     case.refresh_from_db()
-    assert cases_queries.settled(case).reasons == ()
+    assert cases_queries.settled_case(case).reasons == ()

@@ -13,7 +13,7 @@ from knox.models import AuthToken
 
 from mhb_site.demo.load import ACCOUNTS, _accounts
 from review.audit import verification
-from review.audit.verification import What
+from review.audit.verification import FaultCode
 from review.errors import NotAllowed
 from review.models import PersonEvent, User
 from review.people import accounts
@@ -25,20 +25,22 @@ pytestmark = pytest.mark.django_db
 NEW = "quite-another-password"
 
 
-def faults() -> list[tuple[What, str]]:
-    return [(fault.what, fault.name) for fault in verification.check(verification.Found())]
+def faults() -> list[tuple[FaultCode, str]]:
+    return [(fault.what, fault.name) for fault in verification.check(verification.CheckProgress())]
 
 
 @pytest.mark.parametrize(
     ("changed", "what"),
     [
-        ({"role": "admin"}, What.ACCOUNT_ROLE),
-        ({"is_active": False}, What.ACCOUNT_ACTIVE),
-        ({"is_staff": True}, What.ACCOUNT_KEEPER),
-        ({"is_superuser": True}, What.ACCOUNT_KEEPER),
+        ({"role": "admin"}, FaultCode.ACCOUNT_ROLE),
+        ({"is_active": False}, FaultCode.ACCOUNT_ACTIVE),
+        ({"is_staff": True}, FaultCode.ACCOUNT_KEEPER),
+        ({"is_superuser": True}, FaultCode.ACCOUNT_KEEPER),
     ],
 )
-def test_an_account_changed_in_the_database_is_named(ana: User, bo: User, changed: dict[str, Any], what: What) -> None:
+def test_an_account_changed_in_the_database_is_named(
+    ana: User, bo: User, changed: dict[str, Any], what: FaultCode
+) -> None:
     assert faults() == []
     User.objects.filter(pk=ana.pk).update(**changed)
     assert faults() == [(what, "ana")]
@@ -50,15 +52,15 @@ def test_an_account_changed_in_the_database_is_named(ana: User, bo: User, change
 
 def test_second_factors_added_or_taken_in_the_database_are_named(ana: User, bo: User, adela: User) -> None:
     enrol(ana)
-    assert faults() == [(What.ACCOUNT_SECOND_FACTOR, "ana")]
+    assert faults() == [(FaultCode.ACCOUNT_SECOND_FACTOR, "ana")]
     accounts.take_second_factor(ana.pk, actor=adela)
     assert faults() == []
 
 
 def test_an_account_put_into_the_database_is_named(ana: User) -> None:
     User.objects.bulk_create([User(username="ghost", password=ana.password, role="admin")])
-    assert faults() == [(What.ACCOUNT_UNRECORDED, "ghost")]
-    verification.run(verification.ask(None).pk)
+    assert faults() == [(FaultCode.ACCOUNT_UNRECORDED, "ghost")]
+    verification.run(verification.create_check(None).pk)
     kept = verification.latest()
     assert kept is not None
     assert next(str(fault) for fault in verification.faults(kept)).startswith("ghost (id ")
@@ -156,7 +158,7 @@ def test_the_own_second_factor_leaves_events(ana: User) -> None:
     assert said == [["recovery_codes", "totp"], ["recovery_codes", "totp"], []]
     assert faults() == []
     RecoveryCodes.activate(ana)
-    assert faults() == [(What.ACCOUNT_SECOND_FACTOR, "ana")]
+    assert faults() == [(FaultCode.ACCOUNT_SECOND_FACTOR, "ana")]
 
 
 def has_access(token: str, session: Client) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from review.assignments import claims
 from review.audit import hash_chain, trail, verification
-from review.audit.verification import What
+from review.audit.verification import FaultCode
 from review.cases import services
 from review.models import Audit, Case, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import UserRole
@@ -40,8 +40,11 @@ def worked(ana: User, bo: User, chen: User, dina: User) -> list[Event]:
     return list(Event.objects.order_by("sequence"))
 
 
-def faults(**options: Any) -> list[tuple[What, int, int]]:
-    return [(fault.what, fault.sequence, fault.until) for fault in verification.check(verification.Found(), **options)]
+def faults(**options: Any) -> list[tuple[FaultCode, int, int]]:
+    return [
+        (fault.what, fault.sequence, fault.until)
+        for fault in verification.check(verification.CheckProgress(), **options)
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------------- the chain
@@ -103,7 +106,7 @@ def _noon() -> datetime:
     return datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-@trail.recorded()
+@trail.recording_events()
 def fails_after_recording(case: Case, actor: User) -> None:
     trail.record(case, Event.Kind.PROBLEM, actor)
     raise ZeroDivisionError
@@ -112,11 +115,11 @@ def fails_after_recording(case: Case, actor: User) -> None:
 def test_nothing_is_recorded_of_what_is_rolled_back(ana: User) -> None:
     case = opened()
     before = Event.objects.count()
-    with trail.recorded():
+    with trail.recording_events():
         trail.record(case, Event.Kind.REMARKED, ana)
         with pytest.raises(ZeroDivisionError):
             fails_after_recording(case, ana)
-        with trail.recorded():
+        with trail.recording_events():
             trail.record(case, Event.Kind.DECLINED, ana)
         assert Event.objects.count() == before, "not before the end"
     kinds = list(Event.objects.order_by("sequence").values_list("kind", flat=True))[before:]
@@ -130,14 +133,14 @@ def test_nothing_is_recorded_of_what_is_rolled_back(ana: User) -> None:
 
 
 def test_accounts_have_a_chain_too(adela: User, ana: User) -> None:
-    with trail.recorded():
+    with trail.recording_events():
         for kind in (PersonEvent.Kind.PAUSED, PersonEvent.Kind.RESUMED, PersonEvent.Kind.EDITED):
             trail.record_person(ana, kind, adela)
     assert faults() == []
     with unprotected("review_personevent"):
         sql("UPDATE review_personevent SET actor_id = %s WHERE sequence = 4", ana.pk)
-    [fault] = verification.check(verification.Found())
-    assert (fault.what, fault.chain, fault.sequence) == (What.ALTERED, "personevent", 4)
+    [fault] = verification.check(verification.CheckProgress())
+    assert (fault.what, fault.chain, fault.sequence) == (FaultCode.ALTERED, "personevent", 4)
 
 
 # ---------------------------------------------------------------------------------------------------------- tampering
@@ -217,25 +220,25 @@ def rewrite_everything(events: list[Event]) -> None:
     sql("UPDATE review_chainhead SET hash = %s WHERE name = 'event'", previous)
 
 
-TAMPERED: dict[str, tuple[Callable[[list[Event]], Any], list[tuple[What, int, int]]]] = {
-    "kind": (by("kind", "opened"), [(What.ALTERED, 7, 7)]),
-    "actor": (by("actor_id", None), [(What.ALTERED, 7, 7)]),
-    "time": (by("at", "2026-01-01 00:00:00.000001+00:00"), [(What.ALTERED, 7, 7)]),
-    "data": (by("data", '{"role": "primary", "phase": "confirm"}'), [(What.ALTERED, 7, 7)]),
-    "hash": (by("hash", "f" * 64), [(What.ALTERED, 7, 7)]),
-    "previous": (by("previous", "f" * 64), [(What.ALTERED, 7, 7)]),
-    "number": (by("number", 999), [(What.ALTERED, 7, 7)]),
-    "one deleted": (delete(7), [(What.MISSING, 7, 7)]),
-    "some deleted": (delete(1, 7, 8, 9), [(What.MISSING, 1, 1), (What.MISSING, 7, 9)]),
-    "neighbours exchanged": (lambda events: swap(7, 8, ("sequence",)), [(What.MOVED, 7, 7), (What.MOVED, 8, 8)]),
-    "far ones exchanged": (lambda events: swap(3, 9, ("sequence",)), [(What.MOVED, 3, 3), (What.MOVED, 9, 9)]),
-    "ids exchanged": (lambda events: swap(7, 8, ("id",)), [(What.EXCHANGED, 8, 8)]),
-    "added at the end": (insert_at_the_end, [(What.INSERTED, -1, -1)]),
-    "added at the start": (insert_before_the_first, [(What.INSERTED, 0, 0)]),
-    "replaced": (replace_by_a_forgery, [(What.REPLACED, 7, 7)]),
-    "the last cut off": (cut_off(1), [(What.CUT_OFF, -1, -1)]),
-    "the last three cut off": (cut_off(3), [(What.CUT_OFF, -3, -1)]),
-    "the end moved": (move_the_end, [(What.NO_END, -1, -1), (What.INSERTED, -1, -1)]),
+TAMPERED: dict[str, tuple[Callable[[list[Event]], Any], list[tuple[FaultCode, int, int]]]] = {
+    "kind": (by("kind", "opened"), [(FaultCode.ALTERED, 7, 7)]),
+    "actor": (by("actor_id", None), [(FaultCode.ALTERED, 7, 7)]),
+    "time": (by("at", "2026-01-01 00:00:00.000001+00:00"), [(FaultCode.ALTERED, 7, 7)]),
+    "data": (by("data", '{"role": "primary", "phase": "confirm"}'), [(FaultCode.ALTERED, 7, 7)]),
+    "hash": (by("hash", "f" * 64), [(FaultCode.ALTERED, 7, 7)]),
+    "previous": (by("previous", "f" * 64), [(FaultCode.ALTERED, 7, 7)]),
+    "number": (by("number", 999), [(FaultCode.ALTERED, 7, 7)]),
+    "one deleted": (delete(7), [(FaultCode.MISSING, 7, 7)]),
+    "some deleted": (delete(1, 7, 8, 9), [(FaultCode.MISSING, 1, 1), (FaultCode.MISSING, 7, 9)]),
+    "neighbours exchanged": (lambda events: swap(7, 8, ("sequence",)), [(FaultCode.MOVED, 7, 7), (FaultCode.MOVED, 8, 8)]),
+    "far ones exchanged": (lambda events: swap(3, 9, ("sequence",)), [(FaultCode.MOVED, 3, 3), (FaultCode.MOVED, 9, 9)]),
+    "ids exchanged": (lambda events: swap(7, 8, ("id",)), [(FaultCode.EXCHANGED, 8, 8)]),
+    "added at the end": (insert_at_the_end, [(FaultCode.INSERTED, -1, -1)]),
+    "added at the start": (insert_before_the_first, [(FaultCode.INSERTED, 0, 0)]),
+    "replaced": (replace_by_a_forgery, [(FaultCode.REPLACED, 7, 7)]),
+    "the last cut off": (cut_off(1), [(FaultCode.CUT_OFF, -1, -1)]),
+    "the last three cut off": (cut_off(3), [(FaultCode.CUT_OFF, -3, -1)]),
+    "the end moved": (move_the_end, [(FaultCode.NO_END, -1, -1), (FaultCode.INSERTED, -1, -1)]),
     "written anew": (rewrite_everything, []),
 }  # fmt: skip
 
@@ -248,7 +251,7 @@ def test_tampering_is_found_and_named(how: str, worked: list[Event]) -> None:
     end = {"added at the end": len(worked) + 2, "the end moved": len(worked)}.get(how, len(worked) + 1)
     found = [fault for fault in faults() if not fault[0].startswith("review-")]
     if how == "the end moved":
-        assert found == [(What.NO_END, end - 1, end - 1), (What.INSERTED, end, end)]
+        assert found == [(FaultCode.NO_END, end - 1, end - 1), (FaultCode.INSERTED, end, end)]
         return
     placed = [(what, *(place if place >= 0 else end + place for place in span)) for what, *span in expected]
     assert found == placed
@@ -261,14 +264,14 @@ def test_an_anchor_tells_of_a_chain_written_anew(worked: list[Event]) -> None:
         rewrite_everything(worked)
     assert not [fault for fault in faults() if not fault[0].startswith("review-")]
     found = [fault for fault in faults(anchors=anchors) if not fault[0].startswith("review-")]
-    assert found == [(What.OTHER_ANCHOR, len(worked), len(worked))]
-    assert (What.CUT_OFF, 10**6, 10**6) in faults(anchors={10**6: "0" * 64})
+    assert found == [(FaultCode.OTHER_ANCHOR, len(worked), len(worked))]
+    assert (FaultCode.CUT_OFF, 10**6, 10**6) in faults(anchors={10**6: "0" * 64})
 
 
 def test_a_case_given_another_lineage(worked: list[Event]) -> None:
     case = worked[0].case_id
     Case.objects.filter(pk=case).update(lineage="another")
-    assert {place for what, place, _ in faults() if what is What.ALTERED} == {
+    assert {place for what, place, _ in faults() if what is FaultCode.ALTERED} == {
         event.sequence for event in worked if event.case_id == case
     }
 
@@ -283,8 +286,8 @@ def test_an_altered_review_is_found(worked: list[Event], column: str, value: str
         value = "approve" if review.verdict == "reject" else "reject"
     with unprotected("review_review"):
         sql(f"UPDATE review_review SET {column} = %s WHERE id = %s", value, review.pk)
-    [fault] = verification.check(verification.Found())
-    assert (fault.what, fault.detail, fault.case) == (What.REVIEW_ALTERED, review.pk, review.case_id)
+    [fault] = verification.check(verification.CheckProgress())
+    assert (fault.what, fault.detail, fault.case) == (FaultCode.REVIEW_ALTERED, review.pk, review.case_id)
     assert str(review.pk) in str(fault)
 
 
@@ -294,12 +297,12 @@ def test_a_review_without_its_event_and_an_event_without_its_review(worked: list
         **{name: getattr(review, name) for name in ("case", "assignment", "role", "verdict", "inadequate", "submitted_at")},
         physician=emil, answers={}, phase="discuss",
     )  # fmt: skip
-    [fault] = verification.check(verification.Found())
-    assert (fault.what, fault.case) == (What.REVIEW_UNRECORDED, review.case_id)
+    [fault] = verification.check(verification.CheckProgress())
+    assert (fault.what, fault.case) == (FaultCode.REVIEW_UNRECORDED, review.case_id)
     with unprotected("review_review"):
         sql("DELETE FROM review_review WHERE id >= %s", review.pk)
-    [fault] = verification.check(verification.Found())
-    assert (fault.what, fault.detail) == (What.REVIEW_MISSING, review.pk)
+    [fault] = verification.check(verification.CheckProgress())
+    assert (fault.what, fault.detail) == (FaultCode.REVIEW_MISSING, review.pk)
 
 
 def test_no_record_of_the_end(worked: list[Event]) -> None:
@@ -307,14 +310,14 @@ def test_no_record_of_the_end(worked: list[Event]) -> None:
         sql("DELETE FROM review_chainhead")
     with unprotected("review_chainhead"):
         sql("DELETE FROM review_chainhead WHERE name = 'event'")
-    assert (What.NO_END, 0, 0) in faults()
+    assert (FaultCode.NO_END, 0, 0) in faults()
     with pytest.raises(ChainHead.DoesNotExist):  # nothing can be added to a chain without an end
         opened(9)
 
 
 @pytest.mark.parametrize("table", ["review_event", "review_review", "review_personevent", "review_chainhead"])
 def test_what_deletes_without_saying_delete_is_refused(worked: list[Event], table: str) -> None:
-    with trail.recorded():
+    with trail.recording_events():
         trail.record_person(worked[1].actor, PersonEvent.Kind.PAUSED, None)  # type: ignore[arg-type]
     postgres = connection.vendor == "postgresql"
     statement = f"TRUNCATE {table} CASCADE" if postgres else f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}"
@@ -330,10 +333,10 @@ def test_rows_and_memory(ana: User) -> None:
     case = opened()
     transactions = far(40, 100)
     for _ in range(transactions):
-        with trail.recorded():
+        with trail.recording_events():
             for _ in range(500):
                 trail.record(case, Event.Kind.PRIORITISED, ana, before=1, after=2)
-    found = verification.Found()
+    found = verification.CheckProgress()
     tracemalloc.start()
     try:
         assert list(verification.check(found)) == []
@@ -471,5 +474,5 @@ def test_the_page_checks(
 def test_a_check_that_died_can_be_asked_for_again(adela: User, clock: Any) -> None:
     first = verification.request_check(adela)
     clock.advance(minutes=3)
-    assert verification.under_way() is None
+    assert verification.check_in_progress() is None
     assert verification.request_check(adela) != first

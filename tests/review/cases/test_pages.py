@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from review.access import visibility
-from review.answers.answer_form import sheet
+from review.answers.answer_form import fill_form
 from review.answers.posted_answers import Offer, answers_from_post
 from review.assignments import claims
 from review.cases import queries, services
@@ -139,7 +139,7 @@ def test_submit_and_stop_takes_no_further_case(browse: Open, ana: User) -> None:
     held = take(ana)
     answer = post(browse(ana), "submit", held, approving(), stop="1")
     assert answer["Location"] == reverse("review:workbench")
-    assert not visibility.in_hand(ana).exists()
+    assert not visibility.current_assignments(ana).exists()
 
 
 def test_what_is_missing_is_named_linked_and_focused(browse: Open, ana: User) -> None:
@@ -352,7 +352,7 @@ def test_a_change_wants_its_reason_and_a_wording_can_be_adopted(browse: Open, an
     assert checked(page, "rubric.R1") == "adopt.primary"
     post(client, "submit", held, approving(change_reason="Better than mine."), **adopting)
     case.refresh_from_db()
-    assert queries.settled(case).rubrics[0].criterion == "Says that it was made up by somebody."
+    assert queries.settled_case(case).rubrics[0].criterion == "Says that it was made up by somebody."
 
 
 def test_adjudicators_see_both_reviews_and_not_each_other_until_they_differ(
@@ -699,7 +699,7 @@ def posted(typed: dict[str, str]) -> QueryDict:
 
 @pytest.mark.parametrize("answers", [approving(), rejecting(), correcting("Another wording.\nIn two lines.")])
 def test_a_sheet_posts_back_what_it_was_filled_with(answers: Answers) -> None:
-    filled = sheet(FORM, answers)
+    filled = fill_form(FORM, answers)
     rows = [*filled.questions, *filled.rubrics]
     controls = [filled.verdict, filled.reason, filled.change_reason]
     controls += [control for row in rows for control in (row.choice, row.note, row.wording) if control is not None]

@@ -132,7 +132,7 @@ def test_a_chinese_rubric_is_reworded_in_chinese(physicians: list[User]) -> None
         opened(number, form=OTHER_FORMS[1], simulated=True)
     work_queue(1, None, physicians, dissent=0, reject=0)
     original = {rubric.criterion for rubric in OTHER_FORMS[1].rubrics}
-    found = {rubric.criterion for case in Case.objects.all() for rubric in queries.settled(case).rubrics}
+    found = {rubric.criterion for case in Case.objects.all() for rubric in queries.settled_case(case).rubrics}
     wordings = found - original
     assert wordings
     assert all(word.startswith("指出该药物不存在，") and word.endswith("。") for word in wordings)

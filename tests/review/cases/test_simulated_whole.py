@@ -8,7 +8,7 @@ from django.db import transaction
 from review.cases.simulated_physicians import SIGNED, work_queue
 from review.models import Case, FirstLook, Review, User
 from review.rules.case_spec import answers_from_json
-from review.rules.citations import faults
+from review.rules.citations import citation_faults
 from review.rules.state_machine import Role, State
 from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, opened
 
@@ -33,7 +33,7 @@ def test_every_case_is_decided_with_everything_that_is_asked(physicians: list[Us
     cited = [citation for answers in reviews for citation in answers.citations]
     assert cited
     assert all(SIGNED in citation.passage and citation.reference == "Simulated guideline" for citation in cited)
-    assert not any(faults([citation], today=date.max) for citation in cited)
+    assert not any(citation_faults([citation], today=date.max) for citation in cited)
     severities = {
         found.severity for answers in reviews for found in answers.rubrics.values() if found.value == "adequate"
     }

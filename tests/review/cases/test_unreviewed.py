@@ -31,7 +31,7 @@ def test_it_is_approved_as_it_opens_and_the_trail_says_why() -> None:
     assert not Assignment.objects.exists()
     kinds = list(Event.objects.filter(case=case).order_by("pk").values_list("kind", "data__ground"))
     assert kinds == [("opened", None), ("closed", "unreviewed")]
-    assert not list(verification.check(verification.Found()))
+    assert not list(verification.check(verification.CheckProgress()))
 
 
 @pytest.mark.parametrize("state", ["primary", "rejected", "withdrawn"])
@@ -59,7 +59,7 @@ def test_the_queue_never_offers_it(ana: User, bo: User) -> None:
 
 
 def test_what_it_came_to() -> None:
-    found = cases_queries.settled(opened(policy=NOBODY))
+    found = cases_queries.settled_case(opened(policy=NOBODY))
     assert (found.state, found.ground, found.answers, found.citations) == (State.APPROVED, "unreviewed", {}, ())
     assert [rubric.criterion for rubric in found.standing] == ["Says that the drug does not exist.", "Gives no dose."]
 

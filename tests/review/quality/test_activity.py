@@ -17,7 +17,7 @@ from review.assignments import claims
 from review.models import ActiveInterval, Assignment, User
 from review.quality import activity
 from review.rules.blocks import Dialogue, Diff, Image, Table, Text, Turn
-from review.rules.reading_time import allowance, length, words
+from review.rules.reading_time import allowance, count_block_words, count_words
 from tests.conftest import Clock
 from tests.review.factories import account, approving, opened, send, take
 
@@ -41,7 +41,7 @@ def held(ana: User, clock: Clock) -> Assignment:
 
 
 def minutes(physician: User) -> float:
-    return activity.spent_by(physician) / MINUTE
+    return activity.active_time(physician) / MINUTE
 
 
 def test_a_stretch_is_kept_and_grows(ana: User, held: Assignment, clock: Clock) -> None:
@@ -121,7 +121,7 @@ class AnyOrder(TestCase):
                 activity.record(ana, (second if other else first).pk, sent)
             rows = list(ActiveInterval.objects.order_by("began_at"))
             assert all(one.ended_at <= next_.began_at for one, next_ in pairwise(rows))
-            assert activity.spent_by(ana) == len(expected) * MINUTE
+            assert activity.active_time(ana) == len(expected) * MINUTE
         finally:
             monkeypatch.undo()
 
@@ -184,7 +184,7 @@ def test_the_case_page_measures(client: Client, ana: User, held: Assignment) -> 
     [("", 0), ("Don't take 12.5 mg!", 5), ("高血压患者", 2.5), ("服用 aspirin 吗？", 2.5), ("well-known drug", 2)],
 )
 def test_words(text: str, expected: float) -> None:
-    assert words(text) == expected
+    assert count_words(text) == expected
 
 
 @pytest.mark.plain
@@ -197,7 +197,7 @@ def test_length_counts_every_kind_of_block() -> None:
         Table("A", ("x",), (("one", "two three"),)),
         Image("I", "data:image/png;base64,", "a picture"),
     )
-    assert length(blocks) == 3 + 3 + 4 + 3
+    assert count_block_words(blocks) == 3 + 3 + 4 + 3
 
 
 @pytest.mark.plain

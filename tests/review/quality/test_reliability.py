@@ -458,7 +458,7 @@ def test_the_number_of_queries_does_not_grow(
 
 @pytest.mark.plain
 def test_only_independent_answers_are_read() -> None:
-    where = str(reliability.blind().query)
+    where = str(reliability.blind_answers().query)
     for said in ("commit", "work", "retraction"):
         assert said in where
 

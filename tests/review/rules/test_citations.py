@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.rules.citations import Citation, faults, identity, latest_day, tidied
+from review.rules.citations import Citation, citation_faults, identity, latest_day, normalised
 
 TODAY = date(2026, 3, 1)
 DOI = Citation("doi", "10.1000/ABC.1", "", "It lowers the risk.", "2026-02-28")
@@ -33,8 +33,8 @@ GUIDELINE = Citation("guideline", "Guideline on dizziness", "4.2", "Do not give 
 )
 def test_references_as_people_paste_them(kind: str, reference: str, bare: str) -> None:
     cited = replace(GUIDELINE, kind=kind, reference=reference)
-    assert faults([cited], today=TODAY) == []
-    assert tidied(cited).reference == bare
+    assert citation_faults([cited], today=TODAY) == []
+    assert normalised(cited).reference == bare
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_references_as_people_paste_them(kind: str, reference: str, bare: str) -
     ],
 )
 def test_references_that_are_none(kind: str, reference: str) -> None:
-    assert faults([replace(DOI, kind=kind, reference=reference)], today=TODAY) == [
+    assert citation_faults([replace(DOI, kind=kind, reference=reference)], today=TODAY) == [
         ("citation.1.reference", "citation-malformed")
     ]
 
@@ -84,7 +84,7 @@ def test_references_that_are_none(kind: str, reference: str) -> None:
     ],
 )
 def test_what_is_missing(cited: Citation, fault: tuple[str, str]) -> None:
-    assert faults([cited], today=TODAY) == [fault]
+    assert citation_faults([cited], today=TODAY) == [fault]
 
 
 @pytest.mark.parametrize(
@@ -104,16 +104,16 @@ def test_what_is_missing(cited: Citation, fault: tuple[str, str]) -> None:
     ],
 )
 def test_the_same_twice(one: Citation, other: Citation) -> None:
-    assert faults([one, other], today=TODAY) == [("citation.2.reference", "citation-duplicate")]
+    assert citation_faults([one, other], today=TODAY) == [("citation.2.reference", "citation-duplicate")]
 
 
 def test_another_section_is_another_citation() -> None:
-    assert faults([GUIDELINE, replace(GUIDELINE, section="4.3")], today=TODAY) == []
+    assert citation_faults([GUIDELINE, replace(GUIDELINE, section="4.3")], today=TODAY) == []
 
 
 def test_today_is_the_latest_day_on_earth() -> None:
-    assert faults([replace(DOI, read_on=latest_day().isoformat())]) == []
-    assert faults([replace(DOI, read_on="9999-01-01")]) == [("citation.1.read_on", "citation-incomplete")]
+    assert citation_faults([replace(DOI, read_on=latest_day().isoformat())]) == []
+    assert citation_faults([replace(DOI, read_on="9999-01-01")]) == [("citation.1.read_on", "citation-incomplete")]
 
 
 @given(
@@ -130,13 +130,13 @@ def test_today_is_the_latest_day_on_earth() -> None:
     )
 )
 def test_whatever_is_typed_each_fault_names_a_field_and_nothing_breaks(citations: list[Citation]) -> None:
-    found = faults(citations, today=TODAY)
+    found = citation_faults(citations, today=TODAY)
     assert {field.split(".")[0] for field, _code in found} <= {"citation"}
     assert {int(field.split(".")[1]) for field, _code in found} <= set(range(1, len(citations) + 1))
     assert len(set(found)) == len(found)
     for cited in citations:
-        assert tidied(tidied(cited)) == tidied(cited)
-        assert identity(tidied(cited)) == identity(cited)
+        assert normalised(normalised(cited)) == normalised(cited)
+        assert identity(normalised(cited)) == identity(cited)
 
 
 @given(
@@ -146,5 +146,5 @@ def test_whatever_is_typed_each_fault_names_a_field_and_nothing_breaks(citations
 def test_a_doi_is_the_same_however_it_is_prefixed(suffix: str, prefix: str) -> None:
     bare = f"10.1234/x{suffix}x"
     written = replace(DOI, reference=prefix + bare)
-    assert faults([written], today=TODAY) == []
+    assert citation_faults([written], today=TODAY) == []
     assert identity(written) == identity(replace(DOI, reference=bare.upper()))

@@ -146,9 +146,9 @@ def whole(**how: Policy) -> Case:
     return opened(form=WHOLE_FORM, **how)  # type: ignore[arg-type]
 
 
-def outcome(case: Case) -> queries.Settled:
+def outcome(case: Case) -> queries.SettledCase:
     case.refresh_from_db()
-    return queries.settled(case)
+    return queries.settled_case(case)
 
 
 def test_the_confirming_secondary_decides_which_additions_stand(db: None, ana: User, bo: User) -> None:

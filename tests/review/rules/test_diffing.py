@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from review.rules.blocks import Turn
-from review.rules.diffing import Span, align, words
+from review.rules.diffing import Span, align_turns, diff_words
 
 
 def changes(before: list[tuple[str, str]], after: list[tuple[str, str]]) -> list[str]:
-    return [pair.change for pair in align([Turn(*turn) for turn in before], [Turn(*turn) for turn in after])]
+    return [pair.change for pair in align_turns([Turn(*turn) for turn in before], [Turn(*turn) for turn in after])]
 
 
 PATIENT = "I have had a dull headache behind the left eye for three days."
@@ -18,7 +18,7 @@ NO = "No fever, but I took two tablets of ibuprofen this morning."
 
 
 def test_words_are_marked_whole_and_numbers_keep_their_decimals() -> None:
-    assert words("take 2.5 mg daily", "take 25 mg daily") == (
+    assert diff_words("take 2.5 mg daily", "take 25 mg daily") == (
         Span("equal", "take "),
         Span("delete", "2.5"),
         Span("insert", "25"),
@@ -27,7 +27,7 @@ def test_words_are_marked_whole_and_numbers_keep_their_decimals() -> None:
 
 
 def test_chinese_is_marked_by_the_character() -> None:
-    assert words("每天五百毫克", "每天五千毫克") == (
+    assert diff_words("每天五百毫克", "每天五千毫克") == (
         Span("equal", "每天五"),
         Span("delete", "百"),
         Span("insert", "千"),
@@ -36,8 +36,8 @@ def test_chinese_is_marked_by_the_character() -> None:
 
 
 def test_equal_texts_are_one_span_and_empty_ones_none() -> None:
-    assert words("same", "same") == (Span("equal", "same"),)
-    assert words("", "") == ()
+    assert diff_words("same", "same") == (Span("equal", "same"),)
+    assert diff_words("", "") == ()
 
 
 def test_an_edited_turn_keeps_its_partner() -> None:
@@ -76,7 +76,7 @@ def test_the_same_words_of_another_speaker_are_another_turn() -> None:
 
 def test_the_likeliest_partner_wins_over_the_nearest() -> None:
     partly = "I have had a dull headache since yesterday, at work."
-    pairs = align([Turn("P", PATIENT)], [Turn("P", partly), Turn("P", PATIENT + " It throbs.")])
+    pairs = align_turns([Turn("P", PATIENT)], [Turn("P", partly), Turn("P", PATIENT + " It throbs.")])
     assert [(pair.change, pair.after and pair.after.text) for pair in pairs] == [
         ("added", partly),
         ("edited", PATIENT + " It throbs."),
@@ -89,14 +89,14 @@ turns = st.lists(st.builds(Turn, st.sampled_from(["P", "D"]), texts), max_size=6
 
 @given(texts, texts)
 def test_spans_spell_both_texts(before: str, after: str) -> None:
-    spans = words(before, after)
+    spans = diff_words(before, after)
     assert "".join(span.text for span in spans if span.op != "insert") == before
     assert "".join(span.text for span in spans if span.op != "delete") == after
 
 
 @given(turns, turns)
 def test_every_turn_appears_once_and_in_order(before: list[Turn], after: list[Turn]) -> None:
-    pairs = align(before, after)
+    pairs = align_turns(before, after)
     assert [pair.before for pair in pairs if pair.before is not None] == before
     assert [pair.after for pair in pairs if pair.after is not None] == after
     assert all(pair.before.speaker == pair.after.speaker for pair in pairs if pair.before and pair.after)
@@ -104,11 +104,11 @@ def test_every_turn_appears_once_and_in_order(before: list[Turn], after: list[Tu
 
 @given(turns)
 def test_nothing_changed_is_nothing_marked(same: list[Turn]) -> None:
-    assert all(pair.change == "same" for pair in align(same, same))
+    assert all(pair.change == "same" for pair in align_turns(same, same))
 
 
 @pytest.mark.parametrize("repeat", [1, 400])
 def test_a_long_turn_has_its_one_change_found(repeat: int) -> None:
     text = " ".join(f"word{n} and" for n in range(2 * repeat))
-    marked = [span for span in words(text, text.replace("word1 ", "Neurostatin ")) if span.op != "equal"]
+    marked = [span for span in diff_words(text, text.replace("word1 ", "Neurostatin ")) if span.op != "equal"]
     assert marked == [Span("delete", "word1"), Span("insert", "Neurostatin")]

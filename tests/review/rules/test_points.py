@@ -6,7 +6,7 @@ import re
 import pytest
 
 from review.charts.scales import scale_between
-from review.charts.scatter import POINTS_SHOWN, cloud
+from review.charts.scatter import POINTS_SHOWN, points_chart
 from review.rules.blocks import Point, Points
 from review.rules.case_spec import blocks_to_json
 from review.templatetags.review_blocks import show_block
@@ -40,7 +40,7 @@ def test_a_scale_holds_its_values_in_a_few_round_steps(values: list[float]) -> N
 
 
 def test_where_points_are_drawn() -> None:
-    drawn = cloud(points(Point(0, 0), Point(10, 1), Point(5, 0.5)))
+    drawn = points_chart(points(Point(0, 0), Point(10, 1), Point(5, 0.5)))
     (group,) = drawn.groups
     low, high, middle = group.spots
     assert (low.x, low.y) == (drawn.left, drawn.bottom)
@@ -51,14 +51,14 @@ def test_where_points_are_drawn() -> None:
 
 
 def test_size_is_area_and_larger_ones_lie_behind() -> None:
-    drawn = cloud(points(Point(0, 0, size=25), Point(1, 1, size=100), Point(1, 1, size=0)))
+    drawn = points_chart(points(Point(0, 0, size=25), Point(1, 1, size=100), Point(1, 1, size=0)))
     large, quarter, least = drawn.groups[0].spots
     assert large.scale == 2 * quarter.scale
     assert 0 < least.scale < quarter.scale
 
 
 def test_sixteen_groups_are_told_apart_without_their_colours() -> None:
-    drawn = cloud(points(*(Point(n, n, group=f"g{n}") for n in range(16))))
+    drawn = points_chart(points(*(Point(n, n, group=f"g{n}") for n in range(16))))
     assert len({(group.marker, group.hollow) for group in drawn.groups}) == 16
     assert [group.index for group in drawn.groups] == [*range(8)] * 2
 
