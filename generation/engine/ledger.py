@@ -204,7 +204,7 @@ def reserve(job: Job, count: int, *, lane: int, now: datetime) -> int | None:
     open provider batches, has reached `budget_money`.
 
     What is in flight elsewhere may yet leave room: a lane may have died with it, a line may never be put to the model. Where
-    that alone stands in the way the job rests until more is known, and is not paused (`jobs.pause`).
+    that alone stands in the way the job rests until more is known, and is not paused (`life_cycle.pause`).
     """
     fresh = locked(job.pk)
     if fresh.status != Job.Status.RUNNING:

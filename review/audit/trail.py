@@ -47,9 +47,9 @@ def recording_events() -> Iterator[None]:
 def record(case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> None:
     """One line more in the trail of `case`. Raises RuntimeError outside of `recording_events`.
 
-    `data` is published with a release, so a person stands in it only under one of the keys `chain.PEOPLE` (as primary key of
-    the account) and what somebody has typed only under one of `chain.SEALED`: there, a pseudonym and a digest take their
-    places. Whole numbers, text, lists and mappings of them; no fractions, which databases write each in their own way.
+    `data` is published with a release, so a person stands in it only under one of the keys `hash_chain.PEOPLE` (as primary key
+    of the account) and what somebody has typed only under one of `hash_chain.SEALED`: there, a pseudonym and a digest take
+    their places. Whole numbers, text, lists and mappings of them; no fractions, which databases write each in their own way.
     """
     _add(Event(case=case, kind=kind, actor=actor, at=timezone.now(), data=data))
 
@@ -63,7 +63,7 @@ def _add(event: Event | PersonEvent) -> None:
     events = _pending.get()
     if events is None:
         raise RuntimeError(
-            "Events are recorded inside `with review.audit.trail.recorded():`, instead of transaction.atomic()."
+            "Events are recorded inside `with review.audit.trail.recording_events():`, instead of transaction.atomic()."
         )
     events.append(event)
 
