@@ -5,6 +5,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -235,7 +236,8 @@ def test_a_reply_that_breaks_a_rule_is_asked_again_with_the_reason(
 def test_a_fault_heals_and_every_attempt_is_in_the_ledger(
     source: Source, fault: str, error: str, status: int | None
 ) -> None:
-    with simulated(f"{fault}@0.4") as url:
+    # Dice of these very prompts: with this seed no draft is struck five times running, and some are struck once.
+    with simulated(f"{fault}@0.4", seed=3) as url:
         batch = generated(source, endpoint(url, timeout=0.8 if fault == "timeout" else 10, price_in="1", price_out="2"))
         served = _served(url)
     assert statuses(batch) == {Status.DONE: 6}
@@ -508,7 +510,7 @@ def test_a_lost_lease_makes_no_second_sample(bare: Batch, monkeypatch: pytest.Mo
         nonlocal slept
         if not slept:
             slept = row.pk
-            clock.advance(minutes=2)
+            Draft.objects.filter(pk=row.pk).update(lease_until=clock.now - timedelta(seconds=1))  # this one alone
             give_back_expired(Draft)
             [again] = take(Draft.objects.filter(pk=row.pk).order_by("pk"), 1)
             keep(again, batch, outputs)
