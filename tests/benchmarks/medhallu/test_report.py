@@ -77,8 +77,8 @@ def test_by_kind_recall_is_drawn_and_the_report_says_why(url: str, admin_client:
 
     page = admin_client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
     assert "Metric: Recall." in page
-    assert "About half of the answers shown are true and of no kind" in page
+    assert "About half of the answers shown are true and have no category" in page
     asked = admin_client.get(reverse("evaluation:run", args=[run.pk]), {"rate": "f1"}).content.decode()
     assert "Metric: F1." in asked
     assert "Metric: Recall." not in asked
-    assert "About half of the answers shown are true and of no kind" in formats.as_markdown(report)
+    assert "About half of the answers shown are true and have no category" in formats.as_markdown(report)

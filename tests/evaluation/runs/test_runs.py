@@ -490,7 +490,7 @@ def test_a_lost_lease_says_nothing_twice(
     assert Judgment.objects.values("response", "rubric").distinct().count() == Judgment.objects.count()
 
 
-@pytest.mark.parametrize(("broken", "failed"), [("sample_value", Response), ("to_be_judged", Judgment)])
+@pytest.mark.parametrize(("broken", "failed"), [("sample_value", Response), ("judgment_input", Judgment)])
 def test_what_stops_the_lane_again_and_again_stays_unjudged(
     bare: Release, models: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, broken: str, failed: type[Work]
 ) -> None:

@@ -604,7 +604,7 @@ def test_a_budget_holds_whatever_the_attempts_meet(
 ) -> None:
     before = served(models)["requests"]
     batch = launched(source, endpoint(models, "sim-generator", name="odd"), budget_calls=7)
-    monkeypatch.setattr("generation.llm.gateway.said", meets(Odd("x")))
+    monkeypatch.setattr("generation.llm.gateway.read_completion", meets(Odd("x")))
     for _ in range(5):
         services.work_on_batch(batch.pk)
     batch.refresh_from_db()
@@ -617,7 +617,7 @@ def test_an_endpoint_with_which_everything_goes_wrong_pauses_the_batch(
     source: Source, models: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = launched(source, endpoint(models, name="odd"))
-    monkeypatch.setattr("generation.llm.gateway.said", meets(Odd("x")))
+    monkeypatch.setattr("generation.llm.gateway.read_completion", meets(Odd("x")))
     services.work_on_batch(batch.pk)
     batch.refresh_from_db()
     assert (batch.status, batch.paused_because) == (Batch.Status.PAUSED, "EndpointDown")
