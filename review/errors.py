@@ -1,4 +1,4 @@
-"""What can go wrong in review."""
+"""What can go wrong in review. The docstring is the message; `status` is the HTTP status for pages and API alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ShownError(Exception):
-    """An error for people. The docstring is the message; `status` is the HTTP status for pages and API alike."""
+    """Something went wrong."""
 
     status: ClassVar[int] = 400
     permanent: ClassVar[bool] = True

@@ -8,12 +8,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import urlsplit
 
-import httpx2
-from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from generation.llm.errors import BadRequest, BrokenReply, CutShort, LaneOver, LLMError, NotReached, ServerError
@@ -43,11 +40,16 @@ from generation.llm.request_body import (
 )
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Texts
 
+if TYPE_CHECKING:  # a second to import: late
+    import httpx2
+    from openai import AsyncOpenAI
+
 BACKOFF_BASE = 1.0  # seconds
 BACKOFF_CAP = 60.0
 CONNECT = 15.0  # seconds to make a connection: who has not answered by then will not, and nothing was sent
 RECONNECT_CAP = 10.0  # seconds of back-off until the next try to make one, which costs nobody anything
 REPLIES = 2  # of a structured call: the first, and one that has been shown its own error
+ASK_AGAIN = "Your last reply cannot be used. %s Answer again with one JSON object as asked for, and nothing else."
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
@@ -98,9 +100,7 @@ class Gateway:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     def gate(self, settings: ModelSettings) -> RateLimiter:
@@ -167,9 +167,8 @@ class Gateway:
                     usable(paid.reply)
                 except BrokenReply:
                     continue
-                body = request_body(
-                    settings, request, self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA)
-                )
+                form = self._formats.get((settings.url, settings.model), Format.JSON_SCHEMA)
+                body = request_body(settings, request, form)
                 hit = Attempt(settings, request, body, 0, datetime.now(UTC), 0.0, identity=name, hit_of=paid.line)
                 await ledger.write(replace(hit, reply=paid.reply))
                 return paid.reply
@@ -256,11 +255,7 @@ class Gateway:
                     raise
                 refused = (
                     Message("assistant", excerpt(reply.text) or "(empty)"),
-                    Message(
-                        "user",
-                        f"Your last reply cannot be used. {error.detail} "
-                        "Answer again with one JSON object as asked for, and nothing else.",
-                    ),
+                    Message("user", ASK_AGAIN % error.detail),
                 )
                 request = replace(request, messages=request.messages + refused)
         raise ValueError("tries must be at least 1")
@@ -310,7 +305,7 @@ class Gateway:
         settings, request = draft.settings, draft.request
         vectors = len(request.texts) if isinstance(request, Texts) else 0
         client = self._client(settings, api_key)
-        path = "/embeddings" if vectors else "/chat/completions"
+        url = client.url + ("/embeddings" if vectors else "/chat/completions")
         body = json.dumps(draft.sent).encode()
         limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT, settings.timeout / 2))
         limit = reply_limit(settings, request, self.max_reply)
@@ -321,12 +316,7 @@ class Gateway:
                 # By the client's transport, not by `chat.completions.create`: its models take any body for a completion, and
                 # putting a request together costs it more than sending it (python -m bench.engine).
                 post = client.transport.build_request(
-                    "POST",
-                    client.url + path,
-                    content=body,
-                    headers=client.headers,
-                    timeout=limits,
-                    extensions={LIMIT: limit},
+                    "POST", url, content=body, headers=client.headers, timeout=limits, extensions={LIMIT: limit}
                 )
                 response = await client.transport.send(post, stream=True)
                 try:
@@ -344,9 +334,8 @@ class Gateway:
             return refusal_of(response, text, api_key), status
         try:
             answer = json.loads(text)
-            return read_embeddings(answer, vectors, status) if vectors else read_completion(
-                answer, status, api_key
-            ), status
+            read = read_embeddings(answer, vectors, status) if vectors else read_completion(answer, status, api_key)
+            return read, status
         except (ValueError, RecursionError):
             what = "No embeddings" if vectors else "No chat completion"
             return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status

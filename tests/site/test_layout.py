@@ -5,6 +5,7 @@ lines, templates that follow the arrow, readable template lines, and class names
 """
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -174,3 +175,16 @@ def test_each_import_contract_is_seen_to_break(copied_tree: Path) -> None:
     done = subprocess.run([program, "--no-cache"], cwd=copied_tree, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert f"Contracts: 0 kept, {len(VIOLATIONS)} broken." in done.stdout, done.stdout
+
+
+def test_no_client_of_models_is_imported_at_start_up() -> None:
+    """Every process of the site would pay a second for it."""
+    program = (
+        "import sys, django; django.setup(); from django.urls import get_resolver; get_resolver().url_patterns;"
+        "print([name for name in ('openai', 'httpx2', 'aiohttp', 'pyarrow', 'scipy', 'torch') if name in sys.modules])"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "mhb_site.settings"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -7,9 +7,7 @@ import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
-
-import httpx2
+from typing import TYPE_CHECKING, Any
 
 from generation.llm.errors import (
     MAX_DETAIL,
@@ -31,6 +29,9 @@ from generation.llm.errors import (
 )
 from generation.llm.http.access import Forbidden
 from generation.llm.parsing import storable
+
+if TYPE_CHECKING:  # a second to import: late
+    import httpx2
 
 log = logging.getLogger(__name__)
 
