@@ -124,6 +124,6 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     expect(page.locator("main .hbars").first).to_be_visible()
     page.locator('a[href*="/judgments/"]').first.click()
     page.wait_for_url(re.compile(r"/judgments/"))
-    expect(page.get_by_text(re.compile("judge", re.IGNORECASE)).first).to_be_visible()
+    expect(page.get_by_text("Explanation by sim-judge").first).to_be_visible()
     rubrics = site.number("SELECT count(*) FROM generation_releasedrubric")
     assert site.number("SELECT count(*) FROM evaluation_judgment WHERE status = 'done'") == 2 * rubrics

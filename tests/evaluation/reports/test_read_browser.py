@@ -36,7 +36,7 @@ def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: U
     reader.reads(reverse("evaluation:calls", args=[run.pk, run.judgments.all()[0].pk]))
     page: Any = reader.page
     page.goto(f"{reader.url}{report}?sort=-rate")
-    page.get_by_label("Metric").select_option("accuracy")
+    page.get_by_role("combobox", name="Metric").select_option("accuracy")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**rate=accuracy*")
     assert "sort=-rate" in page.url
