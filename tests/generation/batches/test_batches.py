@@ -303,7 +303,7 @@ def _served(url: str) -> dict[str, Any]:
 
 
 def test_retry_takes_up_what_failed_and_nothing_else(source: Source, models: str) -> None:
-    generator = endpoint(models, "sim-generator+500@0.85")
+    generator = endpoint(models, "sim-generator+wrong-schema@0.7")
     batch = generated(source, generator)
     before = statuses(batch)
     assert before[Status.FAILED] >= 1
