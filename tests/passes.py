@@ -60,8 +60,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("processes"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    # These wait more than they work: first, so that the others fill the time.
-    items.sort(key=lambda item: item.get_closest_marker("processes") is None)
     wanted = config.getoption("test_pass")
     if wanted is None:
         return
