@@ -1,6 +1,7 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
-.PHONY: demo test test-thorough setup setup-dev lock messages
+.PHONY: demo test test-thorough screenshots setup setup-dev lock messages
 export PYTHON
+SHOTS ?= var/screenshots
 
 demo: setup  ## web, worker, sweeper and simulated models on an embedded database, with demo accounts
 	@exec .venv/bin/python manage.py demo
@@ -10,6 +11,10 @@ test: setup-dev  ## everything that guards the project
 
 test-thorough: setup-dev  ## the same, farther: more kills, longer state machines, deeper fuzzing, larger files
 	@exec .venv/bin/python .ci/test.py --thorough
+
+screenshots: setup-dev  ## axe and a picture of every page, in both themes and languages at three widths: SHOTS=<folder>
+	@mkdir -p $(SHOTS)
+	MHB_SHOTS=$(abspath $(SHOTS)) TEST_PROFILE=thorough .venv/bin/python -m pytest -q -n 2 tests/site/test_every_page.py
 
 setup:  ## .venv with what the site needs
 	@.ci/setup requirements.txt

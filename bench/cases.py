@@ -1,9 +1,11 @@
 """Made-up MHB cases of the usual length, and complete answers to them as a browser posts them. No text is anybody's."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from generation.recipes.recipe import NewRubric, NewSample
+from mhb_site.benchmarks.medhallu import review as medhallu
 from mhb_site.benchmarks.mhb import review as mhb
 from review.rules.case_spec import CaseSpec
 
@@ -63,6 +65,30 @@ def _text(chance: random.Random, words: int) -> str:
 def spec(number: int) -> CaseSpec:
     """The case of sample `number`, as the benchmark itself makes it."""
     return mhb.case(sample(number), f"bench-{number:07}", 1)
+
+
+def whole_spec(number: int, rubrics: int) -> CaseSpec:
+    """The case of sample `number` with as many rubrics, which take turns at its two traps."""
+    made = sample(number)
+    chance = random.Random(number)
+    tags = [trap["code"] for trap in made.content["traps"]]
+    asked = tuple(NewRubric(f"R{n}", _text(chance, 22), (tags[n % 2],)) for n in range(1, rubrics + 1))
+    return mhb.case(replace(made, rubrics=asked), f"bench-{number:07}", 1)
+
+
+def medhallu_spec(number: int) -> CaseSpec:
+    """A made-up question with its true answer and a wrong one, as the benchmark itself puts it before one physician."""
+    chance = random.Random(number)
+    content = {
+        "question": _text(chance, 15),
+        "knowledge": [_text(chance, 120), _text(chance, 90)],
+        "truth": _text(chance, 40),
+        "hallucinated": _text(chance, 40),
+        "category": "1",
+        "justification": _text(chance, 20),
+    }
+    made = NewSample(task="qa", title=f"Made-up question {number}", language="en", content=content, rubrics=())
+    return medhallu.case(made, f"bench-{number:07}", 1)
 
 
 def answers() -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""How long a physician waits, and whether two ever get the same case: `python -m bench.review [--quick] [--json]`.
+"""How many keys a review takes, how long a physician waits, and whether two ever get the same case.
+
+`python -m bench.review [--quick] [--json]`.
 
 The site runs as real processes (gunicorn, the database, the clients) before few and before many open cases. The two sizes
 take turns in blocks, so that whatever else the machine does meets both alike. Goals are for two cores.
@@ -12,8 +14,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
+from bench import keystrokes
 from bench.core import Result, as_json, at_most, exactly, percentile, skipped, table, told
 from bench.servers import Missing
 from bench.sites import PEOPLE, Site, postgres_sites, sqlite_sites
@@ -110,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.rounds:
         plan = replace(plan, rounds=options.rounds)
     rows = [told("machine: processes that wanted to run before the bench (load average)", os.getloadavg()[0], "")]
-    for row in measure(plan, options.database or tuple(DATABASES)):
+    for row in chain(keystrokes.measure(), measure(plan, options.database or tuple(DATABASES))):
         rows.append(row)
         print(row.name, row.value, row.unit, file=sys.stderr)  # a full run takes a quarter of an hour
     print(as_json(rows) if options.json else table(rows))

@@ -32,13 +32,13 @@ class Site:
         """Run one of `bench.load`'s plans with the first `users` physicians, in a process of its own."""
         sessions = self.known["sessions"][:users]
         whole = {**self.known, "host": HOST, "port": self.port, "database": self.database, "what": what, **plan}
-        return dict(_said(["-m", "bench.load"], {}, json.dumps({**whole, "sessions": sessions})))
+        return dict(told_by(["-m", "bench.load"], {}, json.dumps({**whole, "sessions": sessions})))
 
 
 @contextmanager
 def sqlite_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
     """Embedded sites, one a size, each as the demo starts it: one worker with threads."""
-    _manage({"MHB_DATA_DIR": str(folder / "empty"), **EMBEDDED}, "migrate", "-v0")
+    manage({"MHB_DATA_DIR": str(folder / "empty"), **EMBEDDED}, "migrate", "-v0")
     sites, environments = [], []
     for size in sizes:
         home = folder / f"sqlite-{size}"
@@ -61,8 +61,8 @@ def postgres_sites(folder: Path, sizes: Sequence[int]) -> Iterator[list[Site]]:
             "MHB_REDIS_URL": "",
             "MHB_DEBUG": "false",
         }
-        _manage({**whole, "MHB_DATABASE_URL": url}, "migrate", "-v0")
-        _manage({**whole, "MHB_DATABASE_URL": url}, "collectstatic", "--noinput", "-v0")
+        manage({**whole, "MHB_DATABASE_URL": url}, "migrate", "-v0")
+        manage({**whole, "MHB_DATABASE_URL": url}, "collectstatic", "--noinput", "-v0")
         sites, environments = [], []
         for size in sizes:
             sites.append(Site(size, servers.free_port(), f"{url}_{size}"))
@@ -86,7 +86,7 @@ def _copy_database(url: str, name: str) -> None:
 def _running(sites: Sequence[Site], environments: Sequence[dict[str, str]], workers: Sequence[str]) -> Iterator[None]:
     families = [children.Children(cwd=str(ROOT), environment=environment) for environment in environments]
     for site, environment in zip(sites, environments, strict=True):
-        site.known = dict(_said(["-m", "bench.seed", str(site.cases), str(PEOPLE)], environment))
+        site.known = dict(told_by(["-m", "bench.seed", str(site.cases), str(PEOPLE)], environment))
     try:
         for site, family in zip(sites, families, strict=True):
             family.start("web", [*children.web(HOST, site.port), *workers])
@@ -103,7 +103,7 @@ def _running(sites: Sequence[Site], environments: Sequence[dict[str, str]], work
             family.stop()
 
 
-def _manage(environment: dict[str, str], *arguments: str) -> None:
+def manage(environment: dict[str, str], *arguments: str) -> None:
     done = subprocess.run(
         children.django(*arguments), cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, check=False
     )
@@ -111,7 +111,7 @@ def _manage(environment: dict[str, str], *arguments: str) -> None:
         raise RuntimeError(f"{' '.join(arguments)} failed")
 
 
-def _said(arguments: Sequence[str], environment: dict[str, str], told: str = "") -> Any:
+def told_by(arguments: Sequence[str], environment: dict[str, str], told: str = "") -> Any:
     """The JSON that a module prints; what it says beside goes to stderr."""
     settings = {"DJANGO_SETTINGS_MODULE": "mhb_site.settings"}
     done = subprocess.run(

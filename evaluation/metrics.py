@@ -5,15 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-import numpy as np
-
 from evaluation.protocol import Rate
+from evaluation.statistics.bootstrap import bootstrap_kinds, ratio_of_totals
 from review.rules.intervals import wilson
 
 UNJUDGED = "unjudged"
-DRAWS = 2_000  # of a bootstrap
-DRAWN_FROM = 20260101  # the seed of every bootstrap: the same verdicts have the same interval, anywhere and always
-DEFINED = 0.95  # the share of draws in which a rate must be defined for its interval to be given
 
 # Verdicts that weigh the same in a rate, with how many there are: (in the numerator, in the denominator) -> samples.
 Weighed = tuple[tuple[tuple[int, int], int], ...]
@@ -47,7 +43,7 @@ class MeasuredRate:
 
     @property
     def undefined_draws(self) -> int:
-        """In how many of a bootstrap's `DRAWS` nothing was counted."""
+        """In how many draws of a bootstrap nothing was counted."""
         return bootstrap(self.resampled)[1] if self.resampled and self.denominator else 0
 
     def __add__(self, other: "MeasuredRate") -> "MeasuredRate":
@@ -87,21 +83,7 @@ def pool(parts: Iterable[MeasuredRate]) -> MeasuredRate:
 def bootstrap(weighed: Weighed) -> tuple[tuple[float, float] | None, int]:
     """The 95 % percentile interval of a rate over resampled samples (Efron 1979), and in how many draws it was undefined.
 
-    As many samples as there are, drawn with replacement, `DRAWS` times. With one verdict a sample that is exactly a draw of
-    verdict counts from the multinomial distribution, so no sample is looked at. What a rate leaves out is drawn with the rest:
-    it was asked too. A draw in which nothing is counted has no rate and is left out; where more than one in twenty is so, there
-    is too little to say and the interval is None.
+    Weights that are alike are one kind of cluster, so no sample is looked at. What a rate leaves out is drawn with the rest: it
+    was asked too.
     """
-    counts = np.array([n for _, n in weighed])
-    total = int(counts.sum())
-    if not total:
-        return None, DRAWS
-    drawn = np.random.default_rng(DRAWN_FROM).multinomial(total, counts / total, size=DRAWS)
-    hits = drawn @ np.array([hit for (hit, _), _ in weighed])
-    counted = drawn @ np.array([count for (_, count), _ in weighed])
-    rates = hits[counted > 0] / counted[counted > 0]
-    undefined = DRAWS - len(rates)
-    if len(rates) < DEFINED * DRAWS:
-        return None, undefined
-    low, high = np.quantile(rates, [0.025, 0.975])
-    return (float(low), float(high)), undefined
+    return bootstrap_kinds([weights for weights, _ in weighed], [n for _, n in weighed], ratio_of_totals)

@@ -6,6 +6,14 @@ class GenerationConfig(AppConfig):
 
     def ready(self) -> None:
         from generation.batches.kind import BATCHES
-        from generation.jobs import kinds
+        from generation.jobs import kinds, overview
+        from generation.recipes import registry
+        from review.common import panels
+        from review.labels import name_benchmarks
 
         kinds.register(BATCHES)
+        name_benchmarks(registry.label)
+        panels.register("attention", "generation/jobs/_trouble.html", overview.trouble)
+        panels.register("attention", "generation/jobs/_needing.html", overview.needing_jobs)
+        panels.register("in-progress", "generation/jobs/_going.html", overview.going_jobs)
+        panels.register("cost", "generation/jobs/_week.html", overview.cost)

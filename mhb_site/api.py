@@ -91,14 +91,14 @@ class Token(APIView):
             with signatures.count_refusals(request._request, user, AuthenticationFailed()):
                 if not signatures.takes_code(user, body["code"], recovery=True):
                     raise AuthenticationFailed(_("The code of your second factor is missing or incorrect."))
-        issued, token = _issue(user, timedelta(days=body["days"]))
+        issued, token = issue_token(user, timedelta(days=body["days"]))
         update_last_login(User, user)  # the signal would have axes start a session
         answer = IssuedSerializer({"token": token, "expires_at": issued.expiry}).data
         return Response(answer, status=201)
 
 
 @transaction.atomic
-def _issue(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
+def issue_token(user: User, ttl: timedelta) -> tuple[AuthToken, str]:
     """A new token. Where there are as many as there may be, the oldest give way: a lost one could not be signed out."""
     User.objects.select_for_update(no_key=True).get(pk=user.pk)  # two at once must not both be the last one allowed
     kept = AuthToken.objects.filter(user=user, expiry__gt=timezone.now()).order_by("-created", "-pk")[: LIMIT - 1]

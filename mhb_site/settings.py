@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mhb_site import env as _env
 from review.rules.permissions import UserRole
-from review.rules.state_machine import Role, State
+from review.rules.state_machine import NOT_SAMPLED, Role, State
 
 django_stubs_ext.monkeypatch()  # so that ModelForm[Model] can be written at run time too
 
@@ -99,7 +99,7 @@ AUTH_USER_MODEL = "review.User"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     # Not allauth's, which lets the right password of a closed account be told from a wrong one.
-    "django.contrib.auth.backends.ModelBackend",
+    "mhb_site.sign_in.backend.AccountBackend",
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -114,6 +114,7 @@ ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 # Failures are counted by axes (mhb_site.sign_in); allauth would count the same once more, by its own limits.
 ACCOUNT_RATE_LIMITS = {"login_failed": None}
+ACCOUNT_FORMS = {"login": "mhb_site.sign_in.forms.SignInForm"}
 MFA_ADAPTER = "mhb_site.sign_in.adapters.SecondFactorAdapter"
 MFA_FORMS = {
     "authenticate": "mhb_site.sign_in.adapters.SignInCodeForm",
@@ -135,6 +136,7 @@ AXES_LOCKOUT_TEMPLATE = "account/locked.html"
 
 LANGUAGE_CODE = "en"
 LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
+FORMAT_MODULE_PATH = "mhb_site.formats"
 LOCALE_PATHS = [BASE_DIR / "mhb_site" / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
@@ -203,11 +205,12 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "WorkStatus": "generation.models.work.Work.Status",
         "JobStatus": "generation.models.jobs.Job.Status",
-        "SampleStatus": "generation.models.Sample.Status",
-        "VersionStatus": "generation.models.SampleVersion.Status",
+        "SampleStatus": "generation.samples.forms.SAMPLE_STATUSES",
+        "VersionStatus": "generation.samples.forms.VERSION_STATUSES",
         "CaseRole": [(role.value, role.value) for role in Role],
         "EventKindEnum": "review.models.Event.Kind",
         "StagesEnum": [(state.value, state.value) for state in State if not state.final],
+        "CaseStatus": [(value, value) for value in [*(state.value for state in State), NOT_SAMPLED]],
         "CaseKind": "review.models.Case.Kind",
         "PersonEventKind": "review.models.PersonEvent.Kind",
         "AccountRole": [(role.value, role.value) for role in UserRole],
@@ -218,7 +221,8 @@ SPECTACULAR_SETTINGS = {
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "SWAGGER_UI_SETTINGS": {"deepLinking": True, "validatorUrl": None},  # the validator is another site
+    # A deep link is a link within a button, and the highlighter too faint to read; the validator is another site.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": False, "syntaxHighlight": {"activated": False}, "validatorUrl": None},
 }
 
 CELERY_BROKER_URL = ENV.redis_url or "filesystem://"

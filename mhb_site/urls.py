@@ -7,6 +7,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from mhb_site import views
+from mhb_site.sign_in import tokens
 from review.people.accounts import noting_factors
 
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign] # by the site's own sign-in, which asks for the second factor
@@ -24,6 +25,8 @@ urlpatterns = [
     path("accounts/email/", views.gone),
     path("accounts/confirm-email/<path:rest>", views.gone),
     path("accounts/confirm-email/", views.gone),
+    path("accounts/tokens/", tokens.tokens, name="tokens"),
+    path("accounts/tokens/revoke/", tokens.revoke_token, name="token-revoke"),
     path("accounts/second-factor/", include(_OWN_FACTORS)),
     path("accounts/second-factor/", include("allauth.mfa.urls")),
     path("accounts/", include("allauth.account.urls")),

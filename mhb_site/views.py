@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext_lazy as _
 
-from review.charts import bars, distribution, heat_map, radar
+from review.charts import bars, heat_map, radar
 from review.rules.permissions import Can, allowed
 
 
@@ -106,11 +106,12 @@ def _example_charts() -> dict[str, object]:
             name="radar-traps",
             title=str(_("Hallucination rate by trap")),
         ),
-        "distribution": distribution.distribution(
+        "distribution": bars.amounts(
             [
-                distribution.Amount(trap, samples, samples * 2 + 3, "#charts", "A" if place < 3 else "B")
+                bars.Amount(trap, samples, samples * 2 + 3, "#charts", "A" if place < 3 else "B")
                 for place, (trap, samples) in enumerate(zip(traps, (34, 28, 11, 19, 42, 7), strict=True))
             ],
+            (str(_("samples")), str(_("rubrics"))),
             name="distribution-traps",
             title=str(_("Samples and rubrics by trap")),
         ),

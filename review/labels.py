@@ -1,10 +1,13 @@
 """The words that readers see for the machine's values."""
 
+import re
+from collections.abc import Callable
+
 from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
-from review.rules.state_machine import Ground, Phase, Role, State, Verdict
+from review.rules.state_machine import NOT_SAMPLED, Ground, Phase, Role, State, Verdict
 
 ROLES: dict[str, Promise] = {
     Role.PRIMARY: _("Primary reviewer"),
@@ -29,6 +32,13 @@ STAGES: dict[str, Promise] = {
     State.SECONDARY: pgettext_lazy("state of a case", "secondary"),
     State.ADJUDICATION: pgettext_lazy("state of a case", "adjudication"),
 }
+CASE_STATES: dict[str, Promise] = {
+    **STAGES,
+    State.APPROVED: pgettext_lazy("state of a case", "approved"),
+    State.REJECTED: pgettext_lazy("state of a case", "rejected"),
+    State.WITHDRAWN: pgettext_lazy("state of a case", "withdrawn"),
+    NOT_SAMPLED: _("not sampled for review"),
+}
 VERDICTS: dict[str, Promise] = {
     Verdict.APPROVE: pgettext_lazy("verdict", "Approve"),
     Verdict.REJECT: pgettext_lazy("verdict", "Reject"),
@@ -44,6 +54,7 @@ CITATION_KINDS: dict[str, Promise] = {
     "doi": _("DOI"),
     "pmid": _("PMID"),
     "url": _("Web address"),
+    "case": _("This case"),
 }
 # What the levels of the AHRQ Common Formats Harm Scale mean, in short.
 HARMS: dict[str, Promise] = {
@@ -62,7 +73,22 @@ GROUNDS: dict[str, Promise] = {
     Ground.ADJUDICATED: _("decided by the adjudicators"),
     Ground.UNDECIDED: _("the adjudicators could not agree"),
     Ground.WITHDRAWN: _("withdrawn"),
-    Ground.UNREVIEWED: _("not selected for review"),
+    Ground.UNREVIEWED: _("not sampled for review"),
+}
+# What a review has brought about, for its author; see `visibility.achieved`.
+ACHIEVED: dict[str, Promise] = {
+    "submitted": _("Submitted."),
+    "first-of-two": _("Submitted. You were the first of two."),
+    "approved": _("Submitted. The case is approved."),
+    "rejected": _("Submitted. The case is rejected."),
+    "consensus-approved": _("Submitted. Approved by both."),
+    "consensus-rejected": _("Submitted. Rejected by both."),
+    "rubric-inadequate-rejected": _("Submitted. Rejected: a rubric was judged inadequate."),
+    "adjudication": _("Submitted. You two differ: the case goes to adjudication."),
+    "voted": _("Submitted. Your vote counts once both adjudicators have voted."),
+    "adjudicated-approved": _("Submitted. Approved by both adjudicators."),
+    "adjudicated-rejected": _("Submitted. Rejected by both adjudicators."),
+    "undecided-rejected": _("Submitted. Rejected: the adjudicators could not agree."),
 }
 MEANINGS: dict[str, Promise] = {
     "review": _("signed as a review"),
@@ -103,3 +129,16 @@ SENTENCES: dict[str, Promise] = {
 def translate(msgid: str) -> str:
     """A string of a benchmark in the reader's language. (gettext answers the empty string with its catalogue's head.)"""
     return gettext(msgid) if msgid else ""
+
+
+_benchmark_labels: list[Callable[[str], str]] = []
+
+
+def name_benchmarks(label: Callable[[str], str]) -> None:
+    """Let the app that knows benchmarks name them. Call it once, in `AppConfig.ready`."""
+    _benchmark_labels.append(label)
+
+
+def benchmark_label(name: str) -> str:
+    """What a benchmark calls itself, without what it says of itself after a colon; its name where nobody knows better."""
+    return re.split("[:：]", translate(next((label(name) for label in _benchmark_labels), name)))[0]

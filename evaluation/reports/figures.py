@@ -110,9 +110,6 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Fi
 
 
 def _bars(report: Report, rate: Rate, link: Link) -> tuple[BarChart, ...]:
-    found = [row.rates[rate.name] for row in report.overall]
-    ends = [end for each in found for end in (*(each.interval or ()), each.value) if end is not None]
-    top = next(step for step in (0.25, 0.5, 0.75, 1.0) if max(ends, default=0.0) <= step)
     charts = []
     for dataset, label in report.datasets:
         rows = []
@@ -132,7 +129,7 @@ def _bars(report: Report, rate: Rate, link: Link) -> tuple[BarChart, ...]:
                         percent=rate.percent,
                     )
                 )
-        charts.append(bars(rows, name=f"bars-{dataset}", title=gettext(label), top=top))
+        charts.append(bars(rows, name=f"bars-{dataset}", title=gettext(label)))
     return tuple(charts)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.utils.translation import gettext_noop
 
 from evaluation import registry
 from evaluation.metrics import UNJUDGED, MeasuredRate, measure
@@ -126,7 +127,7 @@ def report(run: Run) -> Report:
     asked = data_sets_of(run)
     labels = {term.code: term.label for term in queries.terms(run.release.benchmark)}
     failed = Response.objects.filter(run=run, status=Status.FAILED).order_by()
-    pooled = ((COMBINED, protocol.label),) if protocol.pooled and len(asked) > 1 else ()
+    pooled = ((COMBINED, gettext_noop("Combined")),) if protocol.pooled and len(asked) > 1 else ()
     return Report(
         run=run,
         protocol=protocol,

@@ -12,13 +12,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from evaluation.errors import EvaluationError
-from evaluation.metrics import DRAWS, UNJUDGED
+from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.figures import Link, figures, rate_named
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, queries, services
 from evaluation.runs.kind import RUNS
+from evaluation.statistics.bootstrap import DRAWS
 from generation import tasks
 from generation.jobs.forms import LAUNCH_KEY, BudgetForm
 from generation.jobs.views import job_context

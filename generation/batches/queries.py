@@ -142,7 +142,7 @@ def calls_of_draft(draft: Draft) -> list[Call]:
     return list(Call.objects.filter(subject__in=subjects).select_related("endpoint").order_by("pk"))
 
 
-def findings(batch: Batch, *, check: str = "", state: str = "") -> QuerySet[Finding]:
+def findings(batch: Batch, *, check: str = "", state: str = "", text: str = "") -> QuerySet[Finding]:
     """What checks found in the drafts of a batch, each with its draft's record and the sample that it is like."""
     found = Finding.objects.filter(draft__batch=batch).select_related("draft__record", "draft__sample", "other")
     found = found.defer("draft__data", "draft__record__content", "draft__record__private")
@@ -150,6 +150,8 @@ def findings(batch: Batch, *, check: str = "", state: str = "") -> QuerySet[Find
         found = found.filter(check_name=check)
     if state:
         found = found.filter(draft__gate=state)
+    if text:
+        found = found.filter(draft__record__title__icontains=text)
     return found
 
 

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from generation.models import Draft
 from generation.recipes import registry
+from review.common.lists import ALL, Filters
 
 
 class DecisionForm(forms.Form):
@@ -16,18 +17,19 @@ class DecisionForm(forms.Form):
     reason = forms.CharField(label=_("Reason"), max_length=2_000, widget=forms.Textarea(attrs={"rows": 3}))
 
 
-class FindingFilters(forms.Form):
-    """Which findings to list; what is not understood is left out."""
+class FindingFilters(Filters):
+    """Which findings to list."""
 
+    text = forms.CharField(label=_("Record"), required=False, widget=forms.SearchInput)
     check = forms.ChoiceField(label=_("Check"), required=False)
-    state = forms.ChoiceField(label=_("Status"), required=False, choices=[("", _("all")), *Draft.Gate.choices])
+    state = forms.ChoiceField(label=_("Status"), required=False, choices=[ALL, *Draft.Gate.choices])
 
     def __init__(self, *args: Any, benchmark: str, **kwargs: Any) -> None:
+        self._benchmark = benchmark
         super().__init__(*args, **kwargs)
-        names = [(name, gettext(registry.check_label(benchmark, name))) for name in registry.check_names(benchmark)]
-        self.fields["check"].choices = [("", _("all")), *names]  # type: ignore[attr-defined]
 
-    @property
-    def wanted(self) -> dict[str, str]:
-        """The filters that were understood, by the names of `queries.findings`."""
-        return {name: value for name, value in self.cleaned_data.items() if value}
+    def full_clean(self) -> None:
+        names = registry.check_names(self._benchmark)
+        labels = [(name, gettext(registry.check_label(self._benchmark, name))) for name in names]
+        self.fields["check"].choices = [ALL, *labels]  # type: ignore[attr-defined]
+        super().full_clean()

@@ -4,29 +4,56 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_POST, require_safe
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from generation.batches import queries as batches_queries
 from generation.batches import services
 from generation.batches.kind import BATCHES
 from generation.drafts import forms
+from generation.errors import GenerationError
 from generation.models import BatchRole, Draft, SampleVersion
 from generation.recipes import registry
 from generation.samples import queries as samples_queries
+from review.cases.bulk import ReasonForm
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import keyset
+from review.common.lists import Action, act_on_chosen, listing
+from review.errors import ReviewError
 from review.rules.permissions import Can
 
+RECORD = ("record__private", "record__content")  # heavy, and not shown in a list
 
-@require_safe
+
+DRAFT_ACTIONS = tuple(
+    Action(name, label, act, ReasonForm, (GenerationError, ReviewError))
+    for name, label, act in (
+        (
+            "let-through",
+            gettext_lazy("Send to review"),
+            lambda key, actor, said: services.let_through(key, actor=actor, reason=said["reason"]),
+        ),
+        (
+            "discard",
+            gettext_lazy("Discard"),
+            lambda key, actor, said: services.discard_stopped(key, actor=actor, reason=said["reason"]),
+        ),
+    )
+)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
 @requires(Can.PRODUCE)
 def findings(request: HttpRequest, pk: int) -> HttpResponse:
-    """What the checks found in the drafts of a batch, filtered by what the address says."""
+    """What the checks found in the drafts of a batch, filtered by what the address says; a post decides on those chosen."""
     found = BATCHES.get(pk)
+    if request.method == "POST":
+        drafts = Draft.objects.filter(batch=found).select_related("record").defer("data", *RECORD)
+        return act_on_chosen(request, DRAFT_ACTIONS, drafts, lambda draft: draft.record.title)
     filters = forms.FindingFilters(request.GET, benchmark=found.benchmark)
-    filters.is_valid()
-    page = keyset(batches_queries.findings(found, **filters.wanted), request, newest_first=True)
-    return render(request, "generation/drafts/findings.html", {"batch": found, "filters": filters, "page": page})
+    rows = batches_queries.findings(found, **filters.wanted).order_by("-pk")
+    sorts = ("draft__record__title", "check_name", "draft__gate")
+    context = {"batch": found, **listing(request, filters, rows, sorts, DRAFT_ACTIONS)}
+    return render(request, "generation/drafts/findings.html", context)
 
 
 @require_safe

@@ -5,8 +5,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
-from generation.endpoints import forms, queries, services, usage_chart
+from generation.endpoints import forms, queries, services
 from generation.jobs.live_status import endpoint_now
+from review.charts import daily_bars
+from review.charts.text_measure import Entry
 from review.common.decorators import requires, signed_in_account
 from review.rules.permissions import Can
 
@@ -44,7 +46,12 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "key": forms.key_state(found),
         "now": endpoint_now(found),
         "whole": whole,
-        "chart": usage_chart.days(days),
+        "chart": daily_bars.days(
+            [(day.day, (day.calls - day.failed, day.failed, day.hits)) for day in days if day.day],
+            [Entry(_("answered"), 0), Entry(_("failed"), 1), Entry(_("cached replies"), 0, hollow=True)],
+            title=_("Calls on each of the last 30 days."),
+            stacked=True,
+        ),
         "days": [day for day in reversed(days) if day.calls or day.hits],
     }
     return render(request, "generation/endpoints/endpoint.html", context, status=422 if form.errors else 200)

@@ -137,10 +137,14 @@ class JobKind(Generic[J]):
         """Lists of a job's endpoints (by OuterRef), by name; see `live_status.endpoints_listed`."""
         return {}
 
+    def all_watched(self) -> QuerySet[J]:
+        """All jobs, each with all that `progress` and `live` need."""
+        rows = dict(zip(self.rows, self.rows_of(OuterRef("pk")), strict=True))
+        return live_status.with_live_status(self.jobs(), rows, self.endpoint_lists())
+
     def watched(self, pk: int) -> J:
         """One job with all that `progress` and `live` need, in one statement. Raises the kind's `unknown`."""
-        rows = dict(zip(self.rows, self.rows_of(OuterRef("pk")), strict=True))
-        return self._one(live_status.with_live_status(self.jobs(), rows, self.endpoint_lists()), pk)
+        return self._one(self.all_watched(), pk)
 
     def progress(self, job: J) -> Any:
         """Progress over all rows of a job: current, or as read by `watched`."""

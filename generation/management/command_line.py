@@ -50,7 +50,7 @@ class Step(BaseCommand):
             self.stdout.write(json.dumps(result, ensure_ascii=False, default=str))
         else:
             for key, value in result.items():
-                self.stdout.write(f"{key}: {_readable(value)}")
+                self.stdout.write(f"{key}: {readable(value)}")
         if result.get("failed"):
             sys.exit(1)
 
@@ -62,11 +62,12 @@ def _sentences(error: ValidationError) -> str:
     return "; ".join(f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items())
 
 
-def _readable(value: Any) -> str:
+def readable(value: Any) -> str:
+    """A value as a command prints it."""
     if isinstance(value, list):
-        return "".join(f"\n  {_readable(entry)}" for entry in value) or "none"
+        return "".join(f"\n  {readable(entry)}" for entry in value) or "none"
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_readable(entry)}" for key, entry in value.items())
+        return ", ".join(f"{key} {readable(entry)}" for key, entry in value.items())
     return str(value)
 
 

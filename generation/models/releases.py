@@ -5,7 +5,7 @@ from django.db.models import F
 
 from generation.models.samples import SampleVersion
 from review.models import User
-from review.rules.state_machine import Ground
+from review.rules.state_machine import NOT_SAMPLED, Ground, State
 
 
 class Release(models.Model):
@@ -42,6 +42,11 @@ class Release(models.Model):
     def unreviewed(self) -> int:
         """How many of its samples no physician has reviewed."""
         return int(self.grounds.get(Ground.UNREVIEWED, 0))
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """How many of its samples physicians approved, and how many nobody was asked to review."""
+        return {State.APPROVED.value: self.reviewed, NOT_SAMPLED: self.unreviewed}
 
     @property
     def simulated_samples(self) -> int:

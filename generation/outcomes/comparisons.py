@@ -12,7 +12,8 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Sum
 
 from generation.models import Batch, BatchRole, Call, Comparison, Draft, Sample, SampleVersion, SourceRecord
 from generation.models.work import Work
-from review.rules.state_machine import Ground
+from review.labels import GROUNDS
+from review.rules.state_machine import Ground, shown_status
 
 Status = Work.Status
 
@@ -147,14 +148,15 @@ class Side:
     def status(self) -> str:
         """The sample's status; without a sample the draft's gate, or its status."""
         if self.version is not None:
-            return self.version.sample.status
+            return shown_status(self.version.sample.status, self.version.case.ground)
         return (self.draft.gate or self.draft.status) if self.draft else ""
 
     @property
     def label(self) -> Any:
         """The status in words."""
         if self.version is not None:
-            return self.version.sample.get_status_display()
+            nobody = self.version.case.ground == Ground.UNREVIEWED
+            return GROUNDS[Ground.UNREVIEWED] if nobody else self.version.sample.get_status_display()
         if self.draft is None:
             return ""
         return self.draft.get_gate_display() if self.draft.gate else self.draft.get_status_display()
@@ -194,8 +196,10 @@ def pairs(comparison: Comparison, records: Sequence[SourceRecord]) -> list[Pair]
     rows = Draft.objects.filter(batch__in=batches, record__in=records, parent__isnull=True, sample__isnull=True)
     drafts = {(row.batch_id, row.record_id): row for row in rows.defer("data")}
     versions: dict[tuple[int, int], SampleVersion] = {}
-    made = SampleVersion.objects.filter(sample__batch__in=batches, sample__record__in=records).select_related("sample")
-    for version in made.defer("content").order_by(F("sample").desc(), "number"):
+    made = SampleVersion.objects.filter(sample__batch__in=batches, sample__record__in=records).select_related(
+        "sample", "case"
+    )
+    for version in made.defer("content", "case__spec").order_by(F("sample").desc(), "number"):
         versions[version.sample.batch_id, version.sample.record_id] = version
     return [
         Pair(

@@ -41,6 +41,14 @@ def recipe(benchmark: str) -> Recipe:
     return found
 
 
+def label(benchmark: str) -> str:
+    """What a benchmark calls itself; its name where its folder is gone."""
+    try:
+        return recipe(benchmark).label
+    except UnknownBenchmark:
+        return benchmark
+
+
 NO_PLAN = "none"
 
 

@@ -21,6 +21,7 @@ from generation.releases import archive, data_card, export, exporters, queries, 
 from generation.samples import services as samples_services
 from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query, page_of
 from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
 from review.rules.permissions import Can
 
 
@@ -69,7 +70,8 @@ class ReleaseSerializer(serializers.ModelSerializer[Release]):
 class WholeReleaseSerializer(ReleaseSerializer):
     """A release with its composition. `counts`: facet, value, samples and rubrics.
 
-    `made`: how samples were made, by name and value. `grounds`: why they were approved; no physician saw `unreviewed` ones.
+    `made`: how samples were made, by name and value. `statuses`: how many samples physicians `approved`, and how many are
+    `not-sampled`: no physician saw them. `grounds`: why samples were approved.
     """
 
     counts = serializers.DictField(child=serializers.DictField(child=CountSerializer()))
@@ -82,20 +84,31 @@ class WholeReleaseSerializer(ReleaseSerializer):
         help_text="`physicians`: accounts that reviewed. `simulated`: how many of them are simulated; they reviewed"
         " `simulated_samples`. Empty: the release is older than these counts.",
     )
+    statuses = serializers.DictField(child=serializers.IntegerField())
     unreviewed = serializers.IntegerField()
 
     class Meta(ReleaseSerializer.Meta):
         fields = [
             *ReleaseSerializer.Meta.fields,
-            *("counts", "sources", "generators", "made", "grounds", "unreviewed", "reviewers"),
+            *("counts", "sources", "generators", "made", "grounds", "statuses", "unreviewed", "reviewers"),
         ]
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
-    """A release to freeze. An existing name gets its next version."""
+    """A release to freeze. An existing name gets its next version. `preview`: only tell what would go in (200)."""
 
     name = serializers.SlugField(max_length=100)
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
+    preview = serializers.BooleanField(default=False)
+
+
+class FreezePreviewSerializer(DataclassSerializer):
+    """What would go into a release, by status, and what would not (yet). `before`: samples of the version before it."""
+
+    grounds = serializers.DictField(child=serializers.IntegerField())
+
+    class Meta:
+        mirrors = services.FreezePreview
 
 
 class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
@@ -138,11 +151,13 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     queryset = queries.releases()
     row = "<slug:name>/<int:version>"
 
-    @extend_schema(request=FreezeSerializer, responses={201: WholeReleaseSerializer})
+    @extend_schema(request=FreezeSerializer, responses={200: FreezePreviewSerializer, 201: WholeReleaseSerializer})
     def create(self, request: Request) -> Response:
         """Freeze all approved samples as the next version of a name. 409 if nothing is approved or nothing is new."""
         body = checked_body(FreezeSerializer, request)
         samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
+        if body["preview"]:
+            return Response(FreezePreviewSerializer(services.preview(body["name"], benchmark=body["benchmark"])).data)
         release = services.freeze_release(body["name"], benchmark=body["benchmark"], actor=signed_in_account(request))
         return Response(WholeReleaseSerializer(release).data, status=201)
 

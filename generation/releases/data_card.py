@@ -2,14 +2,27 @@
 
 from django.template.loader import render_to_string
 
-from generation.models import Release
+from generation.models import Release, ReleasedSample
+from review.rules.questions import Question
 from review.rules.state_machine import Ground
 
 
 def data_card(release: Release) -> str:
     """The release in words: composition, sources with their licences and restrictions, how it was reviewed, checksum."""
-    context = {"release": release, "reviewed_how": _reviewed_how(release), "physicians": _physicians(release)}
+    context = {
+        "release": release,
+        "reviewed_how": _reviewed_how(release),
+        "physicians": _physicians(release),
+        "questions": _questions(release),
+    }
     return render_to_string("generation/releases/data_card.md", context)
+
+
+def _questions(release: Release) -> tuple[Question, ...]:
+    """What physicians were asked, as of the first sample they reviewed: what each stored value of an answer says."""
+    rows = ReleasedSample.objects.filter(release=release).exclude(version__case__ground=Ground.UNREVIEWED)
+    first = rows.select_related("version__case").order_by("position").first()
+    return first.version.case.frozen.form.questions if first else ()
 
 
 def _physicians(release: Release) -> str:

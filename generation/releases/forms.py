@@ -15,3 +15,6 @@ class FreezeForm(forms.Form):
         help_text=_("Use letters, digits and hyphens. With an existing name, the next version is created."),
     )
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
+    seen = forms.CharField(
+        required=False, widget=forms.HiddenInput
+    )  # what the preview showed; empty: none was seen yet

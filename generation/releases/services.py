@@ -3,13 +3,14 @@
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import file_digest
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Prefetch, Q
+from django.db.models import Count, Exists, OuterRef, Prefetch, Q, QuerySet
 from django.utils import timezone
 
 from generation import errors
@@ -31,6 +32,7 @@ from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
 from review.audit import verification
 from review.models import User
+from review.rules.state_machine import NOT_SAMPLED, Ground
 
 CHUNK = 200
 # Of a comparison's two samples of one record only the first is released: they are alike by design.
@@ -49,6 +51,61 @@ _COUNTED = Q(case__reviews__retraction__isnull=True)
 _SIMULATED = _COUNTED & Q(case__reviews__physician__simulated=True)
 
 
+def preview(name: str, *, benchmark: str) -> "FreezePreview":
+    """What `freeze_release` would freeze now. Raises as it does, but NothingNew: that takes writing everything out."""
+    latest = _latest(name, benchmark)
+    grounds = Counter(_chosen(benchmark).order_by().values_list("case__ground", flat=True))
+    if not grounds:
+        raise errors.NothingApproved(benchmark)
+    left = SampleVersion.objects.filter(sample__benchmark=benchmark).order_by().values_list("status")
+    others = dict(left.exclude(status=SampleVersion.Status.APPROVED).annotate(n=Count("pk")))
+    pairs = SampleVersion.objects.filter(_SECOND_OF_A_PAIR, status=SampleVersion.Status.APPROVED)
+    return FreezePreview(
+        release=f"{name} v{latest.version + 1 if latest else 1}",
+        approved=grounds.total() - grounds[Ground.UNREVIEWED],
+        not_sampled=grounds[Ground.UNREVIEWED],
+        grounds=dict(sorted(grounds.items())),
+        simulated=_chosen(benchmark).filter(simulated=True).count(),
+        before=latest.samples_count if latest else 0,
+        in_review=others.get(SampleVersion.Status.IN_REVIEW, 0),
+        second_of_a_pair=pairs.filter(sample__benchmark=benchmark).count(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FreezePreview:
+    """What would go into a release, by status, and what would not (yet). `before`: samples of the version before it."""
+
+    release: str
+    approved: int
+    not_sampled: int
+    grounds: Mapping[str, int]
+    simulated: int
+    before: int
+    in_review: int
+    second_of_a_pair: int
+
+    @property
+    def seen(self) -> str:
+        """The counts as a form sends them back: another string means that something has changed since."""
+        return f"{self.approved}+{self.not_sampled}"
+
+
+def _latest(name: str, benchmark: str) -> Release | None:
+    """The version before the one to be frozen. Raises OtherBenchmark, ValidationError, UnknownBenchmark."""
+    registry.recipe(benchmark)
+    Release._meta.get_field("name").clean(name, None)
+    latest = Release.objects.filter(name=name).order_by("-version").first()
+    if latest is not None and latest.benchmark != benchmark:
+        raise errors.OtherBenchmark(latest.benchmark)
+    return latest
+
+
+def _chosen(benchmark: str) -> QuerySet[SampleVersion]:
+    rows = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED, sample__benchmark=benchmark)
+    return rows.exclude(_SECOND_OF_A_PAIR)
+
+
 @transaction.atomic
 def freeze_release(name: str, *, benchmark: str, actor: User | None = None) -> Release:
     """Freeze all approved samples of a benchmark as the next version of the release `name`.
@@ -57,17 +114,9 @@ def freeze_release(name: str, *, benchmark: str, actor: User | None = None) -> R
         NothingApproved: there is none. NothingNew: they are exactly those of the latest version. OtherBenchmark: the name
         is taken by a release of another benchmark. ValidationError: `name` is no name for a release.
     """
-    registry.recipe(benchmark)
-    Release._meta.get_field("name").clean(name, None)
-    latest = Release.objects.filter(name=name).order_by("-version").first()
-    if latest is not None and latest.benchmark != benchmark:
-        raise errors.OtherBenchmark(latest.benchmark)
-    ids = list(  # chosen once: an approval that arrives while we write belongs to the next version
-        SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED, sample__benchmark=benchmark)
-        .exclude(_SECOND_OF_A_PAIR)
-        .order_by("sample_id")
-        .values_list("pk", flat=True)
-    )
+    latest = _latest(name, benchmark)
+    # Chosen once: an approval that arrives while we write belongs to the next version.
+    ids = list(_chosen(benchmark).order_by("sample_id").values_list("pk", flat=True))
     if not ids:
         raise errors.NothingApproved(benchmark)
     terms = samples_queries.terms(benchmark)
@@ -146,7 +195,8 @@ def _exported(version: SampleVersion, terms: tuple[Term, ...]) -> dict[str, Any]
         "citations": version.citations,
         "made": version.made,
         "review": {"ground": version.case.ground, "physicians": getattr(version, "reviews_count", 0)}
-        # Named only where there are some: samples that people reviewed keep their bytes.
+        # Named only where it is so: samples that people reviewed keep their bytes.
+        | ({"status": NOT_SAMPLED} if version.case.ground == Ground.UNREVIEWED else {})
         | ({"simulated_physicians": simulated} if simulated else {}),
         "rubrics": rubrics,
     }

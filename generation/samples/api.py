@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
@@ -13,18 +13,21 @@ from rest_framework.viewsets import GenericViewSet
 
 from generation.models import Rubric, Sample, SampleVersion
 from generation.samples import queries
+from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
 from review.common.api import MAX_ID, NewestFirst, checked_query
 from review.rules.permissions import Can
+from review.rules.state_machine import NOT_SAMPLED, shown_status
 
 
 class SampleSerializer(serializers.ModelSerializer[Sample]):
-    """One test case, in all its versions. `key` is its name in releases. `unreviewed`: approved without a physician,
-    because it is outside the share that is reviewed."""
+    """One test case, in all its versions. `key` is its name in releases. A sample outside the share that is reviewed has the
+    status `not-sampled`, and is `unreviewed`: no physician has seen it."""
 
     key = serializers.CharField()
     record = serializers.CharField(source="record.external_id")
     title = serializers.CharField(source="record.title")
     versions_count = serializers.IntegerField()
+    status = serializers.SerializerMethodField()
     unreviewed = serializers.BooleanField()
 
     class Meta:
@@ -42,6 +45,10 @@ class SampleSerializer(serializers.ModelSerializer[Sample]):
             "created_at",
             "versions_count",
         ]
+
+    @extend_schema_field(serializers.ChoiceField(choices=SAMPLE_STATUSES))
+    def get_status(self, sample: Any) -> str:
+        return NOT_SAMPLED if sample.unreviewed else str(sample.status)
 
 
 class RubricSerializer(serializers.ModelSerializer[Rubric]):
@@ -63,6 +70,7 @@ class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
     `made`: how it was made, by name, in the recipe's words.
     """
 
+    status = serializers.SerializerMethodField()
     made = serializers.DictField(child=serializers.CharField())
     content = serializers.DictField()
     citations = serializers.ListField(child=serializers.DictField())
@@ -87,6 +95,10 @@ class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
             "created_at",
         ]
 
+    @extend_schema_field(serializers.ChoiceField(choices=VERSION_STATUSES))
+    def get_status(self, version: SampleVersion) -> str:
+        return shown_status(version.status, version.case.ground)
+
 
 class WholeSampleSerializer(SampleSerializer):
     """A sample with all its versions."""
@@ -102,7 +114,7 @@ class SampleQuery(serializers.Serializer[Any]):
 
     benchmark = serializers.CharField(required=False, max_length=64)
     task = serializers.CharField(required=False, max_length=40)
-    status = serializers.ChoiceField(choices=Sample.Status.choices, required=False)
+    status = serializers.ChoiceField(choices=SAMPLE_STATUSES, required=False)
     text = serializers.CharField(
         required=False, max_length=200, help_text="Search text: in the title, the record's id or the key."
     )
@@ -128,6 +140,7 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
     def retrieve(self, request: Request, pk: int) -> Response:
         """One sample with its versions and their rubrics."""
         rubrics = Prefetch("rubrics", Rubric.objects.order_by("pk"))
-        versions = Prefetch("versions", SampleVersion.objects.order_by("number").prefetch_related(rubrics))
+        cases = SampleVersion.objects.select_related("case").defer("case__spec")
+        versions = Prefetch("versions", cases.order_by("number").prefetch_related(rubrics))
         sample = get_object_or_404(self.get_queryset().prefetch_related(versions), pk=pk)
         return Response(WholeSampleSerializer(sample).data)

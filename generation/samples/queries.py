@@ -9,7 +9,7 @@ from generation.models import Batch, Call, Draft, Rubric, Sample, SampleVersion,
 from generation.recipes import registry
 from generation.recipes.recipe import Term
 from review.rules.blocks import Block
-from review.rules.state_machine import Ground
+from review.rules.state_machine import NOT_SAMPLED, Ground
 
 
 def terms(benchmark: str) -> tuple[Term, ...]:
@@ -36,7 +36,9 @@ _UNREVIEWED = SampleVersion.objects.filter(
 def samples(
     *, benchmark: str = "", status: str = "", task: str = "", text: str = "", batch: Batch | None = None
 ) -> QuerySet[Sample]:
-    """Samples, newest first, with the number of their versions and whether they were approved `unreviewed`.
+    """Samples, newest first, with the number of their versions and whether nobody was asked to review them (`unreviewed`).
+
+    `status` is one of a sample's or NOT_SAMPLED: what nobody reviewed is not among the approved.
 
     `text` is looked for in the record's title, its id and the number at the end of the sample's key.
     """
@@ -44,8 +46,10 @@ def samples(
     found = found.annotate(versions_count=Count("versions"), unreviewed=Exists(_UNREVIEWED))
     if benchmark:
         found = found.filter(benchmark=benchmark)
-    if status:
-        found = found.filter(status=status)
+    if status == NOT_SAMPLED:
+        found = found.filter(unreviewed=True)
+    elif status:
+        found = found.filter(status=status, unreviewed=False)
     if task:
         found = found.filter(task=task)
     if text:
@@ -55,6 +59,12 @@ def samples(
     if batch:
         found = found.filter(batch=batch)
     return found
+
+
+def newest_case(sample_id: int) -> int:
+    """The case of a sample's newest version."""
+    versions = SampleVersion.objects.filter(sample=sample_id).order_by("-number")
+    return int(versions.values_list("case", flat=True)[0])
 
 
 def sample_tasks() -> list[str]:

@@ -2,25 +2,32 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from generation.batches import queries as batches_queries
 from generation.models import Draft, Sample, SampleVersion
 from generation.samples import forms, queries
+from review.cases.bulk import case_actions
 from review.common.decorators import requires
-from review.common.paging import keyset
+from review.common.lists import act_on_chosen, listing
 from review.rules.diffing import diff_words
 from review.rules.permissions import Can
+from review.rules.state_machine import Ground
+
+CASE_ACTIONS = case_actions(queries.newest_case)
 
 
-@require_safe
+@require_http_methods(["GET", "HEAD", "POST"])
 @requires(Can.PRODUCE)
 def samples(request: HttpRequest) -> HttpResponse:
-    """Every sample, filtered by what the address says."""
+    """Every sample, filtered by what the address says; a post acts on the cases of those that were chosen."""
+    if request.method == "POST":
+        return act_on_chosen(request, CASE_ACTIONS, queries.samples(), lambda sample: sample.key)
     filters = forms.SampleFilters(request.GET)
-    filters.is_valid()
-    page = keyset(queries.samples(**filters.cleaned_data), request, newest_first=True)
-    return render(request, "generation/samples/samples.html", {"filters": filters, "page": page})
+    found = queries.samples(**filters.wanted)
+    sorts = ("record__title", "task", "status", "created_at", "versions_count")
+    context = listing(request, filters, found, sorts, CASE_ACTIONS)
+    return render(request, "generation/samples/samples.html", context)
 
 
 @require_safe
@@ -44,6 +51,7 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
             for version in shown
         ],
         "simulated": any(version.simulated for version in versions),
+        "unreviewed": versions[-1].case.ground == Ground.UNREVIEWED,
         "held": batches_queries.stopped_versions(found),
     }
     return render(request, "generation/samples/sample.html", context)

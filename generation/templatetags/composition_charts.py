@@ -1,31 +1,42 @@
 """Charts of what samples are made of, what a plan has reached, and how often first versions were approved."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from django import template
+from django.utils.translation import gettext as _
 
 from generation.batches.queries import TrapTarget
 from generation.outcomes.attempts import Attempts
 from generation.releases.queries import TermCounts
-from review.charts.bars import Bar, BarChart, bars
-from review.charts.distribution import Amount, DistributionChart, distribution
+from review.charts.bars import Amount, Bar, BarChart, amounts, bars
+from review.labels import translate
 from review.rules.intervals import wilson
 
 register = template.Library()
 
 
 @register.simple_tag
-def distribution_chart(planted: Iterable[TermCounts], title: str = "") -> DistributionChart:
+def distribution_chart(planted: Iterable[TermCounts], title: str = "") -> BarChart:
     """`{% distribution_chart planted title as chart %}`: samples and rubrics over traps, to be drawn by its template."""
-    amounts = [Amount(row.label, row.samples, row.rubrics, group=row.cluster) for row in planted]
-    return distribution(amounts, name="traps", title=title)
+    rows = [Amount(row.label, row.samples, row.rubrics, group=row.cluster) for row in planted]
+    return amounts(rows, (_("samples"), _("rubrics")), name="traps", title=title)
 
 
 @register.simple_tag
-def plan_chart(aims: Iterable[TrapTarget], title: str = "") -> DistributionChart:
-    """`{% plan_chart aims title as chart %}`: what was reached (as samples) beside what was planned (as rubrics)."""
-    amounts = [Amount(aim.label, aim.reached, aim.planned, group=aim.cluster) for aim in aims]
-    return distribution(amounts, name=f"plan-{title}", title=title)
+def plan_charts(plans: Iterable[tuple[str, Sequence[TrapTarget]]]) -> list[BarChart]:
+    """`{% plan_charts plans as charts %}`: what was reached beside what was planned, all tasks on one scale."""
+    told = [(translate(task), aims) for task, aims in plans]
+    top = max((count for _task, aims in told for aim in aims for count in (aim.reached, aim.planned)), default=0)
+    return [
+        amounts(
+            [Amount(aim.label, aim.reached, aim.planned, group=aim.cluster) for aim in aims],
+            (_("reached"), _("planned")),
+            name=f"plan-{place}",
+            title=title,
+            top=top,
+        )
+        for place, (title, aims) in enumerate(told)
+    ]
 
 
 @register.simple_tag

@@ -1,5 +1,6 @@
 """The frame of every page: the rail, where the reader is, and the words for states."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from review.labels import CASE_STATES, benchmark_label
 from review.rules.permissions import Can, UserRole, allowed
 
 register = template.Library()
@@ -85,12 +87,7 @@ RAIL = (
 )
 
 STATES: dict[str, Promise] = {
-    "primary": pgettext_lazy("state of a case", "primary"),
-    "secondary": pgettext_lazy("state of a case", "secondary"),
-    "adjudication": pgettext_lazy("state of a case", "adjudication"),
-    "approved": pgettext_lazy("state of a case", "approved"),
-    "rejected": pgettext_lazy("state of a case", "rejected"),
-    "withdrawn": pgettext_lazy("state of a case", "withdrawn"),
+    **CASE_STATES,
     "queued": pgettext_lazy("state of work", "queued"),
     "running": pgettext_lazy("state of work", "running"),
     "paused": pgettext_lazy("state of work", "paused"),
@@ -138,9 +135,18 @@ def rail(context: dict[str, Any]) -> list[tuple[Group, list[Link]]]:
 
 
 @register.filter
+def as_json(value: object) -> str:
+    """For an attribute that a script reads."""
+    return json.dumps(value)
+
+
+@register.filter
 def state_label(state: object) -> object:
     """The word for a state in the reader's language; an unknown one stands as it is."""
     return STATES.get(str(state), state)
+
+
+register.filter(benchmark_label)
 
 
 @register.filter

@@ -10,7 +10,7 @@ from review import errors
 from review.models import Assignment, Case, Event, FirstLook, Review, User
 from review.rules.case_spec import CaseSpec
 from review.rules.permissions import Can, allowed
-from review.rules.state_machine import Opinion, Phase, Role, State, Verdict
+from review.rules.state_machine import Opinion, Phase, Role, State, Verdict, position
 
 Hold = Assignment.Hold
 
@@ -154,6 +154,30 @@ def outcome_shown_to(reader: User, review: Review) -> str:
     if allowed(reader, Can.OVERSEE):
         return case.state
     return case.state if State(case.state).final and case.kind == Case.Kind.WORK else ""
+
+
+def achieved(review: Review) -> str:
+    """What a review that was just submitted has brought about, as far as its author may know it: a key of `labels.ACHIEVED`.
+
+    Of a primary it follows from the own verdict alone, by the policy of the sample's own case: so it is the same for a copy
+    (calibration, repeat), which closes at once. Nothing tells what a sealed answer said.
+    """
+    case, role = review.case, Role(review.role)
+    if role is Role.PRIMARY:
+        work = case if case.kind == Case.Kind.WORK else _original(case)
+        own = Opinion(role, Phase(review.phase), Verdict(review.verdict), review.inadequate)
+        alone = position(work.frozen.policy, [own]).state if work is not None else State.SECONDARY
+        return str(alone) if alone.final else "first-of-two"
+    if State(case.state).final:
+        return f"{case.ground}-{case.state}"
+    if role is Role.SECONDARY:
+        return "adjudication" if review.phase == Phase.CONFIRM else "submitted"
+    return "voted"
+
+
+def _original(copy: Case) -> Case | None:
+    spec = copy.frozen
+    return Case.objects.filter(lineage=spec.lineage, version=spec.version, kind=Case.Kind.WORK).first()
 
 
 def held_assignments(case: Case | None = None) -> QuerySet[Assignment]:

@@ -5,16 +5,17 @@ from dataclasses import dataclass, replace
 
 from django.utils.translation import gettext
 
-from review.answers.posted_answers import NO_OFFERS, Offer, Offers, blank_citation, wants_evidence
+from review.answers import harms
+from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_evidence, blank_citation, wants_evidence
 from review.labels import CITATION_KINDS, FINDINGS, HARMS, SENTENCES, VERDICTS, translate
 from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
     AddedRubric,
     Answer,
     Answers,
+    Choice,
     Citation,
     Form,
-    Level,
     Problem,
     Question,
     Reason,
@@ -34,6 +35,7 @@ class Option:
     wording: tuple[Span, ...] = ()  # of an offer: what it changes in the original
     reducible: bool | None = None  # of a reason: whether a new version can mend it
     about: str = ""  # what the label means, at length
+    wants: str = ""  # what is required with this answer: a note, a wording, evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class Control:
 class Row:
     """A question or a rubric with its controls. `diff`: the corrected wording against the original.
 
-    given: answered before the traps were revealed, to be read and not changed. evidence: its answer wants sources.
+    given: answered before the traps were revealed, to be read and not changed. evidence: its answer wants sources. asks: the
+    question in words, under a title that names the criterion.
     """
 
     number: int
@@ -76,6 +79,7 @@ class Row:
     diff: tuple[Span, ...] = ()
     given: bool = False
     evidence: bool = False
+    asks: str = ""
 
     @property
     def controls(self) -> tuple[Control, ...]:
@@ -85,6 +89,15 @@ class Row:
     @property
     def missing(self) -> bool:
         return any(control.error for control in self.controls)
+
+
+@dataclass(frozen=True, slots=True)
+class HarmRow:
+    """The harm of one trap, which counts for its rubrics. `rubrics`: the names of their fields."""
+
+    tag: str
+    choice: Control
+    rubrics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +113,7 @@ class CitationRow:
 
     @property
     def controls(self) -> tuple[Control, ...]:
-        return (self.kind, self.reference, self.section, self.passage, self.read_on)
+        return (self.reference, self.passage, self.kind, self.read_on, self.section)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +156,7 @@ class FilledForm:
 
     questions: tuple[Row, ...]
     rubrics: tuple[Row, ...]
+    harms: tuple[HarmRow, ...]
     citations: tuple[CitationRow, ...]
     added: tuple[AddedRow, ...]
     verdict: Control
@@ -155,7 +169,13 @@ class FilledForm:
     evidence_error: str
     faults: tuple[FormProblem, ...]
 
+    @property
+    def cites(self) -> bool:
+        """Whether any source says anything."""
+        return any(row.reference.value or row.passage.value for row in self.citations)
 
+
+_WANTS = {"corrected": "wording", "inadequate": "note", "removed": "note"}
 BLANK = 0  # the number of the row that a script copies
 
 
@@ -164,17 +184,16 @@ class _Filling:
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.wrong = {problem.field: _sentence(problem) for problem in reversed(problems)}
-        self.first = problems[0].field if problems else ""
+        first = problems[0].field if problems else ""
+        self.first = "citation.1.reference" if first == "citations" else first
 
     def control(self, name: str, id_: str, value: str, options: Sequence[tuple[str, str]] = ()) -> Control:
         buttons = tuple(Option(f"{id_}-{n}", v, label, v == value) for n, (v, label) in enumerate(options, 1))
         return Control(name, id_, value, buttons, self.wrong.get(name, ""), focus=name == self.first)
 
-    def severity(self, form: Form, name: str, id_: str, value: str) -> Control | None:
-        if not form.severities:
-            return None
+    def severity(self, form: Form, name: str, id_: str, value: str) -> Control:
         made = self.control(name, id_, value, [(level.value, translate(level.label)) for level in form.severities])
-        return replace(made, options=tuple(map(_explained, made.options, form.severities)))
+        return replace(made, options=tuple(replace(o, about=str(HARMS.get(o.value, ""))) for o in made.options))
 
     def code(self, name: str, id_: str, value: str, reasons: Sequence[Reason]) -> Control:
         made = self.control(name, id_, value, [(reason.code, translate(reason.label)) for reason in reasons])
@@ -183,7 +202,7 @@ class _Filling:
 
     def citation(self, number: int, citation: Citation) -> CitationRow:
         name, id_ = f"citation.{number}", f"citation-{number}"
-        kinds = [(value, str(label)) for value, label in CITATION_KINDS.items()]
+        kinds = [("", gettext("Automatic")), *((k, str(v)) for k, v in CITATION_KINDS.items())]
         return CitationRow(
             number,
             self.control(f"{name}.kind", f"{id_}-kind", citation.kind, kinds),
@@ -201,7 +220,7 @@ class _Filling:
             number,
             self.control(f"{name}.criterion", f"{id_}-criterion", rubric.criterion),
             boxes,
-            self.severity(form, f"{name}.severity", f"{id_}-severity", rubric.severity),
+            self.severity(form, f"{name}.severity", f"{id_}-severity", rubric.severity) if form.severities else None,
         )
 
 
@@ -209,10 +228,6 @@ def _sentence(problem: Problem) -> str:
     if problem.field.endswith(".read_on"):
         return gettext("Enter the date you read it. The date cannot be in the future.")
     return str(SENTENCES[problem.code])
-
-
-def _explained(option: Option, level: Level) -> Option:
-    return replace(option, about=str(HARMS.get(level.value, "")))
 
 
 def fill_form(
@@ -228,19 +243,22 @@ def fill_form(
 
     given: keys of the questions that were answered before the traps were revealed. rejected_before: as of `problems`.
     """
-    filling = _Filling(problems)
+    of_traps = harms.by_trap(form, answers)
+    filling = _Filling(harms.asked_by_trap(form, of_traps, problems))
+    sources = answers.citations or ((blank_citation(),) if asks_evidence(form) else ())
     questions = tuple(
         _question(filling, number, question, answers.questions.get(question.key, Answer()), question.key in given)
         for number, question in enumerate(form.questions, 1)
     )
     rubrics = tuple(
-        _rubric(filling, form, number, rubric, answers.rubrics.get(rubric.key, RubricAnswer()), offers)
+        _rubric(filling, form, number, rubric, answers, offers, of_traps)
         for number, rubric in enumerate(form.rubrics, 1)
     )
     made = FilledForm(
         questions=questions,
         rubrics=rubrics,
-        citations=tuple(filling.citation(number, each) for number, each in enumerate(answers.citations, 1)),
+        harms=_harms(filling, form, of_traps),
+        citations=tuple(filling.citation(number, each) for number, each in enumerate(sources, 1)),
         added=tuple(filling.added(form, number, each) for number, each in enumerate(answers.added, 1)),
         verdict=filling.control(
             "verdict", "verdict", answers.verdict, [(v, str(label)) for v, label in VERDICTS.items()]
@@ -261,16 +279,23 @@ def fill_form(
 
 def _question(filling: _Filling, number: int, question: Question, answer: Answer, given: bool) -> Row:
     name, id_ = f"question.{question.key}", f"question-{number}"
+    choice = filling.control(name, id_, answer.value, [(c.value, translate(c.label)) for c in question.choices])
+    options = zip(choice.options, question.choices, strict=True)
     return Row(
         number=number,
         title=translate(question.label),
         help=translate(question.help),
         tags=(),
-        choice=filling.control(name, id_, answer.value, [(c.value, translate(c.label)) for c in question.choices]),
+        choice=replace(choice, options=tuple(replace(each, wants=_wanted_with(asked)) for each, asked in options)),
         note=filling.control(f"{name}.note", f"{id_}-note", answer.note),
         given=given,
         evidence=wants_evidence(question),
+        asks=translate(question.asks),
     )
+
+
+def _wanted_with(choice: Choice) -> str:
+    return " ".join(["note"] * choice.blocks + ["evidence"] * choice.evidence)
 
 
 def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
@@ -286,12 +311,29 @@ def _corrected(rubric: RubricText, finding: RubricAnswer) -> tuple[Span, ...]:
     return diff_words(rubric.criterion, finding.wording) if changed else ()
 
 
+def _harms(filling: _Filling, form: Form, of_traps: Mapping[str, str]) -> tuple[HarmRow, ...]:
+    rows = []
+    for number, tag in enumerate(form.tags if form.severities else (), 1):
+        choice = filling.severity(form, f"harm.{tag}", f"harm-{number}", of_traps[tag])
+        rows.append(HarmRow(tag, choice, tuple(f"rubric.{each.key}" for each in form.rubrics if tag in each.tags)))
+    return tuple(rows)
+
+
 def _rubric(
-    filling: _Filling, form: Form, number: int, rubric: RubricText, finding: RubricAnswer, offers: Offers
+    filling: _Filling,
+    form: Form,
+    number: int,
+    rubric: RubricText,
+    answers: Answers,
+    offers: Offers,
+    of_traps: Mapping[str, str],
 ) -> Row:
     name, id_ = f"rubric.{rubric.key}", f"rubric-{number}"
+    finding = answers.rubrics.get(rubric.key, RubricAnswer())
+    level = harms.own(form, answers, rubric, of_traps)
     labels = [(v, str(label)) for v, label in FINDINGS.items() if v != "removed" or form.rubrics_editable]
     choice = filling.control(name, id_, finding.value, labels)
+    choice = replace(choice, options=tuple(replace(each, wants=_WANTS.get(each.value, "")) for each in choice.options))
     wording = finding.wording if finding.value == "corrected" else ""
     return Row(
         number=number,
@@ -301,7 +343,7 @@ def _rubric(
         choice=_with_offers(choice, rubric.criterion, wording, offers.get(rubric.key, ())),
         note=filling.control(f"{name}.note", f"{id_}-note", finding.note),
         wording=filling.control(f"{name}.wording", f"{id_}-wording", wording or rubric.criterion),
-        severity=filling.severity(form, f"{name}.severity", f"{id_}-severity", finding.severity),
+        severity=filling.severity(form, f"{name}.severity", f"{id_}-severity", level) if form.severities else None,
         diff=_corrected(rubric, finding),
     )
 
@@ -321,7 +363,7 @@ def _with_offers(choice: Control, original: str, wording: str, offers: Sequence[
 
 
 def _faults(made: FilledForm, wrong: Mapping[str, str]) -> Iterator[FormProblem]:
-    """Every problem with the field it leads to, in the order of the page; one of no field leads to the form."""
+    """Every problem with the field it leads to, in the order of the page; one of no field to the form."""
     shown: set[str] = set()
     for label, control in _labelled(made):
         if control.error:
@@ -329,7 +371,12 @@ def _faults(made: FilledForm, wrong: Mapping[str, str]) -> Iterator[FormProblem]
             yield FormProblem(control.target, label, control.error)
     for name, sentence in wrong.items():
         if name not in shown:
-            yield FormProblem("add-citation" if name == "citations" else "answers", gettext("Answers"), sentence)
+            where = (
+                ("citation-1-reference", gettext("Evidence"))
+                if name == "citations"
+                else ("answers", gettext("Answers"))
+            )
+            yield FormProblem(*where, sentence)
 
 
 def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
@@ -342,6 +389,8 @@ def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
     for row in made.rubrics:
         label = gettext("Rubric %(number)s") % {"number": row.number}
         yield from ((label, control) for control in row.controls)
+    for harm in made.harms:
+        yield gettext("Harm of trap %(tag)s") % {"tag": harm.tag}, harm.choice
     for own in made.added:
         label = gettext("Your rubric %(number)s") % {"number": own.number}
         yield from ((label, control) for control in own.controls)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from django.http import QueryDict
 from django.utils import timezone
 
+from review.answers import harms
+from review.rules.citations import recognised
 from review.rules.questions import AddedRubric, Answer, Answers, Citation, Form, Question, RubricAnswer
 
 
@@ -24,15 +26,17 @@ NO_OFFERS: Offers = {}
 
 
 def answers_from_post(form: Form, data: QueryDict, offers: Offers = NO_OFFERS) -> Answers:
-    """What was typed, complete or not, with the row added or removed that `do` asks for.
+    """What was typed, complete or not, with the row added or removed that `do` asks for, or the open rubrics found adequate.
 
-    Fields that the case does not ask for are left out.
+    The harm is asked once a trap: a rubric without a level of its own has the worst of its traps'. Fields that the case does
+    not ask for are left out.
     """
 
     def text(name: str) -> str:
         # Browsers send CRLF; a wording would differ from its original by that alone. PostgreSQL refuses NUL.
         return data.get(name, "").replace("\r\n", "\n").replace("\0", "")
 
+    do = text("do")
     rubrics = {}
     for rubric in form.rubrics:
         where = f"rubric.{rubric.key}"
@@ -41,14 +45,15 @@ def answers_from_post(form: Form, data: QueryDict, offers: Offers = NO_OFFERS) -
         if adopted is not None:
             value, wording = "corrected", adopted.wording
         rubrics[rubric.key] = RubricAnswer(
-            value=value,
+            value=value or ("adequate" if do == "rest-adequate" else ""),
             wording=wording if value == "corrected" else "",
             note=text(f"{where}.note"),
-            severity=text(f"{where}.severity"),
+            severity=text(f"{where}.severity") or harms.worst(form, [text(f"harm.{tag}") for tag in rubric.tags]),
         )
-    do = text("do")
     citations = [
-        Citation(*(text(f"citation.{n}.{part}") for part in ("kind", "reference", "section", "passage", "read_on")))
+        _recognised(
+            Citation(*(text(f"citation.{n}.{part}") for part in ("kind", "reference", "section", "passage", "read_on")))
+        )
         for n in _rows(data, "citation")
         if do != f"remove-citation.{n}"
     ]
@@ -81,6 +86,11 @@ def answers_from_post(form: Form, data: QueryDict, offers: Offers = NO_OFFERS) -
     )
 
 
+def _recognised(citation: Citation) -> Citation:
+    """With the kind that its reference shows, where none was chosen."""
+    return citation if citation.kind else replace(citation, kind=recognised(citation.reference))
+
+
 def _rows(data: QueryDict, kind: str) -> list[int]:
     """The numbers of the rows posted, in order; a row taken away leaves a gap."""
     found = (re.fullmatch(rf"{kind}\.([1-9][0-9]{{0,3}})\.\w+", name) for name in data)
@@ -97,8 +107,8 @@ def tidy(answers: Answers) -> Answers:
 
 
 def blank_citation() -> Citation:
-    """A new row: read today, most likely."""
-    return Citation(kind="guideline", read_on=timezone.localdate().isoformat())
+    """A new row: read today, most likely. Its kind is seen from the reference."""
+    return Citation(read_on=timezone.localdate().isoformat())
 
 
 def asks_evidence(form: Form) -> bool:

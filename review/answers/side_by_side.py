@@ -10,8 +10,18 @@ from review.labels import CITATION_KINDS, FINDINGS, NAMELESS, PHASES, ROLES, VER
 from review.models import Review, User
 from review.rules.blocks import Block, Dialogue, Diff, Text, Turn
 from review.rules.case_spec import CaseSpec, answers_from_json
+from review.rules.citations import identity
 from review.rules.diffing import Span, TurnPair, align_turns, diff_words
-from review.rules.questions import Answer, Answers, Citation, Form, RubricAnswer
+from review.rules.questions import (
+    Answer,
+    Answers,
+    Citation,
+    Form,
+    RubricAnswer,
+    decided_additions,
+    decided_finding,
+    decided_verdict,
+)
 from review.rules.state_machine import Verdict
 
 
@@ -37,12 +47,13 @@ class ComparedCell:
 
 @dataclass(frozen=True, slots=True)
 class ComparedLine:
-    """One question, rubric or the verdict, with what each voice says to it."""
+    """One question, rubric or the verdict, with what each voice says to it. `apart`: so many levels of harm lie between."""
 
     title: str
     tags: tuple[str, ...]
     cells: tuple[ComparedCell, ...]
     differs: bool
+    apart: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +92,19 @@ def named_columns(reviews: Iterable[Review]) -> list[ReviewColumn]:
 
 
 def compare(form: Form, voices: Sequence[ReviewColumn]) -> Comparison:
-    """What each voice says to the verdict, to each question and to each rubric."""
+    """What each voice says to the verdict, to each question and to each rubric, and what it cites.
+
+    Every answer counts as a difference: values, wordings, harm, codes of reasons and sources. Words of explanation do not.
+    """
     verdicts = tuple(
         ComparedCell(
             voice.who, str(VERDICTS.get(voice.answers.verdict, voice.answers.verdict)), _reasons(form, voice.answers)
         )
         for voice in voices
     )
-    lines = [ComparedLine(gettext("Verdict"), (), verdicts, _differ(voice.answers.verdict for voice in voices))]
+    lines = [
+        ComparedLine(gettext("Verdict"), (), verdicts, _differ(decided_verdict(voice.answers) for voice in voices))
+    ]
     for question in form.questions:
         labels = {choice.value: translate(choice.label) for choice in question.choices}
         given = [voice.answers.questions.get(question.key, Answer()) for voice in voices]
@@ -108,8 +124,8 @@ def compare(form: Form, voices: Sequence[ReviewColumn]) -> Comparison:
             )
             for voice, finding in zip(voices, found, strict=True)
         )
-        differs = _differ((f.value, f.wording.strip() if f.value == "corrected" else "") for f in found)
-        lines.append(ComparedLine(rubric.criterion, rubric.tags, cells, differs))
+        apart = _levels_apart(form, [decided_finding(finding)[2] for finding in found])
+        lines.append(ComparedLine(rubric.criterion, rubric.tags, cells, _differ(map(decided_finding, found)), apart))
     lines += _extras(form, voices)
     return Comparison(
         differing=tuple(line for line in lines if line.differs),
@@ -119,6 +135,12 @@ def compare(form: Form, voices: Sequence[ReviewColumn]) -> Comparison:
 
 def _differ(values: Iterable[object]) -> bool:
     return len(set(values)) > 1
+
+
+def _levels_apart(form: Form, severities: Sequence[str]) -> int:
+    """How many levels of the harm scale lie between the least and the most that was chosen."""
+    places = [n for n, level in enumerate(form.severities) if level.value in severities]
+    return max(places) - min(places) if places else 0
 
 
 def _reasons(form: Form, answers: Answers) -> str:
@@ -131,7 +153,7 @@ def _reasons(form: Form, answers: Answers) -> str:
 
 def _finding(form: Form, finding: RubricAnswer) -> str:
     value = str(FINDINGS.get(finding.value, finding.value))
-    return " · ".join(part for part in (value, _severity(form, finding.severity)) if part)
+    return " · ".join(part for part in (value, _severity(form, decided_finding(finding)[2])) if part)
 
 
 def _severity(form: Form, value: str) -> str:
@@ -147,7 +169,7 @@ def _extras(form: Form, voices: Sequence[ReviewColumn]) -> list[ComparedLine]:
             ComparedCell(voice.who, str(len(voice.answers.added)), "\n".join(_added(form, voice.answers)))
             for voice in voices
         )
-        differs = _differ(tuple(each.criterion.strip() for each in voice.answers.added) for voice in voices)
+        differs = _differ(decided_additions(voice.answers) for voice in voices)
         found.append(ComparedLine(gettext("Rubrics added"), (), cells, differs))
     if any(voice.answers.citations for voice in voices):
         cells = tuple(
@@ -156,7 +178,8 @@ def _extras(form: Form, voices: Sequence[ReviewColumn]) -> list[ComparedLine]:
             )
             for voice in voices
         )
-        found.append(ComparedLine(gettext("Evidence"), (), cells, differs=False))
+        differs = _differ(frozenset(map(identity, voice.answers.citations)) for voice in voices)
+        found.append(ComparedLine(gettext("Evidence"), (), cells, differs))
     return found
 
 

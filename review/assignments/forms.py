@@ -1,9 +1,22 @@
-"""Forms of declining and reporting. Answers are read by `posted_answers`."""
+"""What a physician posted from the workbench and its side pages, read. Answers are read by `posted_answers`."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django import forms
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from review.models import Declined
+from review.access import visibility
+from review.answers.answer_form import Correction, corrections
+from review.answers.posted_answers import answers_from_post
+from review.answers.side_by_side import anonymous_columns, offers
+from review.assignments import queries
+from review.common.decorators import posted_token, signed_in_account
+from review.models import Assignment, Case, Declined, User
+from review.rules.questions import Answers
+from review.rules.state_machine import ADJUDICATORS, Phase
 
 
 class DeclineForm(forms.Form):
@@ -29,3 +42,41 @@ class ProblemForm(forms.Form):
             "The admins will be notified. You keep the case and can continue or return it to the queue."
         ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PostedReview:
+    """A posted form of the workbench. `local`: the name under which the browser keeps what was typed."""
+
+    me: User
+    case: Case
+    token: uuid.UUID
+    revision: int
+    answers: Answers
+    local: str
+
+
+def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
+    me = signed_in_account(request)
+    assignment = queries.posted_to(assignment_id)
+    case = assignment.case
+    # What others wrote can only be taken over where it is open to read: not while the first two answer blind.
+    blind = assignment.phase == Phase.COMMIT and assignment.role not in ADJUDICATORS
+    others = {} if blind else offers(anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
+    # `over`: the version that the physician has chosen to replace, in place of the one that this page was made from.
+    revision = request.POST.get("over") or request.POST.get("revision", "")
+    return PostedReview(
+        me=me,
+        case=case,
+        token=posted_token(request),
+        revision=int(revision) if revision.isascii() and revision.isdigit() and len(revision) < 10 else 0,
+        answers=answers_from_post(case.frozen.form, request.POST, others),
+        local=request.POST.get("local", ""),
+    )
+
+
+def posted_wordings(posted: PostedReview, assignment: Assignment) -> Sequence[Correction]:
+    """The wording of each rubric as it was just typed against the one that was generated; none before the first look."""
+    if not posted.answers.rubrics or not visibility.is_revealed(posted.me, assignment):
+        return ()
+    return corrections(posted.case.frozen.form, posted.answers)

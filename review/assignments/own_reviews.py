@@ -89,3 +89,11 @@ def _aside(
         "reporting": reporting or ProblemForm(),
     }
     return render(request, "review/assignments/decline.html", context, status=422 if refused else 200)
+
+
+@requires(Can.REVIEW)
+@require_GET
+def recent_sources(request: HttpRequest) -> HttpResponse:
+    """The sources that the physician cited last, to be cited again."""
+    found = queries.recent_sources(signed_in_account(request))
+    return render(request, "review/assignments/_recent_sources.html", {"sources": found})

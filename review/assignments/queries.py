@@ -1,10 +1,13 @@
 """Everything that is read of assignments and their drafts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from review import errors
+from review.access import visibility
 from review.common import sql
 from review.models import Assignment, Draft, User
+from review.rules.case_spec import answers_from_json
+from review.rules.citations import Citation, identity
 
 
 def assignment_of(physician: User, assignment_id: int) -> Assignment:
@@ -26,6 +29,20 @@ def draft_of(assignment: Assignment, physician: User) -> Draft | None:
 def last_draft(physician: User, assignment_id: int) -> Draft | None:
     """What the physician typed last in an assignment, whoever holds it now."""
     return Draft.objects.filter(assignment=assignment_id, physician=physician).order_by("-saved_at", "-id").first()
+
+
+RECENT = 5  # sources offered again
+LOOKED_THROUGH = 20  # of the physician's last reviews
+
+
+def recent_sources(physician: User) -> list[Citation]:
+    """The sources that the physician cited last, each once, the newest first; what they were cited for is left out."""
+    found: dict[tuple[str, str, str], Citation] = {}
+    for answers in visibility.reviews_by(physician).values_list("answers", flat=True)[:LOOKED_THROUGH]:
+        for citation in reversed(answers_from_json(answers).citations):
+            if citation.kind != "case":  # a passage of one case is none of the next
+                found.setdefault(identity(citation), replace(citation, passage=""))
+    return list(found.values())[:RECENT]
 
 
 def retractable_review(physician: User) -> "RetractableReview | None":

@@ -1,8 +1,6 @@
 """The workbench: thin views over services and queries."""
 
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,19 +14,18 @@ from django.views.decorators.http import require_GET, require_POST
 from review import errors
 from review.access import visibility
 from review.answers import signatures
-from review.answers.answer_form import fill_form
 from review.answers.posted_answers import tidy
-from review.answers.side_by_side import Change, anonymous_columns, changes, compare, offers, plain
-from review.assignments import claims, eligibility, first_look, queries, retraction, services
-from review.assignments.posted_review import PostedReview, posted_wordings, read_posted
+from review.answers.side_by_side import plain
+from review.assignments import case_page, claims, eligibility, first_look, queries, retraction, services
+from review.assignments.forms import PostedReview, posted_wordings, read_posted
 from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
-from review.labels import translate
-from review.models import Assignment, Case, User
+from review.labels import ACHIEVED
+from review.models import Assignment
 from review.quality import reliability
-from review.rules.case_spec import CaseSpec, answers_from_json
+from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
-from review.rules.questions import Answers, Problem, with_first_look
-from review.rules.state_machine import Phase, Role, Verdict
+from review.rules.questions import Answers
+from review.rules.state_machine import Phase
 
 
 @requires(Can.REVIEW)
@@ -38,6 +35,7 @@ def workbench(request: HttpRequest) -> HttpResponse:
     me = signed_in_account(request)
     in_hand = list(visibility.current_assignments(me))
     week = timezone.now() - timedelta(days=7)
+    this_week = visibility.reviews_by(me).filter(submitted_at__gte=week).count()
     return render(
         request,
         "review/assignments/home.html",
@@ -47,7 +45,8 @@ def workbench(request: HttpRequest) -> HttpResponse:
             "waiting": eligibility.count_available(me),
             "last": queries.retractable_review(me),
             "lease_minutes": claims.lease() // timedelta(minutes=1),
-            "week": visibility.reviews_by(me).filter(submitted_at__gte=week).count(),
+            "week": this_week,
+            "new": not this_week and not visibility.reviews_by(me).exists(),
             "lately": reliability.my_week(me, week),
         },
     )
@@ -98,7 +97,7 @@ def case(request: HttpRequest, assignment_id: int) -> HttpResponse:
         # reveal the lease is as good as new, and the page need not be a writer.
         if not claims.fresh(assignment):
             assignment.lease_until = claims.heartbeat(me, assignment.pk, assignment.token).lease_until
-        return _workbench(request, assignment)
+        return case_page.show(request, assignment)
     own = visibility.reviews_by(me).filter(assignment=assignment).first()
     if own is None:
         raise errors.CaseClosed
@@ -124,7 +123,12 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
             redirect("review:case", assignment_id), posted.local, anchor=_row_asked_for(request, posted.answers)
         )
     assignment = saved.assignment
-    context = {"draft": saved, "rows": posted_wordings(posted, assignment), "oob": True, **_lease(assignment)}
+    context = {
+        "draft": saved,
+        "rows": posted_wordings(posted, assignment),
+        "oob": True,
+        **case_page.lease_of(assignment),
+    }
     return render(request, "review/assignments/_saved.html", context)
 
 
@@ -162,10 +166,10 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     typed = answers = tidy(posted.answers)
     if "keep" in request.POST:
         assignment = queries.assignment_of(posted.me, assignment_id)
-        answers = _kept_as_committed(_own_answers(posted.me, assignment), answers)
+        answers = case_page.kept_as_committed(case_page.own_answers(posted.me, assignment), answers)
     try:
         with signatures.count_refused_signatures(request, posted.me, assignment_id, posted.token):
-            services.submit(
+            review = services.submit(
                 posted.me,
                 assignment_id,
                 posted.token,
@@ -186,7 +190,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     if again is not None:
         messages.success(request, _("Your vote is committed. The two votes differ. Read both, then vote again."))
         return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
-    messages.success(request, _("Submitted."))
+    messages.success(request, str(ACHIEVED.get(visibility.achieved(review), ACHIEVED["submitted"])))
     return redirect_with_receipt(
         redirect("review:workbench") if "stop" in request.POST else _go_on(request), posted.local
     )
@@ -225,18 +229,13 @@ def heartbeat(request: HttpRequest, assignment_id: int) -> HttpResponse:
     except errors.LeaseLost as lost:
         kept = queries.last_draft(me, assignment_id)
         return _lost(request, lost, assignment_id, answers_from_json(kept.answers) if kept else Answers())
-    return render(request, "review/assignments/_lease.html", _lease(assignment))
-
-
-def _local(me: User, assignment: Assignment, looking: bool) -> str:
-    """The name under which a browser keeps what this person types at this point of this case."""
-    return f"mhb-draft:{me.pk}:{assignment.public_id}:{assignment.phase}{':first' if looking else ''}"
+    return render(request, "review/assignments/_lease.html", case_page.lease_of(assignment))
 
 
 def _stale(request: HttpRequest, stale: errors.StaleDraft, assignment_id: int, posted: PostedReview) -> HttpResponse:
     assignment = queries.assignment_of(posted.me, assignment_id)
     if not _is_htmx(request):
-        return _workbench(
+        return case_page.show(
             request, assignment, answers=posted.answers, status=stale.status, stale=stale, seen=posted.revision
         )
     other = queries.draft_of(assignment, posted.me)
@@ -268,8 +267,8 @@ def _sent_back(
         "arrived": "" if stale else posted.local,
     }
     if isinstance(refused, errors.Incomplete):
-        return _workbench(request, assignment, problems=refused.problems, **said)
-    return _workbench(request, assignment, unsigned=refused, **said)
+        return case_page.show(request, assignment, problems=refused.problems, **said)
+    return case_page.show(request, assignment, unsigned=refused, **said)
 
 
 def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:
@@ -293,92 +292,3 @@ def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, ty
 
 def _is_htmx(request: HttpRequest) -> bool:
     return bool(getattr(request, "htmx", False))
-
-
-def _lease(assignment: Assignment) -> dict[str, object]:
-    left = (assignment.lease_until - timezone.now()).total_seconds() if assignment.lease_until else 0
-    return {"assignment": assignment, "seconds_left": max(int(left), 0)}
-
-
-def _own_answers(me: User, assignment: Assignment) -> Answers | None:
-    """What the holder submitted in this case before: the start of the confirmation, of the second vote."""
-    own = visibility.reviews_by(me).filter(assignment=assignment).first()
-    return answers_from_json(own.answers) if own else None
-
-
-def _kept_as_committed(own: Answers | None, typed: Answers) -> Answers:
-    """The blind answer; why it approves what the first reviewer rejected can only be said now."""
-    if own is None:
-        return typed
-    if own.verdict != Verdict.APPROVE or not typed.dissent_code:
-        return own
-    return replace(own, dissent_code=typed.dissent_code, reason=typed.reason)
-
-
-def _workbench(
-    request: HttpRequest,
-    assignment: Assignment,
-    *,
-    answers: Answers | None = None,
-    problems: Sequence[Problem] = (),
-    status: int = 200,
-    stale: errors.StaleDraft | None = None,
-    seen: int = 0,
-    unsigned: errors.SignatureRefused | None = None,
-    arrived: str = "",
-) -> HttpResponse:
-    me = signed_in_account(request)
-    spec = visibility.case_shown_to(me, assignment)
-    kept = queries.draft_of(assignment, me)
-    if answers is None:
-        # In the first phase nothing of this assignment's that counts was submitted yet.
-        before = _own_answers(me, assignment) if kept is None and assignment.phase != Phase.COMMIT else None
-        answers = answers_from_json(kept.answers) if kept else before or Answers()
-    first, looking = None, False
-    if spec.policy.reveal_first_look:
-        first = visibility.first_look_of(assignment, me)
-        looking = first is None
-    if first is not None:
-        answers = with_first_look(spec.form, answers, answers_from_json(first.answers))
-    given = [question.key for question in spec.form.questions if first is not None and question.first_look]
-    voices = [] if looking else anonymous_columns(me, visibility.reviews_shown_to(me, assignment.case, assignment))
-    blind = assignment.phase == Phase.COMMIT
-    rejected_before = assignment.phase == Phase.CONFIRM and any(
-        voice.role == Role.PRIMARY and voice.answers.verdict == Verdict.REJECT for voice in voices
-    )
-    context = {
-        "case": assignment.case,
-        "spec": spec,
-        "draft": kept,
-        "sheet": fill_form(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
-        "voices": voices,
-        "comparison": compare(spec.form, voices) if len(voices) > 1 else None,
-        "changes": None if looking else _changes(assignment.case, spec),
-        "why": translate(assignment.why) % {"version": assignment.case.version},
-        "blind": blind,
-        "looking": looking,
-        "takes_next": not looking
-        and not (assignment.role == Role.SECONDARY and blind and spec.policy.secondary_confirms),
-        "folded": blind and not spec.policy.reveal_first_look,
-        "local": _local(me, assignment, looking),
-        "stage": Role(assignment.role).stage,
-        "stale": stale,
-        "seen": seen,
-        "unsigned": unsigned,
-        "arrived": arrived,
-        "signs_as": signatures.name(me),
-        "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
-        "last": queries.retractable_review(me),
-        "waiting": eligibility.count_available(me),
-        "simulated": assignment.case.simulated,
-        **_lease(assignment),
-    }
-    return render(request, "review/assignments/case.html", context, status=status)
-
-
-def _changes(case: Case, spec: CaseSpec) -> list[Change] | None:
-    """What this version changed; None for a first version, and where the one before is not kept."""
-    # The lineage of the spec: a copy for training shows what its sample's version changed, like any other case.
-    earlier = Case.objects.filter(lineage=spec.lineage, version=case.version - 1)
-    before = earlier.first() if case.version > 1 else None
-    return changes(before.frozen, spec) if before else None

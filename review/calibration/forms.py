@@ -1,5 +1,7 @@
 """The form of a calibration case's expected answers."""
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -25,6 +27,9 @@ class ExpectedForm(forms.Form):
         for rubric in form.rubrics:
             finding = expected.rubrics.get(rubric.key, RubricAnswer())
             self._add(f"rubric.{rubric.key}", rubric.criterion, list(FINDINGS.items()), finding.value)
+            if form.severities:
+                levels = [(level.value, translate(level.label)) for level in form.severities]
+                self._add(f"severity.{rubric.key}", gettext("Harm"), levels, finding.severity)
 
     def _add(self, name: str, label: str, choices: list[Any], value: str) -> None:
         self.fields[name] = forms.ChoiceField(
@@ -38,8 +43,41 @@ class ExpectedForm(forms.Form):
         def under(prefix: str) -> dict[str, str]:
             return {name.removeprefix(prefix): chosen[name] for name in self.fields if name.startswith(prefix)}
 
+        harms = under("severity.")
         return Answers(
             questions={key: Answer(value) for key, value in under("question.").items()},
-            rubrics={key: RubricAnswer(value) for key, value in under("rubric.").items()},
+            rubrics={key: RubricAnswer(value, severity=harms.get(key, "")) for key, value in under("rubric.").items()},
             verdict=chosen["verdict"],
         )
+
+
+class PracticeForm(ExpectedForm):
+    """The questions of a practice case, all to be answered. `hidden`: keys of questions that were answered a step before."""
+
+    def __init__(self, data: QueryDict | None = None, *, form: Form, hidden: Collection[str] = ()) -> None:
+        self._hidden = {f"question.{key}" for key in hidden}
+        super().__init__(data, form=replace(form, severities=()), expected=Answers())
+        self.order_fields([name for name in self.fields if name != "verdict"])
+        for question in form.questions:
+            field = self.fields[f"question.{question.key}"]
+            field.help_text = translate(question.help)
+            if question.asks:
+                field.label = f"{field.label}: {translate(question.asks)}"
+
+    def _add(self, name: str, label: str, choices: list[Any], value: str) -> None:
+        widget = forms.HiddenInput() if name in self._hidden else forms.RadioSelect()
+        self.fields[name] = forms.ChoiceField(label=label, choices=choices, widget=widget)
+
+
+class FirstPracticeForm(forms.Form):
+    """What is asked of a practice case before its traps are shown."""
+
+    def __init__(self, data: QueryDict | None = None, *, form: Form) -> None:
+        super().__init__(data)
+        for question in form.first_look.questions:
+            self.fields[f"question.{question.key}"] = forms.ChoiceField(
+                label=translate(question.label),
+                choices=[(choice.value, translate(choice.label)) for choice in question.choices],
+                widget=forms.RadioSelect(),
+                help_text=translate(question.help),
+            )

@@ -11,7 +11,7 @@ from review import errors
 from review.common import sql
 from review.models import Assignment, CalibrationItem, Case, Review, User
 from review.rules.case_spec import answers_from_json
-from review.rules.questions import Answer, Answers, RubricAnswer
+from review.rules.questions import Answer, Answers, RubricAnswer, decided_finding
 from review.rules.state_machine import Ground, Phase, State, Verdict
 
 PASS_SHARE = 0.8  # of the expected answers
@@ -26,7 +26,7 @@ class Score:
     review: Review
     matched: int
     asked: int
-    missed: tuple[str, ...]  # keys: question.<key>, rubric.<key>, verdict
+    missed: tuple[str, ...]  # keys: question.<key>, rubric.<key> and its .severity, verdict
 
     @property
     def at(self) -> datetime:
@@ -66,7 +66,11 @@ def compare(expected: Answers, given: Answers) -> tuple[int, int, tuple[str, ...
     for key, answer in expected.questions.items():
         wanted[f"question.{key}"] = (answer.value, given.questions.get(key, Answer()).value)
     for key, finding in expected.rubrics.items():
-        wanted[f"rubric.{key}"] = (finding.value, given.rubrics.get(key, RubricAnswer()).value)
+        other = given.rubrics.get(key, RubricAnswer())
+        wanted[f"rubric.{key}"] = (finding.value, other.value)
+        harm, other_harm = decided_finding(finding)[2], decided_finding(other)[2]
+        if other_harm:  # a rubric that does not stand has no harm: that difference is counted already
+            wanted[f"rubric.{key}.severity"] = (harm, other_harm)
     asked = {key: pair for key, pair in wanted.items() if pair[0]}
     missed = tuple(key for key, (want, got) in asked.items() if want != got)
     return len(asked) - len(missed), len(asked), missed
@@ -167,6 +171,12 @@ def results() -> list[Result]:
         for standing in _standings(active, found)
         if standing.scores
     ]
+
+
+def largest_benchmarks() -> list[str]:
+    """The benchmarks that have cases, the one with the most first."""
+    rows = Case.objects.values("benchmark").annotate(n=Count("pk")).order_by("-n")
+    return list(rows.values_list("benchmark", flat=True))
 
 
 def was_settled(case: Case) -> bool:

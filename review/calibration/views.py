@@ -1,17 +1,19 @@
 """The pages of training: cases with a known answer, and how physicians answered them."""
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from review.calibration import queries, services
-from review.calibration.forms import ExpectedForm
+from review import errors
+from review.calibration import practice, queries, services
+from review.calibration.forms import ExpectedForm, FirstPracticeForm, PracticeForm
 from review.common.decorators import requires, signed_in_account
 from review.models import CalibrationItem, Case
 from review.rules.case_spec import answers_from_json, spec_from_json
-from review.rules.permissions import Can
+from review.rules.permissions import Can, allowed
 
 
 @requires(Can.OVERSEE)
@@ -62,3 +64,49 @@ def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
         return redirect("review:calibration")
     context = {"form": form, "title": item.title, "item": item, "blocks": spec.blocks, "language": spec.language}
     return render(request, "review/calibration/calibration_item.html", context, status=422 if form.is_bound else 200)
+
+
+def _practice(request: HttpRequest, benchmark: str) -> practice.Practice:
+    """The practice of a benchmark, for whoever reviews or oversees."""
+    if not (allowed(request.user, Can.REVIEW) or allowed(request.user, Can.OVERSEE)):
+        raise errors.NotAllowed
+    found = practice.practice(benchmark)
+    if found is None:
+        raise Http404
+    return found
+
+
+@login_required
+@require_GET
+def tour(request: HttpRequest, benchmark: str = "") -> HttpResponse:
+    """What is judged here and the taxonomy by examples; then the practice case."""
+    names = practice.names()
+    chosen = benchmark or next((name for name in queries.largest_benchmarks() if name in names), names[0])
+    found = _practice(request, chosen)
+    context = {"practice": found, "benchmark": chosen, "benchmarks": names}
+    return render(request, "review/calibration/tour.html", context)
+
+
+@login_required
+def tour_case(request: HttpRequest, benchmark: str) -> HttpResponse:
+    """The practice case: the first look, the rest, the answers explained. Each step is posted to the next; none is stored."""
+    found = _practice(request, benchmark)
+    asked = found.spec.form
+    first_keys = [question.key for question in asked.first_look.questions]
+    posted = request.POST if request.method == "POST" else None
+    context = {"practice": found, "benchmark": benchmark, "steps": 2 if first_keys else 1}
+    first = FirstPracticeForm(posted, form=asked)
+    if first_keys and not first.is_valid():
+        context |= {"form": first, "blocks": found.spec.first_look, "step": 1}
+        return render(request, "review/calibration/tour_case.html", context, status=422 if posted is not None else 200)
+    last = posted is not None and "verdict_asked" in posted
+    form = PracticeForm(posted if last else None, form=asked, hidden=first_keys)
+    if last and form.is_valid():
+        lines = practice.explained(found, form.answers())
+        scored = [line for line in lines if line.right is not None]
+        context |= {"lines": lines, "right": sum(bool(line.right) for line in scored), "asked": len(scored)}
+        return render(request, "review/calibration/tour_answers.html", context)
+    if not last and posted is not None:
+        form.initial = {name: posted[name] for name in first.fields}
+    context |= {"form": form, "blocks": found.spec.blocks, "step": context["steps"]}
+    return render(request, "review/calibration/tour_case.html", context, status=422 if last else 200)

@@ -19,11 +19,15 @@ from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer, SpecSerializer
 from review.models import Assignment, Case, Event, Review, User
 from review.rules.permissions import Can, UserRole
-from review.rules.state_machine import Role, State
+from review.rules.state_machine import NOT_SAMPLED, Role, State
+
+STATUSES = [*(state.value for state in State), NOT_SAMPLED]
 
 
 class CaseSerializer(serializers.ModelSerializer[Any]):
-    """A case with its state."""
+    """A case with its state. `status`: the state, or `not-sampled` for a case that nobody was to review."""
+
+    status = serializers.ChoiceField(choices=STATUSES, read_only=True)
 
     class Meta:
         model = Case
@@ -39,6 +43,7 @@ class CaseSerializer(serializers.ModelSerializer[Any]):
             "simulated",
             "priority",
             "state",
+            "status",
             "ground",
             "opened_at",
             "closed_at",
@@ -90,9 +95,11 @@ class EventSerializer(serializers.ModelSerializer[Event]):
 class CaseVersionSerializer(serializers.ModelSerializer[Case]):
     """One version of the same sample."""
 
+    status = serializers.ChoiceField(choices=STATUSES, read_only=True)
+
     class Meta:
         model = Case
-        fields = ["id", "version", "state"]
+        fields = ["id", "version", "state", "status"]
 
 
 class WholeCaseSerializer(CaseSerializer):
@@ -111,7 +118,9 @@ class WholeCaseSerializer(CaseSerializer):
 class CaseQuery(serializers.Serializer[Any]):
     """Which cases."""
 
-    state = serializers.ChoiceField(choices=[state.value for state in State], required=False)
+    state = serializers.ChoiceField(
+        choices=STATUSES, required=False, help_text="`approved` leaves out what is `not-sampled`."
+    )
     benchmark = serializers.CharField(required=False, max_length=64)
     text = serializers.CharField(required=False, max_length=200, help_text="Search text: in the title or the lineage.")
     kind = serializers.ChoiceField(choices=Case.Kind.choices, required=False, help_text="Kind of case; default: work.")

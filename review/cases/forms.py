@@ -3,6 +3,11 @@
 from django import forms
 from django.utils.translation import gettext_lazy
 
+from review.cases import queries
+from review.common.lists import ALL, Filters
+from review.labels import CASE_STATES, benchmark_label
+from review.models import Case
+
 
 class WithdrawForm(forms.Form):
     """Why a case is taken away from the physicians."""
@@ -14,3 +19,20 @@ class PriorityForm(forms.Form):
     """The priority of a case; cases with a higher one are assigned first."""
 
     priority = forms.IntegerField(label=gettext_lazy("Priority"), min_value=-100, max_value=100)
+
+
+class CaseFilters(Filters):
+    """Which cases to list."""
+
+    text = forms.CharField(label=gettext_lazy("Title or sample"), required=False, widget=forms.SearchInput)
+    state = forms.ChoiceField(label=gettext_lazy("Status"), required=False, choices=[ALL, *CASE_STATES.items()])
+    benchmark = forms.ChoiceField(label=gettext_lazy("Benchmark"), required=False)
+    specialty = forms.ChoiceField(label=gettext_lazy("Specialty"), required=False)
+    kind = forms.ChoiceField(label=gettext_lazy("Kind"), required=False, choices=Case.Kind.choices)
+
+    def full_clean(self) -> None:
+        benchmarks = [(name, benchmark_label(name)) for name in queries.benchmarks()]
+        specialties = [(name, name) for name in queries.specialties()]
+        self.fields["benchmark"].choices = [ALL, *benchmarks]  # type: ignore[attr-defined]
+        self.fields["specialty"].choices = [ALL, *specialties]  # type: ignore[attr-defined]
+        super().full_clean()

@@ -13,7 +13,7 @@ from review.rules import consolidation
 from review.rules.case_spec import answers_from_json
 from review.rules.citations import Citation
 from review.rules.consolidation import SettledRubric
-from review.rules.state_machine import ADJUDICATORS, Ground, Role, State, Verdict
+from review.rules.state_machine import ADJUDICATORS, NOT_SAMPLED, Ground, Role, State, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,22 @@ def funnel(benchmark: str | None = None) -> Funnel:
     )
 
 
-def cases(*, state: str = "", benchmark: str = "", text: str = "", kind: str = "") -> QuerySet[Case]:
-    """Cases for the admin's board, newest first. Without a `kind`, those that count: copies for training have their own."""
+def cases(
+    *, state: str = "", benchmark: str = "", text: str = "", kind: str = "", specialty: str = ""
+) -> QuerySet[Case]:
+    """Cases for the admin's board, newest first. Without a `kind`, those that count: copies for training have their own.
+
+    `state` is a state or NOT_SAMPLED: what nobody was to review is not among the approved.
+    """
     found = Case.objects.filter(kind=kind or Case.Kind.WORK).order_by("-id")
-    if state:
-        found = found.filter(state=state)
+    if state == NOT_SAMPLED:
+        found = found.filter(ground=Ground.UNREVIEWED)
+    elif state:
+        found = found.filter(state=state).exclude(ground=Ground.UNREVIEWED)
     if benchmark:
         found = found.filter(benchmark=benchmark)
+    if specialty:
+        found = found.filter(specialty=specialty)
     if text:
         found = found.filter(Q(title__icontains=text) | Q(lineage__icontains=text))
     return found
@@ -66,6 +75,12 @@ def versions(case: Case) -> QuerySet[Case]:
 def benchmarks() -> list[str]:
     """The benchmarks that have cases."""
     return list(Case.objects.values_list("benchmark", flat=True).distinct().order_by("benchmark"))
+
+
+def specialties() -> list[str]:
+    """The specialties that open cases ask for."""
+    asked = Case.objects.filter(closed_at__isnull=True).exclude(specialty="")
+    return list(asked.values_list("specialty", flat=True).distinct().order_by("specialty"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
+from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_http_methods
 
 from review import errors
 from review.access import visibility
@@ -15,9 +16,12 @@ from review.answers.side_by_side import compare, named_columns
 from review.assignments import claims
 from review.calibration import queries as calibration_queries
 from review.cases import queries, services
-from review.cases.forms import PriorityForm, WithdrawForm
+from review.cases.attention import attention
+from review.cases.bulk import ACTIONS
+from review.cases.forms import CaseFilters, PriorityForm, WithdrawForm
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import page_of
+from review.common.lists import act_on_chosen, listing
+from review.labels import CASE_STATES
 from review.models import Case, User
 from review.people import queries as people_queries
 from review.rules.permissions import Can
@@ -27,50 +31,50 @@ from review.rules.state_machine import Role, State
 @requires(Can.OVERSEE)
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
-    """Where all cases stand, and who holds what."""
+    """What needs a person, where all cases stand, what is in progress, and who holds what."""
     chosen = request.GET.get("benchmark", "")
     funnel = queries.funnel(chosen or None)
-    steps = [
-        {
-            "state": state,
-            "count": funnel.counts[state],
-            "oldest": funnel.oldest.get(state),
-            "href": reverse("review:cases")
-            + "?"
-            + urlencode({"state": state, **({"benchmark": chosen} if chosen else {})}),
+    now = timezone.now()
+
+    def step(state: str, label: object, count: int) -> dict[str, object]:
+        asked = {"state": state, "benchmark": chosen}
+        oldest = funnel.oldest.get(state)
+        return {
+            "label": label,
+            "count": count,
+            "note": _("oldest: %(age)s") % {"age": timesince(oldest, now)} if oldest else "",
+            "href": f"{reverse('review:cases')}?{urlencode({name: value for name, value in asked.items() if value})}",
         }
-        for state in State
-    ]
+
+    whole = sum(funnel.counts.values()) + funnel.unreviewed
+    shown = [state for state in State if state != State.WITHDRAWN]
     context = {
-        "steps": steps,
-        "largest": max([*funnel.counts.values(), 1]),
+        "steps": [
+            step("", _("generated"), whole),
+            *(step(state, CASE_STATES[state], funnel.counts[state]) for state in shown),
+        ],
+        "largest": max(whole, 1),
         "unreviewed": funnel.unreviewed,
-        "empty": not (any(funnel.counts.values()) or funnel.unreviewed),
+        "withdrawn": funnel.counts[State.WITHDRAWN],
+        "empty": not whole,
+        "attention": attention(),
         "holds": visibility.held_assignments()[:50],
         "benchmark": chosen,
         "benchmarks": queries.benchmarks(),
-        "now": timezone.now(),
+        "now": now,
     }
     return render(request, "review/cases/overview.html", context)
 
 
 @requires(Can.OVERSEE)
-@require_GET
+@require_http_methods(["GET", "POST"])
 def cases(request: HttpRequest) -> HttpResponse:
-    """All cases, filtered by what stands in the address."""
-    asked = {name: request.GET.get(name, "").replace("\0", "") for name in ("state", "benchmark", "text", "kind")}
-    sort = request.GET.get("sort", "")
-    found = queries.cases(**asked)
-    if sort.removeprefix("-") in {"title", "state", "priority", "opened_at"}:
-        found = found.order_by(sort, "-id")
-    context = {
-        "page": page_of(found, request),
-        "asked": asked,
-        "sort": sort,
-        "states": list(State),
-        "kinds": Case.Kind.choices,
-        "benchmarks": queries.benchmarks(),
-    }
+    """All cases, filtered by what stands in the address; a post acts on those that were chosen."""
+    if request.method == "POST":
+        return act_on_chosen(request, ACTIONS, Case.objects.defer("spec"), lambda case: case.title)
+    filters = CaseFilters(request.GET)
+    found = queries.cases(**filters.wanted).defer("spec")
+    context = listing(request, filters, found, ("title", "state", "priority", "opened_at", "specialty"), ACTIONS)
     return render(request, "review/cases/cases.html", context)
 
 

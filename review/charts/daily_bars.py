@@ -1,72 +1,75 @@
-"""Bars by day."""
-
-from __future__ import annotations
+"""Bars by day: counts beside or upon each other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
 
-from review.charts.scales import LEFT, PLOT, RIGHT, TOP, WIDTH, Tick, scale_of
+from review.charts.scales import TOP, Tick, scale_of
+from review.charts.text_measure import Entry
 
-if TYPE_CHECKING:
-    from review.quality.progress import Day
+GAP = 0.12  # of a day's room, at either side of its bars
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One count of a day: its place and width in per cent of the plot, its height in pixels."""
+
+    sign: Entry
+    x: float
+    width: float
+    y: float
+    height: float
 
 
 @dataclass(frozen=True, slots=True)
 class DayBar:
-    """One day: a filled bar for reviews and a hollow one for closed cases, with a label under some."""
+    """One day with its counts and the bars of those that are not 0; a label under some."""
 
-    day: Day
-    x: float
-    reviews_y: float
-    reviews_height: float
-    closed_x: float
-    closed_y: float
-    closed_height: float
+    day: date
+    counts: tuple[int, ...]
+    parts: tuple[Part, ...]
     label_x: float
     label: date | None
 
 
 @dataclass(frozen=True, slots=True)
-class Bars:
-    """Counts by day on one scale."""
+class DailyBars:
+    """Counts by day on one scale. `name` is unique on the page."""
 
+    name: str
+    title: str
     bars: tuple[DayBar, ...]
     ticks: tuple[Tick, ...]
-    bar_width: float
     bottom: float
     height: float
-    left: float = LEFT
-    width: float = WIDTH
-    right: float = WIDTH - RIGHT
+    legend: tuple[Entry, ...]
 
 
-def days(rows: Sequence[Day], *, height: float = 200.0) -> Bars:
-    """Two bars a day, the last day at the right."""
+def days(
+    rows: Sequence[tuple[date, Sequence[int]]],
+    legend: Sequence[Entry],
+    *,
+    name: str = "days",
+    title: str = "",
+    stacked: bool = False,
+    height: float = 200.0,
+) -> DailyBars:
+    """The counts of each day, as many as the legend has entries, the last day at the right."""
     bottom = height - 26
-    scale = scale_of(max((max(row.reviews, row.closed) for row in rows), default=0), whole=True)
-    step = PLOT / max(len(rows), 1)
-    bar = round(step * 0.38, 2)
-
-    def tall(count: int) -> float:
-        return round((bottom - TOP) * count / scale[-1], 2)
-
-    marks = []
-    for index, row in enumerate(rows):
-        x = LEFT + step * index + step * 0.1
-        marks.append(
-            DayBar(
-                day=row,
-                x=round(x, 2),
-                reviews_y=round(bottom - tall(row.reviews), 2),
-                reviews_height=tall(row.reviews),
-                closed_x=round(x + bar + step * 0.04, 2),
-                closed_y=round(bottom - tall(row.closed), 2),
-                closed_height=tall(row.closed),
-                label_x=round(LEFT + step * (index + 0.5), 2),
-                label=row.day if (len(rows) - 1 - index) % 7 == 0 else None,
-            )
-        )
+    tallest = max((sum(counts) if stacked else max(counts) for _day, counts in rows), default=0)
+    scale = scale_of(tallest, whole=True)
+    step = 100 / max(len(rows), 1)
+    width = step * (1 - 2 * GAP) / (1 if stacked else len(legend))
+    bars = []
+    for place, (day, counts) in enumerate(rows):
+        parts, ground = [], bottom
+        for index, (sign, count) in enumerate(zip(legend, counts, strict=True)):
+            tall = (bottom - TOP) * count / scale[-1]
+            x = step * (place + GAP) + (0 if stacked else width * index)
+            if count:
+                parts.append(Part(sign, round(x, 3), round(width, 3), round(ground - tall, 2), round(tall, 2)))
+            ground -= tall if stacked else 0
+        label = day if (len(rows) - 1 - place) % 7 == 0 else None
+        bars.append(DayBar(day, tuple(counts), tuple(parts), round(step * (place + 0.5), 3), label))
     ticks = tuple(Tick(round(bottom - (bottom - TOP) * value / scale[-1], 2), f"{value:g}") for value in scale)
-    return Bars(tuple(marks), ticks, bar, bottom, height)
+    return DailyBars(name, title, tuple(bars), ticks, bottom, height, tuple(legend))

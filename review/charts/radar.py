@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
 
-from review.charts.text_measure import FONT, SERIES, Entry, format_share, interval_mark, legend_entries, two_lines
+from review.charts.text_measure import FONT, SCALE, SERIES, Entry, format_share, interval_mark, legend_entries, wrapped
 
 RADAR = 600.0
 RADIUS = 165.0
-RINGS = (0.25, 0.5, 0.75, 1.0)
+LABEL = 125.0  # room for a line of a label
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A spoke: its end, and its label in at most two lines with the anchor that keeps it outside the rings."""
+    """A spoke: its end, and its label in lines, with the anchor that keeps it outside the rings."""
 
     label: str
     x: float
@@ -117,7 +117,8 @@ def radar(
         cx=cx,
         cy=cy,
         rings=tuple(
-            Ring(round(RADIUS * r, 2), interval_mark(r, percent=percent), round(cy - RADIUS * r + 12, 2)) for r in RINGS
+            Ring(round(RADIUS * r, 2), interval_mark(r, percent=percent), round(cy - RADIUS * r + 12, 2))
+            for r in SCALE[1:]
         ),
         axes=tuple(_axis(label, at(i, 1.0), at(i, 1.08), cx, cy) for i, label in enumerate(axes)),
         shapes=tuple(_shape(axes, one, entry, at, percent) for one, entry in zip(series, legend, strict=True)),
@@ -129,7 +130,7 @@ def radar(
 
 
 def _axis(label: str, end: tuple[float, float], text: tuple[float, float], cx: float, cy: float) -> Axis:
-    lines = two_lines(label)
+    lines = wrapped(label, LABEL)
     anchor = "middle" if abs(text[0] - cx) < 1 else "start" if text[0] > cx else "end"
     # Above the centre the last line sits at the spoke's end, below it the first does, beside it the middle.
     lift = (len(lines) - 1) * FONT * 1.2

@@ -1,4 +1,4 @@
-"""How wide text is in a chart, and what fits."""
+"""What the text of a chart says, how wide it is, and where it wraps."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from review.charts.markers import MARKERS
 
 SERIES = 8  # colours, dash patterns and marker shapes that can be told apart
+SCALE = (0.0, 0.25, 0.5, 0.75, 1.0)  # of every chart of shares
 
 FONT = 13.0  # --size-1 of the tokens, rounded up; SVG text is measured with it
-WIDTH = 600.0
-GAP = 10.0
-
-LABEL_ROOM = (70.0, 200.0)
 
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "", "5 2", "1 4", "12 4")
 
@@ -23,16 +20,9 @@ class Entry:
 
     label: str
     index: int
-    dash: str
-    marker: str
-
-
-@dataclass(frozen=True, slots=True)
-class AxisTick:
-    """A line of the scale: where, and what it says."""
-
-    at: float
-    text: str
+    dash: str = ""
+    marker: str = ""
+    hollow: bool = False
 
 
 def legend_entries(labels: Sequence[str]) -> tuple[Entry, ...]:
@@ -51,38 +41,25 @@ def interval_mark(value: float, *, percent: bool) -> str:
     return f"{value:.0%}" if percent else f"{value:.2f}"
 
 
-def _advance(character: str) -> float:
-    """About how wide a character is, in em: a CJK character fills its square."""
-    return 1.0 if unicodedata.east_asian_width(character) in "WF" else 0.62
+def _wide(character: str) -> bool:
+    """Whether a character fills its square, and a line may break before it."""
+    return unicodedata.east_asian_width(character) in "WF"
 
 
-def _measure(text: str) -> float:
-    return FONT * sum(map(_advance, text))
+def measure(text: str) -> float:
+    """About how wide a text is."""
+    return FONT * sum(1.0 if _wide(character) else 0.62 for character in text)
 
 
-def label_room(labels: Sequence[str]) -> float:
-    least, most = LABEL_ROOM
-    return round(min(most, max([least, *(_measure(label) + GAP for label in labels)])), 2)
-
-
-def value_room(texts: Sequence[str]) -> float:
-    """What stands behind a bar that fills the scale."""
-    return round(max([40.0, *map(_measure, texts)]) + 10, 2)
-
-
-def shorten(text: str, room: float) -> str:
-    """`text`, or as much of it as fits in `room` before an ellipsis; the whole stands in the mark's title and the table."""
-    if _measure(text) <= room:
-        return text
-    kept = text
-    while kept and _measure(kept + "…") > room:
-        kept = kept[:-1]
-    return kept.rstrip() + "…"
-
-
-def two_lines(text: str) -> tuple[str, ...]:
-    """Broken at the space nearest the middle, where a line would be long."""
-    if _measure(text) <= 110 or " " not in text:
-        return (shorten(text, 150),)
-    middle = min((i for i, c in enumerate(text) if c == " "), key=lambda i: abs(i - len(text) / 2))
-    return shorten(text[:middle], 150), shorten(text[middle + 1 :], 150)
+def wrapped(text: str, room: float) -> tuple[str, ...]:
+    """All of `text` in lines that fit in `room`, broken at spaces and between CJK characters; a longer word stays whole."""
+    pieces: list[str] = []
+    for character in text:
+        glued = pieces and not (_wide(character) or _wide(pieces[-1][-1]) or pieces[-1][-1] == " ")
+        pieces[-1:] = [pieces[-1] + character] if glued else [*pieces[-1:], character]
+    lines = [""]
+    for piece in pieces:
+        if lines[-1] and measure((lines[-1] + piece).strip()) > room:
+            lines.append("")
+        lines[-1] += piece
+    return tuple(line.strip() for line in lines)

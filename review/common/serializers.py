@@ -154,7 +154,8 @@ class ChoiceSerializer(DataclassSerializer):
 
 
 class QuestionSerializer(DataclassSerializer):
-    """A criterion that every reviewer judges. `first_look`: answered before the traps are revealed, and then final."""
+    """A criterion that every reviewer judges. `asks`: the question in words, if the label only names the criterion.
+    `first_look`: answered before the traps are revealed, and then final."""
 
     mirrors = Question
     choices = ChoiceSerializer(many=True)

@@ -23,7 +23,8 @@ from review.rules.state_machine import State
 
 
 class GuidelineInForceSerializer(serializers.Serializer[Any]):
-    """What is asked of physicians at a stage. `version` 0: no guideline was written, and the built-in text stands."""
+    """What is asked of physicians at a stage. `version` 0: no guideline was written, and `text` is the benchmark's own, in the
+    language of the request."""
 
     benchmark = serializers.CharField()
     stage = serializers.ChoiceField(choices=[stage.value for stage in guidelines.STAGES])
@@ -69,7 +70,8 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
         if not (allowed(request.user, Can.REVIEW) or allowed(request.user, Can.OVERSEE)):
             raise errors.NotAllowed
         shown = [
-            guidelines.guideline(benchmark, stage) or {"benchmark": benchmark, "stage": stage}
+            guidelines.guideline(benchmark, stage)
+            or {"benchmark": benchmark, "stage": stage, "text": guidelines.built_in(benchmark, stage)}
             for benchmark in queries.benchmarks()
             for stage in guidelines.STAGES
         ]

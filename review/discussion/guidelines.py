@@ -1,4 +1,4 @@
-"""Guidelines, in versions."""
+"""Guidelines, in versions. Until an admin writes one, the text in the benchmark's folder stands."""
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from review import errors
 from review.audit.trail import EVENTS
+from review.common import benchmarks
 from review.models import ChainHead, Guideline, User
 from review.rules.permissions import Can, require
 from review.rules.state_machine import State
@@ -16,6 +17,11 @@ STAGES = (State.PRIMARY, State.SECONDARY, State.ADJUDICATION)
 def guideline(benchmark: str, stage: State) -> Guideline | None:
     """The guideline in force; None where admins have written none and the built-in text stands."""
     return Guideline.objects.filter(benchmark=benchmark, stage=stage).order_by("-version").first()
+
+
+def built_in(benchmark: str, stage: State) -> str:
+    """The text of the benchmark's folder for a stage, in the reader's language; "" where it has none."""
+    return benchmarks.text(benchmark, "guidelines", stage)
 
 
 def guideline_versions(benchmark: str, stage: State) -> QuerySet[Guideline]:

@@ -12,9 +12,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from review import errors
 from review.cases import queries
+from review.common import benchmarks as folders
 from review.common.decorators import requires, signed_in_account
 from review.discussion import guidelines as discussion_guidelines
-from review.discussion import notices, remarks
+from review.discussion import notices as discussion_notices
+from review.discussion import remarks
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
 
@@ -51,11 +53,9 @@ def guidelines(request: HttpRequest) -> HttpResponse:
             benchmark,
             [(stage, discussion_guidelines.guideline(benchmark, stage)) for stage in discussion_guidelines.STAGES],
         )
-        for benchmark in queries.benchmarks()
+        for benchmark in queries.benchmarks() or folders.names()
     ]
-    return render(
-        request, "review/discussion/guidelines.html", {"benchmarks": shown, "stages": discussion_guidelines.STAGES}
-    )
+    return render(request, "review/discussion/guidelines.html", {"benchmarks": shown})
 
 
 @requires(Can.OVERSEE)
@@ -65,7 +65,8 @@ def guideline_edit(request: HttpRequest, benchmark: str, stage: str) -> HttpResp
     if stage not in set(discussion_guidelines.STAGES) or benchmark not in queries.benchmarks():
         raise Http404
     current = discussion_guidelines.guideline(benchmark, State(stage))
-    shown = {"text": current.text if current else "", "base": current.version if current else 0}
+    text = current.text if current else discussion_guidelines.built_in(benchmark, State(stage))
+    shown = {"text": text, "base": current.version if current else 0}
     form = GuidelineForm(request.POST if request.method == "POST" else None, initial=shown)
     status = 422 if form.errors else 200
     if request.method == "POST" and form.is_valid():
@@ -117,11 +118,18 @@ def remark(request: HttpRequest, case_id: int) -> HttpResponse:
 
 
 @login_required
+@require_GET
+def notices(request: HttpRequest) -> HttpResponse:
+    """What waits to be read, which the frame of every page counts."""
+    return render(request, "review/discussion/notices.html")
+
+
+@login_required
 @require_POST
 def notice(request: HttpRequest, notice_id: int) -> HttpResponse:
     """Mark a notice as read and go where it points."""
     reader = signed_in_account(request)
-    found = notices.mark_read(reader, notice_id)
+    found = discussion_notices.mark_read(reader, notice_id)
     own = reader.assignments.filter(case=found.case).first()
     if own is not None:
         return redirect(f"{reverse('review:case', args=[own.pk])}#talk")

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from review.models.public_ids import CaseId
 from review.rules.case_spec import CaseSpec, spec_from_json
-from review.rules.state_machine import FINAL, Ground, State
+from review.rules.state_machine import FINAL, Ground, State, shown_status
 
 account_made = Signal()  # sent in the transaction that stores `user`; review.accounts writes the event
 
@@ -76,6 +76,11 @@ class Case(models.Model):
     def public_id(self) -> str:
         """What physicians see in place of the primary key."""
         return CaseId().to_url(self.pk)
+
+    @property
+    def status(self) -> str:
+        """The state, or that nobody was asked to review it."""
+        return shown_status(self.state, self.ground)
 
     @cached_property
     def frozen(self) -> CaseSpec:

@@ -50,6 +50,9 @@ class User(AbstractUser):
     paused_at = models.DateTimeField(null=True, blank=True)  # paused by an admin: takes no new case
     sessions_ended = models.PositiveIntegerField(default=0)  # sessions hold it too: counted up, it ends them all
 
+    keys_off = models.BooleanField(default=False)  # no single letter acts as a key
+    keys = models.JSONField(default=dict, blank=True)  # keys chosen for others: {"n": "j"}
+
     simulated = models.BooleanField(default=False)  # a scripted stand-in for a physician: from its making, for good
 
     objects = People()  # type: ignore[misc]

@@ -7,9 +7,10 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.utils.functional import Promise
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from review.common.lists import ALL, Filters
 from review.labels import STAGES
 from review.models import User
 from review.rules.permissions import UserRole
@@ -128,3 +129,63 @@ class PersonForm(AboutForm):
                 validate_password(password, self.instance)
             except ValidationError as error:
                 self.add_error("password", error)
+
+
+class PeopleFilters(Filters):
+    """Which accounts to list."""
+
+    text = forms.CharField(label=_("Name or hospital"), required=False, widget=forms.SearchInput)
+    role = forms.ChoiceField(
+        label=_("Role"), required=False, choices=[ALL, *((role.value, _(role.value.capitalize())) for role in UserRole)]
+    )
+    specialty = forms.CharField(label=_("Specialty"), required=False, max_length=100)
+    status = forms.ChoiceField(
+        label=_("Status"),
+        required=False,
+        choices=[ALL, ("active", _("active")), ("paused", _("paused")), ("closed", _("closed"))],
+    )
+
+
+KEYS: dict[str, Promise] = {
+    "n": _("Next question"),
+    "p": _("Previous question"),
+    "a": _("Mark the rest adequate"),
+    "e": _("Add source"),
+    "q": _("Cite selected text"),
+    "i": _("Add rubric"),
+    "]": _("Next change"),
+    "[": _("Previous change"),
+    "t": _("Next trap"),
+    "v": _("As shown"),
+    "c": _("Changes"),
+    "s": pgettext_lazy("of a changed text", "Source"),
+    "r": _("Comment"),
+    "h": _("Guideline for this stage"),
+    "b": _("Return to queue"),
+    "z": _("Undo submission"),
+}
+
+
+class KeysForm(forms.Form):
+    """Which single keys act for the reader: none, or others than the usual ones."""
+
+    on = forms.BooleanField(label=_("Use single-key shortcuts"), required=False)
+
+    def __init__(self, data: QueryDict | None = None, *, user: User) -> None:
+        super().__init__(data, initial={"on": not user.keys_off})
+        for number, (key, label) in enumerate(KEYS.items()):
+            self.fields[f"key-{number}"] = forms.CharField(
+                label=str(label),
+                initial=user.keys.get(key, key),
+                max_length=1,
+                widget=forms.TextInput(attrs={"size": 2, "autocomplete": "off", "autocapitalize": "off"}),
+            )
+
+    def clean(self) -> dict[str, Any]:
+        typed = {key: self.cleaned_data.get(f"key-{number}", key).lower() for number, key in enumerate(KEYS)}
+        for number, key in enumerate(KEYS):
+            if typed[key].isdigit() or typed[key] in "g?":
+                self.add_error(f"key-{number}", gettext("This key is taken: digits, g and ? have their own use."))
+            elif list(typed.values()).count(typed[key]) > 1:
+                self.add_error(f"key-{number}", gettext("Each action needs a key of its own."))
+        return {"off": not self.cleaned_data["on"], "keys": {key: to for key, to in typed.items() if to != key}}

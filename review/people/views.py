@@ -2,29 +2,48 @@
 
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET, require_http_methods
 
 from review.access import visibility
 from review.answers import signatures
 from review.assignments import eligibility
 from review.calibration import queries as calibration_queries
 from review.calibration import services
+from review.cases.bulk import SpecialtyForm
 from review.common.decorators import requires, signed_in_account
-from review.common.paging import page_of
+from review.common.lists import Action, act_on_chosen, listing
 from review.models import User
 from review.people import accounts, queries
-from review.people.forms import AboutForm, PasswordForm, PersonForm
+from review.people.forms import AboutForm, KeysForm, PasswordForm, PeopleFilters, PersonForm
 from review.rules.permissions import Can, UserRole
+
+ACTIONS = (
+    Action("pause", gettext_lazy("Pause"), lambda key, actor, _said: accounts.set_paused(key, True, actor=actor)),
+    Action("resume", gettext_lazy("Resume"), lambda key, actor, _said: accounts.set_paused(key, False, actor=actor)),
+    Action(
+        "specialty",
+        gettext_lazy("Set specialty"),
+        lambda key, actor, said: accounts.edit_person(key, {"specialty": said["specialty"]}, actor=actor),
+        SpecialtyForm,
+    ),
+)
 
 
 @requires(Can.OVERSEE)
-@require_GET
+@require_http_methods(["GET", "POST"])
 def people(request: HttpRequest) -> HttpResponse:
-    """All accounts with what they have done."""
-    return render(request, "review/people/people.html", {"page": page_of(queries.people(), request, size=100)})
+    """All accounts with what they have done, filtered by what the address says; a post acts on those chosen."""
+    if request.method == "POST":
+        return act_on_chosen(request, ACTIONS, User.objects.all())
+    filters = PeopleFilters(request.GET)
+    sorts = ("username", "role", "hospital", "specialty", "done", "held", "left", "last_login")
+    context = listing(request, filters, queries.people(**filters.wanted), sorts, ACTIONS)
+    return render(request, "review/people/people.html", context)
 
 
 @requires(Can.OVERSEE)
@@ -141,3 +160,16 @@ def person_calibration(request: HttpRequest, person_id: int) -> HttpResponse:
         count = services.give_again(shown, actor=signed_in_account(request))
         messages.success(request, _("Calibration cases offered again: %(n)s.") % {"n": count})
     return redirect("review:person", person_id)
+
+
+@login_required
+def own_keys(request: HttpRequest) -> HttpResponse:
+    """Which single keys act for the reader."""
+    me = signed_in_account(request)
+    form = KeysForm(request.POST if request.method == "POST" else None, user=me)
+    if request.method == "POST" and form.is_valid():
+        me.keys_off, me.keys = form.cleaned_data["off"], form.cleaned_data["keys"]
+        me.save(update_fields=["keys_off", "keys"])
+        messages.success(request, _("Keyboard shortcuts saved."))
+        return redirect("review:own-keys")
+    return render(request, "review/people/own_keys.html", {"form": form}, status=422 if form.is_bound else 200)

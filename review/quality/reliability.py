@@ -24,7 +24,7 @@ from review.models import Case, Review, User
 from review.quality import activity
 from review.quality.agreement import Agreement, agreement
 from review.rules.case_spec import answers_from_json, spec_from_json
-from review.rules.questions import RUBRIC_VALUES, Form
+from review.rules.questions import RUBRIC_VALUES, STANDING, Form
 from review.rules.reading_time import count_block_words
 from review.rules.state_machine import Phase, Role, State, Verdict
 
@@ -154,10 +154,13 @@ def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Cr
     older = {key for pair in both for given in pair for key in given["questions"]} - known
     found += [Criterion(f"question.{key}", key, (), False, _reads_question(key)) for key in sorted(older)]
     findings = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:3]
-    found.append(Criterion("rubric", gettext("Rubric adequacy"), findings, False, _reads_rubrics("value")))
+    found.append(Criterion("rubric", gettext("Rubric adequacy"), findings, False, _read_findings))
     if form.severities:
         levels = tuple(level.value for level in form.severities)
-        found.append(Criterion("severity", gettext("Rubric severity"), levels, True, _reads_rubrics("severity")))
+        found.append(Criterion("severity", gettext("Rubric severity"), levels, True, _read_severities))
+    if form.reasons:
+        codes = tuple(reason.code for reason in form.reasons)
+        found.append(Criterion("reason", gettext("Reason for rejection"), codes, False, _read_reasons))
     return found
 
 
@@ -173,15 +176,25 @@ def _reads_question(key: str) -> Read:
     return read
 
 
-def _reads_rubrics(field: str) -> Read:
-    def read(first: Answers, second: Answers) -> list[tuple[str, str]]:
-        pairs = [
-            (finding.get(field, ""), second["rubrics"].get(key, {}).get(field, ""))
-            for key, finding in first["rubrics"].items()
-        ]
-        return [(one, other) for one, other in pairs if one and other]
+def _read_findings(first: Answers, second: Answers) -> list[tuple[str, str]]:
+    pairs = [
+        (finding.get("value", ""), second["rubrics"].get(key, {}).get("value", ""))
+        for key, finding in first["rubrics"].items()
+    ]
+    return [(one, other) for one, other in pairs if one and other]
 
-    return read
+
+def _read_severities(first: Answers, second: Answers) -> list[tuple[str, str]]:
+    """Of the rubrics that both leave standing: of another, a level that was chosen before says nothing."""
+    both = [(finding, second["rubrics"].get(key, {})) for key, finding in first["rubrics"].items()]
+    standing = [two for two in both if all(each.get("value") in STANDING for each in two)]
+    pairs = [(one.get("severity", ""), other.get("severity", "")) for one, other in standing]
+    return [(one, other) for one, other in pairs if one and other]
+
+
+def _read_reasons(first: Answers, second: Answers) -> list[tuple[str, str]]:
+    both = [given.get("reason_code", "") for given in (first, second) if given["verdict"] == Verdict.REJECT]
+    return [(both[0], both[1])] if len(both) == 2 and all(both) else []
 
 
 # ------------------------------------------------------------------------------------------------------ one physician

@@ -44,13 +44,17 @@ class Diff:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells under named columns. `tone` 'trap' marks what is planted and false."""
+    """Rows of cells under named columns. `tone` 'trap' marks what is planted and false.
+
+    places: of each row, the turns (from 1) of the case's altered conversation that it is about.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     tone: Literal["plain", "trap"] = "plain"
     kind: Literal["table"] = "table"
+    places: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

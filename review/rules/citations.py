@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Literal, get_args
 from urllib.parse import unquote, urlsplit
 
-CitationKind = Literal["guideline", "doi", "pmid", "url"]
+CitationKind = Literal["guideline", "doi", "pmid", "url", "case"]
 KINDS: tuple[CitationKind, ...] = get_args(CitationKind)
 Fault = Literal["citation-malformed", "citation-incomplete", "citation-duplicate"]
 
@@ -26,14 +26,26 @@ _PMID_PREFIX = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Evidence: where it stands (`reference`: guideline's name, DOI, PMID or URL; `section` of it), the passage quoted, and
-    the day it was read (ISO date)."""
+    """Evidence: where it stands (`reference`: guideline's name, DOI, PMID, URL or a part of the case itself; `section` of it),
+    the passage quoted, and the day it was read (ISO date)."""
 
     kind: str = ""
     reference: str = ""
     section: str = ""
     passage: str = ""
     read_on: str = ""
+
+
+def recognised(reference: str) -> CitationKind | Literal[""]:
+    """The kind of source that a reference names; what is no DOI, PMID or web address is a guideline. Empty: it is empty."""
+    plain = _squeezed(reference)
+    if _doi(plain):
+        return "doi"
+    if _pmid(plain):
+        return "pmid"
+    if _url(plain):
+        return "url"
+    return "guideline" if plain else ""
 
 
 def normalised(citation: Citation) -> Citation:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from review.rules.citations import Citation, identity, normalised
-from review.rules.questions import AddedRubric, Answers, Form, Reason, RubricAnswer, RubricText
+from review.rules.questions import STANDING, AddedRubric, Answers, Form, Reason, RubricAnswer, RubricText
 from review.rules.state_machine import Verdict
 
 
@@ -54,7 +54,7 @@ def rubrics(form: Form, deciding: Sequence[Answers]) -> tuple[SettledRubric, ...
 def _settled(rubric: RubricText, findings: Sequence[RubricAnswer]) -> SettledRubric:
     if findings and all(finding.value == "removed" for finding in findings):
         return SettledRubric(rubric.key, rubric.criterion, rubric.tags, removed=True)
-    standing = [finding for finding in findings if finding.value in ("adequate", "corrected")]
+    standing = [finding for finding in findings if finding.value in STANDING]
     wordings = [finding.wording.strip() for finding in standing if finding.value == "corrected"]
     severities = [finding.severity for finding in standing if finding.severity]
     return SettledRubric(

@@ -5,7 +5,7 @@ from math import sqrt
 Z95 = 1.959963984540054  # two-sided 95 % of the normal distribution
 
 
-def wilson(hits: int, n: int, z: float = Z95) -> tuple[float, float]:
+def wilson(hits: float, n: float, z: float = Z95) -> tuple[float, float]:
     """The Wilson score interval of a proportion. Raises ValueError unless 0 <= hits <= n and n > 0."""
     if not 0 <= hits <= n or n == 0:
         raise ValueError(f"no proportion: {hits} of {n}")

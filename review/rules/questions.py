@@ -30,6 +30,7 @@ class Choice:
 class Question:
     """A criterion that every reviewer judges. A note is required with an answer that blocks.
 
+    label: the criterion's name, a heading. asks: the question itself, where the heading alone could be read two ways.
     first_look: asked before the traps are revealed, where the policy says so; the answer then stands.
     """
 
@@ -38,6 +39,7 @@ class Question:
     help: str
     choices: tuple[Choice, ...]
     first_look: bool = False
+    asks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,18 @@ class Reason:
     reducible: bool
 
 
+@dataclass(frozen=True, slots=True)
+class TrapTerm:
+    """What a tag means: the name of its trap, and its definition."""
+
+    code: str
+    name: str
+    definition: str = ""
+
+
 RubricValue = Literal["adequate", "corrected", "inadequate", "removed"]
 RUBRIC_VALUES: tuple[RubricValue, ...] = ("adequate", "corrected", "inadequate", "removed")
+STANDING: tuple[RubricValue, ...] = ("adequate", "corrected")  # with these the rubric stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +92,7 @@ class Form:
 
     severities: the harm scale asked for each rubric that stands; empty: not asked. reasons: the list a rejection is coded by;
     empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
-    not asked. rubrics_editable: rubrics may be added and removed, not only corrected.
+    not asked. rubrics_editable: rubrics may be added and removed, not only corrected. terms: what the rubrics' tags mean.
     """
 
     questions: tuple[Question, ...]
@@ -89,6 +101,7 @@ class Form:
     reasons: tuple[Reason, ...] = ()
     dissents: tuple[Reason, ...] = ()
     rubrics_editable: bool = False
+    terms: tuple[TrapTerm, ...] = ()
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -181,7 +194,7 @@ def problems(
 
     `committed` is the secondary's blind answer when the confirmed one is being given: a difference wants a reason.
     `rejected_before`: the physician has seen that the primary rejected, so that an approval is a dissent and wants one, too.
-    `today` is the last day on which a citation can have been read; see `citations.citation_faults`.
+    `today` is the last day on which a citation can have been read; see `citations.faults`.
     """
     found = _problems_of_questions(form, answers)
     chosen = _chosen(form, answers)
@@ -306,7 +319,7 @@ def _standing(form: Form, answers: Answers) -> dict[str, str]:
     found = {}
     for rubric in form.rubrics:
         finding = answers.rubrics.get(rubric.key, RubricAnswer())
-        if finding.value in ("adequate", "corrected"):
+        if finding.value in STANDING:
             found[rubric.key] = finding.wording if finding.value == "corrected" else rubric.criterion
     return found
 
@@ -320,21 +333,31 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
+def decided_finding(found: RubricAnswer) -> tuple[str, str, str]:
+    """What a finding decides: (value, the corrected wording, the harm of a rubric that stands)."""
+    wording = found.wording.strip() if found.value == "corrected" else ""
+    return found.value, wording, found.severity if found.value in STANDING else ""
+
+
+def decided_additions(answers: Answers) -> frozenset[tuple[str, frozenset[str], str]]:
+    """What the physician's own rubrics decide, however they are ordered, spaced and cased."""
+    return frozenset((_folded(added.criterion), frozenset(added.tags), added.severity) for added in answers.added)
+
+
+def decided_verdict(answers: Answers) -> tuple[str, str]:
+    """The verdict, with the code of its reason."""
+    return answers.verdict, answers.reason_code if answers.verdict == Verdict.REJECT else ""
+
+
 def differs(one: Answers, other: Answers) -> bool:
     """Whether two answers differ in what they decide: notes, evidence and reasons in words aside."""
-
-    def finding(found: RubricAnswer) -> tuple[str, str, str]:
-        stands = found.value in ("adequate", "corrected")
-        wording = found.wording.strip() if found.value == "corrected" else ""
-        return found.value, wording, found.severity if stands else ""
 
     def decided(answers: Answers) -> object:
         return (
             {key: answer.value for key, answer in answers.questions.items()},
-            {key: finding(found) for key, found in answers.rubrics.items()},
-            {(_folded(added.criterion), frozenset(added.tags), added.severity) for added in answers.added},
-            answers.verdict,
-            answers.reason_code if answers.verdict == Verdict.REJECT else "",
+            {key: decided_finding(found) for key, found in answers.rubrics.items()},
+            decided_additions(answers),
+            decided_verdict(answers),
         )
 
     return decided(one) != decided(other)

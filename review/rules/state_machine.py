@@ -71,6 +71,14 @@ class Ground(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
+NOT_SAMPLED = "not-sampled"
+
+
+def shown_status(status: str, ground: str) -> str:
+    """The status that people read: what nobody was asked about is not called approved."""
+    return NOT_SAMPLED if ground == Ground.UNREVIEWED else status
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The settings of one case, frozen with it.

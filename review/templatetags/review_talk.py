@@ -1,6 +1,5 @@
 """Template tags of the discussion and the guidelines."""
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django import template
@@ -13,7 +12,6 @@ from review.discussion import notices as discussion_notices
 from review.discussion import remarks as discussion_remarks
 from review.labels import NAMELESS
 from review.models import Assignment, Case, Guideline, Notice, User
-from review.rules.diffing import TurnPair
 from review.rules.state_machine import State
 
 register = template.Library()
@@ -35,20 +33,16 @@ def markdown(text: str, top: int) -> SafeString:
     return mark_safe(html)  # noqa: S308  (markdown-it escapes all that is not Markdown)
 
 
-@register.filter
-def numbered(pairs: Iterable[TurnPair]) -> Iterator[tuple[TurnPair, int, int]]:
-    """Each pair of turns with the number of its turn before and after, from 1: where a turn stands in its own text."""
-    before = after = 0
-    for pair in pairs:
-        before += pair.before is not None
-        after += pair.after is not None
-        yield pair, before, after
-
-
 @register.simple_tag
 def guideline_in_force(benchmark: str, stage: str) -> Guideline | None:
     """`{% guideline_in_force case.benchmark stage as guideline %}`; None: the built-in text stands."""
     return guidelines.guideline(benchmark, State(stage))
+
+
+@register.simple_tag
+def built_in_guideline(benchmark: str, stage: str) -> str:
+    """`{% built_in_guideline benchmark stage as text %}`: what the benchmark's folder says; "" where it says nothing."""
+    return guidelines.built_in(benchmark, State(stage))
 
 
 @register.simple_tag
@@ -76,5 +70,13 @@ def _part(author: User, names: dict[int, str]) -> str:
 
 @register.simple_tag
 def notices(user: User) -> list[Notice]:
-    """`{% notices user as waiting %}`: the newest that wait to be read."""
-    return discussion_notices.notices_for(user)
+    """`{% notices user as waiting %}`: the newest that wait to be read; asked once a page, and only where there are some.
+
+    A request's account knows already whether there are any (`AccountBackend`).
+    """
+    if not getattr(user, "has_notices", True):
+        return []
+    if not hasattr(user, "waiting_notices"):
+        user.waiting_notices = discussion_notices.notices_for(user)  # type: ignore[attr-defined]
+    found: list[Notice] = user.waiting_notices  # type: ignore[attr-defined]
+    return found

@@ -9,11 +9,12 @@ from random import Random
 import pytest
 from django.utils import timezone
 
-from evaluation.metrics import DRAWS, NOTHING, MeasuredRate, bootstrap, measure, pool
+from evaluation.metrics import NOTHING, MeasuredRate, bootstrap, measure, pool
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Rate
 from evaluation.reports import queries
 from evaluation.reports.queries import Report
+from evaluation.statistics.bootstrap import DRAWS
 from generation.models import Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL

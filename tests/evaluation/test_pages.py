@@ -266,9 +266,9 @@ def test_the_pictures_say_what_the_table_says(release: Release):
     run = judged(release, "one", "two")
     report = queries.report(run)
     shown = figures(report, lambda *_where: "#")
-    assert [chart.title for chart in shown.bars] == ["MHB-Dialogue", "MHB-Report", "MHB: hallucination traps"]
-    drawn = [(mark.bar.label, mark.bar.numerator, mark.bar.denominator) for chart in shown.bars for mark in chart.marks]
-    told = [(row.endpoint, row.measured.numerator, row.measured.denominator) for row in report.overall]
+    assert [chart.title for chart in shown.bars] == ["MHB-Dialogue", "MHB-Report", "Combined"]
+    drawn = [(mark.label, mark.count) for chart in shown.bars for mark in chart.marks]
+    told = [(row.endpoint, f"{row.measured.numerator}/{row.measured.denominator}") for row in report.overall]
     assert sorted(drawn) == sorted(told)
     subtype = next(section for section in shown.sections if section.name == "subtype")
     [heat] = subtype.heats

@@ -53,7 +53,9 @@ def test_the_loop_of_a_maker(manage: Manage, tmp_path: Path, models: str, physic
     assert Sample.objects.count() == 2
 
     approve_everything(physicians)
+    preview = manage.json("freeze_release", "own", "--benchmark", "mhb", "--preview")
     release = manage.json("freeze_release", "own", "--benchmark", "mhb")  # carries the outcomes over itself
+    assert release["statuses"] == {name.replace("_", "-"): preview[name] for name in ("approved", "not_sampled")}
     assert (release["release"], release["version"], release["samples"], release["simulated"]) == ("own", 1, 2, True)
     assert release["counts"]["task"]["dialogue"]["samples"] == 2
     for format_name in ("jsonl", "csv", "parquet"):

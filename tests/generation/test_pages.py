@@ -479,9 +479,10 @@ def test_a_release_is_frozen_read_and_downloaded(
     researcher = Client()
     researcher.force_login(rui)
     first = frozen(tmp_path, models, physicians, conversations=1)
-    same = admin.post(reverse("generation:releases"), {"name": first.name, "benchmark": "mhb"})
+    seen = {"benchmark": "mhb", "seen": f"{first.samples_count}+0"}
+    same = admin.post(reverse("generation:releases"), {"name": first.name, **seen})
     assert "nothing new to freeze" in same.context["form"].non_field_errors()[0]
-    answer: Page = admin.post(reverse("generation:releases"), {"name": "second", "benchmark": "mhb"})
+    answer: Page = admin.post(reverse("generation:releases"), {"name": "second", **seen})
     release = Release.objects.get(name="second")
     assert answer["Location"] == reverse("generation:release", args=["second", 1])
     assert release.created_by == adela

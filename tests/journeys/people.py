@@ -64,8 +64,8 @@ class Person:
             reveal.click()
             expect(form.locator('[name="verdict"]').first).to_be_attached()
         self._chooses(form)
-        if not form.locator('[name="citation.1.reference"]').count() and form.locator("#add-citation").count():
-            form.locator("#add-citation").click()
+        source = form.locator('[name="citation.1.reference"]')
+        if source.is_visible() and not source.input_value():
             form.locator('[name="citation.1.reference"]').fill("Guideline on headache, 2024")
             form.locator('[name="citation.1.section"]').fill("3.2")
             form.locator('[name="citation.1.passage"]').fill("No such drug is approved.")
@@ -78,7 +78,10 @@ class Person:
 
     def _chooses(self, form: Locator) -> None:
         """An answer in favour to every question and rubric that is asked."""
-        names = {str(radio.get_attribute("name")) for radio in form.locator("input[type=radio]").all()}
+        if form.locator('[name="agreed"]').count():
+            form.locator('[name="agreed"]').check()
+        asked = [radio for radio in form.locator("input[type=radio]").all() if radio.is_visible()]
+        names = {str(radio.get_attribute("name")) for radio in asked}
         for name in sorted(names - {"verdict", "reason_code"}):
             favoured = form.locator(
                 ", ".join(

@@ -100,6 +100,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     # A release, and its export
     page.goto("/generation/releases/")
     page.get_by_label("Name", exact=True).fill("first")
+    page.get_by_role("button", name="Preview release").click()
     page.get_by_role("button", name="Freeze release").click()
     page.wait_for_url("**/generation/releases/first/1/")
     with page.expect_download() as download:
@@ -120,7 +121,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     site.until("the run", lambda: site.sql("SELECT status FROM generation_job WHERE kind = 'run'") == [("finished",)])
     page.reload()
     expect(page.get_by_text("Simulated models: not evidence").first).to_be_visible()
-    expect(page.locator("main svg[role=group]").first).to_be_visible()
+    expect(page.locator("main .hbars").first).to_be_visible()
     page.locator('a[href*="/judgments/"]').first.click()
     page.wait_for_url(re.compile(r"/judgments/"))
     expect(page.get_by_text("Explanation by sim-judge").first).to_be_visible()

@@ -16,7 +16,7 @@ def test_what_is_typed_after_the_session_has_ended_stays_in_the_browser(desk: Si
     typist.goes("n")
     typist.looks()
     typist.page.context.clear_cookies(name="sessionid")
-    typist.presses("y", "Tab")
+    typist.presses("p", "2", "1")
     typist.types("typed too late")
     expect(typist.page.locator("[data-ended-note]")).to_contain_text("Your session has ended")
     assert kept_in(typist.page) == 1

@@ -1,10 +1,16 @@
-"""axe on every page that answers with HTML, light and dark, where there is much to show and where there is nothing.
+"""axe on every page that answers with HTML, where there is much to show and where there is nothing: light and dark, in both
+languages, at three widths.
 
-Made from the routes. One browser goes through them all and loads each page once: what is not colour is the same in the dark.
+Made from the routes. A push looks at each page in one language and at one width, the next in turn, and asks in the dark only
+for what is colour; the thorough profile looks at every page in all of them. With MHB_SHOTS=<folder> (`make screenshots`) each
+is kept as a picture too.
 """
 
+import os
 import re
 from collections.abc import Sequence
+from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +23,7 @@ from playwright.sync_api import Page, Route, expect
 
 from mhb_site.urls import urlpatterns as real_urlpatterns
 from review.models import User
+from tests.profile import far
 from tests.review.factories import PASSWORD
 from tests.site.routes import address, django_admin
 from tests.site.test_permissions import GONE, PUBLIC, TABLE, expected
@@ -32,6 +39,11 @@ def broken(request: Any) -> HttpResponse:
 
 urlpatterns = [*real_urlpatterns, path("broken/", broken)]
 
+
+LANGUAGES, WIDTHS = ("en", "zh-hans"), (1440, 1024, 420)
+LOOKS = [(language, width) for width in WIDTHS for language in LANGUAGES]
+SHOTS = os.environ.get("MHB_SHOTS", "")
+EVERYTHING = {"rules": {"target-size": {"enabled": True}}}  # which axe leaves out unless told
 
 POLLED = re.compile(r"/(progress|imports|check|peek)/$")
 
@@ -55,6 +67,7 @@ class Reader:
         self.read: list[str] = []
         self.faults: list[str] = []
         self._client = Client(raise_request_exception=False)
+        self._next = cycle(LOOKS)
         page.emulate_media(reduced_motion="reduce")
         page.on("pageerror", lambda error: self._fault(str(error)))
         page.route(
@@ -78,35 +91,53 @@ class Reader:
         for where in addresses:
             answer: Any = self._client.get(where)
             if b"<html" in b"".join(answer)[:200]:
-                self.page.goto(self.url + where)
-                if self.page.locator("#swagger-ui").count():  # which a script fills
-                    self.page.locator(".opblock").first.wait_for()
-                self.looks(where)
+                for language, widths in self._looks():
+                    self._speaks(language)
+                    self.page.goto(self.url + where)
+                    if self.page.locator("#swagger-ui").count():  # which a script fills
+                        self.page.locator(".opblock-summary-control").first.click()
+                        self.page.locator(".opblock-body").wait_for()
+                    self.looks(where, widths, language)
+        self._speaks("en")  # which the tests read
 
-    def looks(self, what: str) -> None:
+    def _looks(self) -> Sequence[tuple[str, Sequence[int]]]:
+        """The languages in which a page is read, each with its widths."""
+        language, width = next(self._next)
+        once: list[tuple[str, Sequence[int]]] = [(language, (width,))]
+        return far(once, [(each, WIDTHS) for each in LANGUAGES])
+
+    def _speaks(self, language: str) -> None:
+        self.page.context.add_cookies([{"name": settings.LANGUAGE_COOKIE_NAME, "value": language, "url": self.url}])
+
+    def looks(self, what: str, widths: Sequence[int] = (), language: str = "en") -> None:
         """At the page as it stands."""
         self.read.append(what)
         self.page.evaluate(AXE_SCRIPT)
-        # Swagger UI's structure is its authors', a second <main> within ours included; its colours are mended.
-        theirs = {"landmark-no-duplicate-main": {"enabled": not self.page.locator("#swagger-ui").count()}}
-        self._asks("light", {"rules": theirs}, exclude=["#swagger-ui"])
-        self._asks("dark", {"runOnly": ["color-contrast", "link-in-text-block"]})
-        if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            self._fault(f"{what} scrolls sideways")
+        for width in widths or far((next(self._next)[1],), WIDTHS):
+            self.page.set_viewport_size({"width": width, "height": 900})
+            where = f"{what}, {language}, {width}"
+            self._asks(where, "light", EVERYTHING)
+            self._asks(where, "dark", far({"runOnly": ["color-contrast", "link-in-text-block"]}, EVERYTHING))
+            if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+                self._fault(f"{where} scrolls sideways")
+        self.page.set_viewport_size({"width": WIDTHS[0], "height": 900})  # in which the tests go on
 
-    def _asks(self, scheme: Any, options: dict[str, Any], exclude: Sequence[str] = ()) -> None:
+    def _shoot(self, where: str, scheme: str) -> None:
+        name = re.sub(r"[^\w-]+", "_", f"{where}_{scheme}").strip("_")
+        self.page.screenshot(path=Path(SHOTS) / f"{name}.png", full_page=True)
+
+    def _asks(self, where: str, scheme: Any, options: dict[str, Any]) -> None:
         self.page.emulate_media(color_scheme=scheme)
+        self.page.evaluate("scrollTo(0, 0)")  # else the head of the page may lie over what is asked about
         self.page.evaluate(SETTLED)  # else a colour is caught half-way between the schemes
+        if SHOTS:
+            self._shoot(where, scheme)
         found = self.page.evaluate(
-            "([where, options]) => axe.run(where, options)",
-            [
-                {"include": ["html"], "exclude": list(exclude)},
-                {"resultTypes": ["violations"], "preload": False, **options},
-            ],
+            "options => axe.run(options)", {"resultTypes": ["violations"], "preload": False, **options}
         )
         for violation in found["violations"]:
             places = ", ".join(str(node["target"][0]) for node in violation["nodes"][:3])
-            self._fault(f"{scheme}, {violation['id']} at {len(violation['nodes'])}: {places}")
+            self._fault(f"{where}, {scheme}, {violation['id']} at {len(violation['nodes'])}: {places}")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from generation.releases import services as releases_services
 from review.answers import signatures
 from review.assignments import claims
 from review.models import Assignment
@@ -66,6 +67,8 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "accounts/password/change/":                            ("200 200 200 200", "302 302 302 302"),
     "accounts/password/set/":                               ("302 302 302 302", "302 302 302 302"),
     "accounts/login/code/confirm/":                         ("302 302 302 302", "302 302 302 302"),
+    "accounts/tokens/":                                     ("302 302 302 302", "302 302 302 302"),
+    "accounts/tokens/revoke/":                              ("405 405 405 405", "302 302 302 302"),
     "accounts/second-factor/":                              ("200 200 200 200", "405 405 405 405"),
     "accounts/second-factor/authenticate/":                 ("302 302 302 302", "302 302 302 302"),
     "accounts/second-factor/reauthenticate/":               ("302 302 302 302", "302 302 302 302"),
@@ -85,6 +88,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "review/guidelines/":                                   ("200 200 403 200", "405 405 405 405"),
     "review/guidelines/<slug:benchmark>/<slug:stage>/":     ("403 403 403 200", "403 403 403 302"),
     "review/cases/<case:case_id>/remarks/":                 ("405 405 405 405", "302 404 404 302"),
+    "review/notices/":                                      ("200 200 200 200", "405 405 405 405"),
     "review/notices/<int:notice_id>/":                      ("405 405 405 405", "302 404 404 404"),
     "review/assignments/<assignment:assignment_id>/":              ("200 404 403 403", "405 405 403 403"),
     "review/assignments/<assignment:assignment_id>/draft/":        ("302 302 403 403", "302 404 403 403"),
@@ -95,14 +99,16 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "review/assignments/<assignment:assignment_id>/problem/":      ("302 404 403 403", "302 404 403 403"),
     "review/assignments/<assignment:assignment_id>/heartbeat/":    ("302 302 403 403", "200 404 403 403"),
     "review/assignments/<assignment:assignment_id>/activity/":     ("405 405 403 403", "204 404 403 403"),
+    "review/recent-sources/":                               ("200 200 403 403", "405 405 403 403"),
     "review/mine/":                                         ("200 200 403 403", "405 405 403 403"),
     "review/mine/<int:review_id>/":                         ("200 404 403 403", "405 405 403 403"),
     "review/mine/<int:review_id>/retract/":                 ("405 405 403 403", "302 404 403 403"),
+    "review/keys/":                                         ("200 200 200 200", "422 422 422 422"),
     "review/me/":                                           ("200 200 403 403", "405 405 403 403"),
     "review/overview/":                                     ("403 403 403 200", "403 403 403 405"),
     "review/audit/":                                        ("403 403 403 200", "403 403 403 405"),
     "review/audit/check/":                                  ("403 403 403 302", "403 403 403 302"),
-    "review/cases/":                                        ("403 403 403 200", "403 403 403 405"),
+    "review/cases/":                                        ("403 403 403 200", "403 403 403 302"),
     "review/cases/<int:case_id>/":                          ("403 403 403 200", "403 403 403 405"),
     "review/cases/<int:case_id>/withdraw/":                 ("403 403 403 302", "403 403 403 302"),
     "review/cases/<int:case_id>/priority/":                 ("403 403 403 302", "403 403 403 302"),
@@ -111,8 +117,11 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "review/cases/<int:case_id>/set-back/":                 ("403 403 403 302", "403 403 403 302"),
     "review/cases/<int:case_id>/calibration/":              ("403 403 403 200", "403 403 403 302"),
     "review/calibration/":                                  ("403 403 403 200", "403 403 403 405"),
+    "review/calibration/tour/":                             ("200 200 403 200", "405 405 405 405"),
+    "review/calibration/tour/<slug:benchmark>/":            ("200 200 403 200", "405 405 405 405"),
+    "review/calibration/tour/<slug:benchmark>/case/":       ("200 200 403 200", "422 422 403 422"),
     "review/calibration/<int:item_id>/":                    ("403 403 403 200", "403 403 403 302"),
-    "review/people/":                                       ("403 403 403 200", "403 403 403 405"),
+    "review/people/":                                       ("403 403 403 200", "403 403 403 302"),
     "review/people/new/":                                   ("403 403 403 200", "403 403 403 302"),
     "review/people/<int:person_id>/":                       ("403 403 403 200", "403 403 403 405"),
     "review/people/<int:person_id>/edit/":                  ("403 403 403 200", "403 403 403 302"),
@@ -143,7 +152,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "generation/batches/<int:pk>/resume/":                  ("405 405 405 405", "403 403 403 302"),
     "generation/batches/<int:pk>/budget/":                  ("405 405 405 405", "403 403 403 302"),
     "generation/batches/<int:pk>/retry/":                   ("405 405 405 405", "403 403 403 302"),
-    "generation/batches/<int:pk>/checks/":                  ("403 403 403 200", "405 405 405 405"),
+    "generation/batches/<int:pk>/checks/":                  ("403 403 403 200", "403 403 403 302"),
     "generation/drafts/<int:pk>/":                          ("403 403 403 200", "405 405 405 405"),
     "generation/drafts/<int:pk>/let-through/":              ("405 405 405 405", "403 403 403 302"),
     "generation/drafts/<int:pk>/discard/":                  ("405 405 405 405", "403 403 403 302"),
@@ -151,7 +160,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "generation/comparisons/":                              ("403 403 403 200", "405 405 405 405"),
     "generation/comparisons/<int:pk>/":                     ("403 403 403 200", "405 405 405 405"),
     "generation/comparisons/<int:pk>/records/<int:record_id>/": ("403 403 403 200", "405 405 405 405"),
-    "generation/samples/":                                  ("403 403 403 200", "405 405 405 405"),
+    "generation/samples/":                                  ("403 403 403 200", "403 403 403 302"),
     "generation/samples/<int:pk>/":                         ("403 403 403 200", "405 405 405 405"),
     "generation/drafts/<int:pk>/calls/":                    ("403 403 403 200", "405 405 405 405"),
     "generation/releases/":                                 ("403 403 200 200", "403 403 403 302"),
@@ -217,12 +226,23 @@ def of_a_second_factor(world: World) -> dict[str, Any]:
     return {}
 
 
+def to_freeze() -> str:
+    """What the preview shows: without it, a release is only previewed."""
+    return releases_services.preview("next", benchmark="mhb").seen
+
+
 POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "accounts/password/change/": lambda _: {
         "oldpassword": "a-password-for-tests", "password1": PASSWORD, "password2": PASSWORD,
     },
     "review/next/": lambda _: {},
     "review/guidelines/<slug:benchmark>/<slug:stage>/": lambda _: {"text": "Read it twice.", "base": "1"},
+    "review/cases/": lambda world: {"action": "prioritise", "rows": world.waiting.pk, "prioritise-priority": "4"},
+    "review/people/": lambda world: {"action": "pause", "rows": world["zoe"].pk},
+    "generation/samples/": lambda world: {"action": "prioritise", "rows": world.sample_id, "prioritise-priority": "4"},
+    "generation/batches/<int:pk>/checks/": lambda world: {
+        "action": "discard", "rows": world.stopped_draft_id, "discard-reason": "A copy.",
+    },
     "review/cases/<case:case_id>/remarks/": lambda _: {"text": "I am not sure."},
     "review/notices/<int:notice_id>/": lambda _: {},
     "review/assignments/<assignment:assignment_id>/draft/": of_assignment,
@@ -263,7 +283,7 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "generation/batches/<int:pk>/retry/": lambda _: {},
     "generation/drafts/<int:pk>/let-through/": lambda _: {"reason": "It is another patient."},
     "generation/drafts/<int:pk>/discard/": lambda _: {"reason": "It is a copy."},
-    "generation/releases/": lambda _: {"name": "next", "benchmark": "mhb"},
+    "generation/releases/": lambda _: {"name": "next", "benchmark": "mhb", "seen": to_freeze()},
     "evaluation/runs/new/": lambda world: {
         "release": world.release_id, "endpoints": ["model-1"], "judge": "judge", "judging": "per-rubric",
         "confirmed": "1",
@@ -280,6 +300,7 @@ IDLE = {
     "accounts/reauthenticate/", "accounts/password/set/", "accounts/login/code/confirm/",
     "accounts/second-factor/authenticate/", "accounts/second-factor/reauthenticate/",
     "accounts/second-factor/totp/activate/", "accounts/second-factor/recovery-codes/generate/",
+    "accounts/tokens/", "accounts/tokens/revoke/",
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@
 | regenerate | the generator has the last word of a rewrite: it writes anew from the critic's revision |
 | feedback | the next try is shown the last candidate and what gave it away |
 | fallback_entailed | a candidate that says the same as the true answer may become the fallback |
-| review_share | the share of samples that physicians review; the others are approved as unreviewed |
+| review_share | the share of samples that physicians review; the others are not sampled for review |
 | reviewers | `one` physician a sample, or `two` as in MHB |
 """
 

@@ -1,22 +1,24 @@
 """What a physician sees and is asked about one MHB sample: the four criteria of 'Expert-led Quality Assurance' (MHB-6)."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewSample
+from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.rules.blocks import Block, Dialogue, Diff, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import Choice, Form, Level, Question, Reason, RubricText
+from review.rules.questions import Choice, Form, Level, Question, Reason, RubricText, TrapTerm
 from review.rules.state_machine import Policy
 
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
 
 
-def _met_or_not(*, inadequate: bool = False, evidence: bool = False) -> tuple[Choice, ...]:
+def _met_or_not(*, inadequate: bool = False) -> tuple[Choice, ...]:
     return (
-        Choice("met", _("Met"), evidence=evidence),
+        Choice("met", _("Met")),
         Choice("not-met", _("Not met"), blocks=True, inadequate=inadequate),
     )
 
@@ -48,17 +50,21 @@ QUESTIONS = (
         (Choice("no", _("No")), Choice("yes", _("Yes"))),
         first_look=True,
     ),
+    # The values are older than the question in words: 'met' has always said that the claim is false.
     Question(
         "factual",
         _("Factual Correctness of the Trap"),
         _(
-            "Is the trap's claim definitely and verifiably false? Check it against an authoritative "
-            "source, such as a national clinical practice guideline. Cite the source and quote the "
-            "passage that shows it. Choose Not met if the claim is true, contested or cannot be "
-            "verified. For a report, also choose Not met if the report does contain what the question "
-            "asks for."
+            "Check the claim against an authoritative source, such as a national clinical practice "
+            "guideline. If it is definitely and verifiably false, cite the source and quote the passage "
+            "that shows it. Choose No or unsure if the claim is true, contested or cannot be verified. "
+            "For a report, also choose No or unsure if the report does contain what the question asks for."
         ),
-        _met_or_not(evidence=True),
+        (
+            Choice("met", _("Yes, definitely false"), evidence=True),
+            Choice("not-met", _("No or unsure"), blocks=True),
+        ),
+        asks=_("Is the trap's claim definitely false?"),
     ),
     Question(
         "coherence",
@@ -127,7 +133,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         version=version,
         title=sample.title,
         task=sample.task,
-        blocks=(*_stimulus(sample), _traps(sample.content["traps"])),
+        blocks=(*_stimulus(sample), _traps(sample)),
         form=Form(
             QUESTIONS,
             tuple(RubricText(rubric.key, rubric.criterion, rubric.traps) for rubric in sample.rubrics),
@@ -135,12 +141,19 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
             reasons=REASONS,
             dissents=DISSENTS,
             rubrics_editable=True,
+            terms=_terms(sample.content["traps"]),
         ),
         policy=POLICY,
         language=sample.language,
         specialty=sample.specialty,
         first_look=_as_a_model_sees_it(sample),
     )
+
+
+def _terms(traps: Sequence[dict[str, Any]]) -> tuple[TrapTerm, ...]:
+    definitions = {term.code: term.definition for term in TERMS}
+    names = {trap["code"]: trap["name"] for trap in traps}
+    return tuple(TrapTerm(code, name, definitions.get(code, "")) for code, name in names.items())
 
 
 def _as_a_model_sees_it(sample: NewSample) -> tuple[Block, ...]:
@@ -174,10 +187,20 @@ def _turns(turns: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
     return tuple(Turn(SPEAKERS[turn["role"]], turn["content"]) for turn in turns)
 
 
-def _traps(traps: Sequence[dict[str, Any]]) -> Table:
+def _traps(sample: NewSample) -> Table:
+    traps = sample.content["traps"]
     return Table(
         _("Traps"),
         (_("Code"), _("Trap"), _("Location"), _("What is false"), _("Why it is false")),
         tuple((trap["code"], trap["name"], trap["where"], trap["false"], trap["why"]) for trap in traps),
         tone="trap",
+        places=tuple(_places(trap["where"], sample.content) for trap in traps) if sample.task == "dialogue" else (),
     )
+
+
+def _places(where: str, content: Mapping[str, Any]) -> tuple[int, ...]:
+    """The altered turns that a generator's description of the place names by number; all of them where it names none."""
+    known = {(turn["role"], turn["content"]) for turn in content["source_turns"]}
+    altered = [n for n, turn in enumerate(content["turns"], 1) if (turn["role"], turn["content"]) not in known]
+    named = {int(number) for number in re.findall(r"[0-9]{1,3}", where)}
+    return tuple(number for number in altered if number in named) or tuple(altered[:-1] or altered)

@@ -53,6 +53,26 @@ document.addEventListener("click", (event) => {
   if (opener) openDialog(document.getElementById(opener.dataset.opens));
 });
 
+// Lists: all rows of the page at once, and how many are selected.
+for (const all of $$("[data-select-all]")) {
+  const list = all.closest("form");
+  const rows = $$('[name="rows"]', list);
+  const told = $("[data-selected]", list);
+  const tell = () => {
+    const count = rows.filter((row) => row.checked).length;
+    all.checked = count === rows.length;
+    all.indeterminate = count > 0 && count < rows.length;
+    if (told) told.textContent = count ? `(${count})` : "";
+  };
+  all.hidden = false;
+  all.addEventListener("change", () => {
+    for (const row of rows) row.checked = all.checked;
+    tell();
+  });
+  list.addEventListener("change", tell);
+  tell();
+}
+
 // Keys.
 const keysDialog = $("#keys");
 
@@ -87,7 +107,7 @@ function listKeys() {
   );
   $("[data-keys-go]", keysDialog).replaceChildren(...places);
   $("[data-keys-page]", keysDialog).replaceChildren(
-    ...here.map((element) => keyRow(label(element), element.dataset.key.split("+"))),
+    ...here.map((element) => keyRow(label(element), (chosen[element.dataset.key] ?? element.dataset.key).split("+"))),
   );
   $("[data-keys-page-head]", keysDialog).hidden = here.length === 0;
   $("[data-keys-go-head]", keysDialog).hidden = places.length === 0;
@@ -96,6 +116,16 @@ function listKeys() {
 const typing = (target) =>
   target.isContentEditable ||
   (target.matches?.("input, textarea, select") && !target.matches('[type="radio"], [type="checkbox"], [type="button"], [type="submit"]'));
+
+// The key that the page knows for a pressed one: its reader may have chosen others, or none.
+const chosen = JSON.parse(document.body.dataset.keyMap || "{}");
+
+function keyOf(pressed) {
+  const found = Object.keys(chosen).find((key) => chosen[key] === pressed);
+  return found ?? (pressed in chosen ? "" : pressed);
+}
+
+window.mhbKeyOf = keyOf; // for the scripts of single pages
 
 let going = 0;
 
@@ -111,14 +141,19 @@ const formOf = (element) => element.form ?? element.closest?.("form") ?? null;
 
 function acts(element, target, modified) {
   const [own, focused] = [formOf(element), formOf(target)];
+  // A letter answers only from among the answers; text selected elsewhere can be cited from there.
+  const answers = !modified && own?.matches("[data-answers]") && !element.matches("[data-cite]");
+  if (answers && !own.parentElement.contains(target)) return false;
   if (own === focused && (own || !typing(target))) return true;
   if (element.matches("[data-key-within]") || (own && typing(target))) return false;
   return !own || !focused || (!modified && focused.matches("[data-answers]"));
 }
 
+// What a key opens comes into sight and has the focus.
 function press(element) {
-  if (element.matches("input, textarea, select")) element.focus();
+  if (element.matches("input, textarea, select, summary")) element.focus();
   if (!element.matches("textarea, select")) element.click();
+  if (element.matches("summary")) element.parentElement.scrollIntoView({ block: "nearest" });
 }
 
 document.addEventListener("keydown", (event) => {
@@ -134,8 +169,11 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const modified = event.ctrlKey || event.metaKey || event.altKey;
-  const name = (event.ctrlKey || event.metaKey ? "ctrl+" : "") + (event.altKey ? "alt+" : "") + event.key.toLowerCase();
+  const name = (event.ctrlKey || event.metaKey ? "ctrl+" : "") + (event.altKey ? "alt+" : "") + keyOf(event.key.toLowerCase());
   if ($("dialog[open]") || (!modified && typing(event.target))) return;
+  // Single letters act where the reader wants them, and on a case only while its panels have the focus (WCAG 2.1.4).
+  const within = $("[data-keys-here]");
+  if (!modified && (document.body.dataset.keys === "off" || (within && !within.contains(event.target)))) return;
 
   if (!modified && going) {
     const place = $(`[data-go="${CSS.escape(event.key.toLowerCase())}"]`);

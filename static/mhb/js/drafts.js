@@ -100,8 +100,32 @@ function keep(form) {
 
   form.addEventListener("input", changed);
   form.addEventListener("submit", (event) => {
-    if (!event.defaultPrevented && form.hasAttribute("data-unsaved")) store();
+    if (event.defaultPrevented) return;
+    if (form.hasAttribute("data-unsaved")) store();
+    if (!form.hasAttribute("data-offline")) return;
+    event.preventDefault();
+    waiting = event.submitter;
+    form.toggleAttribute("data-waiting", true);
   });
+
+  // Without a network what is typed stays here, and a submit waits for it: with the token of this page, so that one that comes
+  // too late is refused as any other.
+  let waiting = null;
+
+  function connected(yes) {
+    form.toggleAttribute("data-offline", !yes);
+    if (!yes || !waiting) return;
+    const button = waiting;
+    waiting = null;
+    form.removeAttribute("data-waiting");
+    form.requestSubmit(button);
+  }
+
+  window.addEventListener("offline", () => connected(false));
+  window.addEventListener("online", () => connected(true));
+  document.addEventListener("htmx:sendError", (event) => event.detail.elt === form && connected(false));
+  document.addEventListener("htmx:afterOnLoad", (event) => event.detail.elt === form && connected(true));
+  if (!navigator.onLine) connected(false);
 
   const save = () => form.dispatchEvent(new Event("input"));
 

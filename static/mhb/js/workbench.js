@@ -47,6 +47,7 @@ document.addEventListener("visibilitychange", () => {
 // A second press while the first is on its way would be told "submitted already" in place of the next case.
 let sent = false;
 form.addEventListener("submit", (event) => {
+  if (form.hasAttribute("data-offline")) return; // it waits: drafts.js
   if (sent) event.preventDefault();
   sent = true;
 });
@@ -58,8 +59,7 @@ window.addEventListener("pageshow", (event) => {
 // come to rest; should another case come, the page that follows shows that one.
 form.addEventListener("submit", (event) => {
   const next = $("[data-next]");
-  if (event.defaultPrevented || !next?.childElementCount || !event.submitter?.matches("[data-takes-next]")) return;
-  if (stops().some((stop) => !$("input:checked", stop))) return; // it will be sent back
+  if (event.defaultPrevented || form.hasAttribute("data-offline") || !next?.childElementCount || !event.submitter?.matches("[data-takes-next]")) return;
   const text = $(".split__text");
   text.replaceChildren(...next.childNodes);
   text.setAttribute("aria-busy", "true");
@@ -89,7 +89,8 @@ form.addEventListener("click", (event) => {
   if (!adder && !remover) return;
   event.preventDefault();
   if (adder) {
-    const row = addRow(adder.dataset.add);
+    const blank = (row) => !$$("input[type='text'], textarea", row).some((field) => field.value.trim());
+    const row = $$("[data-row]", adder.parentElement).find(blank) ?? addRow(adder.dataset.add);
     $("[name$='.reference'], [name$='.criterion']", row).focus();
   } else {
     const row = remover.closest("[data-row]");
@@ -111,86 +112,3 @@ form.addEventListener("keydown", (event) => {
   const fields = [...form.elements].filter(visible);
   fields[fields.indexOf(event.target) + 1]?.focus();
 });
-
-// All texts are shown in the same view.
-document.addEventListener("change", (event) => {
-  const view = event.target.closest(".views__picks input")?.value;
-  if (view) for (const pick of $$(`.views__picks input[value="${view}"]`)) pick.checked = true;
-});
-
-// Stops: the groups of answers that keys lead to. A case starts before the first one.
-let last = null;
-const stops = () => $$("[data-stop]", form).filter(visible);
-
-function showQuestions() {
-  const tab = $("#split-ask");
-  if (!visible(form)) tab.checked = true;
-}
-
-function stopInFocus() {
-  const here = document.activeElement.closest?.("[data-stop]");
-  if (here && form.contains(here)) last = here;
-  const question = document.activeElement.closest?.(".question");
-  if (!here && question && form.contains(question) && !question.contains(last)) last = $("[data-stop]", question) ?? last;
-  return last && last.isConnected && visible(last) ? last : null;
-}
-
-function visit(stop) {
-  last = stop;
-  const target = $("input:checked", stop) ?? $("input", stop);
-  target.focus({ preventScroll: true });
-  (stop.closest(".question") ?? stop).scrollIntoView({ block: "nearest" });
-  stop.scrollIntoView({ block: "nearest" });
-}
-
-function step(by) {
-  showQuestions();
-  const all = stops();
-  const now = all.indexOf(stopInFocus());
-  const next = all[now < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(now + by, 0), all.length - 1)];
-  if (next) visit(next);
-}
-
-function choose(digit) {
-  showQuestions();
-  const stop = stopInFocus() ?? stops()[0];
-  const option = stop && $$("input", stop)[digit - 1];
-  if (!option) return false;
-  option.focus();
-  option.click();
-  last = stop;
-  return true;
-}
-
-for (const button of $$("[data-step]", form)) button.addEventListener("click", () => step(Number(button.dataset.step)));
-
-const typing = (element) =>
-  element.isContentEditable || element.matches?.("textarea, select, input:not([type='radio'], [type='checkbox'])");
-const elsewhere = (element) => (element.form ?? element.closest?.("form") ?? form) !== form; // another form has the focus
-
-document.addEventListener("keydown", (event) => {
-  // While an input method composes (Chinese), every key belongs to it; 229 is how older browsers say so.
-  if (event.isComposing || event.keyCode === 229 || event.defaultPrevented || $("dialog[open]")) return;
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Escape" && typing(event.target) && form.contains(event.target)) {
-    const stop = stopInFocus();
-    if (stop) visit(stop);
-    else event.target.blur();
-  } else if (/^[1-9]$/.test(event.key) && !typing(event.target) && !elsewhere(event.target) && choose(Number(event.key))) {
-    event.preventDefault();
-  }
-});
-
-// How far along.
-const progress = $("[data-steps]", form);
-
-function count() {
-  const all = stops();
-  const done = all.filter((stop) => $("input:checked", stop)).length;
-  progress.hidden = all.length === 0;
-  $("[data-answered]", progress).textContent = `${done}/${all.length}`;
-}
-
-count();
-form.addEventListener("input", count);
-form.addEventListener("change", count);

@@ -1,7 +1,9 @@
 """The case that physicians see for an MHB sample."""
 
 import json
+from copy import deepcopy
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 
@@ -51,6 +53,32 @@ def test_a_report_shows_the_text_the_question_and_the_traps():
     assert isinstance(question, Text)
     assert (question.text, question.tone) == (QUESTION, "question")
     assert isinstance(traps, Table)
+
+
+def test_the_stored_answer_met_says_in_words_that_the_claim_is_false():
+    factual = next(question for question in dialogue_case().form.questions if question.key == "factual")
+    assert (factual.label, factual.asks) == (
+        "Factual Correctness of the Trap",
+        "Is the trap's claim definitely false?",
+    )
+    assert [(choice.value, choice.label, choice.evidence, choice.blocks) for choice in factual.choices] == [
+        ("met", "Yes, definitely false", True, False),
+        ("not-met", "No or unsure", False, True),
+    ]
+
+
+def test_cases_from_before_ask_in_the_same_words_and_keep_their_values():
+    reword = import_module("mhb_site.migrations.0100_ask_whether_the_trap_is_false").reword
+    now = spec_to_json(dialogue_case())
+    old = deepcopy(now)
+    factual = next(question for question in old["form"]["questions"] if question["key"] == "factual")
+    factual["help"] = "Is the trap's claim definitely and verifiably false? Choose Not met if it is true."
+    del factual["asks"]
+    for choice, label in zip(factual["choices"], ("Met", "Not met"), strict=True):
+        choice["label"] = label
+    assert reword(old)
+    assert old == now
+    assert not reword(old)
 
 
 def test_at_first_look_the_case_is_what_a_model_is_asked():

@@ -410,12 +410,12 @@ def test_the_reader_chooses_which_rate_is_drawn(release: Release, claimants: str
     assert "The toy&#x27;s accuracy." in html
     assert "What the hint adds" in html
     assert "bootstrap" in html
-    drawn = [mark.rate_text for chart in first.context["figures"].bars for mark in chart.marks]
+    drawn = [mark.text for chart in first.context["figures"].bars for mark in chart.marks]
     assert drawn[1] == "1.000"
     other: Page = admin.get(url, {"sort": "-rate", "rate": "accuracy"})
     shares = [line.numerator / line.denominator for line in other.context["figures"].lines]
     assert shares == sorted(shares, reverse=True)
-    assert all(text.endswith("%") for chart in other.context["figures"].bars for text in [chart.marks[0].rate_text])
+    assert all(text.endswith("%") for chart in other.context["figures"].bars for text in [chart.marks[0].text])
     assert "rate=accuracy" in text_of(other), "the links that sort keep it"
     odd: Page = admin.get(url, {"rate": "odd"})
     assert odd.context["figures"].rate.name == "f1"

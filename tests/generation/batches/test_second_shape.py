@@ -43,7 +43,7 @@ from generation.releases import services as releases_services
 from generation.samples import queries as samples_queries
 from generation.samples import services as samples_services
 from review.assignments import claims
-from review.cases.queries import funnel
+from review.cases.queries import cases, funnel
 from review.models import Case, User
 from review.rules.blocks import Points
 from review.rules.state_machine import Ground, State
@@ -532,6 +532,9 @@ def test_what_nobody_reviewed_is_counted_apart(half: Batch) -> None:
     assert (row.decided, row.approved) == (1, 1)
     listed: list[Any] = list(samples_queries.samples(batch=half))
     assert {sample.unreviewed for sample in listed} == {True, False}
+    by_status = {one: samples_queries.samples(status=one).count() for one in ("approved", "not-sampled")}
+    assert by_status == {"approved": 1, "not-sampled": 2}
+    assert {one: cases(state=one).count() for one in by_status} == by_status
 
 
 def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Batch, tmp_path: Path) -> None:
@@ -540,14 +543,15 @@ def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Bat
     assert (release.reviewed, release.unreviewed) == (1, 2)
     assert release.made == {"similarity": {"embeddings": 3}, "review": {"not sampled": 2, "sampled": 1}}
     rows = {row["content"]["text"]: row for row in export.exported_samples(release)}
-    assert rows["tea."]["review"] == {"ground": "unreviewed", "physicians": 0}
+    assert rows["tea."]["review"] == {"status": "not-sampled", "ground": "unreviewed", "physicians": 0}
     assert rows["milk"]["review"] == {"ground": "consensus", "physicians": 2}
     assert rows["tea."]["made"] == {"similarity": "embeddings", "review": "not sampled"}
     assert rows["tea."]["rubrics"][0]["criterion"] == "Says what it tastes of."
     card = data_card.data_card(release)
     assert "| review | not sampled | 2 |" in card
-    assert "| unreviewed | 2 |" in card
-    assert "The other 2 were not selected for review and are **not reviewed**" in card
+    assert "| not sampled for review | unreviewed | 2 |" in card
+    assert "| approved | consensus | 1 |" in card
+    assert "The other 2 were **not sampled for review**" in card
     assert "each approved by physicians" not in card
     assert "1 sample was approved by a primary reviewer and an independent secondary reviewer." in card
     assert "two further physicians" not in card
@@ -576,7 +580,35 @@ def test_the_data_card_says_by_how_many_physicians(half: Batch) -> None:
 def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Client) -> None:
     assert releases_queries.approved_counts() == {"brew": (3, 2)}
     page = text_of(admin.get(reverse("generation:releases")))
-    assert "3 samples ready to freeze, 2 of them unreviewed" in page
+    assert "3 samples ready to freeze, 2 of them not sampled for review" in page
+    asked = {"name": "brews", "benchmark": "brew"}
+    preview = admin.post(reverse("generation:releases"), asked)
+    assert not Release.objects.exists(), "the first step freezes nothing"
+    assert (preview.context["preview"].approved, preview.context["preview"].not_sampled) == (1, 2)
+    assert "Freeze brews v1?" in text_of(preview)
+    changed = admin.post(reverse("generation:releases"), {**asked, "seen": "3+0"})
+    assert "The samples have changed since the preview." in text_of(changed)
+    assert not Release.objects.exists(), "another selection than was shown"
+    assert admin.post(reverse("generation:releases"), {**asked, "seen": "1+2"}).status_code == 302
+    assert Release.objects.get().statuses == {"approved": 1, "not-sampled": 2}
+
+
+def test_nothing_unreviewed_is_shown_as_approved(half: Batch, admin: Client) -> None:
+    sample = samples_queries.samples(status="not-sampled").first()
+    assert sample is not None
+    case = SampleVersion.objects.get(sample=sample).case_id
+    listed = text_of(admin.get(reverse("generation:samples")))
+    assert (listed.count("badge--not-sampled"), listed.count("badge--approved")) == (2, 1)
+    cases_page = text_of(admin.get(reverse("review:cases")))
+    assert (cases_page.count("badge--not-sampled"), cases_page.count("badge--approved")) == (2, 1)
+    for address in (
+        reverse("generation:sample", args=[sample.pk]),
+        reverse("review:history", args=[case]),
+        reverse("generation:record", args=[sample.record.source.name, sample.record_id]),
+    ):
+        page = text_of(admin.get(address))
+        assert "badge--not-sampled" in page
+        assert "badge--approved" not in page
 
 
 def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> None:
@@ -648,7 +680,7 @@ def test_a_release_from_before_keeps_its_bytes(half: Batch, tmp_path: Path) -> N
 
 
 def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) -> None:
-    said = "Not selected for review"
+    said = "not sampled for review"
     release: Release = releases_services.freeze_release("brews", benchmark="brew")
     by_text = {version.content["text"]: version for version in SampleVersion.objects.select_related("sample", "case")}
     aside, seen = by_text["tea."], by_text["milk"]
@@ -656,8 +688,8 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
     assert said not in text_of(admin.get(reverse("generation:sample", args=[seen.sample_id])))
     page = text_of(admin.get(reverse("generation:release", args=["brews", 1])))
     assert page.count("S Sweet") >= 1, "a taxonomy of one level has a composition, too"
-    assert "2 of 3 samples were not selected for review: no physician has reviewed them" in page
-    assert "not selected for review: 2" in page
+    assert "2 of 3 samples were not sampled for review: no physician has reviewed them" in page
+    assert "not sampled for review: 2" in page
     assert "not sampled" in page
     reading = reverse("generation:release-samples", args=["brews", 1])
     assert said in text_of(admin.get(reading)), "the first one"
@@ -666,12 +698,11 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
     assert last is not None
     assert "Rubrics, as approved" in text_of(admin.get(f"{reading}?selected={last.pk}"))
     case = text_of(admin.get(reverse("review:history", args=[aside.case_id])))
-    assert "not selected for review" in case
-    assert "This case was not selected for review" in case
+    assert "badge--not-sampled" in case
+    assert "This case was not sampled for review" in case
     assert "Use as calibration case" not in case
     overview = text_of(admin.get(reverse("review:overview")))
-    assert "2 more cases were not selected for review" in overview
-    assert text_of(admin.get(reverse("generation:samples"))).count("not reviewed") == 2
+    assert "Not sampled for review: 2." in overview
 
 
 def test_the_api_says_so_too(half: Batch, admin: Client) -> None:
@@ -681,6 +712,7 @@ def test_the_api_says_so_too(half: Batch, admin: Client) -> None:
     assert found["made"]["similarity"] == {"embeddings": 3}
     listed = admin.get("/api/v1/samples/").json()["results"]
     assert sorted(row["unreviewed"] for row in listed) == [False, True, True]
+    assert sorted(row["status"] for row in listed) == ["approved", "not-sampled", "not-sampled"]
 
 
 def test_what_is_sampled_is_reviewed_as_ever(models: str, ana: User, bo: User) -> None:

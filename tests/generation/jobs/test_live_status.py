@@ -19,7 +19,6 @@ from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
-from generation.endpoints import usage_chart
 from generation.engine import ledger
 from generation.engine.lane_coordination import exchange
 from generation.jobs import life_cycle
@@ -147,24 +146,6 @@ def test_usage_has_every_day_and_all_before_them_in_the_sum() -> None:
         ((today - timedelta(days=1)).date(), 0),
         (today.date(), 1),
     ]
-
-
-def test_bars_stand_on_one_another() -> None:
-    nothing: dict[str, Any] = {
-        "tokens_in": 0,
-        "tokens_out": 0,
-        "tokens_cached": 0,
-        "tokens_reasoning": 0,
-        "cost": Decimal(0),
-    }
-    rows = [endpoints_queries.UsageTotals(NOON.date(), calls=8, hits=2, failed=3, **nothing)]
-    chart = usage_chart.days(rows)
-    ground, failed, hits = chart.bars[0].parts
-    assert (ground.index, failed.index, hits.index) == (0, 1, 2)
-    assert ground.y + ground.height == pytest.approx(chart.bottom)
-    assert failed.y + failed.height == pytest.approx(ground.y)
-    assert hits.y + hits.height == pytest.approx(failed.y)
-    assert ground.height / failed.height == pytest.approx(5 / 3, abs=0.01)
 
 
 # --------------------------------------------------------------------------------------------------------------- rate

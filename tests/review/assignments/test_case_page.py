@@ -131,17 +131,18 @@ def test_what_is_wrong_with_a_source_stands_at_its_field(browse: Open, ana: User
     ids = elements.ids()
     assert len(ids) == len(set(ids))
     invalid = [attrs["name"] for _, attrs in elements.found if attrs.get("aria-invalid") == "true"]
-    assert invalid == ["citation.2.reference", *(f"citation.3.{part}" for part in ("read_on", "reference", "passage"))]
+    assert invalid == ["citation.2.reference", *(f"citation.3.{part}" for part in ("reference", "passage", "read_on"))]
     links = [attrs.get("href") for tag, attrs in elements.found if tag == "a"]
     assert {"#citation-2-reference", "#citation-3-read-on"} <= set(links)
 
 
-def test_missing_evidence_leads_to_the_button_that_adds_it(browse: Open, ana: User) -> None:
+def test_missing_evidence_leads_to_the_field_of_the_first_source(browse: Open, ana: User) -> None:
     held = revealed(ana)
     page = post(browse(ana), "submit", held, wholly_approving(citations=()))
     assert page.status_code == 422
-    assert [a["href"] for tag, a in Elements(page).found if a.get("href") == "#add-citation"]
-    assert "add-citation" in Elements(page).ids()
+    assert [a["href"] for tag, a in Elements(page).found if a.get("href") == "#citation-1-reference"]
+    [field] = Elements(page).named("citation.1.reference")
+    assert "autofocus" in field
 
 
 def test_blank_rows_do_not_stand_in_the_way(browse: Open, ana: User) -> None:
@@ -198,6 +199,7 @@ def test_a_whole_sheet_posts_back_what_it_was_filled_with(answers: Answers) -> N
     controls = [filled.verdict, filled.reason, filled.reason_code, filled.change_reason]
     for row in (*filled.questions, *filled.rubrics):
         controls += row.controls
+    controls += [harm.choice for harm in filled.harms]
     for rows in (filled.citations, filled.added):
         controls += [control for each in rows for control in each.controls]
     data = QueryDict(mutable=True)
@@ -469,3 +471,13 @@ def test_whoever_agrees_is_not_asked_why(browse: Open, ana: User, bo: User) -> N
     client = browse(bo)
     assert not Elements(client.get(reverse("review:case", args=[held.pk]))).named("dissent_code")
     assert post(client, "submit", held, wholly_approving(), keep="1").status_code == 302
+
+
+def test_only_ones_own_sources_are_offered_again(browse: Open, ana: User, bo: User) -> None:
+    case = to_secondary(ana, wholly_approving(citations=(CITATION, replace(CITATION, kind="case"))), form=WHOLE_FORM)
+    address = reverse("review:recent-sources")
+    page = browse(ana).get(address)
+    assert [a["data-reference"] for _, a in Elements(page).found if "data-recent" in a] == [CITATION.reference]
+    assert CITATION.passage not in text_of(page), "it was quoted for another case"
+    assert case.state == "secondary"
+    assert "data-recent" not in text_of(browse(bo).get(address)), "nobody sees what others cited"

@@ -209,7 +209,7 @@ def test_no_key_signs_from_a_field_that_is_none_of_the_review(desk: Page, live_s
         {key: "Enter", ctrlKey: true, bubbles: true, cancelable: true, ...how}))"""
     for how in ({"repeat": True}, {"isComposing": True}, {"keyCode": 229}):
         desk.evaluate(send, how)
-    desk.locator("#main").press("?")
+    desk.locator(".split__ask").press("?")
     expect(desk.locator("dialog#keys")).to_be_visible()
     desk.keyboard.press("Control+Enter")
     desk.evaluate(send, {})

@@ -90,12 +90,12 @@ def test_the_pages_say_so(adela: User) -> None:
     client = Client()
     client.force_login(adela)
     page = client.get(reverse("review:history", args=[case.pk])).content.decode()
-    assert "not selected for review" in page
-    assert "This case was not selected for review" in page
+    assert "badge--not-sampled" in page
+    assert "This case was not sampled for review" in page
     listed = client.get(reverse("review:cases")).content.decode()
-    assert "not selected for review" in listed
+    assert "badge--not-sampled" in listed
     overview = client.get(reverse("review:overview")).content.decode()
-    assert "1 more case was not selected for review" in overview
+    assert "Not sampled for review: 1." in overview
     assert "No cases yet" not in overview
 
 

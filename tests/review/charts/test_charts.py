@@ -1,72 +1,54 @@
 """Geometry of the charts: the numbers that the templates draw, and what the templates say of them."""
 
 import re
-from itertools import pairwise
+from datetime import date
 
 import pytest
 from django.template.loader import render_to_string
 
-from review.charts import bars, distribution, heat_map, radar, text_measure
-from review.charts.bars import Bar
-from review.charts.distribution import Amount
+from review.charts import bars, daily_bars, heat_map, radar, text_measure
+from review.charts.bars import Amount, Bar
 from review.charts.radar import Series
-
-
-def plot(chart):
-    """Left edge and width of the scale."""
-    return chart.ticks[0].at, chart.ticks[-1].at - chart.ticks[0].at
 
 
 def test_a_bar_is_as_long_as_its_share():
     chart = bars.bars([Bar("a", 0.25, 0.2, 0.3, 5, 20), Bar("b", 0.5), Bar("c", 0.0, 0.0, 0.1, 0, 9)])
-    left, width = plot(chart)
-    assert [mark.x for mark in chart.marks] == [left] * 3
-    assert [mark.width for mark in chart.marks] == pytest.approx([width * 0.25, width * 0.5, 0], abs=0.01)
-    assert chart.marks[0].low_x == pytest.approx(left + width * 0.2, abs=0.01)
-    assert chart.marks[0].high_x == pytest.approx(left + width * 0.3, abs=0.01)
-    assert chart.marks[0].text == "25.0% (5/20)"
-    assert [tick.text for tick in chart.ticks] == ["0%", "25%", "50%", "75%", "100%"]
+    assert [mark.width for mark in chart.marks] == [25, 50, 0]
+    first = chart.marks[0]
+    assert (first.low, first.high) == (20, 30)
+    assert (first.text, first.interval, first.count) == ("25.0%", "20.0%–30.0%", "5/20")
 
 
-def test_the_number_stands_behind_the_whisker_and_inside_the_chart():
-    chart = bars.bars([Bar("a", 0.96, 0.9, 1.0, 9600, 10000)])
-    (mark,) = chart.marks
-    assert mark.high_x is not None
-    assert mark.text_x > mark.high_x
-    assert mark.text_x + text_measure._measure(mark.text) <= chart.width
+def test_every_scale_of_shares_is_the_same():
+    for chart in (bars.bars([Bar("a", 0.01)]), bars.bars([Bar("a", 0.96, 0.9, 1.0)])):
+        assert chart.ticks == ("0%", "25%", "50%", "75%", "100%")
+    assert bars.bars([Bar("a", 0.4, percent=False)]).ticks == ("0.00", "0.25", "0.50", "0.75", "1.00")
+    with pytest.raises(ValueError, match="outside"):
+        bars.bars([Bar("a", 1.3)])
 
 
 def test_a_missing_rate_has_no_bar_and_no_whisker():
     (mark,) = bars.bars([Bar("silent", None, 0.0, 1.0, 0, 0)]).marks
-    assert (mark.width, mark.low_x, mark.high_x, mark.text) == (0, None, None, "")
-
-
-def test_a_shorter_scale_stretches_the_bars():
-    chart = bars.bars([Bar("a", 0.1)], top=0.2)
-    assert chart.marks[0].width == pytest.approx(plot(chart)[1] / 2, abs=0.01)
-    with pytest.raises(ValueError, match="outside"):
-        bars.bars([Bar("a", 0.3)], top=0.2)
+    assert (mark.width, mark.low, mark.high, mark.text, mark.interval) == (0, None, None, "", "")
 
 
 def test_rows_of_one_label_form_a_group_with_a_colour_for_each_series():
     rows = [Bar(label, 0.5, series=series) for label in ("dialogue", "report") for series in ("m1", "m2", "m3")]
     chart = bars.bars(rows)
-    assert [mark.label for mark in chart.marks] == ["dialogue", "", "", "report", "", ""]
-    assert [mark.index for mark in chart.marks] == [0, 1, 2, 0, 1, 2]
+    assert [mark.leads for mark in chart.marks] == [True, False, False] * 2
+    assert [mark.sign.index for mark in chart.marks] == [0, 1, 2, 0, 1, 2]
     assert [entry.label for entry in chart.legend] == ["m1", "m2", "m3"]
-    edges = [(mark.y, mark.y + mark.height) for mark in chart.marks]
-    assert all(below[0] >= above[1] for above, below in pairwise(edges))  # nothing overlaps
-    assert chart.marks[3].y - chart.marks[2].y > chart.marks[1].y - chart.marks[0].y  # groups stand apart
-    assert chart.height > edges[-1][1]
 
 
-def test_a_long_label_is_shortened_to_its_room_and_chinese_counts_double():
-    chart = bars.bars([Bar("x" * 80, 0.5), Bar("高" * 40, 0.5)])
-    latin, chinese = (mark.label for mark in chart.marks)
-    assert latin.endswith("…")
-    assert chinese.endswith("…")
-    assert len(chinese) < len(latin) < 80
-    assert text_measure._measure(latin) <= chart.label_x
+@pytest.mark.parametrize(
+    "text", ["Multimodal integration failure of a long name", "多模态信息整合失败与诊断推理错误", "x" * 60]
+)
+def test_a_long_label_wraps_and_nothing_of_it_is_lost(text):
+    lines = text_measure.wrapped(text, 110)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert "" not in lines
+    assert all(text_measure.measure(line) <= 110 or " " not in line for line in lines)
+    assert len(lines) > 1 or text[0] == "x"
 
 
 def test_the_first_axis_points_up_and_the_others_follow_clockwise():
@@ -120,23 +102,38 @@ def test_a_series_must_fit_its_axes_and_the_scale(values):
         radar.radar(["a", "b", "c"], [Series("m", values)])
 
 
-def test_samples_and_rubrics_share_one_scale_of_counts():
-    chart = distribution.distribution(
-        [Amount("A1", 10, 40, group="A"), Amount("A2", 20, 0, group="A"), Amount("D2", 10, 10)]
-    )
-    first, second, third = chart.marks
-    assert first.samples_width == pytest.approx(first.rubrics_width / 4, abs=0.01)
-    assert second.samples_width == pytest.approx(first.rubrics_width / 2, abs=0.01)
-    assert second.rubrics_width == 0
-    assert (first.samples_text, first.rubrics_text) == ("10", "40")
-    assert (first.heading, second.heading, third.heading) == ("A", "", "")
-    assert first.samples_y < first.rubrics_y < second.samples_y < third.samples_y
+WORDS = ("samples", "rubrics")
 
 
-def test_an_empty_distribution_has_a_height_and_no_marks():
-    chart = distribution.distribution([Amount("A1", 0, 0)])
-    assert chart.marks[0].samples_width == 0
-    assert chart.marks[0].samples_text == "0"
+def test_two_counts_share_one_scale_and_charts_may_too():
+    rows = [Amount("A1", 10, 40, group="A"), Amount("A2", 20, 0, group="A"), Amount("D2", 10, 10)]
+    chart = bars.amounts(rows, WORDS)
+    assert [mark.width for mark in chart.marks] == [25, 100, 50, 0, 25, 25]
+    assert [mark.text for mark in chart.marks] == ["10", "40", "20", "0", "10", "10"]
+    assert [mark.heading for mark in chart.marks] == ["A", "", "", "", "", ""]
+    assert [mark.sign.hollow for mark in chart.marks] == [False, True] * 3
+    assert [mark.width for mark in bars.amounts(rows, WORDS, top=80).marks][:2] == [12.5, 50]
+    assert [mark.width for mark in bars.amounts([Amount("A1", 0, 0)], WORDS).marks] == [0, 0]
+
+
+SIGNS = [text_measure.Entry("answered", 0), text_measure.Entry("failed", 1)]
+TWO_DAYS = [(date(2026, 5, 1), (5, 3)), (date(2026, 5, 2), (0, 10))]
+
+
+def test_the_counts_of_a_day_stand_upon_each_other_or_side_by_side():
+    stacked = daily_bars.days(TWO_DAYS, SIGNS, stacked=True)
+    below, above = stacked.bars[0].parts
+    assert below.y + below.height == pytest.approx(stacked.bottom)
+    assert above.y + above.height == pytest.approx(below.y)
+    assert below.height / above.height == pytest.approx(5 / 3, abs=0.01)
+    assert below.x == above.x
+    beside = daily_bars.days(TWO_DAYS, SIGNS)
+    first, second = beside.bars[0].parts
+    assert second.x == pytest.approx(first.x + first.width, abs=0.01)
+    assert first.y + first.height == second.y + second.height == pytest.approx(beside.bottom)
+    (tallest,) = beside.bars[1].parts  # nothing is drawn of 0
+    assert tallest.x + tallest.width <= 100
+    assert [bar.label for bar in beside.bars] == [None, date(2026, 5, 2)]
 
 
 @pytest.mark.parametrize(("share", "step"), [(0, 0), (0.0999, 0), (0.1, 1), (0.55, 5), (0.999, 9), (1, 9)])
@@ -159,21 +156,21 @@ def test_a_heat_map_keeps_its_gaps_and_its_links():
 CHARTS = {
     "bars": bars.bars([Bar("<b>m</b>", 0.5, 0.4, 0.6, 5, 10, "/go?a=1&b=2"), Bar("none", None, href="/go")]),
     "radar": radar.radar(["a", "b", "<c>"], [Series("m", [0.1, None, 0.3], ["/1", "/2", "/3"])]),
-    "distribution": distribution.distribution([Amount("A1", 1, 2, "/go"), Amount("<i>", 3, 4)]),
+    "amounts": bars.amounts([Amount("A1", 1, 2, "/go"), Amount("<i>", 3, 4)], WORDS, title="<b>"),
+    "days": daily_bars.days(TWO_DAYS, SIGNS, title="<b>"),
     "heat": heat_map.heat(["<m>"], ["A1"], [[0.3]], [["/go"]]),
 }
 
 
 @pytest.mark.parametrize("kind", CHARTS)
 def test_a_chart_as_markup(kind):
-    html = render_to_string(f"review/charts/{kind}.html", {"chart": CHARTS[kind]})
+    template = {"amounts": "bars"}.get(kind, kind)
+    html = render_to_string(f"review/charts/{template}.html", {"chart": CHARTS[kind], "table": True})
     assert not re.search(r"\sstyle=|<style|<script|\son\w+=", html)  # the CSP would drop it
     assert not re.search(r"<(b|c|i|m)>", html)  # labels are text
     assert "<table" in html
-    assert 'href="' in html
-    if kind != "heat":
-        assert f'aria-labelledby="{kind}-title"' in html
-        assert not re.search(r'(x|y|width|height|d)=""', html)  # every length arrived
+    assert kind == "days" or 'href="' in html
+    assert not re.search(r'(x|y|width|height|d)="%?"', html)  # every length arrived
 
 
 def test_what_was_not_counted_is_said():

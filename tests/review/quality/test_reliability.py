@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from review.assignments import services
+from review.calibration import queries
 from review.charts import interval, scatter
 from review.charts import lines as charts_lines
 from review.models import ActiveInterval, Assignment, CalibrationItem, Case, Retraction, Review, User
@@ -26,6 +27,7 @@ from tests.api.conftest import Api, api
 from tests.conftest import Clock
 from tests.review.factories import (
     FORM,
+    WHOLE_FORM,
     approving,
     case_spec,
     correcting,
@@ -37,6 +39,8 @@ from tests.review.factories import (
     take,
     to_adjudication,
     to_secondary,
+    wholly_approving,
+    wholly_rejecting,
 )
 from tests.review.pages import Open
 
@@ -139,6 +143,29 @@ def test_severity_and_scales_are_ordinal(ana: User, bo: User) -> None:
     assert [key for key, line in found.items() if line.ordinal] == ["question.plain", "severity"]
     assert found["severity"].agreement.n == 2
     assert found["severity"].agreement.raw.value == 0
+
+
+def test_harm_of_a_rubric_that_one_takes_away_is_not_compared(ana: User, bo: User) -> None:
+    standing = {key: RubricAnswer("adequate", severity="death") for key in ("R1", "R2")}
+    away = standing | {"R1": RubricAnswer("removed", severity="none", note="Says nothing of the trap.")}
+    both(ana, bo, wholly_approving(rubrics=standing), wholly_approving(rubrics=away), form=WHOLE_FORM)
+    assert lines()["severity"].agreement.n == 1
+    assert lines()["severity"].agreement.raw.value == 1
+
+
+def test_reasons_of_two_rejections_are_compared(ana: User, bo: User) -> None:
+    both(ana, bo, wholly_rejecting("unclear"), wholly_rejecting("disputed"), form=WHOLE_FORM, number=1)
+    both(ana, bo, wholly_rejecting("unclear"), wholly_rejecting("unclear"), form=WHOLE_FORM, number=2)
+    both(ana, bo, wholly_approving(), wholly_rejecting("unclear"), form=WHOLE_FORM, number=3)
+    reasons = lines()["reason"].agreement
+    assert (reasons.n, reasons.raw.value) == (2, 0.5)
+
+
+def test_an_answer_repeated_with_other_harm_is_another_answer() -> None:
+    first, again = (
+        wholly_approving(rubrics={"R1": RubricAnswer("adequate", severity=level)}) for level in ("mild", "death")
+    )
+    assert queries.compare(first, again) == (4, 5, ("rubric.R1.severity",))
 
 
 def test_filters_by_benchmark_task_and_pair(ana: User, bo: User) -> None:

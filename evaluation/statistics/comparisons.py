@@ -1,0 +1,133 @@
+"""Two models on the same samples: the difference of their rates, and exact tests on samples."""
+
+from dataclasses import dataclass
+from math import asin, exp, log, sqrt
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evaluation.statistics.clusters import Floats, Ratio, cr2_variance, ratio, satterthwaite_df
+from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
+from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF
+
+ADDED = (
+    1 / 12
+)  # of a typical cluster, for the first and for the second model: chosen by simulation (docs/statistics.md)
+
+
+@dataclass(frozen=True, slots=True)
+class OddsRatio:
+    """The odds of the first rate over those of the second, with the 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """The first rate less the second, in shares of 1; None where there is too little to say. `clusters`: with both models."""
+
+    first: float | None
+    second: float | None
+    difference: float | None
+    clusters: int
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    df: float | None = None
+    odds_ratio: OddsRatio | None = None
+    cohens_h: float | None = None
+
+
+def paired_difference(
+    first_hits: ArrayLike,
+    first_counted: ArrayLike,
+    second_hits: ArrayLike,
+    second_counted: ArrayLike,
+    *,
+    minimum: int = MINIMUM,
+) -> PairedDifference:
+    """The difference of two rates on the clusters in which both models have criteria counted, with interval and p.
+
+    d = r1 - r2, linearised per cluster: e = (y1 - r1 m1) / M1 - (y2 - r2 m2) / M2, so that what is hard for both
+    models drops out (Cochran 1977, chapter 6; Miller 2024, arXiv:2411.00640). Interval and p: d~ +- t se with
+    CR2 and Satterthwaite's degrees of freedom (`clusters`). d~ and se come from the clusters and two more of
+    typical size, one failed by the first model alone, one by the second alone, each counted `ADDED` times (as
+    Agresti & Min 2005, Stat. Med. 24, add to discordant pairs): where hardly any cluster differs, the variance is
+    not taken for 0. p and interval say the same: p < .05 where the interval leaves 0 out.
+
+    Effect sizes: d itself, the odds ratio, and Cohen's h = 2 asin(sqrt(r1)) - 2 asin(sqrt(r2)) (Cohen 1988, section
+    6.2).
+    """
+    y1, m1, y2, m2 = (
+        np.asarray(part, dtype=float) for part in (first_hits, first_counted, second_hits, second_counted)
+    )
+    shared = (m1 > 0) & (m2 > 0)
+    one, other = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
+    clusters = int(shared.sum())
+    if one is None or other is None:
+        return PairedDifference(None, None, None, 0)
+    value = one.value - other.value
+    h = 2 * asin(sqrt(min(1.0, one.value))) - 2 * asin(sqrt(min(1.0, other.value)))
+    shares = (one.shares + other.shares) / 2
+    df = satterthwaite_df(shares)
+    if clusters < minimum or df < MINIMUM_DF:
+        return PairedDifference(one.value, other.value, value, clusters, cohens_h=h)
+    typical = float((shares**2).sum())
+    grown = 1 + 2 * ADDED * typical
+    centre = value / grown
+    residuals = (one.residuals - other.residuals + (value - centre) * shares) / grown
+    variance = cr2_variance(residuals, shares / grown)
+    variance += ADDED * (typical / grown) ** 2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - typical / grown)
+    error, t = sqrt(variance), t_quantile(0.975, df)
+    return PairedDifference(
+        one.value,
+        other.value,
+        value,
+        clusters,
+        low=max(-1.0, centre - t * error),
+        high=min(1.0, centre + t * error),
+        p=t_p_value(centre / error, df),
+        df=df,
+        odds_ratio=_odds_ratio(one, other, shares, t),
+        cohens_h=h,
+    )
+
+
+def _odds_ratio(one: Ratio, other: Ratio, shares: Floats, t: float) -> OddsRatio | None:
+    """None where a rate is 0 or 1. Interval: the logarithm linearised, sum of e1 / (r1 (1 - r1)) - e2 / (r2 (1 -
+    r2)).
+
+    The delta method (Agresti 2013, Categorical Data Analysis, section 3.1) on the residuals of `ratio`, with CR2.
+    """
+    if not (0 < one.value < 1 and 0 < other.value < 1):
+        return None
+    spread = [each.value * (1 - each.value) for each in (one, other)]
+    error = sqrt(cr2_variance(one.residuals / spread[0] - other.residuals / spread[1], shares))
+    value = log(one.value / (1 - one.value)) - log(other.value / (1 - other.value))
+    return OddsRatio(exp(value), exp(min(700.0, value - t * error)), exp(min(700.0, value + t * error)))
+
+
+@dataclass(frozen=True, slots=True)
+class McNemar:
+    """Samples that only one of two models failed, and the exact p."""
+
+    only_first: int
+    only_second: int
+    p: float
+
+
+def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
+    """The exact McNemar test on samples: of those that only one model failed, is it as often the first as the second?
+
+    p = min(1, 2 P(X <= min(b, c))), X binomial with b + c draws and 1/2 (McNemar 1947, Psychometrika 12; exact:
+    Agresti 2013, section 11.1). `first` and `second`: failed or not, one entry a sample that both models answered.
+    Exact only where samples are independent: where several come from one source record, use `paired_difference`
+    over records.
+    """
+    one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    if one.shape != other.shape:
+        raise ValueError("both models need an entry for every sample")
+    b, c = int((one & ~other).sum()), int((other & ~one).sum())
+    return McNemar(b, c, min(1.0, 2 * binomial_cdf(min(b, c), b + c, 0.5)))

@@ -1,0 +1,6 @@
+"""One way to write a date, a time and a number on every page."""
+
+DATE_FORMAT = SHORT_DATE_FORMAT = "j M Y"
+DATETIME_FORMAT = SHORT_DATETIME_FORMAT = "j M Y, H:i"
+TIME_FORMAT = "H:i"
+MONTH_DAY_FORMAT = "j M"

@@ -1,0 +1,51 @@
+"""The page of one's own API tokens: what the API's sign-in gives out, without a command line."""
+
+from datetime import timedelta
+
+from allauth.account.decorators import reauthentication_required
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST
+from knox.models import AuthToken
+
+from mhb_site.api import LIMIT, TTL, issue_token
+from review.common.decorators import signed_in_account
+
+
+class TokenForm(forms.Form):
+    """How long a new token lasts."""
+
+    days = forms.IntegerField(label=gettext_lazy("Valid for (days)"), min_value=1, max_value=TTL.days, initial=TTL.days)
+
+
+@login_required
+@reauthentication_required  # type: ignore[untyped-decorator]  # a token outlives the session it was made in
+def tokens(request: HttpRequest) -> HttpResponse:
+    """One's tokens, and a form for a new one, which is shown this once."""
+    me = signed_in_account(request)
+    form = TokenForm(request.POST if request.method == "POST" else None)
+    issued = ""
+    if form.is_valid():
+        _token, issued = issue_token(me, timedelta(days=form.cleaned_data["days"]))
+        form = TokenForm()
+    rows = AuthToken.objects.filter(user=me, expiry__gt=timezone.now()).order_by("-created", "-pk")
+    context = {"form": form, "issued": issued, "tokens": rows, "limit": LIMIT}
+    return render(request, "account/tokens.html", context, status=422 if form.errors else 200)
+
+
+@login_required
+@require_POST
+def revoke_token(request: HttpRequest) -> HttpResponse:
+    """End one of one's tokens, or all of them."""
+    mine = AuthToken.objects.filter(user=signed_in_account(request))
+    if "all" not in request.POST:
+        mine = mine.filter(token_key=request.POST.get("token", ""))
+    mine.delete()
+    messages.success(request, _("Revoked. Programs that use it are signed out."))
+    return redirect("tokens")

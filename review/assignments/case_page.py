@@ -1,0 +1,123 @@
+"""The page of one case: what its reader may see of it, and the form with what was typed so far."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from review import errors
+from review.access import visibility
+from review.answers import common_ground, signatures
+from review.answers.answer_form import fill_form
+from review.answers.side_by_side import Change, anonymous_columns, changes, compare, offers
+from review.assignments import eligibility, queries
+from review.common.decorators import signed_in_account
+from review.labels import translate
+from review.models import Assignment, Case, User
+from review.rules.case_spec import CaseSpec, answers_from_json
+from review.rules.questions import Answers, Problem, with_first_look
+from review.rules.state_machine import ADJUDICATORS, Phase, Role, Verdict
+
+
+def lease_of(assignment: Assignment) -> dict[str, object]:
+    left = (assignment.lease_until - timezone.now()).total_seconds() if assignment.lease_until else 0
+    return {"assignment": assignment, "seconds_left": max(int(left), 0)}
+
+
+def local_name(me: User, assignment: Assignment, looking: bool) -> str:
+    """The name under which a browser keeps what this person types at this point of this case."""
+    return f"mhb-draft:{me.pk}:{assignment.public_id}:{assignment.phase}{':first' if looking else ''}"
+
+
+def own_answers(me: User, assignment: Assignment) -> Answers | None:
+    """What the holder submitted in this case before: the start of the confirmation, of the second vote."""
+    own = visibility.reviews_by(me).filter(assignment=assignment).first()
+    return answers_from_json(own.answers) if own else None
+
+
+def kept_as_committed(own: Answers | None, typed: Answers) -> Answers:
+    """The blind answer; why it approves what the first reviewer rejected can only be said now."""
+    if own is None:
+        return typed
+    if own.verdict != Verdict.APPROVE or not typed.dissent_code:
+        return own
+    return replace(own, dissent_code=typed.dissent_code, reason=typed.reason)
+
+
+def show(
+    request: HttpRequest,
+    assignment: Assignment,
+    *,
+    answers: Answers | None = None,
+    problems: Sequence[Problem] = (),
+    status: int = 200,
+    stale: errors.StaleDraft | None = None,
+    seen: int = 0,
+    unsigned: errors.SignatureRefused | None = None,
+    arrived: str = "",
+) -> HttpResponse:
+    me = signed_in_account(request)
+    spec = visibility.case_shown_to(me, assignment)
+    kept = queries.draft_of(assignment, me)
+    if answers is None:
+        # In the first phase nothing of this assignment's that counts was submitted yet.
+        before = own_answers(me, assignment) if kept is None and assignment.phase != Phase.COMMIT else None
+        answers = answers_from_json(kept.answers) if kept else before or Answers()
+    first, looking = None, False
+    if spec.policy.reveal_first_look:
+        first = visibility.first_look_of(assignment, me)
+        looking = first is None
+    if first is not None:
+        answers = with_first_look(spec.form, answers, answers_from_json(first.answers))
+    given = [question.key for question in spec.form.questions if first is not None and question.first_look]
+    voices = [] if looking else anonymous_columns(me, visibility.reviews_shown_to(me, assignment.case, assignment))
+    blind = assignment.phase == Phase.COMMIT
+    shared: Collection[str] = ()
+    if blind and assignment.role in ADJUDICATORS and len(voices) > 1:
+        ground = common_ground.common(spec.form, [voice.answers for voice in voices])
+        # Before anything was sent: what was sent back is shown as it was typed.
+        answers = answers if problems else common_ground.filled(answers, ground)
+        shared = common_ground.agreed(spec.form, answers, ground)
+    rejected_before = assignment.phase == Phase.CONFIRM and any(
+        voice.role == Role.PRIMARY and voice.answers.verdict == Verdict.REJECT for voice in voices
+    )
+    context = {
+        "case": assignment.case,
+        "spec": spec,
+        "draft": kept,
+        "sheet": fill_form(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
+        "voices": voices,
+        "shared": shared,
+        "comparison": compare(spec.form, voices) if len(voices) > 1 else None,
+        "changes": None if looking else _changes(assignment.case, spec),
+        "why": translate(assignment.why) % {"version": assignment.case.version},
+        "blind": blind,
+        "looking": looking,
+        "takes_next": not looking
+        and not (assignment.role == Role.SECONDARY and blind and spec.policy.secondary_confirms),
+        "folded": blind and not spec.policy.reveal_first_look,
+        "view": "changes" if first is not None else "shown",
+        "local": local_name(me, assignment, looking),
+        "stage": Role(assignment.role).stage,
+        "stale": stale,
+        "seen": seen,
+        "unsigned": unsigned,
+        "arrived": arrived,
+        "signs_as": signatures.name(me),
+        "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
+        "last": queries.retractable_review(me),
+        "waiting": eligibility.count_available(me),
+        "simulated": assignment.case.simulated,
+        **lease_of(assignment),
+    }
+    return render(request, "review/assignments/case.html", context, status=status)
+
+
+def _changes(case: Case, spec: CaseSpec) -> list[Change] | None:
+    """What this version changed; None for a first version, and where the one before is not kept."""
+    # The lineage of the spec: a copy for training shows what its sample's version changed, like any other case.
+    earlier = Case.objects.filter(lineage=spec.lineage, version=case.version - 1)
+    before = earlier.first() if case.version > 1 else None
+    return changes(before.frozen, spec) if before else None

@@ -1,0 +1,107 @@
+// Sources in one act: the kind of a pasted reference is seen, selected text of the case is cited, a recent source is taken again.
+// The server decides what is well formed (review/rules/citations.py); here it is only said at once.
+
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+const form = $("[data-answers]");
+const evidence = $(".evidence", form);
+const FORMS = {
+  doi: /^(?:(?:https?:\/\/)?(?:dx\.|www\.)?doi\.org\/|doi:\s*)?10\.\d{4,9}(?:\.\d+)*\/\S+$/i,
+  pmid: /^(?:https?:\/\/(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov\/pubmed)\/|pmid:?\s*)?[1-9]\d{0,7}\/?$/i,
+  url: /^https?:\/\/[^\s/@]+\.[^\s/@]+(?:\/\S*)?$/i,
+};
+
+const part = (row, name) => $(`[name$=".${name}"]`, row);
+const tell = (field) => field.dispatchEvent(new Event("input", { bubbles: true }));
+
+function kindOf(reference) {
+  const plain = reference.trim();
+  return Object.keys(FORMS).find((kind) => FORMS[kind].test(plain)) ?? (plain ? "guideline" : "");
+}
+
+// The kind follows the reference until somebody has chosen one.
+function look(row) {
+  const [kind, reference] = [part(row, "kind"), part(row, "reference")];
+  if (!kind.hasAttribute("data-own")) kind.value = kindOf(reference.value);
+  const fits = !FORMS[kind.value] || FORMS[kind.value].test(reference.value.trim()) || !reference.value.trim();
+  reference.setCustomValidity(fits ? "" : evidence.dataset.malformed);
+  const at = `${reference.id}-form`;
+  document.getElementById(at)?.remove();
+  if (!fits) {
+    const list = Object.assign(document.createElement("ul"), { className: "errorlist", id: at });
+    list.append(Object.assign(document.createElement("li"), { textContent: evidence.dataset.malformed }));
+    reference.after(list);
+  }
+  part(row, "section").required = kind.value === "guideline";
+}
+
+function freeRow() {
+  const blank = (row) => !part(row, "reference").value.trim() && !part(row, "passage").value.trim();
+  const found = $$("[data-row]", evidence).find(blank);
+  if (found) return found;
+  $("[data-add]", evidence).click();
+  return $$("[data-row]", evidence).at(-1);
+}
+
+function fill(row, values) {
+  for (const [name, value] of Object.entries(values)) part(row, name).value = value;
+  part(row, "kind").toggleAttribute("data-own", true);
+  tell(part(row, "reference"));
+}
+
+// Selected text, as it was before a click took the selection away.
+let selected = null;
+
+document.addEventListener("selectionchange", () => {
+  const selection = document.getSelection();
+  const node = selection.anchorNode;
+  const passage = (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.closest?.("[data-passage]");
+  const text = selection.toString().trim();
+  if (passage && text) selected = { passage, text };
+  $("[data-cite]", evidence)?.toggleAttribute("disabled", !selected);
+});
+
+function cite() {
+  if (!selected) return;
+  const { passage, text } = selected;
+  const title = $(".block__title, .callout__head", passage.closest("section, figure"))?.textContent.trim() ?? "";
+  const [, turn] = passage.dataset.passage.split(".");
+  const several = $$("[data-passage]", passage.closest("section")).length > 1;
+  evidence.classList.add("evidence--open");
+  const row = freeRow();
+  fill(row, { kind: "case", reference: several ? `${title} (${turn})` : title, passage: text });
+  tell(part(row, "passage"));
+  form.dispatchEvent(new CustomEvent("answered", { detail: part(row, "passage") }));
+}
+
+if (evidence) {
+  $("[data-cite]", evidence).hidden = false;
+  for (const row of $$("[data-row]", evidence)) {
+    const kind = part(row, "kind");
+    kind.toggleAttribute("data-own", Boolean(kind.value) && kind.value !== kindOf(part(row, "reference").value));
+    look(row);
+  }
+  evidence.addEventListener("input", (event) => {
+    const row = event.target.closest("[data-row]");
+    if (event.target.matches("[data-kind]")) event.target.toggleAttribute("data-own", Boolean(event.target.value));
+    if (row) look(row);
+  });
+  // A pasted DOI, PMID or address is whole: on to the passage.
+  evidence.addEventListener("paste", (event) => {
+    const row = event.target.closest("[data-row]");
+    if (!event.target.matches("[name$='.reference']")) return;
+    setTimeout(() => {
+      if (["doi", "pmid", "url"].includes(kindOf(event.target.value)) && !part(row, "passage").value) part(row, "passage").focus();
+    });
+  });
+  evidence.addEventListener("click", (event) => {
+    if (event.target.closest("[data-cite]")) cite();
+    const recent = event.target.closest("[data-recent]");
+    if (!recent) return;
+    event.preventDefault();
+    const { kind, reference, section } = recent.dataset;
+    const row = freeRow();
+    fill(row, { kind, reference, section });
+    part(row, "passage").focus();
+  });
+}

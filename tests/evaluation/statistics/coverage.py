@@ -1,0 +1,200 @@
+"""Simulated studies: how often the 95 % interval holds the truth. `python -m tests.evaluation.statistics.coverage` prints all.
+
+Criteria of a sample fail with a probability drawn for it from a beta distribution, so that their correlation within a
+sample is exactly `icc` (Ridout, Demetrio & Firth 1999). A sample has 1 + Poisson(3.3) criteria: 4.3 on average, as MHB's.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.statistics.bootstrap import cluster_bootstrap, ratio_of_totals
+from evaluation.statistics.clusters import cluster_totals
+from evaluation.statistics.comparisons import paired_difference
+from evaluation.statistics.correction import corrected_elsewhere, corrected_rate
+from evaluation.statistics.intervals import rate_interval
+from evaluation.statistics.validation import judge_quality
+from review.rules.intervals import wilson
+
+Ends = tuple[float | None, float | None]
+Random = np.random.Generator
+STUDIES = 2_000
+ICC = (0.3, 0.5)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kind of study: `truth` is what the interval of `study` should hold."""
+
+    name: str
+    truth: float
+    study: Callable[[Random], Ends]
+
+    def coverage(self, studies: int, seed: int = 13) -> float:
+        """The share of the studies with an interval whose interval holds the truth."""
+        random = np.random.default_rng(seed)
+        ends = [self.study(random) for _ in range(studies)]
+        given = [(low, high) for low, high in ends if low is not None and high is not None]
+        assert len(given) > 0.8 * studies, self.name
+        return sum(low <= self.truth <= high for low, high in given) / len(given)
+
+
+def sizes(random: Random, clusters: int) -> NDArray[Any]:
+    found: NDArray[Any] = 1 + random.poisson(3.3, clusters)
+    return found
+
+
+def chances(random: Random, rate: float, icc: float, clusters: int) -> NDArray[Any]:
+    return random.beta(rate * (1 - icc) / icc, (1 - rate) * (1 - icc) / icc, clusters)
+
+
+@cache
+def quantiles(rate: float, icc: float) -> NDArray[Any]:
+    """The chances of failing of 200,000 samples in ascending order."""
+    return np.sort(chances(np.random.default_rng(1), rate, icc, 200_000))
+
+
+def two_models(random: Random, first: float, second: float, icc: float, clusters: int) -> tuple[NDArray[Any], ...]:
+    """Failures of two models and criteria, per sample. Every other sample is as hard for the one model as for the other."""
+    m, shared = sizes(random, clusters), random.random(clusters) < 0.5
+    place = random.integers(200_000, size=(2, clusters))
+    place[1] = np.where(shared, place[0], place[1])
+    one, other = (random.binomial(m, quantiles(rate, icc)[at]) for rate, at in zip((first, second), place, strict=True))
+    return one, other, m
+
+
+def rates(
+    rate: tuple[float, ...] = (0.02, 0.05, 0.1, 0.3, 0.5, 0.9), clusters: tuple[int, ...] = (10, 20, 50, 100, 300)
+) -> Iterator[Cell]:
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            m = sizes(random, c)
+            found = rate_interval(random.binomial(m, chances(random, p, icc, c)), m)
+            return found.low, found.high
+
+        yield Cell(f"rate {p}, {c} samples, ICC {icc}", p, study)
+
+
+def sources(rate: tuple[float, ...] = (0.1, 0.3, 0.5), clusters: tuple[int, ...] = (15, 30, 100)) -> Iterator[Cell]:
+    """Clusters of very unequal size: source records with one to many samples each (geometric, 2.5 on average)."""
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            samples = random.geometric(0.4, c)
+            m = samples + random.poisson(3.3 * samples)
+            found = rate_interval(random.binomial(m, chances(random, p, icc, c)), m)
+            return found.low, found.high
+
+        yield Cell(f"rate {p}, {c} sources of unequal size, ICC {icc}", p, study)
+
+
+def independent(rate: tuple[float, ...] = (0.1, 0.3, 0.5), clusters: tuple[int, ...] = (50, 100)) -> Iterator[Cell]:
+    """Wilson's interval as if criteria were independent: what the pages showed before."""
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            m = sizes(random, c)
+            return wilson(int(random.binomial(m, chances(random, p, icc, c)).sum()), int(m.sum()))
+
+        yield Cell(f"as if independent: rate {p}, {c} samples, ICC {icc}", p, study)
+
+
+def differences(
+    pairs: tuple[tuple[float, float], ...] = ((0.05, 0.15), (0.1, 0.1), (0.1, 0.3), (0.3, 0.3), (0.3, 0.5), (0.5, 0.5)),
+    clusters: tuple[int, ...] = (10, 20, 50, 200),
+) -> Iterator[Cell]:
+    for icc, (p, q), c in product(ICC, pairs, clusters):
+        truth = float(quantiles(p, icc).mean() - quantiles(q, icc).mean())
+
+        def study(random: Random, icc: float = icc, p: float = p, q: float = q, c: int = c) -> Ends:
+            one, other, m = two_models(random, p, q, icc, c)
+            found = paired_difference(one, m, other, m)
+            return found.low, found.high
+
+        yield Cell(f"difference {p} - {q}, {c} samples, ICC {icc}", truth, study)
+
+
+def judged(
+    random: Random, rate: float, icc: float, clusters: int, se: float, sp: float
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Sample, truth and a noisy judge's verdict of each criterion."""
+    m = sizes(random, clusters)
+    sample = np.repeat(np.arange(clusters), m)
+    truth = random.random(len(sample)) < np.repeat(chances(random, rate, icc, clusters), m)
+    verdict = np.where(truth, random.random(len(sample)) < se, random.random(len(sample)) >= sp)
+    return sample, truth, verdict
+
+
+def drawn(random: Random, sample: NDArray[Any], verdict: NDArray[Any], share: float) -> NDArray[Any]:
+    """Weights of a validation sample: whole answers, half of them from those that the judge failed somewhere; 0: not drawn."""
+    clusters = int(sample.max()) + 1
+    failed = np.bincount(sample, verdict) > 0
+    weights = np.zeros(clusters)
+    for stratum in (np.flatnonzero(failed), np.flatnonzero(~failed)):
+        n = min(len(stratum), round(share * clusters / 2))
+        if n:
+            weights[random.choice(stratum, n, replace=False)] = len(stratum) / n
+    found: NDArray[Any] = weights[sample]
+    return found
+
+
+def corrected(
+    rate: tuple[float, ...] = (0.1, 0.3, 0.6),
+    drawn_of: tuple[tuple[int, float], ...] = ((100, 0.3), (300, 0.2), (1000, 0.1)),
+) -> Iterator[Cell]:
+    for icc, p, (c, share), (se, sp) in product(ICC, rate, drawn_of, ((0.9, 0.9), (0.97, 0.97))):
+
+        def study(
+            random: Random,
+            icc: float = icc,
+            p: float = p,
+            c: int = c,
+            share: float = share,
+            se: float = se,
+            sp: float = sp,
+        ) -> Ends:
+            sample, truth, verdict = judged(random, p, icc, c, se, sp)
+            weights = drawn(random, sample, verdict, share)
+            found = corrected_rate(sample, verdict, np.where(weights > 0, truth, np.nan), weights)
+            return found.low, found.high
+
+        yield Cell(f"corrected rate {p}, {c} samples, {share:.0%} validated, Se {se}, Sp {sp}, ICC {icc}", p, study)
+
+
+def elsewhere(rate: tuple[float, ...] = (0.1, 0.3, 0.6), clusters: tuple[int, ...] = (100, 300)) -> Iterator[Cell]:
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            sample, _, verdict = judged(random, p, icc, c, 0.9, 0.95)
+            quality = judge_quality(*judged(random, 0.4, icc, 100, 0.9, 0.95), draws=0)
+            raw = rate_interval(*cluster_totals(sample, verdict, np.ones(len(sample))))
+            found = corrected_elsewhere(raw, quality.sensitivity, quality.specificity)
+            return found.low, found.high
+
+        yield Cell(f"rate {p} corrected by another sample, {c} samples, ICC {icc}", p, study)
+
+
+def bootstrapped(rate: tuple[float, ...] = (0.3,), clusters: tuple[int, ...] = (50, 200)) -> Iterator[Cell]:
+    for icc, p, c in product(ICC, rate, clusters):
+
+        def study(random: Random, icc: float = icc, p: float = p, c: int = c) -> Ends:
+            m = sizes(random, c)
+            y = random.binomial(m, chances(random, p, icc, c))
+            interval, _ = cluster_bootstrap(np.stack([y, m], axis=1), ratio_of_totals, draws=400)
+            return interval or (None, None)
+
+        yield Cell(f"bootstrap of rate {p}, {c} samples, ICC {icc}", p, study)
+
+
+if __name__ == "__main__":
+    for cells in (independent(), rates(), sources(), differences(), corrected(), elsewhere(), bootstrapped()):
+        for cell in cells:
+            sys.stdout.write(f"{100 * cell.coverage(STUDIES):5.1f}  {cell.name}\n")
+            sys.stdout.flush()

@@ -1,0 +1,231 @@
+"""Answering by keyboard in a real Chromium: on to the next question, what is required, typing that sets nothing."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from review.assignments import claims
+from review.models import Assignment, Review, User
+from review.rules.case_spec import answers_from_json
+from review.rules.questions import TrapTerm
+from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, look, opened, send, take, wholly_approving
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
+
+TERMS = (TrapTerm("A1", "Invented drug", "A drug that does not exist is treated as real."),)
+
+
+@pytest.fixture
+def desk(page: Page, live_server: Any, ana: User) -> Page:
+    client = Client()
+    client.force_login(ana)
+    page.context.add_cookies(
+        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
+    )
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.set_default_timeout(20_000)
+    return page
+
+
+@pytest.fixture
+def held(desk: Page, live_server: Any, ana: User) -> Assignment:
+    """A whole case, its traps revealed, on the screen."""
+    opened(form=replace(WHOLE_FORM, terms=TERMS), policy=LOOK_FIRST, first_look=SEEN_PLAIN)
+    taken = take(ana)
+    look(taken)
+    desk.goto(live_server.url + reverse("review:case", args=[taken.pk]))
+    return taken
+
+
+def focused(page: Page) -> str:
+    return str(page.evaluate("document.activeElement.name ?? document.activeElement.className"))
+
+
+def paste(page: Page, text: str) -> None:
+    page.evaluate("(text) => navigator.clipboard.writeText(text)", text)
+    page.keyboard.press("Control+V")
+
+
+def test_each_answer_leads_to_what_is_open_next(desk: Page, held: Assignment) -> None:
+    desk.keyboard.press("1")
+    assert focused(desk) == "citation.1.reference", "this answer wants a source"
+    paste(desk, "https://doi.org/10.1000/abc")
+    expect(desk.locator('[name="citation.1.kind"]')).to_have_value("doi")
+    expect(desk.locator('[name="citation.1.passage"]')).to_be_focused()
+    paste(desk, "There is no such drug.")
+    desk.keyboard.press("Escape")
+    assert focused(desk) == "rubric.R1"
+    desk.keyboard.press("3")
+    assert focused(desk) == "rubric.R1.note", "what is wrong is asked for"
+    desk.keyboard.type("It names no drug.")
+    desk.keyboard.press("Escape")
+    assert focused(desk) == "rubric.R2"
+    desk.keyboard.press("a")
+    expect(desk.locator('[name="harm.A1"]').first).to_be_hidden()
+    assert focused(desk) == "harm.C2", "no rubric of the other trap stands"
+    desk.keyboard.press("2")
+    assert focused(desk) == "verdict"
+    desk.keyboard.press("2")
+    assert focused(desk) == "reason_code"
+    desk.keyboard.press("1")
+    assert focused(desk) == "reason"
+    desk.keyboard.type("The rubric misses it.")
+    with desk.expect_navigation():
+        desk.keyboard.press("Control+Enter")
+    stored = answers_from_json(Review.objects.get().answers)
+    assert (stored.verdict, stored.rubrics["R1"].value, stored.rubrics["R2"].severity) == (
+        "reject",
+        "inadequate",
+        "mild",
+    )
+    assert stored.citations[0].kind == "doi"
+
+
+def test_one_check_names_what_is_missing_and_goes_there(desk: Page, held: Assignment) -> None:
+    sent: list[str] = []
+    desk.on("request", lambda request: sent.append(request.url) if "/submit/" in request.url else None)
+    desk.keyboard.press("1")
+    desk.keyboard.press("Control+Enter")
+    problem = desk.locator("[data-problems]")
+    expect(problem.locator("li")).to_have_count(7)  # two of the source, two rubrics, two traps, the verdict
+    assert focused(desk) == "citation.1.reference"
+    assert not sent
+    desk.keyboard.type("12345")
+    expect(problem.locator("li")).to_have_count(6)
+    expect(desk.locator("#citation-1-reference-error")).to_have_count(0)
+    desk.locator('[name="citation.1.passage"]').fill("There is none.")
+    desk.keyboard.press("Escape")
+    desk.keyboard.press("a")
+    for key in "221":
+        desk.keyboard.press(key)
+    expect(problem).to_have_count(0)
+    expect(desk.locator("[aria-invalid]")).to_have_count(0)
+    expect(desk.locator(".question--missing")).to_have_count(0)
+    with desk.expect_navigation():
+        desk.keyboard.press("Control+Enter")
+    assert Review.objects.get().verdict == "approve"
+
+
+def test_typing_into_no_field_sets_nothing(desk: Page, held: Assignment) -> None:
+    desk.keyboard.press("n")
+    for _stop in range(8):
+        desk.keyboard.press("n")
+    assert focused(desk) == "verdict"
+    desk.keyboard.type("yes, 1 or 2 a day")
+    desk.wait_for_timeout(1100)
+    desk.keyboard.type("1 tablet, 2 x daily")
+    expect(desk.locator('[name="verdict"]:checked')).to_have_count(0)
+    expect(desk.locator("[data-typed-note]")).to_be_visible()
+    desk.wait_for_timeout(1100)
+    desk.locator(".split__text").focus()
+    for key in "12yxa":
+        desk.keyboard.press(key)
+    desk.locator("body").evaluate("() => document.activeElement.blur()")
+    for key in "12yxa":
+        desk.keyboard.press(key)
+    expect(desk.locator("[data-answers] :checked:not(option)")).to_have_count(0)
+
+
+def test_the_code_of_a_trap_says_what_it_means(desk: Page, held: Assignment) -> None:
+    mark = desk.locator(".rubric .code__mark").first
+    about = desk.locator(".rubric .code__about").first
+    expect(about).to_be_hidden()
+    mark.hover()
+    expect(about).to_contain_text("A drug that does not exist")
+    desk.mouse.move(0, 0)
+    expect(about).to_be_hidden()
+    mark.focus()
+    expect(about).to_contain_text("Invented drug")
+    desk.keyboard.press("Escape")
+    expect(about).to_be_hidden()
+
+
+def test_selected_text_of_the_case_is_cited_by_one_key(desk: Page, held: Assignment) -> None:
+    desk.keyboard.press("1")
+    desk.locator("[data-passage]").first.select_text()
+    desk.locator("[data-cite]").click()
+    expect(desk.locator('[name="citation.1.passage"]')).to_have_value(re.compile("Neurostatin"))
+    expect(desk.locator('[name="citation.1.kind"]')).to_have_value("case")
+    expect(desk.locator('[name="citation.1.reference"]')).to_have_value("Conversation")
+    assert focused(desk) == "rubric.R1"
+
+
+def test_chosen_keys_act_and_none_do_when_switched_off(desk: Page, held: Assignment, ana: User) -> None:
+    User.objects.filter(pk=ana.pk).update(keys={"n": "j"})
+    desk.reload()
+    desk.keyboard.press("n")
+    expect(desk.locator(".split__ask")).to_be_focused()
+    desk.wait_for_timeout(1100)  # a letter that is no key counts as typing
+    desk.keyboard.press("j")
+    assert focused(desk) == "question.false"
+    User.objects.filter(pk=ana.pk).update(keys_off=True)
+    desk.reload()
+    for key in ("j", "1", "a", "?"):
+        desk.keyboard.press(key)
+    expect(desk.locator(".split__ask")).to_be_focused()
+    expect(desk.locator("[data-answers] :checked:not(option)")).to_have_count(0)
+    expect(desk.locator("dialog#keys")).to_be_hidden()
+
+
+def test_a_submit_without_a_network_is_kept_and_sent_when_it_is_back(desk: Page, held: Assignment) -> None:
+    desk.keyboard.press("1")
+    paste(desk, "12345")
+    paste(desk, "There is none.")
+    desk.keyboard.press("Escape")
+    for key in "a221":
+        desk.keyboard.press(key)
+    expect(desk.locator(".saved__done")).to_be_visible()
+    desk.context.set_offline(True)
+    desk.locator("#reason").fill("typed without a network")
+    expect(desk.locator(".saved__offline")).to_be_visible()
+    expect(desk.locator(".saved__pending")).to_be_hidden()
+    desk.keyboard.press("Control+Enter")
+    expect(desk.locator(".saved__waiting")).to_be_visible()
+    assert not Review.objects.exists()
+    with desk.expect_navigation(url="**/review/"):
+        desk.context.set_offline(False)
+    assert answers_from_json(Review.objects.get().answers).reason == "typed without a network"
+    expect(desk.locator(".message--success")).to_contain_text("You were the first of two")
+
+
+def test_what_comes_too_late_after_a_lost_network_is_refused_and_kept(
+    desk: Page, held: Assignment, bo: User, ana: User
+) -> None:
+    desk.keyboard.press("1")
+    paste(desk, "12345")
+    paste(desk, "There is none.")
+    desk.keyboard.press("Escape")
+    for key in "a221":
+        desk.keyboard.press(key)
+    expect(desk.locator(".saved__done")).to_be_visible()
+    desk.context.set_offline(True)
+    desk.keyboard.press("Control+Enter")
+    expect(desk.locator(".saved__waiting")).to_be_visible()
+    assert held.token is not None
+    claims.release(ana, held.pk, held.token)
+    take(bo)
+    with desk.expect_navigation():
+        desk.context.set_offline(False)
+    expect(desk.locator("h1")).to_contain_text("no longer reserved for you")
+    expect(desk.locator("[data-kept]")).to_have_value(re.compile("There is none."))
+    assert not Review.objects.exists()
+
+
+def test_a_recent_source_is_taken_again_in_one_act(desk: Page, held: Assignment, ana: User, live_server: Any) -> None:
+    opened(2, form=WHOLE_FORM)
+    send(held, wholly_approving())
+    taken = take(ana)
+    desk.goto(live_server.url + reverse("review:case", args=[taken.pk]))
+    desk.keyboard.press("1")
+    desk.keyboard.press("1")
+    desk.locator("[data-recent]").click()
+    expect(desk.locator('[name="citation.1.reference"]')).to_have_value("Invented guideline")
+    expect(desk.locator('[name="citation.1.kind"]')).to_have_value("guideline")
+    expect(desk.locator('[name="citation.1.section"]')).to_have_value("2.1")
+    expect(desk.locator('[name="citation.1.passage"]')).to_be_focused()

@@ -1,0 +1,118 @@
+"""Reading a case in a real Chromium: what changed, the traps beside it, and where one was after a reload."""
+
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import Page, expect
+
+from review.models import User
+from review.rules.blocks import Diff, Table, Text, Turn
+from tests.review.factories import LOOK_FIRST, SEEN_PLAIN, WHOLE_FORM, opened, take
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("transactional_db")]
+
+BEFORE = tuple(
+    Turn(("user", "assistant")[n % 2], f"Turn {n} is long and says little of note. " * 12) for n in range(12)
+)
+AFTER = tuple(
+    Turn(turn.speaker, turn.text + " Take Neurostatin." if n in (5, 8) else turn.text) for n, turn in enumerate(BEFORE)
+)
+TRAPS = Table(
+    "Traps",
+    ("Code", "Trap", "Location", "What is false", "Why it is false"),
+    (
+        ("A1", "Invented drug", "turn 6", "It is a drug.", "No register has it."),
+        ("C2", "Dose", "turn 9", "A dose.", "None."),
+    ),
+    tone="trap",
+    places=((6,), (9,)),
+)
+
+
+@pytest.fixture
+def desk(page: Page, live_server: Any, ana: User) -> Page:
+    """A case of twelve turns with two changes, before the first look."""
+    client = Client()
+    client.force_login(ana)
+    page.context.add_cookies(
+        [{"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": live_server.url}]
+    )
+    page.set_default_timeout(20_000)
+    page.set_viewport_size({"width": 1366, "height": 768})
+    blocks = (Diff("Talk", BEFORE, AFTER), Text("Bait", "May I take it twice a day?", tone="question"), TRAPS)
+    opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, blocks=blocks)
+    page.goto(live_server.url + reverse("review:case", args=[take(ana).pk]))
+    return page
+
+
+def reveal(desk: Page) -> None:
+    desk.keyboard.press("1")
+    with desk.expect_navigation():
+        desk.keyboard.press("Control+Enter")
+
+
+def inside(desk: Page, selector: str) -> bool:
+    """Whether the whole width and some of the height of an element is in the window."""
+    return bool(
+        desk.locator(selector).first.evaluate(
+            "(one) => { const box = one.getBoundingClientRect(); return box.top < innerHeight - 40 && box.bottom > 80 }"
+        )
+    )
+
+
+def test_revealing_opens_the_changes_at_the_first(desk: Page) -> None:
+    reveal(desk)
+    expect(desk.locator(".views__view--changes")).to_be_visible()
+    assert inside(desk, "[data-change]")
+    assert inside(desk, ".trap-card"), "the trap stands beside its turn"
+    assert inside(desk, ".split__submit")
+    assert inside(desk, ".callout--question")
+    assert inside(desk, ".question:not(.given)")
+    expect(desk.locator(".diff__fold[open]")).to_have_count(0)
+
+
+def test_keys_lead_from_change_to_change_and_from_trap_to_trap(desk: Page) -> None:
+    reveal(desk)
+    for key, selector in (
+        ("]", "[data-change] >> nth=0"),
+        ("]", "[data-change] >> nth=1"),
+        ("]", "[data-change] >> nth=0"),
+    ):
+        desk.keyboard.press(key)
+        expect(desk.locator(selector)).to_be_focused()
+        assert inside(desk, selector)
+    desk.keyboard.press("[")
+    expect(desk.locator("[data-change] >> nth=1")).to_be_focused()
+    desk.keyboard.press("t")
+    expect(desk.locator(".trap-card >> nth=0")).to_be_focused()
+    expect(desk.locator(".trap-card >> nth=0")).to_contain_text("No register has it.")
+    desk.keyboard.press("t")
+    expect(desk.locator(".trap-card >> nth=1")).to_be_focused()
+    desk.keyboard.press("Escape")
+    assert desk.evaluate("document.querySelector('.split__ask').contains(document.activeElement)")
+
+
+def test_the_view_and_the_place_survive_a_reload(desk: Page) -> None:
+    reveal(desk)
+    desk.keyboard.press("s")
+    desk.locator(".views__pick--source").first.wait_for(state="attached")
+    expect(desk.locator(".views__view--source")).to_be_visible()
+    desk.evaluate("scrollTo(0, 900)")
+    desk.reload()
+    expect(desk.locator(".views__view--source")).to_be_visible()
+    assert abs(desk.evaluate("scrollY") - 900) < 5
+    desk.keyboard.press("c")
+    desk.locator(".diff__fold summary").first.click()
+    desk.reload()
+    expect(desk.locator(".views__view--changes")).to_be_visible()
+    expect(desk.locator(".diff__fold[open]")).to_have_count(1)
+
+
+def test_two_columns_from_900_pixels(desk: Page) -> None:
+    for width, beside in ((900, True), (899, False)):
+        desk.set_viewport_size({"width": width, "height": 800})
+        assert desk.locator(".split__ask").is_visible() is beside
+        assert desk.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,180 @@
+"""Lists of cases and people: filters and views in the address, and actions on many rows at once."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from review.cases import services
+from review.cases.attention import FEWEST, attention
+from review.common import lists
+from review.models import Assignment, Case, Event, PersonEvent, User
+from review.rules.questions import Answers
+from review.rules.state_machine import State
+from tests.conftest import Clock
+from tests.review.factories import account, approving, opened, rejecting, say, to_adjudication
+from tests.review.pages import Open, Page, text_of
+
+pytestmark = pytest.mark.django_db
+CASES, PEOPLE = "review:cases", "review:people"
+
+
+def acts(browse: Open, admin: User, name: str, action: str, rows: list[int], query: str = "", **said: Any) -> Page:
+    typed = {f"{action}-{field}": value for field, value in said.items()}
+    return browse(admin).post(reverse(name) + query, {"action": action, "rows": rows, **typed}, follow=True)
+
+
+def told(page: Page) -> list[str]:
+    return [str(message) for message in page.context["messages"]]
+
+
+def test_many_cases_are_withdrawn_with_one_event_each_and_those_refused_are_named(
+    browse: Open, adela: User, ana: User
+) -> None:
+    first, closed, last = (opened(number) for number in (1, 2, 3))
+    services.withdraw(closed.pk, actor=adela, reason="A copy.")
+    before = Event.objects.count()
+    page = acts(browse, adela, CASES, "withdraw", [first.pk, closed.pk, last.pk], "?sort=title", reason="Out of date.")
+    assert page.redirect_chain == [(reverse(CASES) + "?sort=title", 302)]
+    assert {case.state for case in Case.objects.all()} == {State.WITHDRAWN}
+    made = Event.objects.filter(kind=Event.Kind.WITHDRAWN).order_by("pk")[1:]
+    assert [(event.case_id, event.actor_id) for event in made] == [(first.pk, adela.pk), (last.pk, adela.pk)]
+    assert Event.objects.count() - before <= 4  # its own, and what follows from it
+    done, refused = told(page)
+    assert "2 rows" in done
+    assert closed.title in refused
+    assert "closed" in refused
+    assert first.title not in refused
+
+
+@pytest.mark.parametrize(
+    ("action", "said"), [("prioritise", {"priority": "7"}), ("specialty", {"specialty": "Cardiology"})]
+)
+def test_priority_and_specialty_of_many(browse: Open, adela: User, action: str, said: dict[str, str]) -> None:
+    cases = [opened(number) for number in (1, 2)]
+    acts(browse, adela, CASES, action, [case.pk for case in cases], **said)
+    [(field, value)] = said.items()
+    assert [str(getattr(case, field)) for case in Case.objects.all()] == [value] * 2
+
+
+def test_the_open_role_of_many_cases_is_reserved(browse: Open, adela: User, ana: User, bo: User) -> None:
+    answered = opened(1)
+    say(ana, approving())  # its secondary is to come
+    fresh = opened(2)
+    acts(browse, adela, CASES, "reserve", [answered.pk, fresh.pk], physician=bo.pk)
+    reserved = Assignment.objects.filter(reserved_for=bo).order_by("case").values_list("case", "role")
+    assert list(reserved) == [(answered.pk, "secondary"), (fresh.pk, "primary")]
+    page = acts(browse, adela, CASES, "reserve", [answered.pk], physician=ana.pk)  # who was the first reviewer
+    assert answered.title in told(page)[0]
+
+
+def test_nothing_happens_without_rows_an_action_or_what_it_needs(browse: Open, adela: User, monkeypatch: Any) -> None:
+    case, other = opened(1), opened(2)
+    form = text_of(browse(adela).get(reverse(CASES))).partition("data-list-actions")[2].partition("</details>")[0]
+    assert "withdraw-reason" in form
+    assert " required" not in form, "a browser would ask for what another action needs"
+    for action, rows, said in (("withdraw", [], {"reason": "x"}), ("", [case.pk], {}), ("withdraw", [case.pk], {})):
+        assert len(told(acts(browse, adela, CASES, action, rows, **said))) == 1
+    monkeypatch.setattr(lists, "MOST", 1)
+    page = acts(browse, adela, CASES, "withdraw", [case.pk, other.pk], reason="x")
+    assert "at most 1 row" in told(page)[0]
+    assert not Case.objects.filter(state=State.WITHDRAWN).exists()
+
+
+def test_a_row_costs_a_bounded_number_of_statements(browse: Open, adela: User) -> None:
+    client = browse(adela)
+    cases = [opened(number).pk for number in range(1, 9)]
+
+    def asked(rows: list[int]) -> int:
+        with CaptureQueriesContext(connection) as seen:
+            client.post(reverse(CASES), {"action": "prioritise", "rows": rows, "prioritise-priority": "3"})
+        return len(seen)
+
+    one, seven = asked(cases[:1]), asked(cases[1:])
+    assert seven - one <= 6 * 12
+
+
+def test_the_list_asks_as_often_for_many_rows_and_its_address_keeps_the_view(browse: Open, adela: User) -> None:
+    client = browse(adela)
+
+    def asked(query: str) -> int:
+        with CaptureQueriesContext(connection) as seen:
+            client.get(reverse(CASES) + query)
+        return len(seen)
+
+    opened(1, specialty="Cardiology")
+    few = asked("?state=primary")
+    for number in range(2, 12):
+        opened(number, specialty="Nephrology")
+    assert asked("?state=primary") == few
+    view = "?state=primary&specialty=Cardiology&sort=-opened_at&view=My+hearts"
+    page = client.get(reverse(CASES) + view)
+    assert [case.specialty for case in page.context["page"].rows] == ["Cardiology"]
+    assert "My hearts" in text_of(page)
+    assert page.context["total"] == 1
+    strange = client.get(reverse(CASES) + "?state=gone&sort=spec&specialty=None")
+    assert len(strange.context["page"].rows) == 11  # what is not understood is left out
+
+
+def test_people_are_found_and_paused_together(browse: Open, adela: User, ana: User, bo: User, rui: User) -> None:
+    client = browse(adela)
+    page = client.get(reverse(PEOPLE) + "?role=physician&text=an&sort=-username")
+    assert [user.username for user in page.context["page"].rows] == ["ana"]
+    acts(browse, adela, PEOPLE, "pause", [ana.pk, bo.pk])
+    assert PersonEvent.objects.filter(kind=PersonEvent.Kind.PAUSED, actor=adela).count() == 2
+    page = client.get(reverse(PEOPLE) + "?status=paused")
+    assert {user.username for user in page.context["page"].rows} == {"ana", "bo"}
+    acts(browse, adela, PEOPLE, "resume", [ana.pk])
+    acts(browse, adela, PEOPLE, "specialty", [ana.pk], specialty="Oncology")
+    ana.refresh_from_db()
+    assert (ana.paused_at, ana.specialty) == (None, "Oncology")
+
+
+# What needs a person --------------------------------------------------------------------------------------------------
+
+
+def test_an_old_dissent_and_a_case_that_does_not_move_need_a_person(ana: User, bo: User, clock: Clock) -> None:
+    dissent = to_adjudication(ana, bo)
+    stuck = opened(7)
+    clock.advance(days=6)
+    assert not attention()
+    clock.advance(days=2)
+    moving = opened(8)
+    found = attention()
+    assert (found.dissents, found.dissents_count) == ([dissent], 1)
+    assert (found.stuck, found.stuck_count) == ([stuck], 1)
+    assert moving not in found.stuck
+
+
+def test_a_physician_whose_verdicts_fit_less_and_less_needs_a_person(ana: User, clock: Clock) -> None:
+    def reviews(answers: Answers, first: int) -> None:
+        for number in range(first, first + FEWEST):
+            case = opened(number)
+            say(ana, answers)
+            Case.objects.filter(pk=case.pk).update(state=State.APPROVED, closed_at=clock(), ground="consensus")
+
+    reviews(approving(), 1)
+    clock.advance(days=40)
+    assert attention().drifting == []
+    reviews(rejecting(), 1 + FEWEST)
+    [drift] = attention().drifting
+    assert (drift.physician, drift.before, drift.lately) == (ana, "100%", "0%")
+
+
+def test_the_overview_asks_as_often_for_many_cases(browse: Open, adela: User, ana: User, bo: User) -> None:
+    client = browse(adela)
+
+    def asked() -> int:
+        with CaptureQueriesContext(connection) as seen:
+            assert client.get(reverse("review:overview")).status_code == 200
+        return len(seen)
+
+    to_adjudication(ana, bo)
+    asked()  # whatever is looked up once only
+    few = asked()
+    for number in range(20, 30):
+        opened(number)
+    account("zoe")
+    assert asked() == few

@@ -1,0 +1,33 @@
+"""Single keys can be switched off, and others chosen."""
+
+from django.urls import reverse
+
+from review.models import User
+from review.people.forms import KEYS
+from tests.review.pages import Open, text_of
+
+FIELDS = {f"key-{number}": key for number, key in enumerate(KEYS)}
+
+
+def test_keys_are_switched_off_and_chosen(browse: Open, ana: User) -> None:
+    client, address = browse(ana), reverse("review:own-keys")
+    assert "data-keys=" not in text_of(client.get(address))
+    assert client.post(address, {**FIELDS, "key-0": "J"}).status_code == 302
+    ana.refresh_from_db()
+    assert (ana.keys_off, ana.keys) == (True, {"n": "j"})
+    page = text_of(client.get(address))
+    assert 'data-keys="off"' in page
+    assert 'data-key-map="{&quot;n&quot;: &quot;j&quot;}"' in page
+    client.post(address, {**FIELDS, "on": "on"})
+    ana.refresh_from_db()
+    assert (ana.keys_off, ana.keys) == (False, {})
+
+
+def test_a_key_means_one_thing(browse: Open, ana: User) -> None:
+    client, address = browse(ana), reverse("review:own-keys")
+    page = client.post(address, {**FIELDS, "key-0": "p"})
+    assert page.status_code == 422
+    assert "Each action needs a key of its own." in text_of(page)
+    assert client.post(address, {**FIELDS, "key-0": "7"}).status_code == 422
+    ana.refresh_from_db()
+    assert ana.keys == {}
