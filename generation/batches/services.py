@@ -31,7 +31,7 @@ Status = Work.Status
 
 
 def cancel_import(import_id: int) -> Import:
-    """Read no further; the records that were added stay. Whoever reads the file notices at its next records.
+    """Read no further; the records that were added stay. The worker that reads the file notices at its next records.
 
     May be said twice. Raises UnknownImport, ImportOver.
     """

@@ -60,7 +60,7 @@ class Group:
             batch, self._waiting = self._waiting, []
             outcomes = await sync_to_async(_committed)([(work, item) for work, item, _future in batch])
             for (_work, _item, future), outcome in zip(batch, outcomes, strict=True):
-                if future.done():  # whoever wanted it was cancelled
+                if future.done():  # its caller was cancelled
                     continue
                 if isinstance(outcome, _Failed):
                     future.set_exception(outcome.error)
