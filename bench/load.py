@@ -41,7 +41,7 @@ class Page:
     token: str
     revision: str
     looking: bool  # the first look is due
-    confirming: bool  # the own answer can be kept
+    confirming: bool  # the page offers to keep the reviewer's own answer
 
 
 @dataclass(slots=True)

@@ -167,7 +167,7 @@ class LaunchForm(SpendingForm):
         return self._read_plan(text) if text else None
 
     def clean_changes(self) -> dict[str, Any]:
-        """The values that are to be others. Raises ValidationError where the preset has no such."""
+        """The overridden values. Raises ValidationError for a name that the preset does not have."""
         changes = self.cleaned_data["changes"] or {}
         if not is_storable(changes):
             raise ValidationError(UNSTORABLE)

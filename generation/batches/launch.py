@@ -25,7 +25,7 @@ class BatchSettings:
 
     `roles`: the endpoint of each. `limit`: at most so many records. `plan`: which traps are wanted how often. `prompts`: the
     set of prompt files; `compare`: that of a second batch over the same records, None where nothing is compared.
-    `preset`: the recipe's, "" for the usual one; `changes`: values of it that are to be others (`registry.settings_of`).
+    `preset`: the recipe's, "" for the usual one; `changes`: overridden values of it (`registry.settings_of`).
     `checks`: None stands for all there are.
     `budget_money`, `budget_calls`: what a batch's calls may cost, and how many there may be; None: no limit. `fresh`: ask anew
     what has been paid for already.

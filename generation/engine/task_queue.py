@@ -1,4 +1,4 @@
-"""Takes, finishes and gives back rows of work. The token of whoever took a row fences its result."""
+"""Takes, finishes and gives back rows of work. The token given out when a row is taken fences its result."""
 
 import asyncio
 import contextlib
