@@ -53,8 +53,8 @@ def bare(attempt: Attempt, error: LLMError) -> Attempt:
 def write(job: Job, lines: Sequence[LedgerLine], *, lane: int | None = None, again: bool = False) -> list[Call]:
     """Write attempts and hits into the ledger, and count them in the totals of the job and of the endpoints' days.
 
-    The caller's transaction holds all of it. `again`: this was tried before, and the database went away before it confirmed. Lines
-    that are already there are neither written nor counted again. Without `again`, the unique id refuses them.
+    The caller's transaction holds all of it. `again`: this was tried before, and the database went away before it confirmed.
+    Lines that are already there are neither written nor counted again. Without `again`, the unique id refuses them.
 
     What `lane` had reserved for these attempts is not in flight any more. An endpoint that answers as a simulator is marked
     so, whatever it was called when it was made.
