@@ -371,12 +371,12 @@ def _faults(made: FilledForm, wrong: Mapping[str, str]) -> Iterator[FormProblem]
             yield FormProblem(control.target, label, control.error)
     for name, sentence in wrong.items():
         if name not in shown:
-            where = (
-                ("citation-1-reference", gettext("Evidence"))
+            label, target = (
+                (gettext("Evidence"), "citation-1-reference")
                 if name == "citations"
-                else ("answers", gettext("Answers"))
+                else (gettext("Answers"), "answers")
             )
-            yield FormProblem(*where, sentence)
+            yield FormProblem(target, label, sentence)
 
 
 def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:

@@ -84,7 +84,7 @@ def test_whatever_an_attempt_meets_is_in_the_ledger(
     def fail(*_: Any) -> None:
         raise odd
 
-    monkeypatch.setattr(gateway, "said", fail)
+    monkeypatch.setattr(gateway, "read_completion", fail)
     ledger = Ledger()
     with endpoint("Yes.") as seen, pytest.raises(LLMError) as caught:
         ask(seen.url, ledger, key_env="OWN_KEY")
