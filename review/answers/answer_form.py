@@ -371,12 +371,9 @@ def _faults(made: FilledForm, wrong: Mapping[str, str]) -> Iterator[FormProblem]
             yield FormProblem(control.target, label, control.error)
     for name, sentence in wrong.items():
         if name not in shown:
-            label, target = (
-                (gettext("Evidence"), "citation-1-reference")
-                if name == "citations"
-                else (gettext("Answers"), "answers")
-            )
-            yield FormProblem(target, label, sentence)
+            cited = name == "citations"
+            label = gettext("Evidence") if cited else gettext("Answers")
+            yield FormProblem("citation-1-reference" if cited else "answers", label, sentence)
 
 
 def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
