@@ -1,7 +1,6 @@
 """Who may do what. Pages, API and commands ask this module and nothing else."""
 
 from enum import StrEnum
-from typing import Protocol
 
 from review.errors import NotAllowed
 
@@ -30,15 +29,6 @@ GRANTS: dict[UserRole, frozenset[Can]] = {
     UserRole.RESEARCHER: frozenset({Can.READ_RESULTS}),
     UserRole.ADMIN: frozenset({Can.OVERSEE, Can.PRODUCE, Can.MEASURE, Can.CONNECT, Can.READ_RESULTS}),
 }
-
-
-class Actor(Protocol):
-    """Whoever acts: a signed-in account, or the operator of the machine."""
-
-    @property
-    def is_active(self) -> bool: ...
-    @property
-    def role(self) -> str: ...
 
 
 class Operator:
