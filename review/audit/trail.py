@@ -1,8 +1,9 @@
 """The trail is written here and nowhere else: at the end of each transaction, each event tied to the one before it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -116,24 +117,18 @@ def _write(events: Sequence[Event]) -> None:
     for event in events:
         last = numbers.get(event.case_id) or _last_number(event.case_id)
         event.number = numbers[event.case_id] = last + 1
-        event.sequence, event.previous = head.sequence + 1, head.hash
-        event.hash = hash_chain.digest(
-            hash_chain.entry(
-                key=head.key,
-                sequence=event.sequence,
-                previous=event.previous,
-                sample=event.case.lineage,
-                version=event.case.version,
-                number=event.number,
-                kind=event.kind,
-                actor=event.actor_id,
-                at=event.at,
-                data=event.data,
-            )
-        )
-        head.sequence, head.hash = event.sequence, event.hash
+        about: dict[str, Any] = {"sample": event.case.lineage, "version": event.case.version, "number": event.number}
+        _chain(event, head, partial(hash_chain.entry, **about))
     Event.objects.bulk_create(events)
     head.save(update_fields=["sequence", "hash"])
+
+
+def _chain(event: Event | PersonEvent, head: ChainHead, entry: Callable[..., dict[str, Any]]) -> None:
+    """Put an event at the end of a chain. `entry`: what is hashed of it, once it has its place."""
+    event.sequence, event.previous = head.sequence + 1, head.hash
+    place = {"key": head.key, "sequence": event.sequence, "previous": event.previous}
+    event.hash = hash_chain.digest(entry(**place, kind=event.kind, actor=event.actor_id, at=event.at, data=event.data))
+    head.sequence, head.hash = event.sequence, event.hash
 
 
 def _last_number(case: int) -> int:
@@ -147,19 +142,6 @@ def _write_person_events(events: Sequence[PersonEvent]) -> None:
         return
     head = ChainHead.objects.select_for_update().get(pk=PERSON_EVENTS)
     for event in events:
-        event.sequence, event.previous = head.sequence + 1, head.hash
-        event.hash = hash_chain.digest(
-            hash_chain.person_entry(
-                key=head.key,
-                sequence=event.sequence,
-                previous=event.previous,
-                person=event.person_id,
-                kind=event.kind,
-                actor=event.actor_id,
-                at=event.at,
-                data=event.data,
-            )
-        )
-        head.sequence, head.hash = event.sequence, event.hash
+        _chain(event, head, partial(hash_chain.person_entry, person=event.person_id))
     PersonEvent.objects.bulk_create(events)
     head.save(update_fields=["sequence", "hash"])
