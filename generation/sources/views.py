@@ -1,11 +1,9 @@
 """Pages of sources and records."""
 
 from collections.abc import Mapping
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
@@ -20,6 +18,7 @@ from generation.samples import queries as samples_queries
 from generation.sources import forms, importers, queries, uploads
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
+from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 Status = Work.Status
@@ -39,7 +38,7 @@ def sources(request: HttpRequest) -> HttpResponse:
         except GenerationError as error:
             form.add_error("name" if isinstance(error, SourceExists) else "file", str(error))
         else:
-            transaction.on_commit(partial(tasks.wake, tasks.run_import, run.pk))
+            wake_after_commit(tasks.run_import, run.pk)
             return redirect("generation:source", data["name"])
     formats = [(name, importers.load(name)) for name in importers.available()]
     context = {"sources": queries.sources(), "form": form, "formats": formats}

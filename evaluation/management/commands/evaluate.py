@@ -12,7 +12,8 @@ from generation.endpoints import queries as endpoints_queries
 from generation.engine.sweeping import sweep
 from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
 from generation.releases import queries as releases_queries
-from generation.tasks import wake, work_on_job
+from generation.tasks import work_on_job
+from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 
 

@@ -22,6 +22,7 @@ from generation.models.work import Work
 from generation.recipes import registry
 from generation.recipes.recipe import TrapPlan
 from generation.sources import queries as sources_queries
+from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -97,7 +98,7 @@ class Command(Step):
         return {"comparison": pair.pk, "batches": arms, "failed": sum(arm["failed"] for arm in arms)}
 
     def _follow(self, batch: Batch, *, wait_for_it: bool) -> dict[str, Any]:
-        tasks.wake(tasks.work_on_job, batch.pk)
+        wake(tasks.work_on_job, batch.pk)
         if wait_for_it:
             wait(
                 self,

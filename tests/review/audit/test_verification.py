@@ -445,7 +445,7 @@ def test_the_page_checks(
     django_capture_on_commit_callbacks: Any,
 ) -> None:
     sent: list[int] = []
-    monkeypatch.setattr("review.tasks.wake", lambda task, pk: sent.append(pk))
+    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: sent.append(pk))
     client.force_login(adela)
     page, button = reverse("review:audit"), reverse("review:audit-check")
     assert "Not checked yet" in client.get(page).content.decode()
