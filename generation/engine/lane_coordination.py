@@ -8,7 +8,7 @@ from django.db import transaction
 
 from generation.engine.task_queue import PULSE, lease
 from generation.jobs.life_cycle import is_running
-from generation.llm.rate_limiter import fair_shares
+from generation.llm.admission_control import fair_shares
 from generation.models import Endpoint, EndpointState, Lane
 from generation.models.jobs import Job
 

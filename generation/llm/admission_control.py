@@ -81,7 +81,7 @@ class Ticket:
     probe: bool  # the one call by which a pause is ended
 
 
-class RateLimiter:
+class AdmissionControl:
     """Lets calls through to one endpoint, first come, first served.
 
     Concurrency adapts under its ceiling: additive up with every success, halved by a 429 (at most once for the calls
