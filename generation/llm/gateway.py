@@ -1,4 +1,4 @@
-"""The gateway: asks models, owns all retries, keeps to the limits of admission, and reports every HTTP attempt to the ledger."""
+"""The gateway: asks models, owns all retries, waits for admission, and reports every HTTP attempt to the ledger."""
 
 import asyncio
 import json

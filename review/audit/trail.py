@@ -50,7 +50,7 @@ def record(case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> Non
 
     `data` is published with a release, so a person stands in it only under one of the keys `chain_entries.PEOPLE` (as primary
     key of the account) and what somebody has typed only under one of `chain_entries.SEALED`: there, a pseudonym and a digest
-    take their places. Whole numbers, text, lists and mappings of them; no fractions, which databases write each in their own way.
+    take their places. Whole numbers, text, lists and mappings of them; no fractions, which each database writes in its own way.
     """
     _add(Event(case=case, kind=kind, actor=actor, at=timezone.now(), data=data))
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from generation.engine.lane_coordination import fair_shares
 from generation.llm.admission_control import (
     BAD_AFTER,
     BREAK_AFTER,
@@ -18,7 +19,6 @@ from generation.llm.admission_control import (
     REFUSE_AFTER,
     AdmissionControl,
     Bucket,
-    fair_shares,
 )
 from generation.llm.errors import (
     AuthFailed,
