@@ -47,7 +47,7 @@ def allowed(actor: object, can: Can) -> bool:
     return bool(getattr(actor, "is_active", False) and role in GRANTS and can in GRANTS[UserRole(role)])
 
 
-def require(actor: object, can: Can) -> None:
-    """Raises NotAllowed unless `actor` may do `can`."""
-    if not allowed(actor, can):
+def require(actor: object, *cans: Can) -> None:
+    """Raises NotAllowed unless `actor` may do one of `cans`."""
+    if not any(allowed(actor, can) for can in cans):
         raise NotAllowed

@@ -14,9 +14,8 @@ from generation.batches import launch
 from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
-from generation.engine.sweeping import sweep
 from generation.errors import UnknownCheck, WrongPlan
-from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
+from generation.management.command_line import Step, add_budget, follow, paused, unconfirmed
 from generation.models import Batch, Draft
 from generation.models.work import Work
 from generation.recipes import registry
@@ -100,12 +99,7 @@ class Command(Step):
     def _follow(self, batch: Batch, *, wait_for_it: bool) -> dict[str, Any]:
         wake(tasks.work_on_job, batch.pk)
         if wait_for_it:
-            wait(
-                self,
-                is_over=lambda: not Batch.objects.filter(pk=batch.pk, status=Batch.Status.RUNNING).exists(),
-                work=lambda: (sweep(BATCHES), BATCHES.work(batch.pk)),
-                percent=lambda: BATCHES.progress(batch).percent,
-            )
+            follow(self, BATCHES, batch)
         progress = BATCHES.progress(batch)
         batch.refresh_from_db()
         return {
