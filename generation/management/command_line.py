@@ -11,11 +11,11 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
-from generation.endpoints import queries
 from generation.engine.sweeping import sweep
 from generation.jobs.estimate import Estimate
 from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import MOST_CALLS
+from generation.jobs.live_status import living_workers
 from generation.models.jobs import Job
 from review.errors import ShownError
 
@@ -132,7 +132,7 @@ def follow(step: Step, kind: JobKind[Any], job: Job) -> None:
         if (now := kind.progress(job).percent) != shown:
             shown = now
             step.stderr.write(f"{shown} %")
-        if queries.worker_lives():
+        if living_workers().exists():
             time.sleep(POLL)
         else:
             sweep(kind)

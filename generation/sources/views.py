@@ -10,8 +10,8 @@ from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from generation import tasks
-from generation.endpoints import queries as endpoints_queries
 from generation.errors import GenerationError, SourceExists
+from generation.jobs.live_status import living_workers
 from generation.models import ImportRefusal, Source
 from generation.models.work import Work
 from generation.samples import queries as samples_queries
@@ -74,7 +74,7 @@ def source_imports(request: HttpRequest, name: str) -> HttpResponse:
 def _imports(source: Source) -> dict[str, object]:
     imports = list(queries.imports().filter(source=source)[:20])
     importing = any(run.status in (Status.QUEUED, Status.RUNNING) for run in imports)
-    return {"imports": imports, "importing": importing, "idle": importing and not endpoints_queries.worker_lives()}
+    return {"imports": imports, "importing": importing, "idle": importing and not living_workers().exists()}
 
 
 @require_safe
