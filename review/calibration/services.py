@@ -30,13 +30,13 @@ ALONE = {
 
 
 @recording_events()
-def make_item(case: Case, expected: Answers, *, actor: User, title: str = "") -> CalibrationItem:
+def make_item(case: Case, expected: Answers, *, actor: User) -> CalibrationItem:
     """A calibration item out of a closed case. Raises NotSettled for any other."""
     require(actor, Can.OVERSEE)
     suggested(case)
     item = CalibrationItem.objects.create(
         benchmark=case.benchmark,
-        title=(title or case.title)[:300],
+        title=case.title[:300],
         spec=case.spec,
         expected=answers_to_json(expected),
         created_at=timezone.now(),
