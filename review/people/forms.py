@@ -17,7 +17,7 @@ from review.rules.permissions import UserRole
 from review.rules.state_machine import State
 
 
-def _password(label: Promise) -> forms.CharField:
+def _password(label: Any) -> forms.CharField:
     return forms.CharField(
         label=label,
         strip=False,
