@@ -11,6 +11,5 @@ class EvaluationConfig(AppConfig):
         from review.common import panels
 
         kinds.register(RUNS)
-        panels.register(
-            "release", "evaluation/runs/_on_release.html", lambda release: {"runs": queries.runs_on(release)}
-        )
+        on_release = "evaluation/runs/_on_release.html"
+        panels.register("release", on_release, lambda release: {"runs": queries.runs().filter(release=release)})

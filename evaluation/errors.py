@@ -7,43 +7,29 @@ class EvaluationError(ShownError):
     """The work could not continue."""
 
 
-class UnknownRun(EvaluationError):
+class UnknownRun(EvaluationError, status=404):
     """There is no run with this number."""
 
-    status = 404
 
-
-class NoEndpoints(EvaluationError):
+class NoEndpoints(EvaluationError, status=422):
     """A run needs at least one endpoint to test."""
 
-    status = 422
 
-
-class NotPerSample(EvaluationError):
+class NotPerSample(EvaluationError, status=422):
     """This benchmark's judge can only decide one rubric per call."""
 
-    status = 422
 
-
-class JudgeNeeded(EvaluationError):
+class JudgeNeeded(EvaluationError, status=422):
     """This benchmark needs a judge. Choose one."""
 
-    status = 422
 
-
-class NoJudgeNeeded(EvaluationError):
+class NoJudgeNeeded(EvaluationError, status=422):
     """This benchmark does not use a judge: code reads the responses."""
 
-    status = 422
 
-
-class UnknownDataSet(EvaluationError):
+class UnknownDataSet(EvaluationError, status=422):
     """This release does not contain this data set."""
 
-    status = 422
 
-
-class NoBatches(EvaluationError):
+class NoBatches(EvaluationError, status=422):
     """None of these endpoints supports provider batches."""
-
-    status = 422

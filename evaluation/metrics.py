@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from evaluation.protocol import Rate
 from evaluation.statistics.bootstrap import bootstrap_kinds, ratio_of_totals
-from review.rules.intervals import wilson
+from review.rules.wilson_interval import wilson
 
 UNJUDGED = "unjudged"
 

@@ -13,9 +13,9 @@ urlpatterns = [
     path("runs/new/", runs_views.run_new, name="run-new"),
     path("runs/<int:pk>/", runs_views.run, name="run"),
     *jobs_views.routes("evaluation"),
-    path("runs/<int:pk>/report.json", reports_views.report_json, name="report-json"),
-    path("runs/<int:pk>/report.csv", reports_views.report_csv, name="report-csv"),
-    path("runs/<int:pk>/report.md", reports_views.report_markdown, name="report-markdown"),
+    path("runs/<int:pk>/report.json", reports_views.report_file, {"ending": "json"}, name="report-json"),
+    path("runs/<int:pk>/report.csv", reports_views.report_file, {"ending": "csv"}, name="report-csv"),
+    path("runs/<int:pk>/report.md", reports_views.report_file, {"ending": "md"}, name="report-markdown"),
     path("runs/<int:pk>/judgments/", reports_views.judgments, name="judgments"),
     path("runs/<int:pk>/judgments/<int:judgment_id>/calls/", reports_views.calls, name="calls"),
 ]

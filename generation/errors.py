@@ -7,181 +7,121 @@ class GenerationError(ShownError):
     """The work could not continue."""
 
 
-class UnknownBenchmark(GenerationError):
+class UnknownBenchmark(GenerationError, status=404):
     """There is no benchmark with this name."""
 
-    status = 404
 
-
-class UnknownSource(GenerationError):
+class UnknownSource(GenerationError, status=404):
     """There is no source with this name."""
 
-    status = 404
 
-
-class UnknownEndpoint(GenerationError):
+class UnknownEndpoint(GenerationError, status=404):
     """There is no endpoint with this name."""
 
-    status = 404
 
-
-class UnknownRelease(GenerationError):
+class UnknownRelease(GenerationError, status=404):
     """There is no release with this name."""
 
-    status = 404
 
-
-class UnknownBatch(GenerationError):
+class UnknownBatch(GenerationError, status=404):
     """There is no batch with this number."""
 
-    status = 404
 
-
-class UnknownComparison(GenerationError):
+class UnknownComparison(GenerationError, status=404):
     """There is no comparison with this number."""
 
-    status = 404
 
-
-class WrongFile(GenerationError):
+class WrongFile(GenerationError, status=422):
     """This file does not match the chosen format. Nothing was saved."""
 
-    status = 422
 
-
-class UnknownExportFormat(GenerationError):
+class UnknownExportFormat(GenerationError, status=422):
     """Releases cannot be exported in this format."""
 
-    status = 422
 
-
-class UnknownImport(GenerationError):
+class UnknownImport(GenerationError, status=404):
     """There is no import with this number."""
 
-    status = 404
 
-
-class ImportOver(GenerationError):
+class ImportOver(GenerationError, status=409):
     """This import has already ended. Nothing was cancelled."""
 
-    status = 409
 
-
-class SourceExists(GenerationError):
+class SourceExists(GenerationError, status=409):
     """A source with this name already exists in a different format."""
 
-    status = 409
 
-
-class RolesUnbound(GenerationError):
+class RolesUnbound(GenerationError, status=422):
     """Choose an endpoint for every role that the recipe needs for these records."""
 
-    status = 422
 
-
-class UnknownRole(GenerationError):
+class UnknownRole(GenerationError, status=422):
     """The recipe has no role with this name."""
 
-    status = 422
 
-
-class NothingToDo(GenerationError):
+class NothingToDo(GenerationError, status=409):
     """No records are left that this recipe can use."""
 
-    status = 409
 
-
-class NothingApproved(GenerationError):
+class NothingApproved(GenerationError, status=409):
     """No samples of this benchmark have been approved yet."""
 
-    status = 409
 
-
-class NothingNew(GenerationError):
+class NothingNew(GenerationError, status=409):
     """The approved samples are the same as in the latest release with this name. There is nothing new to freeze."""
 
-    status = 409
 
-
-class KeyReused(GenerationError):
+class KeyReused(GenerationError, status=409):
     """This key was already used for a different launch. Send the same request again, or use a new key."""
 
-    status = 409
 
-
-class UnknownJob(GenerationError):
+class UnknownJob(GenerationError, status=404):
     """There is no job of this kind and number."""
 
-    status = 404
 
-
-class JobOver(GenerationError):
+class JobOver(GenerationError, status=409):
     """This batch or run has already ended."""
 
-    status = 409
 
-
-class BudgetTooSmall(GenerationError):
+class BudgetTooSmall(GenerationError, status=409):
     """This budget allows no more calls. Set a higher budget."""
 
-    status = 409
 
-
-class WrongPlan(GenerationError):
+class WrongPlan(GenerationError, status=422):
     """This trap plan cannot be used."""
 
-    status = 422
 
-
-class UnknownCheck(GenerationError):
+class UnknownCheck(GenerationError, status=422):
     """The recipe has no check with this name."""
 
-    status = 422
 
-
-class UnknownPreset(GenerationError):
+class UnknownPreset(GenerationError, status=422):
     """The recipe has no preset with this name."""
 
-    status = 422
 
-
-class WrongSetting(GenerationError):
+class WrongSetting(GenerationError, status=422):
     """The preset has no such setting, or the setting does not accept this value."""
 
-    status = 422
 
-
-class UnknownPrompts(GenerationError):
+class UnknownPrompts(GenerationError, status=422):
     """The recipe has no set of prompts with this name."""
 
-    status = 422
 
-
-class NoAnalysis(GenerationError):
+class NoAnalysis(GenerationError, status=404):
     """This benchmark has no analysis."""
 
-    status = 404
 
-
-class SamePrompts(GenerationError):
+class SamePrompts(GenerationError, status=422):
     """A comparison needs two different sets of prompts."""
 
-    status = 422
 
-
-class NotStopped(GenerationError):
+class NotStopped(GenerationError, status=409):
     """This draft is not stopped by a check."""
 
-    status = 409
 
-
-class ReasonMissing(GenerationError):
+class ReasonMissing(GenerationError, status=422):
     """Give a reason. It is kept on record."""
 
-    status = 422
 
-
-class OtherBenchmark(GenerationError):
+class OtherBenchmark(GenerationError, status=409):
     """This release name is already used by another benchmark."""
-
-    status = 409

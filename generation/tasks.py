@@ -1,25 +1,12 @@
 """Celery tasks: each is one call of a service. The rows say what there is to do; a lost message costs a sweep, not work."""
 
-import logging
-from typing import Any
-
-from celery import Task, shared_task
-from kombu.exceptions import OperationalError
+from celery import shared_task
 
 from generation.jobs import services
 from generation.jobs.kinds import kind_of
 from generation.models import Job
 from generation.sources import services as sources_services
-
-log = logging.getLogger(__name__)
-
-
-def wake(task: "Task[..., Any]", *args: int) -> None:
-    """Send a task. A broker that is away is no error: the sweeper finds the row and sends it again."""
-    try:
-        task.delay(*args)
-    except (OperationalError, OSError) as error:
-        log.warning("broker unavailable, %s%s is left to the sweeper: %s", task.name, args, error)
+from review.common import waking
 
 
 @shared_task
@@ -31,4 +18,4 @@ def run_import(import_id: int) -> None:
 def work_on_job(job_id: int) -> None:
     kind_of(Job.objects.get(pk=job_id)).work(job_id)
     if services.waits(job_id):  # its time was up
-        wake(work_on_job, job_id)
+        waking.wake(work_on_job, job_id)

@@ -65,7 +65,6 @@ MIDDLEWARE = [
 
 ROOT_URLCONF = "mhb_site.urls"
 WSGI_APPLICATION = "mhb_site.wsgi.application"
-ASGI_APPLICATION = "mhb_site.asgi.application"
 
 TEMPLATES = [
     {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.utils.translation import gettext as _
 
@@ -16,6 +16,11 @@ class ShownError(Exception):
 
     status: ClassVar[int] = 400
     permanent: ClassVar[bool] = True
+
+    def __init_subclass__(cls, *, status: int | None = None, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if status is not None:
+            cls.status = status
 
     def __init__(self, detail: str = "") -> None:
         self.detail = detail
@@ -33,85 +38,61 @@ class ReviewError(ShownError):
     """The review could not continue."""
 
 
-class DatabaseBusy(ReviewError):
+class DatabaseBusy(ReviewError, status=503):
     """The database is busy, and nothing was saved. Try again in a few seconds."""
 
-    status = 503
     permanent = False
 
 
-class NotAllowed(ReviewError):
+class NotAllowed(ReviewError, status=403):
     """Your role does not allow this."""
 
-    status = 403
 
-
-class NotSimulated(ReviewError):
+class NotSimulated(ReviewError, status=403):
     """This account belongs to a person. Simulated physicians can only use accounts created for them."""
 
-    status = 403
 
-
-class NotYours(ReviewError):
+class NotYours(ReviewError, status=404):
     """This case is not assigned to you."""
 
-    status = 404
 
-
-class LeaseLost(ReviewError):
+class LeaseLost(ReviewError, status=409):
     """This case is no longer reserved for you: your time ran out, or the case was reassigned. Your draft is kept."""
 
-    status = 409
 
-
-class StaleDraft(ReviewError):
+class StaleDraft(ReviewError, status=409):
     """Another window saved this draft after you opened it. Nothing was overwritten."""
 
-    status = 409
 
-
-class TooManyReleases(ReviewError):
+class TooManyReleases(ReviewError, status=429):
     """You have reached the hourly limit for returned and declined cases. This case is still reserved for you: finish
     it, or try again later.
     """
 
-    status = 429
 
-
-class AlreadySubmitted(ReviewError):
+class AlreadySubmitted(ReviewError, status=409):
     """This review has already been submitted."""
 
-    status = 409
 
-
-class CaseClosed(ReviewError):
+class CaseClosed(ReviewError, status=409):
     """This case is closed."""
 
-    status = 409
 
-
-class NotRevealed(ReviewError):
+class NotRevealed(ReviewError, status=409):
     """Answer the first-look questions and reveal the traps before you submit. Nothing was submitted."""
 
-    status = 409
 
-
-class NothingToReveal(ReviewError):
+class NothingToReveal(ReviewError, status=409):
     """This case has no first look: nothing is hidden."""
 
-    status = 409
 
-
-class NotUndoable(ReviewError):
+class NotUndoable(ReviewError, status=409):
     """This submission can no longer be undone."""
 
-    status = 409
 
-
-class SignatureRefused(ReviewError):
+class SignatureRefused(ReviewError, status=403):
     """The password is incorrect. Nothing was submitted."""
 
-    status = 403
     field: ClassVar[str] = "password"
 
 
@@ -127,53 +108,37 @@ class NoSecondFactor(CodeRefused):
     """This case must be signed with a second factor, and you have not set one up. Nothing was submitted."""
 
 
-class Incomplete(ReviewError):
+class Incomplete(ReviewError, status=422):
     """The review is not complete."""
-
-    status = 422
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = problems
         super().__init__()
 
 
-class EmptyText(ReviewError):
+class EmptyText(ReviewError, status=422):
     """The text is empty. Nothing was saved."""
 
-    status = 422
 
-
-class PassageUnknown(ReviewError):
+class PassageUnknown(ReviewError, status=422):
     """This passage is not in the text of the case."""
 
-    status = 422
 
-
-class StaleGuideline(ReviewError):
+class StaleGuideline(ReviewError, status=409):
     """Another version was published after you opened this one. Nothing was overwritten."""
 
-    status = 409
 
-
-class NotSettled(ReviewError):
+class NotSettled(ReviewError, status=409):
     """Only cases that physicians have approved or rejected have known answers."""
 
-    status = 409
 
-
-class Committed(ReviewError):
+class Committed(ReviewError, status=409):
     """This role has already been answered. Its physician can finish the case, or an admin can reopen the role."""
 
-    status = 409
 
-
-class NotStuck(ReviewError):
+class NotStuck(ReviewError, status=409):
     """No confirmation or second vote is pending in this role."""
 
-    status = 409
 
-
-class NotReserved(ReviewError):
+class NotReserved(ReviewError, status=409):
     """This case cannot be assigned to this person."""
-
-    status = 409

@@ -7,6 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from review.rules.permissions import UserRole
 from review.rules.state_machine import NOT_SAMPLED, Ground, Phase, Role, State, Verdict
 
 ROLES: dict[str, Promise] = {
@@ -14,6 +15,11 @@ ROLES: dict[str, Promise] = {
     Role.SECONDARY: _("Secondary reviewer"),
     Role.ADJUDICATOR_1: _("Adjudicator 1"),
     Role.ADJUDICATOR_2: _("Adjudicator 2"),
+}
+USER_ROLES: dict[str, Promise] = {
+    UserRole.PHYSICIAN: _("Physician"),
+    UserRole.RESEARCHER: _("Researcher"),
+    UserRole.ADMIN: _("Admin"),
 }
 # For physicians, who judge what was said and not who said it.
 NAMELESS: dict[str, Promise] = {

@@ -20,7 +20,7 @@ from django.db.backends.base.operations import BaseDatabaseOperations
 from django.utils import timezone, translation
 
 from bench import servers
-from review.audit.hash_chain import GENESIS
+from review.audit.chain_entries import GENESIS
 from review.audit.trail import EVENTS, PERSON_EVENTS
 from review.models import ChainHead, User
 from review.rules.permissions import UserRole

@@ -47,7 +47,7 @@ def no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that is quick to try again."""
     monkeypatch.setattr("generation.llm.gateway.BACKOFF_BASE", 0.001)
     monkeypatch.setattr("generation.llm.gateway.RECONNECT_CAP", 0.01)
-    monkeypatch.setattr("generation.llm.rate_limiter.PAUSE", 0.001)
+    monkeypatch.setattr("generation.llm.admission_control.PAUSE", 0.001)
 
 
 @pytest.fixture(scope="session")

@@ -210,3 +210,11 @@ def _contrasts(report: Report) -> list[str]:
         difference = "–" if each.difference is None else f"{each.difference:+.3f}"
         lines.append(f"| {each.label} | {each.endpoint} | {labels[each.rate]} | {first} | {second} | {difference} |")
     return lines
+
+
+# Ending of a file -> how the report is written, and its media type.
+FORMATS = {
+    "json": (as_json, "application/json"),
+    "md": (as_markdown, "text/markdown; charset=utf-8"),
+    "csv": (as_csv, "text/csv; charset=utf-8"),
+}

@@ -10,7 +10,6 @@ from evaluation.labels import verdict_label, verdict_state
 from evaluation.models import Judgment, Run
 from evaluation.protocol import Protocol
 from evaluation.reports import formats, forms, queries
-from evaluation.reports.queries import Report
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
 from review.common.decorators import requires
@@ -20,32 +19,13 @@ from review.rules.permissions import Can
 
 @require_safe
 @requires(Can.READ_RESULTS)
-def report_json(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
-    """The report as JSON."""
+def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:  # noqa: ARG001
+    """The report as a file: JSON, Markdown, or CSV with a line for each rate."""
     report = queries.report(RUNS.get(pk))
-    return _download(report, formats.as_json(report), "application/json", "json")
-
-
-@require_safe
-@requires(Can.READ_RESULTS)
-def report_markdown(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
-    """The report as Markdown."""
-    report = queries.report(RUNS.get(pk))
-    return _download(report, formats.as_markdown(report), "text/markdown; charset=utf-8", "md")
-
-
-@require_safe
-@requires(Can.READ_RESULTS)
-def report_csv(request: HttpRequest, pk: int) -> HttpResponse:  # noqa: ARG001
-    """The report as CSV: a line for each rate."""
-    report = queries.report(RUNS.get(pk))
-    return _download(report, formats.as_csv(report), "text/csv; charset=utf-8", "csv")
-
-
-def _download(report: Report, text: str, content_type: str, ending: str) -> HttpResponse:
+    write, content_type = formats.FORMATS[ending]
     name = f"{report.run.release.name}-v{report.run.release.version}-run-{report.run.pk}.{ending}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return HttpResponse(text, content_type=content_type, headers=headers)
+    return HttpResponse(write(report), content_type=content_type, headers=headers)
 
 
 @require_safe

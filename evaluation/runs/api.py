@@ -1,9 +1,7 @@
 """The API of runs."""
 
-from functools import partial
 from typing import Any
 
-from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
@@ -33,6 +31,7 @@ from generation.models import Endpoint, ProviderBatch
 from generation.releases import queries as releases_queries
 from review.common.api import ByName, NewestFirst, checked_body
 from review.common.decorators import signed_in_account
+from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 
@@ -218,7 +217,7 @@ class Runs(ListAPIView[Run]):
         """Evaluate models on a release: a judge decides each rubric, or code reads the answers. Workers do the rest."""
         settings = _settings(checked_body(EvaluateSerializer, request))
         run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_job, run.pk))
+        wake_after_commit(tasks.work_on_job, run.pk)
         return Answer(WholeRunSerializer(_whole_run(RUNS.watched(run.pk))).data, status=202)
 
 

@@ -240,11 +240,6 @@ def provider_batches_of(run: Run) -> QuerySet[ProviderBatch]:
     return ProviderBatch.objects.filter(job=run).select_related("endpoint").order_by("pk")
 
 
-def at_temperature(request: Request, temperature: float | None) -> Request:
-    """The same request at another temperature."""
-    return replace(request, temperature=temperature)
-
-
 @dataclass(frozen=True, slots=True)
 class RunProgress:
     """How far a run is; `judgments.total` grows while responses arrive, so the whole is `rubrics_total`."""
@@ -298,8 +293,3 @@ def is_simulated(run: Run) -> bool:
 def judgments_of(response: Response) -> QuerySet[Judgment]:
     """All judgments of one response, in the order of its rubrics."""
     return Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
-
-
-def runs_on(release: Release) -> QuerySet[Run]:
-    """The runs on a release, newest first."""
-    return runs().filter(release=release)

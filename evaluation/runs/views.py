@@ -1,9 +1,7 @@
 """Pages of runs."""
 
-from functools import partial
 from urllib.parse import urlencode
 
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -26,6 +24,7 @@ from generation.jobs.views import job_context
 from generation.models import Endpoint, Release
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
+from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 RUNNING = Run.Status.RUNNING
@@ -70,7 +69,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
         except EvaluationError as error:
             form.add_error(None, str(error))
         else:
-            transaction.on_commit(partial(tasks.wake, tasks.work_on_job, made.pk))
+            wake_after_commit(tasks.work_on_job, made.pk)
             return redirect("evaluation:run", made.pk)
     context = {
         "form": form,

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -248,11 +249,7 @@ async def _judge(row: Judgment, run: Run, protocol: Protocol, lane: RunningLane,
 
 
 def _at_temperature(request: Request, run: Run) -> Request:
-    return request if request.temperature is not None else queries.at_temperature(request, run.judge_temperature)
-
-
-def _keep_decision(row: Judgment, decision: Decision) -> bool:
-    return finish(row, Status.DONE, verdict=decision.verdict, explanation=decision.explanation)
+    return request if request.temperature is not None else replace(request, temperature=run.judge_temperature)
 
 
 async def _judge_sample(row: Judgment, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint) -> None:
@@ -290,7 +287,7 @@ def _each(works: Sequence[Callable[[], object]]) -> None:
 def _keep_found(row: Judgment, found: Sequence[Decision]) -> None:
     """Keep the one decision on a rubric; none or several leave it unjudged."""
     if len(found) == 1:
-        _keep_decision(row, found[0])
+        finish(row, Status.DONE, verdict=found[0].verdict, explanation=found[0].explanation)
     else:
         detail = f"The reply decides {len(found)} times on this rubric."
         finish(row, Status.FAILED, error=BrokenReply.__name__, detail=detail)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evaluation.statistics.clusters import cr2_variance, satterthwaite_df
 from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF, RateInterval
-from review.rules.intervals import Z95, wilson
+from review.rules.wilson_interval import Z95, wilson
 
 ADDED = (
     1 / 12

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evaluation.statistics.clusters import cr2_variance, ratio, satterthwaite_df
-from review.rules.intervals import wilson
+from review.rules.wilson_interval import wilson
 
 MINIMUM = 10  # clusters, below which no interval is given
 MINIMUM_DF = 4.0  # below it one or two clusters decide everything: Tipton (2015), Psychol. Methods 20

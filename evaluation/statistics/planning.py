@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from evaluation.statistics.clusters import ratio
 from evaluation.statistics.distributions import NORMAL
 from evaluation.statistics.intervals import MINIMUM
-from review.rules.intervals import wilson
+from review.rules.wilson_interval import wilson
 
 ALPHA = 0.05
 POWER = 0.8

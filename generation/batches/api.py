@@ -1,9 +1,7 @@
 """The API of batches."""
 
-from functools import partial
 from typing import Any
 
-from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView, ListAPIView
@@ -35,6 +33,7 @@ from generation.sources.api import ImportSerializer
 from review.common.api import MAX_ID, ByName, NewestFirst, checked_body
 from review.common.decorators import signed_in_account
 from review.common.serializers import BlockSerializer
+from review.common.waking import wake_after_commit
 from review.rules.case_spec import blocks_to_json
 from review.rules.permissions import Can
 
@@ -185,7 +184,7 @@ class Batches(ListAPIView[Batch]):
         """Launch a recipe over records that have no draft of this benchmark yet. Workers do the rest."""
         settings = batch_settings(checked_body(LaunchSerializer, request))
         batch = launch.launch_batch(settings, actor=signed_in_account(request), key=launch_key(request))
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_job, batch.pk))
+        wake_after_commit(tasks.work_on_job, batch.pk)
         return Response(WholeBatchSerializer(_whole_batch(BATCHES.watched(batch.pk))).data, status=202)
 
 

@@ -1,9 +1,6 @@
 """Pages of batches."""
 
-from functools import partial
-
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -27,6 +24,7 @@ from generation.releases import queries as releases_queries
 from generation.samples import queries as samples_queries
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
+from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 Status = Work.Status
@@ -82,7 +80,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
             form.add_error(None, str(error))
         else:
             for batch in made:
-                transaction.on_commit(partial(tasks.wake, tasks.work_on_job, batch.pk))
+                wake_after_commit(tasks.work_on_job, batch.pk)
             return redirect(there)
     context = {
         "choice": chosen,

@@ -6,13 +6,17 @@ from collections.abc import Collection
 from types import ModuleType
 
 
-class UnknownFormat(Exception):
-    """There is no format with this name."""
+class FormatError(Exception):
+    """What its docstring says, and the detail."""
 
     permanent = True
 
-    def __init__(self, name: str, known: Collection[str]) -> None:
-        super().__init__(f"{(type(self).__doc__ or '').strip()} {name!r} is not one of: {', '.join(known)}.")
+    def __init__(self, detail: str) -> None:
+        super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}")
+
+
+class UnknownFormat(FormatError):
+    """There is no format with this name."""
 
 
 def modules(package: str, *, helpers: Collection[str]) -> dict[str, str]:
@@ -29,5 +33,5 @@ def load(package: str, name: str, *, helpers: Collection[str]) -> ModuleType:
     """The module of the format `name`. Raises UnknownFormat, which names the known ones."""
     known = modules(package, helpers=helpers)
     if name not in known:
-        raise UnknownFormat(name, known)
+        raise UnknownFormat(f"{name!r} is not one of: {', '.join(known)}.")
     return importlib.import_module(known[name])

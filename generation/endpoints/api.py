@@ -15,9 +15,8 @@ from rest_framework.viewsets import GenericViewSet
 from generation.endpoints import queries, services
 from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
-from generation.models import VARIABLE, Endpoint
+from generation.models import ENDPOINT_FIELDS, VARIABLE, Endpoint
 from review.common.api import OldestFirst, checked_body, checked_query
-from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
 
@@ -28,24 +27,7 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
 
     class Meta:
         model = Endpoint
-        fields = [
-            "name",
-            "url",
-            "model",
-            "key_env",
-            "temperature",
-            "max_tokens",
-            "price_in",
-            "price_out",
-            "concurrency",
-            "rpm",
-            "tpm",
-            "timeout",
-            "batches",
-            "batch_discount",
-            "simulated",
-            "created_at",
-        ]
+        fields = [*ENDPOINT_FIELDS, "batch_discount", "simulated", "created_at"]
         read_only_fields = ["simulated", "created_at"]
 
 
@@ -91,7 +73,7 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
     @extend_schema(request=EndpointSerializer, responses={201: EndpointSerializer})
     def create(self, request: Request) -> Response:
         """Add an endpoint."""
-        endpoint = services.add_endpoint(actor=signed_in_account(request), **checked_body(EndpointSerializer, request))
+        endpoint = services.add_endpoint(**checked_body(EndpointSerializer, request))
         return Response(EndpointSerializer(endpoint).data, status=201)
 
     def retrieve(self, request: Request, name: str) -> Response:

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from generation.llm.errors import KeyMissing, NotAllowed
-from generation.models import VARIABLE, Endpoint
+from generation.models import ENDPOINT_FIELDS, VARIABLE, Endpoint
 
 
 class EndpointForm(forms.ModelForm[Endpoint]):
@@ -33,21 +33,7 @@ class EndpointForm(forms.ModelForm[Endpoint]):
 
     class Meta:
         model = Endpoint
-        fields = [
-            "name",
-            "url",
-            "model",
-            "key_env",
-            "temperature",
-            "max_tokens",
-            "price_in",
-            "price_out",
-            "concurrency",
-            "rpm",
-            "tpm",
-            "timeout",
-            "batches",
-        ]
+        fields = ENDPOINT_FIELDS
         labels = {
             "name": _("Name"),
             "model": _("Model"),

@@ -9,8 +9,7 @@ from django.db.models import QuerySet, Sum
 from django.utils import timezone
 
 from generation import errors
-from generation.jobs import live_status
-from generation.models import Batch, Call, Endpoint, EndpointDay, WorkerBeat
+from generation.models import Batch, Call, Endpoint, EndpointDay
 
 
 def endpoint(name: str) -> Endpoint:
@@ -70,8 +69,3 @@ def usage(endpoint: Endpoint, *, days: int) -> tuple[UsageTotals, list[UsageTota
 def calls_of(subject: str) -> QuerySet[Call]:
     """The ledger of one row of work, in order."""
     return Call.objects.filter(subject=subject).select_related("endpoint").order_by("pk")
-
-
-def worker_lives() -> bool:
-    """Whether some worker has given a sign of life lately."""
-    return WorkerBeat.objects.filter(seen_at__gte=timezone.now() - live_status.ALIVE).exists()

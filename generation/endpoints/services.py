@@ -4,10 +4,9 @@ from typing import Any
 
 from generation.endpoints import queries
 from generation.models import Endpoint
-from review.models import User
 
 
-def add_endpoint(*, actor: User | None = None, **fields: Any) -> Endpoint:  # noqa: ARG001
+def add_endpoint(**fields: Any) -> Endpoint:
     """Make an endpoint. Raises ValidationError with one message per wrong field."""
     endpoint = Endpoint(**{"simulated": str(fields.get("model", "")).startswith("sim-"), **fields})
     endpoint.full_clean()

@@ -8,7 +8,6 @@ from django.db import transaction
 
 from generation.engine.task_queue import PULSE, lease
 from generation.jobs.life_cycle import is_running
-from generation.llm.rate_limiter import fair_shares
 from generation.models import Endpoint, EndpointState, Lane
 from generation.models.jobs import Job
 
@@ -101,3 +100,21 @@ def _agree(state: EndpointState, seen: LaneReport, lane: Lane, lanes: list[Lane]
         down=state.down_since is not None,
         bears=state.bears,
     )
+
+
+def fair_shares(total: int, wishes: list[int]) -> list[int]:
+    """`total` whole slots for lanes that wish for so many: max-min fair. Who wishes for little leaves the rest to the others.
+
+    Where there is less than one each, the first get it.
+    """
+    shares = [0] * len(wishes)
+    left = total
+    hungry = [index for index, wish in enumerate(wishes) if wish > 0]
+    while left > 0 and hungry:
+        part, extra = divmod(left, len(hungry))
+        for place, index in enumerate(hungry):
+            given = min(wishes[index] - shares[index], part or int(place < extra))
+            shares[index] += given
+            left -= given
+        hungry = [index for index in hungry if shares[index] < wishes[index]]
+    return shares

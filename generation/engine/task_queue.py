@@ -6,7 +6,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -144,11 +144,10 @@ def renew(model: type[Work], tokens: Collection[uuid.UUID | None]) -> None:
     )
 
 
-def give_back_expired(model: type[Work], *, now: datetime | None = None) -> int:
+def give_back_expired(model: type[Work]) -> int:
     """Requeue rows whose holder is gone; returns how many."""
-    return model._default_manager.filter(status=Work.Status.RUNNING, lease_until__lt=now or timezone.now()).update(
-        status=Work.Status.QUEUED, token=None, lease_until=None
-    )
+    expired = model._default_manager.filter(status=Work.Status.RUNNING, lease_until__lt=timezone.now())
+    return expired.update(status=Work.Status.QUEUED, token=None, lease_until=None)
 
 
 class Take(Protocol):

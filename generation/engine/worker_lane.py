@@ -24,6 +24,7 @@ from generation.engine.lane_coordination import LaneOrders, LaneReport, exchange
 from generation.engine.task_queue import Claim, lease, put_back, run_lane
 from generation.errors import JobOver
 from generation.jobs import life_cycle, queries
+from generation.llm.admission_control import BREAKS, ITS_FAULT, AdmissionControl
 from generation.llm.errors import (
     Away,
     BudgetSpent,
@@ -39,7 +40,6 @@ from generation.llm.errors import (
 )
 from generation.llm.gateway import Gateway
 from generation.llm.ledger_interface import Ledger, PaidReply
-from generation.llm.rate_limiter import BREAKS, ITS_FAULT, RateLimiter
 from generation.llm.request_body import Format
 from generation.llm.types import Attempt
 from generation.models import Call, Endpoint, EndpointState, Lane
@@ -154,7 +154,7 @@ class RunningLane:
             for endpoint in self.endpoints.values():
                 self.gate(endpoint).close(error)
 
-    def gate(self, endpoint: Endpoint) -> RateLimiter:
+    def gate(self, endpoint: Endpoint) -> AdmissionControl:
         return self.gateway.gate(endpoint.settings)
 
     def slots(self) -> int:
@@ -239,7 +239,7 @@ class RunningLane:
             bears=gate.bears if gate.ceiling and pk in self._begun else None,
         )
 
-    def _hear(self, gate: RateLimiter, pk: int, said: LaneOrders, seen: LaneReport) -> None:
+    def _hear(self, gate: AdmissionControl, pk: int, said: LaneOrders, seen: LaneReport) -> None:
         if pk not in self._begun:  # what others found out need not be found out again
             self._begun.add(pk)
             gate.bears = said.bears

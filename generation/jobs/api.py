@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from django.db import transaction
 from django.db.models import QuerySet
 from django.urls import URLPattern, path
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -28,6 +27,7 @@ from generation.jobs.serializers import (
 )
 from generation.models import Call
 from review.common.api import NewestFirst, checked_query
+from review.common.waking import wake_after_commit
 
 Values = Callable[[Any], dict[str, Any]]
 
@@ -86,7 +86,7 @@ class JobControls(GenericViewSet[Any]):
         return self._going_on(pk)
 
     def _going_on(self, pk: int) -> Response:
-        transaction.on_commit(partial(tasks.wake, tasks.work_on_job, pk))
+        wake_after_commit(tasks.work_on_job, pk)
         return self._answer(pk, 202)
 
     def _answer(self, pk: int, status: int = 200) -> Response:

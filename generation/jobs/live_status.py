@@ -172,9 +172,9 @@ def lanes_listed(now: datetime) -> Subquery:
     )
 
 
-def workers_live() -> Exists:
-    """Whether some worker has given a sign of life lately."""
-    return Exists(WorkerBeat.objects.filter(seen_at__gte=timezone.now() - ALIVE))
+def living_workers() -> QuerySet[WorkerBeat]:
+    """The workers that have given a sign of life lately."""
+    return WorkerBeat.objects.filter(seen_at__gte=timezone.now() - ALIVE)
 
 
 def with_live_status(
@@ -193,7 +193,7 @@ def with_live_status(
         **{f"at_{of}": each for of, each in endpoints.items()},
         errors_listed=from_errors,
         lanes_listed=lanes_listed(timezone.now()),
-        worker_lives=workers_live(),
+        worker_lives=Exists(living_workers()),
     )
     return cast("QuerySet[J]", found)
 

@@ -12,14 +12,10 @@ from generation.models import Call, Endpoint, Job, Lane
 J = TypeVar("J", bound=Job)
 
 
-def lanes_of(job: Job) -> int:
-    """How many living lanes a job has."""
-    return Lane.objects.filter(job=job.pk, until__gt=timezone.now()).count()
-
-
 def lanes_wanted(job: Job) -> int:
-    """How many more lanes a job may have."""
-    return max(0, int(settings.MHB_LANES) - lanes_of(job))
+    """How many more lanes a job may have, beside those that live."""
+    living = Lane.objects.filter(job=job.pk, until__gt=timezone.now()).count()
+    return max(0, int(settings.MHB_LANES) - living)
 
 
 def due(waiting: QuerySet[J]) -> list[int]:

@@ -1,11 +1,10 @@
 """Pages and controls of jobs of any kind."""
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -22,6 +21,7 @@ from generation.jobs.kinds import JobKind
 from generation.models import Job
 from review.common.decorators import requires
 from review.common.paging import keyset
+from review.common.waking import wake_after_commit
 from review.rules.permissions import allowed
 
 CALLS_SHOWN = 5  # failed calls, on the page of a job
@@ -172,7 +172,7 @@ def retry(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
 
 
 def _going_on(request: HttpRequest, kind: JobKind[Any], pk: int, said: str) -> HttpResponse:
-    transaction.on_commit(partial(tasks.wake, tasks.work_on_job, pk))
+    wake_after_commit(tasks.work_on_job, pk)
     messages.success(request, said)
     return redirect(kind.address("", pk))
 

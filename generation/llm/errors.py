@@ -11,6 +11,10 @@ class LLMError(Exception):
     permanent = False
     reply: Reply | None = None  # the one that was refused (BrokenReply) or stopped (ContentFiltered)
 
+    def __init_subclass__(cls, *, permanent: bool | None = None) -> None:
+        if permanent is not None:
+            cls.permanent = permanent
+
     def __init__(self, detail: str = "", *, http_status: int | None = None, retry_after: float | None = None) -> None:
         self.detail = detail = detail[:MAX_DETAIL]
         self.http_status = http_status
@@ -47,64 +51,44 @@ class ConnectionCut(LLMError):
     """The connection to the endpoint was cut."""
 
 
-class BadRequest(LLMError):
+class BadRequest(LLMError, permanent=True):
     """The endpoint refused the request (4xx)."""
 
-    permanent = True
 
-
-class AuthFailed(LLMError):
+class AuthFailed(LLMError, permanent=True):
     """The endpoint refused our key (401, 403)."""
 
-    permanent = True
 
-
-class NoCredit(LLMError):
+class NoCredit(LLMError, permanent=True):
     """The endpoint wants to be paid first (402)."""
 
-    permanent = True
 
-
-class NotThere(LLMError):
+class NotThere(LLMError, permanent=True):
     """The endpoint knows no such model or path (404, 410), or sends us elsewhere (a redirect)."""
 
-    permanent = True
 
-
-class KeyMissing(LLMError):
+class KeyMissing(LLMError, permanent=True):
     """The environment variable that should hold the endpoint's key is not set."""
 
-    permanent = True
 
-
-class NotAllowed(LLMError):
+class NotAllowed(LLMError, permanent=True):
     """The operator of this site does not allow this endpoint."""
 
-    permanent = True
 
-
-class ContextTooLong(LLMError):
+class ContextTooLong(LLMError, permanent=True):
     """The request is longer than the model's context."""
 
-    permanent = True
 
-
-class ContentFiltered(LLMError):
+class ContentFiltered(LLMError, permanent=True):
     """The endpoint's content filter stopped the reply."""
 
-    permanent = True
 
-
-class BrokenReply(LLMError):
+class BrokenReply(LLMError, permanent=True):
     """The model's reply is not what was asked for."""
 
-    permanent = True
 
-
-class GivenUp(LLMError):
+class GivenUp(LLMError, permanent=True):
     """The worker died with this again and again; the log says of what."""
-
-    permanent = True
 
 
 class Postponed(LLMError):
@@ -131,13 +115,9 @@ class BudgetSpent(Postponed):
     """The budget of this batch or run is used up."""
 
 
-class BatchRefused(LLMError):
+class BatchRefused(LLMError, permanent=True):
     """The endpoint refused a batch of requests as a whole."""
 
-    permanent = True
 
-
-class BatchLost(LLMError):
+class BatchLost(LLMError, permanent=True):
     """The endpoint does not know this batch any more, or has lost its results."""
-
-    permanent = True

@@ -1,4 +1,4 @@
-"""The gateway: asks models, owns all retries, keeps to the rate limiter, and reports every HTTP attempt to the ledger."""
+"""The gateway: asks models, owns all retries, waits for admission, and reports every HTTP attempt to the ledger."""
 
 import asyncio
 import json
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from generation.llm.admission_control import REFUSALS, AdmissionControl
 from generation.llm.errors import BadRequest, BrokenReply, CutShort, LaneOver, LLMError, NotReached, ServerError
 from generation.llm.http.access import PLAIN, Access
 from generation.llm.http.failures import (
@@ -26,7 +27,6 @@ from generation.llm.http.failures import (
 )
 from generation.llm.ledger_interface import Ledger, none
 from generation.llm.parsing import storable, vectors_of
-from generation.llm.rate_limiter import REFUSALS, RateLimiter
 from generation.llm.reply_reading import read_completion, read_embeddings, read_shape
 from generation.llm.request_body import (
     MAX_REPLY,
@@ -93,7 +93,7 @@ class Gateway:
         self._on_news = on_news
         self._stack = AsyncExitStack()
         self._clients: dict[tuple[str, str], _Client] = {}
-        self._gates: dict[tuple[str, str], RateLimiter] = {}
+        self._gates: dict[tuple[str, str], AdmissionControl] = {}
         self._formats: dict[tuple[str, str], Format] = {}
         self._asking: dict[str, asyncio.Future[None]] = {}  # by identity
 
@@ -103,11 +103,11 @@ class Gateway:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    def gate(self, settings: ModelSettings) -> RateLimiter:
+    def gate(self, settings: ModelSettings) -> AdmissionControl:
         """The gate before an endpoint, the same for all that ask it here."""
         gate = self._gates.get((settings.name, settings.url))
         if gate is None:
-            gate = self._gates[settings.name, settings.url] = RateLimiter(
+            gate = self._gates[settings.name, settings.url] = AdmissionControl(
                 settings.concurrency,
                 rpm=settings.rpm,
                 tpm=settings.tpm,
@@ -261,7 +261,7 @@ class Gateway:
         raise ValueError("tries must be at least 1")
 
     async def _attempt(
-        self, gate: RateLimiter, draft: Attempt, api_key: str, ledger: Ledger
+        self, gate: AdmissionControl, draft: Attempt, api_key: str, ledger: Ledger
     ) -> tuple[Reply | LLMError, bool]:
         """One HTTP attempt and its line in the ledger; and whether, if it failed, that counts against the request.
 

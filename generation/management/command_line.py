@@ -4,7 +4,6 @@ import json
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
 from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -12,9 +11,11 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
-from generation.endpoints import queries
+from generation.engine.sweeping import sweep
 from generation.jobs.estimate import Estimate
+from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import MOST_CALLS
+from generation.jobs.live_status import living_workers
 from generation.models.jobs import Job
 from review.errors import ShownError
 
@@ -120,16 +121,21 @@ def paused(job: Job) -> int:
     return int(job.status == Job.Status.PAUSED)
 
 
-def wait(step: Step, *, is_over: Callable[[], bool], work: Callable[[], object], percent: Callable[[], int]) -> None:
-    """Follow work to its end. Where no worker is alive, `work` does it in this process."""
+def follow(step: Step, kind: JobKind[Any], job: Job) -> None:
+    """Follow a job to its end. Where no worker is alive, this process works on it."""
+
+    def goes_on() -> bool:
+        return Job.objects.filter(pk=job.pk, status=Job.Status.RUNNING).exists()
+
     shown = -1
-    while not is_over():
-        if (now := percent()) != shown:
+    while goes_on():
+        if (now := kind.progress(job).percent) != shown:
             shown = now
             step.stderr.write(f"{shown} %")
-        if queries.worker_lives():
+        if living_workers().exists():
             time.sleep(POLL)
         else:
-            work()
-            if not is_over():
+            sweep(kind)
+            kind.work(job.pk)
+            if goes_on():
                 time.sleep(POLL)  # rows held by a process that died come back when their lease runs out

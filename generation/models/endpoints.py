@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 
 from django.conf import settings
@@ -18,6 +18,11 @@ from generation.llm.types import ModelSettings
 
 # An environment variable's name. Capitals only: a key that was pasted in its place by mistake is refused, not stored.
 VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
+# What people say of an endpoint, on its page as in the API and the command.
+ENDPOINT_FIELDS = (
+    *("name", "url", "model", "key_env", "temperature", "max_tokens", "price_in", "price_out"),
+    *("concurrency", "rpm", "tpm", "timeout", "batches"),
+)
 
 
 class Endpoint(models.Model):
@@ -99,20 +104,7 @@ class Endpoint(models.Model):
     @property
     def settings(self) -> ModelSettings:
         """What the gateway needs to know."""
-        return ModelSettings(
-            name=self.name,
-            url=self.url,
-            model=self.model,
-            key_env=self.key_env,
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            price_in=self.price_in,
-            price_out=self.price_out,
-            concurrency=self.concurrency,
-            timeout=self.timeout,
-            rpm=self.rpm,
-            tpm=self.tpm,
-        )
+        return ModelSettings(**{each.name: getattr(self, each.name) for each in fields(ModelSettings)})
 
 
 class EndpointState(models.Model):

@@ -1,10 +1,8 @@
 """The API of attempts and comparisons."""
 
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
-from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -22,6 +20,7 @@ from generation.outcomes import attempts, comparisons
 from generation.recipes.serializers import known_benchmark
 from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query
 from review.common.decorators import signed_in_account
+from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 
@@ -145,7 +144,7 @@ class ComparisonViewSet(ListModelMixin, GenericViewSet[Any]):
         settings = batch_settings(checked_body(CompareSerializer, request))
         made = launch.launch_comparison(settings, actor=signed_in_account(request), key=launch_key(request))
         for pk in made.batches.order_by("arm").values_list("pk", flat=True):
-            transaction.on_commit(partial(tasks.wake, tasks.work_on_job, pk))
+            wake_after_commit(tasks.work_on_job, pk)
         return Response(_compared(self.get_queryset().get(pk=made.pk)), status=202)
 
     @extend_schema(request=CompareAskSerializer, responses=LaunchEstimateSerializer)

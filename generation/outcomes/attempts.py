@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from generation.models import Batch, SampleVersion
+from generation.models import SampleVersion
 from review.rules.state_machine import Ground
 
 BY = ("trap", "prompt", "generator")
@@ -31,7 +31,7 @@ class Attempts:
         return self.tries / self.approved if self.approved else None
 
 
-def attempts(benchmark: str, by: Sequence[str] = BY, *, batch: Batch | None = None) -> list[Attempts]:
+def attempts(benchmark: str, by: Sequence[str] = BY) -> list[Attempts]:
     """Attempts to approval by trap, prompt and generator, or by some of them. One query, streamed.
 
     A version counts under each of its traps. What was withdrawn, or is still in review, has not been decided on; nor has what
@@ -41,8 +41,6 @@ def attempts(benchmark: str, by: Sequence[str] = BY, *, batch: Batch | None = No
         sample__benchmark=benchmark, status__in=[SampleVersion.Status.APPROVED, SampleVersion.Status.REJECTED]
     )
     rows = rows.exclude(case__ground=Ground.UNREVIEWED)
-    if batch is not None:
-        rows = rows.filter(sample__batch=batch)
     counts: dict[tuple[str, ...], Counter[str]] = {}
     for traps, prompt, generator, number, status in rows.values_list(
         "traps", "prompt", "generator", "number", "status"

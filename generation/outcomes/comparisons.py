@@ -201,23 +201,9 @@ def pairs(comparison: Comparison, records: Sequence[SourceRecord]) -> list[Pair]
     )
     for version in made.defer("content", "case__spec").order_by(F("sample").desc(), "number"):
         versions[version.sample.batch_id, version.sample.record_id] = version
-    return [
-        Pair(
-            record,
-            (
-                _side(batches[0], record, drafts, versions),
-                _side(batches[1], record, drafts, versions),
-            ),
-        )
-        for record in records
-    ]
 
+    def side(batch: Batch, record: SourceRecord) -> Side:
+        place = (batch.pk, record.pk)
+        return Side(batch, drafts.get(place), versions.get(place))
 
-def _side(
-    batch: Batch,
-    record: SourceRecord,
-    drafts: dict[tuple[int, int], Draft],
-    versions: dict[tuple[int, int], SampleVersion],
-) -> Side:
-    place = (batch.pk, record.pk)
-    return Side(batch, drafts.get(place), versions.get(place))
+    return [Pair(record, (side(batches[0], record), side(batches[1], record))) for record in records]

@@ -9,7 +9,6 @@ from django.utils.translation import gettext
 from generation import errors
 from generation.models import Batch, Release, ReleasedSample, Rubric, SampleVersion
 from generation.recipes import registry
-from generation.recipes.recipe import NewRubric, NewSample
 from generation.samples.queries import terms
 from review.rules.state_machine import Ground
 
@@ -82,22 +81,6 @@ def approved_counts() -> dict[str, tuple[int, int]]:
 def released_samples(release: Release) -> QuerySet[ReleasedSample]:
     """The samples of a release in its order, with the title of each."""
     return ReleasedSample.objects.filter(release=release).annotate(title=F("version__title")).order_by("pk")
-
-
-def new_sample(version: SampleVersion) -> NewSample:
-    """A stored version as the recipe made it, with the rubrics that stand, in the wording physicians settled on if they did."""
-    return NewSample(
-        task=version.sample.task,
-        title=version.title,
-        language=version.case.language,
-        specialty=version.case.specialty,
-        content=version.content,
-        rubrics=tuple(
-            NewRubric(rubric.key, rubric.approved or rubric.criterion, tuple(rubric.traps))
-            for rubric in sorted(version.rubrics.all(), key=lambda rubric: rubric.pk)
-            if not rubric.removed
-        ),
-    )
 
 
 def release(name: str, version: int | None = None) -> Release:

@@ -31,7 +31,8 @@ def releases(request: HttpRequest) -> HttpResponse:
         try:
             preview = services.preview(data["name"], benchmark=data["benchmark"])
             if data["seen"] != preview.seen:
-                return _preview(request, form, preview)
+                context = {"preview": preview, "data": data}
+                return render(request, "generation/releases/freeze_preview.html", context)
             made = services.freeze_release(data["name"], benchmark=data["benchmark"], actor=signed_in_account(request))
         except GenerationError as error:
             form.add_error(None, str(error))
@@ -45,12 +46,6 @@ def releases(request: HttpRequest) -> HttpResponse:
         "approved": [(label, *approved.get(name, (0, 0))) for name, label in recipes_forms.benchmark_choices()],
     }
     return render(request, "generation/releases/releases.html", context, status=422 if form.errors else 200)
-
-
-def _preview(request: HttpRequest, form: forms.FreezeForm, preview: services.FreezePreview) -> HttpResponse:
-    """What would be frozen, before it is."""
-    context = {"preview": preview, "data": form.cleaned_data}
-    return render(request, "generation/releases/freeze_preview.html", context)
 
 
 def _release(name: str, version: int) -> Release:

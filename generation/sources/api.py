@@ -1,9 +1,7 @@
 """The API of sources."""
 
-from functools import partial
 from typing import Any
 
-from django.db import transaction
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -18,6 +16,7 @@ from generation.models import Import, ImportRefusal, Source, SourceRecord
 from generation.sources import importers, queries, uploads
 from review.common.api import NewestFirst, OldestFirst, checked_body, page_of
 from review.common.decorators import signed_in_account
+from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 
@@ -122,7 +121,7 @@ class ImportViewSet(ListModelMixin, GenericViewSet[Import]):
         run = uploads.start_import(
             body["file"], format_name=body["format"], name=body["name"], actor=signed_in_account(request)
         )
-        transaction.on_commit(partial(tasks.wake, tasks.run_import, run.pk))
+        wake_after_commit(tasks.run_import, run.pk)
         return Response(ImportSerializer(run).data, status=202)
 
     def retrieve(self, request: Request, pk: int) -> Response:

@@ -1,25 +1,24 @@
 """Pages of sources and records."""
 
 from collections.abc import Mapping
-from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from generation import tasks
-from generation.endpoints import queries as endpoints_queries
 from generation.errors import GenerationError, SourceExists
+from generation.jobs.live_status import living_workers
 from generation.models import ImportRefusal, Source
 from generation.models.work import Work
 from generation.samples import queries as samples_queries
 from generation.sources import forms, importers, queries, uploads
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
+from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
 Status = Work.Status
@@ -39,7 +38,7 @@ def sources(request: HttpRequest) -> HttpResponse:
         except GenerationError as error:
             form.add_error("name" if isinstance(error, SourceExists) else "file", str(error))
         else:
-            transaction.on_commit(partial(tasks.wake, tasks.run_import, run.pk))
+            wake_after_commit(tasks.run_import, run.pk)
             return redirect("generation:source", data["name"])
     formats = [(name, importers.load(name)) for name in importers.available()]
     context = {"sources": queries.sources(), "form": form, "formats": formats}
@@ -75,7 +74,7 @@ def source_imports(request: HttpRequest, name: str) -> HttpResponse:
 def _imports(source: Source) -> dict[str, object]:
     imports = list(queries.imports().filter(source=source)[:20])
     importing = any(run.status in (Status.QUEUED, Status.RUNNING) for run in imports)
-    return {"imports": imports, "importing": importing, "idle": importing and not endpoints_queries.worker_lives()}
+    return {"imports": imports, "importing": importing, "idle": importing and not living_workers().exists()}
 
 
 @require_safe

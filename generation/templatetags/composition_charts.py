@@ -10,7 +10,7 @@ from generation.outcomes.attempts import Attempts
 from generation.releases.queries import TermCounts
 from review.charts.bars import Amount, Bar, BarChart, amounts, bars
 from review.labels import translate
-from review.rules.intervals import wilson
+from review.rules.wilson_interval import wilson
 
 register = template.Library()
 

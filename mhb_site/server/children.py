@@ -46,19 +46,19 @@ def django(*arguments: str) -> list[str]:
     return [sys.executable, "manage.py", *arguments]
 
 
-def worker(*, threads: int = 4) -> list[str]:
+def worker() -> list[str]:
     """A Celery worker. Threads, because a lane is asyncio and the rest waits for the database.
 
     Without gossip: nobody here listens to it, and a worker that has it dies when Redis goes away (kombu #582).
     """
-    arguments = ["--pool", "threads", "--concurrency", str(threads), "--loglevel", "WARNING"]
+    arguments = ["--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"]
     lonely = ["--without-mingle", "--without-gossip"]
     return [sys.executable, "-m", "celery", "--quiet", "--app", "mhb_site", "worker", *arguments, *lonely]
 
 
-def web(host: str, port: int, *, threads: int = 8) -> list[str]:
+def web(host: str, port: int) -> list[str]:
     """gunicorn with our workers (gunicorn.conf.py)."""
-    return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", "--bind", f"{host}:{port}", "--threads", str(threads)]
+    return [sys.executable, "-m", "gunicorn", "mhb_site.wsgi", "--bind", f"{host}:{port}", "--threads", "8"]
 
 
 @dataclass

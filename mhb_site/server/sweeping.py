@@ -13,8 +13,8 @@ from generation.engine import sweeping
 from generation.jobs import kinds
 from generation.sources import services as sources_services
 from generation.sources import uploads
-from generation.tasks import wake
 from review.assignments import claims
+from review.common.waking import wake
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

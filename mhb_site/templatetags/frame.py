@@ -10,8 +10,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from review.labels import CASE_STATES, benchmark_label
-from review.rules.permissions import Can, UserRole, allowed
+from review.labels import CASE_STATES, USER_ROLES, benchmark_label
+from review.rules.permissions import Can, allowed
 
 register = template.Library()
 
@@ -96,12 +96,6 @@ STATES: dict[str, Promise] = {
     "cancelled": pgettext_lazy("state of work", "cancelled"),
 }
 
-ROLES: dict[str, Promise] = {
-    UserRole.PHYSICIAN: _("Physician"),
-    UserRole.ADMIN: _("Admin"),
-    UserRole.RESEARCHER: _("Researcher"),
-}
-
 
 def groups_for(user: object, path: str) -> list[tuple[Group, list[Link]]]:
     """The rail of `user` on the page at `path`. A place whose page is not installed is left out."""
@@ -152,4 +146,4 @@ register.filter(benchmark_label)
 @register.filter
 def role_label(role: object) -> object:
     """The word for an account's role in the reader's language."""
-    return ROLES.get(str(role), role)
+    return USER_ROLES.get(str(role), role)

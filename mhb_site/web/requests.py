@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.utils.http import parse_header_parameters
@@ -18,19 +17,11 @@ LONGEST_ADDRESS = (
 ENCODINGS = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
-class _Utf8(HttpRequest):
+class Utf8WSGIRequest(WSGIRequest):
     """A request whose texts are read as UTF-8 whatever its sender says: Django fails on encodings that decode no text."""
 
     def _set_content_type_params(self, meta: Mapping[str, Any]) -> None:
         self.content_type, self.content_params = parse_header_parameters(meta.get("CONTENT_TYPE", ""))
-
-
-class Utf8WSGIRequest(_Utf8, WSGIRequest):
-    """As the web server brings it."""
-
-
-class Utf8ASGIRequest(_Utf8, ASGIRequest):
-    """As an asynchronous server brings it."""
 
 
 class RequestsMiddleware:

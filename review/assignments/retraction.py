@@ -4,7 +4,7 @@ from django.utils import timezone
 
 from review import errors
 from review.access import visibility
-from review.assignments import drafts
+from review.assignments import review_drafts
 from review.assignments.claims import lease
 from review.audit.trail import record, recording_events
 from review.models import Assignment, Case, Event, Retraction, User
@@ -52,7 +52,7 @@ def retract(physician: User, review_id: int) -> Assignment:
     own.hold, own.lease_until = Hold.HELD, timezone.now() + lease()
     own.new_token()
     own.save(update_fields=["hold", "lease_until", "token"])
-    drafts.keep(own, physician, Phase(review.phase), review.answers)
+    review_drafts.keep(own, physician, Phase(review.phase), review.answers)
     record(case, Event.Kind.RETRACTED, physician, role=review.role, phase=review.phase, review=review.pk)
     if now.state != case.state:
         before, case.state, case.ground, case.closed_at = case.state, now.state, "", None

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from review import errors
 from review.access import visibility
 from review.answers import signatures
-from review.assignments import drafts, eligibility
+from review.assignments import eligibility, review_drafts
 from review.assignments.claims import fenced_assignment, lease, renew
 from review.assignments.first_look import with_committed_first_look
 from review.audit.trail import record, record_submitted, recording_events
@@ -63,7 +63,7 @@ def save_draft(physician: User, assignment_id: int, token: uuid.UUID, answers: A
         except (errors.LeaseLost, errors.CaseClosed) as error:
             assignment, late = Assignment.objects.get(pk=assignment_id), error
         phase = _due(assignment, physician)
-        draft = drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision)
+        draft = review_drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision)
         if draft is None:
             raise _outdated(late) if late is not None else errors.StaleDraft
     if late is not None:
@@ -111,7 +111,7 @@ def _keep_late(physician: User, assignment_id: int, answers: Answers, revision: 
     """Whether the answers are the draft now; not if another window has saved one since `revision`."""
     assignment = Assignment.objects.select_for_update().get(pk=assignment_id)
     phase = _due(assignment, physician)
-    return drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision) is not None
+    return review_drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision) is not None
 
 
 def _outdated(late: errors.ReviewError) -> errors.ReviewError:

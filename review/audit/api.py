@@ -1,9 +1,7 @@
 """The API of the audit trail."""
 
-from functools import partial
 from typing import Any
 
-from django.db import transaction
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -17,6 +15,7 @@ from review.cases.api import EventSerializer
 from review.common.api import MAX_ID, NewestFirst, checked_query, page_of
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
+from review.common.waking import wake_after_commit
 from review.models import Audit, Event
 from review.rules.permissions import Can
 
@@ -90,7 +89,7 @@ class AuditViewSet(GenericViewSet[Event]):
     def check(self, request: Request) -> Response:
         """Have the whole trail checked by a worker; while a check is under way, that one is answered."""
         check = verification.request_check(signed_in_account(request))
-        transaction.on_commit(partial(tasks.wake, tasks.check_trail, check.pk))
+        wake_after_commit(tasks.check_trail, check.pk)
         return _status(202)
 
     @extend_schema(parameters=[EventQuery], responses=AuditEventSerializer(many=True))

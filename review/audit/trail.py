@@ -1,14 +1,15 @@
 """The trail is written here and nowhere else: at the end of each transaction, each event tied to the one before it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from review.audit import hash_chain
+from review.audit import chain_entries
 from review.common import sql
 from review.models import Case, ChainHead, Event, PersonEvent, Review, User
 
@@ -47,9 +48,9 @@ def recording_events() -> Iterator[None]:
 def record(case: Case, kind: Event.Kind, actor: User | None, **data: Any) -> None:
     """One line more in the trail of `case`. Raises RuntimeError outside of `recording_events`.
 
-    `data` is published with a release, so a person stands in it only under one of the keys `hash_chain.PEOPLE` (as primary key
-    of the account) and what somebody has typed only under one of `hash_chain.SEALED`: there, a pseudonym and a digest take
-    their places. Whole numbers, text, lists and mappings of them; no fractions, which databases write each in their own way.
+    `data` is published with a release, so a person stands in it only under one of the keys `chain_entries.PEOPLE` (as primary
+    key of the account) and what somebody has typed only under one of `chain_entries.SEALED`: there, a pseudonym and a digest
+    take their places. Whole numbers, text, lists and mappings of them; no fractions, which each database writes in its own way.
     """
     _add(Event(case=case, kind=kind, actor=actor, at=timezone.now(), data=data))
 
@@ -85,8 +86,8 @@ def record_submitted(review: Review) -> None:
 
 def digest_of(review: Review, key: str) -> str:
     """The digest of a stored review; `review.case` is read for its lineage. `key`: of the chain of events."""
-    return hash_chain.review_digest(
-        physician=hash_chain.pseudonym(key, review.case.lineage, review.physician_id),
+    return chain_entries.review_digest(
+        physician=chain_entries.pseudonym(key, review.case.lineage, review.physician_id),
         role=review.role,
         phase=review.phase,
         attempt=review.attempt,
@@ -116,24 +117,20 @@ def _write(events: Sequence[Event]) -> None:
     for event in events:
         last = numbers.get(event.case_id) or _last_number(event.case_id)
         event.number = numbers[event.case_id] = last + 1
-        event.sequence, event.previous = head.sequence + 1, head.hash
-        event.hash = hash_chain.digest(
-            hash_chain.entry(
-                key=head.key,
-                sequence=event.sequence,
-                previous=event.previous,
-                sample=event.case.lineage,
-                version=event.case.version,
-                number=event.number,
-                kind=event.kind,
-                actor=event.actor_id,
-                at=event.at,
-                data=event.data,
-            )
-        )
-        head.sequence, head.hash = event.sequence, event.hash
+        about: dict[str, Any] = {"sample": event.case.lineage, "version": event.case.version, "number": event.number}
+        _chain(event, head, partial(chain_entries.entry, **about))
     Event.objects.bulk_create(events)
     head.save(update_fields=["sequence", "hash"])
+
+
+def _chain(event: Event | PersonEvent, head: ChainHead, entry: Callable[..., dict[str, Any]]) -> None:
+    """Put an event at the end of a chain. `entry`: what is hashed of it, once it has its place."""
+    event.sequence, event.previous = head.sequence + 1, head.hash
+    place = {"key": head.key, "sequence": event.sequence, "previous": event.previous}
+    event.hash = chain_entries.digest(
+        entry(**place, kind=event.kind, actor=event.actor_id, at=event.at, data=event.data)
+    )
+    head.sequence, head.hash = event.sequence, event.hash
 
 
 def _last_number(case: int) -> int:
@@ -147,19 +144,6 @@ def _write_person_events(events: Sequence[PersonEvent]) -> None:
         return
     head = ChainHead.objects.select_for_update().get(pk=PERSON_EVENTS)
     for event in events:
-        event.sequence, event.previous = head.sequence + 1, head.hash
-        event.hash = hash_chain.digest(
-            hash_chain.person_entry(
-                key=head.key,
-                sequence=event.sequence,
-                previous=event.previous,
-                person=event.person_id,
-                kind=event.kind,
-                actor=event.actor_id,
-                at=event.at,
-                data=event.data,
-            )
-        )
-        head.sequence, head.hash = event.sequence, event.hash
+        _chain(event, head, partial(chain_entries.person_entry, person=event.person_id))
     PersonEvent.objects.bulk_create(events)
     head.save(update_fields=["sequence", "hash"])

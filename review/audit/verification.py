@@ -13,7 +13,7 @@ from django.db.models import QuerySet, Subquery
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from review.audit import accounts, hash_chain
+from review.audit import accounts, chain_entries
 from review.audit.trail import EVENTS, PERSON_EVENTS, digest_of
 from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Can, require
@@ -146,7 +146,7 @@ def _check_chain(
     if head is None:
         yield AuditFault(FaultCode.NO_END, name, 0, 0)
         return
-    sequence, hash_, last_id, last_case = 0, hash_chain.GENESIS, 0, None
+    sequence, hash_, last_id, last_case = 0, chain_entries.GENESIS, 0, None
     followed = True  # whether `hash_` is the hash of the row just before, so that what comes must follow from it
     for row in _rows(model, upto=head.sequence):
         where = {"id": row["id"], "case": row.get("case_id")}
@@ -160,7 +160,7 @@ def _check_chain(
             yield AuditFault(FaultCode.MISSING, name, sequence + 1, row["sequence"] - 1)
             followed = False
         sequence = row["sequence"]
-        if hash_chain.digest(_entry(model, row, head.key)) != row["hash"]:
+        if chain_entries.digest(_entry(model, row, head.key)) != row["hash"]:
             written_as = _written_as(model, row, head.key) if found.faults < KEPT else None
             yield AuditFault(
                 FaultCode.MOVED if written_as else FaultCode.ALTERED,
@@ -210,8 +210,10 @@ def _entry(model: type[Chained], row: dict[str, Any], key: str, *, sequence: int
     common = {name: row[name] for name in ("previous", "kind", "at", "data")}
     common |= {"key": key, "sequence": row["sequence"] if sequence is None else sequence, "actor": row["actor_id"]}
     if model is PersonEvent:
-        return hash_chain.person_entry(person=row["person_id"], **common)
-    return hash_chain.entry(sample=row["case__lineage"], version=row["case__version"], number=row["number"], **common)
+        return chain_entries.person_entry(person=row["person_id"], **common)
+    return chain_entries.entry(
+        sample=row["case__lineage"], version=row["case__version"], number=row["number"], **common
+    )
 
 
 def _written_as(model: type[Chained], row: dict[str, Any], key: str) -> int | None:
@@ -220,7 +222,7 @@ def _written_as(model: type[Chained], row: dict[str, Any], key: str) -> int | No
     rows = model._default_manager.order_by()
     before = rows.filter(hash=row["previous"]).values_list("sequence", flat=True).first() or 0
     for place in (before + 1, rows.filter(pk__lt=row["id"]).count() + 1):
-        if hash_chain.digest(_entry(model, row, key, sequence=place)) == row["hash"]:
+        if chain_entries.digest(_entry(model, row, key, sequence=place)) == row["hash"]:
             return place
     return None
 
@@ -370,7 +372,7 @@ def end() -> int:
 
 def hash_at(sequence: int) -> str:
     """The hash of the event at a place in the chain; at 0, what the first one names as the hash before it."""
-    return Event.objects.values_list("hash", flat=True).get(sequence=sequence) if sequence else hash_chain.GENESIS
+    return Event.objects.values_list("hash", flat=True).get(sequence=sequence) if sequence else chain_entries.GENESIS
 
 
 def published(samples: Collection[str], *, upto: int) -> dict[str, list[dict[str, Any]]]:

@@ -1,10 +1,8 @@
 """The page of the trail: what happened in all cases, and whether it is still what was written."""
 
 from datetime import date
-from functools import partial
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_date
@@ -15,6 +13,7 @@ from review import tasks
 from review.audit import verification
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
+from review.common.waking import wake_after_commit
 from review.models import Event
 from review.rules.permissions import Can
 
@@ -60,7 +59,7 @@ def check(request: HttpRequest) -> HttpResponse:
     """Have the whole trail checked by a worker (POST); how far it has come (GET), as a fragment for htmx."""
     if request.method == "POST":
         asked = verification.request_check(signed_in_account(request))
-        transaction.on_commit(partial(tasks.wake, tasks.check_trail, asked.pk))
+        wake_after_commit(tasks.check_trail, asked.pk)
         messages.info(request, _("Check requested."))
         return redirect("review:audit")
     if not getattr(request, "htmx", False):

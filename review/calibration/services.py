@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from review.audit.trail import record, record_person, recording_events
@@ -30,13 +30,13 @@ ALONE = {
 
 
 @recording_events()
-def make_item(case: Case, expected: Answers, *, actor: User, title: str = "") -> CalibrationItem:
+def make_item(case: Case, expected: Answers, *, actor: User) -> CalibrationItem:
     """A calibration item out of a closed case. Raises NotSettled for any other."""
     require(actor, Can.OVERSEE)
     suggested(case)
     item = CalibrationItem.objects.create(
         benchmark=case.benchmark,
-        title=(title or case.title)[:300],
+        title=case.title[:300],
         spec=case.spec,
         expected=answers_to_json(expected),
         created_at=timezone.now(),
@@ -110,17 +110,11 @@ def prepare(physician: User) -> None:
 def _unanswered(physician: User) -> list[CalibrationItem]:
     """Active items of which the physician had no copy, and whose sample is new to this person; the oldest first."""
     had = Case.objects.filter(item=OuterRef("pk"), assignments__reserved_for=physician)
-    known = set(
-        Review.objects.filter(
-            physician=physician, case__kind=Case.Kind.WORK, case__lineage__in=_lineages(items(active=True))
-        ).values_list("case__lineage", flat=True)
-    )
+    asked = list(items(active=True).values_list("spec__lineage", flat=True))
+    own = Review.objects.filter(physician=physician, case__kind=Case.Kind.WORK, case__lineage__in=asked)
+    known = set(own.values_list("case__lineage", flat=True))
     rows = items(active=True).filter(~Exists(had)).order_by("id")
     return [item for item in rows if item.spec["lineage"] not in known and _fits(physician, item.spec)]
-
-
-def _lineages(rows: QuerySet[CalibrationItem]) -> list[str]:
-    return list(rows.values_list("spec__lineage", flat=True))
 
 
 def _fits(physician: User, spec: Mapping[str, Any]) -> bool:

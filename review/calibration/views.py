@@ -7,13 +7,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
-from review import errors
 from review.calibration import practice, queries, services
 from review.calibration.forms import ExpectedForm, FirstPracticeForm, PracticeForm
 from review.common.decorators import requires, signed_in_account
 from review.models import CalibrationItem, Case
 from review.rules.case_spec import answers_from_json, spec_from_json
-from review.rules.permissions import Can, allowed
+from review.rules.permissions import Can, require
 
 
 @requires(Can.OVERSEE)
@@ -68,8 +67,7 @@ def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
 
 def _practice(request: HttpRequest, benchmark: str) -> practice.Practice:
     """The practice of a benchmark, for whoever reviews or oversees."""
-    if not (allowed(request.user, Can.REVIEW) or allowed(request.user, Can.OVERSEE)):
-        raise errors.NotAllowed
+    require(request.user, Can.REVIEW, Can.OVERSEE)
     found = practice.practice(benchmark)
     if found is None:
         raise Http404

@@ -25,16 +25,17 @@ def page_of(rows: QuerySet[M], request: HttpRequest, *, size: int = 50) -> Page[
     found = list(rows[start : start + size + 1])
     return Page(
         rows=found[:size],
-        newer=_address(request, max(start - size, 0)) if start else "",
-        older=_address(request, start + size) if len(found) > size else "",
+        newer=_address(request, "cursor", max(start - size, 0)) if start else "",
+        older=_address(request, "cursor", start + size) if len(found) > size else "",
     )
 
 
-def _address(request: HttpRequest, start: int) -> str:
+def _address(request: HttpRequest, name: str, place: object) -> str:
+    """The address of this page at another place in the list; 0 is its beginning."""
     query = request.GET.copy()
-    query.pop("cursor", None)
-    if start:
-        query["cursor"] = str(start)
+    query.pop(name, None)
+    if place:
+        query[name] = str(place)
     return f"?{query.urlencode()}"
 
 
@@ -59,12 +60,6 @@ def keyset(
     has_newer, has_older = (more, at is not None) if backwards else (at is not None, more)
     return Page(
         rows=shown,
-        newer=_keyed(request, name, f"before-{shown[0].pk}") if shown and has_newer else "",
-        older=_keyed(request, name, f"after-{shown[-1].pk}") if shown and has_older else "",
+        newer=_address(request, name, f"before-{shown[0].pk}") if shown and has_newer else "",
+        older=_address(request, name, f"after-{shown[-1].pk}") if shown and has_older else "",
     )
-
-
-def _keyed(request: HttpRequest, name: str, place: str) -> str:
-    query = request.GET.copy()
-    query[name] = place
-    return f"?{query.urlencode()}"

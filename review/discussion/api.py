@@ -11,14 +11,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from review import errors
 from review.assignments.queries import assignment_of
 from review.cases import queries
 from review.common.api import Needs, NewestFirst, OldestFirst, checked_body, page_of
 from review.common.decorators import signed_in_account
 from review.discussion import guidelines, remarks
 from review.models import Case, Guideline, Remark
-from review.rules.permissions import Can, allowed
+from review.rules.permissions import Can, require
 from review.rules.state_machine import State
 
 
@@ -67,8 +66,7 @@ class GuidelineViewSet(GenericViewSet[Guideline]):
     @extend_schema(responses=GuidelineInForceSerializer(many=True))
     def list(self, request: Request) -> Response:
         """The guidelines in force, by benchmark and stage. For: physician or admin."""
-        if not (allowed(request.user, Can.REVIEW) or allowed(request.user, Can.OVERSEE)):
-            raise errors.NotAllowed
+        require(request.user, Can.REVIEW, Can.OVERSEE)
         shown = [
             guidelines.guideline(benchmark, stage)
             or {"benchmark": benchmark, "stage": stage, "text": guidelines.built_in(benchmark, stage)}

@@ -17,7 +17,7 @@ from review.common.decorators import requires, signed_in_account
 from review.discussion import guidelines as discussion_guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks
-from review.rules.permissions import Can, allowed
+from review.rules.permissions import Can, require
 from review.rules.state_machine import State
 
 
@@ -46,8 +46,7 @@ class RemarkForm(forms.Form):
 @require_GET
 def guidelines(request: HttpRequest) -> HttpResponse:
     """What is asked of physicians at each stage, by benchmark; whoever oversees cases may change it."""
-    if not (allowed(request.user, Can.REVIEW) or allowed(request.user, Can.OVERSEE)):
-        raise errors.NotAllowed
+    require(request.user, Can.REVIEW, Can.OVERSEE)
     shown = [
         (
             benchmark,

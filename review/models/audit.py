@@ -9,7 +9,7 @@ from review.models.people import User
 
 
 class Chained(models.Model):
-    """A row of a chain: `hash` covers its content and `previous`, the hash of the row before it (`review.audit.hash_chain`)."""
+    """A row of a chain: `hash` covers its content and `previous`, the hash of the row before (`review.audit.chain_entries`)."""
 
     sequence = models.PositiveBigIntegerField(unique=True)  # 1, 2, 3 and so on, without a gap
     previous = models.CharField(max_length=64)

@@ -144,6 +144,10 @@ def _person(shown: User) -> dict[str, Any]:
     }
 
 
+def _shown(user: User, status: int = 200) -> Response:
+    return Response(PersonSerializer(user).data, status=status)
+
+
 def _check_password(password: str, user: User) -> None:
     """Raises ValidationError where the rules for passwords do not allow it."""
     try:
@@ -168,9 +172,7 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         password = body.pop("password")
         user = User(**body)
         _check_password(password, user)
-        return Response(
-            PersonSerializer(accounts.add_person(user, password, actor=signed_in_account(request))).data, status=201
-        )
+        return _shown(accounts.add_person(user, password, actor=signed_in_account(request)), 201)
 
     @extend_schema(responses=WholePersonSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:
@@ -182,27 +184,21 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         """Change the profile that decides which cases a person is offered."""
         body = PersonSerializer(self.get_object(), data=request.data, partial=True)
         body.is_valid(raise_exception=True)
-        return Response(
-            PersonSerializer(accounts.edit_person(pk, body.validated_data, actor=signed_in_account(request))).data
-        )
+        return _shown(accounts.edit_person(pk, body.validated_data, actor=signed_in_account(request)))
 
     @extend_schema(request=PauseSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: int) -> Response:
         """Stop or restart assigning new cases to a physician. Current cases can be finished."""
         paused = checked_body(PauseSerializer, request)["paused"]
-        return Response(
-            PersonSerializer(accounts.set_paused(self.get_object().pk, paused, actor=signed_in_account(request))).data
-        )
+        return _shown(accounts.set_paused(self.get_object().pk, paused, actor=signed_in_account(request)))
 
     @extend_schema(request=ActiveSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
     def active(self, request: Request, pk: int) -> Response:
         """Close an account, or open it again. Closing ends its sessions and tokens; what the person did stays."""
         active = checked_body(ActiveSerializer, request)["active"]
-        return Response(
-            PersonSerializer(accounts.set_active(self.get_object().pk, active, actor=signed_in_account(request))).data
-        )
+        return _shown(accounts.set_active(self.get_object().pk, active, actor=signed_in_account(request)))
 
     @extend_schema(request=PasswordSerializer, responses=PersonSerializer)
     @action(detail=True, methods=["post"])
@@ -210,14 +206,10 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         """Give somebody a new password. It ends every session and token of that person."""
         user, password = self.get_object(), checked_body(PasswordSerializer, request)["password"]
         _check_password(password, user)
-        return Response(
-            PersonSerializer(accounts.set_password(user.pk, password, actor=signed_in_account(request))).data
-        )
+        return _shown(accounts.set_password(user.pk, password, actor=signed_in_account(request)))
 
     @extend_schema(request=None, responses=PersonSerializer)
     @action(detail=True, methods=["post"], url_path="second-factor")
     def second_factor(self, request: Request, pk: int) -> Response:
         """Take away the second factor of somebody who has lost it, recovery codes included."""
-        return Response(
-            PersonSerializer(accounts.take_second_factor(self.get_object().pk, actor=signed_in_account(request))).data
-        )
+        return _shown(accounts.take_second_factor(self.get_object().pk, actor=signed_in_account(request)))

@@ -11,23 +11,27 @@ from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from review.common.lists import ALL, Filters
-from review.labels import STAGES
+from review.labels import STAGES, USER_ROLES
 from review.models import User
 from review.rules.permissions import UserRole
 from review.rules.state_machine import State
 
 
-class PasswordForm(forms.Form):
-    """A password that an admin types for somebody; the rules of `AUTH_PASSWORD_VALIDATORS` apply."""
-
-    password = forms.CharField(
-        label=gettext_lazy("Password"),
+def _password(label: Any) -> forms.CharField:
+    return forms.CharField(
+        label=label,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         help_text=gettext_lazy(
             "Use at least 10 characters. Share the password in person; it can be changed after sign-in."
         ),
     )
+
+
+class PasswordForm(forms.Form):
+    """A password that an admin types for somebody; the rules of `AUTH_PASSWORD_VALIDATORS` apply."""
+
+    password = _password(gettext_lazy("Password"))
 
     def __init__(self, data: QueryDict | None = None, *, user: User) -> None:
         self.user = user
@@ -98,28 +102,14 @@ class AboutForm(forms.ModelForm[User]):
 class PersonForm(AboutForm):
     """A new account. Nobody signs up: admins make accounts and hand over the first password."""
 
-    password = forms.CharField(
-        label=gettext_lazy("Initial password"),
-        strip=False,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy(
-            "Use at least 10 characters. Share the password in person; it can be changed after sign-in."
-        ),
-    )
+    password = _password(gettext_lazy("Initial password"))
 
     class Meta(AboutForm.Meta):
         fields = ["username", "first_name", "last_name", "role", *AboutForm.Meta.fields[2:]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        labels: dict[UserRole, Promise] = {
-            UserRole.PHYSICIAN: _("Physician"),
-            UserRole.RESEARCHER: _("Researcher"),
-            UserRole.ADMIN: _("Admin"),
-        }
-        self.fields["role"] = forms.ChoiceField(
-            label=gettext("Role"), choices=[(role.value, label) for role, label in labels.items()]
-        )
+        self.fields["role"] = forms.ChoiceField(label=gettext("Role"), choices=list(USER_ROLES.items()))
 
     def _post_clean(self) -> None:
         super()._post_clean()  # type: ignore[misc]  # fills self.instance, which the password is compared with
@@ -136,7 +126,7 @@ class PeopleFilters(Filters):
 
     text = forms.CharField(label=_("Name or hospital"), required=False, widget=forms.SearchInput)
     role = forms.ChoiceField(
-        label=_("Role"), required=False, choices=[ALL, *((role.value, _(role.value.capitalize())) for role in UserRole)]
+        label=_("Role"), required=False, choices=[ALL, *((role.value, USER_ROLES[role]) for role in UserRole)]
     )
     specialty = forms.CharField(label=_("Specialty"), required=False, max_length=100)
     status = forms.ChoiceField(

@@ -1,7 +1,6 @@
 """Who may do what. Pages, API and commands ask this module and nothing else."""
 
 from enum import StrEnum
-from typing import Protocol
 
 from review.errors import NotAllowed
 
@@ -32,15 +31,6 @@ GRANTS: dict[UserRole, frozenset[Can]] = {
 }
 
 
-class Actor(Protocol):
-    """Whoever acts: a signed-in account, or the operator of the machine."""
-
-    @property
-    def is_active(self) -> bool: ...
-    @property
-    def role(self) -> str: ...
-
-
 class Operator:
     """Whoever can run a management command already holds the database: an admin by nature."""
 
@@ -57,7 +47,7 @@ def allowed(actor: object, can: Can) -> bool:
     return bool(getattr(actor, "is_active", False) and role in GRANTS and can in GRANTS[UserRole(role)])
 
 
-def require(actor: object, can: Can) -> None:
-    """Raises NotAllowed unless `actor` may do `can`."""
-    if not allowed(actor, can):
+def require(actor: object, *cans: Can) -> None:
+    """Raises NotAllowed unless `actor` may do one of `cans`."""
+    if not any(allowed(actor, can) for can in cans):
         raise NotAllowed

@@ -165,11 +165,6 @@ def position(policy: Policy, opinions: Iterable[Opinion], *, withdrawn: bool = F
     return now
 
 
-def state_after(policy: Policy, opinions: Iterable[Opinion], *, withdrawn: bool = False) -> State:
-    """The state alone; see `position`."""
-    return position(policy, opinions, withdrawn=withdrawn).state
-
-
 def _position(policy: Policy, given: dict[Opening, Opinion]) -> Position:
     if not policy.primary:
         return Position(State.APPROVED, ground=Ground.UNREVIEWED)

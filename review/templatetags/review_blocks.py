@@ -1,7 +1,8 @@
 """How a case's blocks are drawn, and the words for the machine's values."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from django import template
@@ -130,31 +131,17 @@ def side(speaker: str) -> str:
     return "assistant" if speaker.casefold() in _ANSWERING else "patient"
 
 
-@register.filter
-def review_role(role: str) -> Promise | str:
-    """The word for a role in a case."""
-    return ROLES.get(role, role)
+def _word(words: Mapping[str, Promise], value: str) -> Promise | str:
+    """The word for a value in the reader's language; an unknown one stands as it is."""
+    return words.get(value, value)
 
 
-@register.filter
-def review_phase(phase: str) -> Promise | str:
-    """The word for what is to be submitted."""
-    return PHASES.get(phase, phase)
-
-
-@register.filter
-def verdict(value: str) -> Promise | str:
-    """The word for a verdict."""
-    return VERDICTS.get(value, value)
-
-
-@register.filter
-def ground(value: str) -> Promise | str:
-    """Why a case ended, in words."""
-    return GROUNDS.get(value, value)
-
-
-@register.filter
-def signed_meaning(value: str) -> Promise | str:
-    """What a signature under a review says: `review`, `verification` or `adjudication`."""
-    return MEANINGS.get(value, value)
+_WORDS = {
+    "review_role": ROLES,
+    "review_phase": PHASES,
+    "verdict": VERDICTS,
+    "ground": GROUNDS,
+    "signed_meaning": MEANINGS,
+}
+for _name, _words in _WORDS.items():
+    register.filter(_name, partial(_word, _words))

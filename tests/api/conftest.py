@@ -44,8 +44,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     def wake(task: Any, pk: int) -> None:
         sent.append((task.name.rpartition(".")[2], pk))
 
-    monkeypatch.setattr("generation.tasks.wake", wake)
-    monkeypatch.setattr("review.tasks.wake", wake)
+    monkeypatch.setattr("review.common.waking.wake", wake)
     return sent
 
 

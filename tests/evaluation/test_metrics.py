@@ -18,7 +18,7 @@ from evaluation.statistics.bootstrap import DRAWS
 from generation.models import Endpoint, Release, ReleasedRubric
 from generation.models.work import Work
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
-from review.rules.intervals import wilson
+from review.rules.wilson_interval import wilson
 from tests.engine import bare_release, endpoint
 
 plain = pytest.mark.plain

@@ -106,7 +106,7 @@ def test_full_disk_leaves_no_file(broker: Connection, folder: Path, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_text", full)
-        with pytest.raises((OSError, OperationalError)):  # both are left to the sweeper (generation.tasks.wake)
+        with pytest.raises((OSError, OperationalError)):  # both are left to the sweeper (review.common.waking)
             send(broker, "lost")
     assert [path.suffix for path in (folder / "messages").iterdir()] == [".msg"]
     assert received(broker) == {"before"}

@@ -20,6 +20,7 @@ from generation.sources import services as sources_services
 from mhb_site.celery import app
 from mhb_site.server.sweeping import sweep
 from review.assignments import claims
+from review.common.waking import wake
 from review.models import Assignment, User
 from tests.conftest import Clock
 from tests.engine import conversations_file, endpoint, held, imported, launched, launched_run, models, no_long_waits
@@ -148,7 +149,7 @@ def test_a_broker_that_is_away_is_no_error(
     run = sources_services.start_import(
         conversations_file(tmp_path / "own.jsonl", 1), format_name="healthbench", name="own"
     )
-    tasks.wake(tasks.run_import, run.pk)
+    wake(tasks.run_import, run.pk)
     assert "left to the sweeper" in caplog.text
     assert sweep()["imports"] == 1
     assert Import.objects.get().status == Import.Status.QUEUED, "it is found again at the next round"

@@ -9,10 +9,10 @@ from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
 from generation.endpoints import queries as endpoints_queries
-from generation.engine.sweeping import sweep
-from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
+from generation.management.command_line import Step, add_budget, follow, paused, unconfirmed
 from generation.releases import queries as releases_queries
-from generation.tasks import wake, work_on_job
+from generation.tasks import work_on_job
+from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -83,12 +83,7 @@ class Command(Step):
         run = services.launch_run(settings)
         wake(work_on_job, run.pk)
         if options["wait"]:
-            wait(
-                self,
-                is_over=lambda: not Run.objects.filter(pk=run.pk, status=Run.Status.RUNNING).exists(),
-                work=lambda: (sweep(RUNS), RUNS.work(run.pk)),
-                percent=lambda: RUNS.progress(run).percent,
-            )
+            follow(self, RUNS, run)
         progress = RUNS.progress(run)
         run.refresh_from_db()
         return {

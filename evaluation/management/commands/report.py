@@ -11,15 +11,13 @@ from evaluation.reports import queries as reports_queries
 from evaluation.runs.kind import RUNS
 from review.rules.permissions import OPERATOR, Can, require
 
-FORMATS = {"json": formats.as_json, "md": formats.as_markdown, "csv": formats.as_csv}
-
 
 class Command(BaseCommand):
     help = "Print the rates of a run with their numerators, denominators and unjudged counts."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=int)
-        parser.add_argument("--format", choices=[*FORMATS], default="md")
+        parser.add_argument("--format", choices=[*formats.FORMATS], default="md")
         parser.add_argument(
             "--json", action="store_const", const="json", dest="format", help="the same as --format json"
         )
@@ -30,4 +28,5 @@ class Command(BaseCommand):
             report = reports_queries.report(RUNS.get(options["run"]))
         except EvaluationError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(FORMATS[options["format"]](report))
+        write, _content_type = formats.FORMATS[options["format"]]
+        self.stdout.write(write(report))

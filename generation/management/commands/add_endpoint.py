@@ -6,6 +6,7 @@ from typing import Any
 
 from generation.endpoints import services
 from generation.management.command_line import Step, amount
+from generation.models import ENDPOINT_FIELDS
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -34,12 +35,6 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.CONNECT)
-        names = ("name", "url", "model", "key_env", "temperature", "max_tokens")
-        more = ("price_in", "price_out", "concurrency", "timeout", "rpm", "tpm", "batches", "batch_discount")
-        endpoint = services.add_endpoint(**{name: options[name] for name in (*names, *more)})
-        return {
-            "endpoint": endpoint.name,
-            "url": endpoint.url,
-            "model": endpoint.model,
-            "simulated": endpoint.simulated,
-        }
+        given = {name: options[name] for name in (*ENDPOINT_FIELDS, "batch_discount")}
+        endpoint = services.add_endpoint(**given)
+        return {"endpoint": endpoint.name, **{name: getattr(endpoint, name) for name in ("url", "model", "simulated")}}

@@ -14,14 +14,14 @@ from generation.batches import launch
 from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
-from generation.engine.sweeping import sweep
 from generation.errors import UnknownCheck, WrongPlan
-from generation.management.command_line import Step, add_budget, paused, unconfirmed, wait
+from generation.management.command_line import Step, add_budget, follow, paused, unconfirmed
 from generation.models import Batch, Draft
 from generation.models.work import Work
 from generation.recipes import registry
 from generation.recipes.recipe import TrapPlan
 from generation.sources import queries as sources_queries
+from review.common.waking import wake
 from review.rules.permissions import OPERATOR, Can, require
 
 
@@ -97,14 +97,9 @@ class Command(Step):
         return {"comparison": pair.pk, "batches": arms, "failed": sum(arm["failed"] for arm in arms)}
 
     def _follow(self, batch: Batch, *, wait_for_it: bool) -> dict[str, Any]:
-        tasks.wake(tasks.work_on_job, batch.pk)
+        wake(tasks.work_on_job, batch.pk)
         if wait_for_it:
-            wait(
-                self,
-                is_over=lambda: not Batch.objects.filter(pk=batch.pk, status=Batch.Status.RUNNING).exists(),
-                work=lambda: (sweep(BATCHES), BATCHES.work(batch.pk)),
-                percent=lambda: BATCHES.progress(batch).percent,
-            )
+            follow(self, BATCHES, batch)
         progress = BATCHES.progress(batch)
         batch.refresh_from_db()
         return {

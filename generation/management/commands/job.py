@@ -10,7 +10,8 @@ from django.core.management.base import CommandError
 from generation.jobs import kinds, life_cycle, services
 from generation.management.command_line import Step, amount, count
 from generation.models import Job
-from generation.tasks import wake, work_on_job
+from generation.tasks import work_on_job
+from review.common.waking import wake
 from review.rules.permissions import OPERATOR, require
 
 DEEDS: dict[str, Callable[[int], object]] = {

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from generation.common.formats import FormatError
+
 # {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool, "source": {...},
 #  "content": {...}, "facets": {name: [str]}, "citations": [{"kind", "reference", "section", "passage", "read_on": str}],
 #  "made": {name: str}, "review": {...}, "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str}]}
@@ -21,13 +23,8 @@ LATER = frozenset({"made"})  # not in releases that were frozen before it was to
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity"})
 
 
-class WrongSample(Exception):
+class WrongSample(FormatError):
     """A sample does not have the columns of an export."""
-
-    permanent = True
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}")
 
 
 class Exporter(Protocol):

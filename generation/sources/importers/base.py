@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Protocol
 
 import ijson
 
+from generation.common.formats import FormatError
 from review.rules import json_nesting
 
 MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records of the known files have some hundred kilobytes
@@ -42,22 +43,12 @@ _MAGIC = (
 )
 
 
-class WrongFormat(Exception):
+class WrongFormat(FormatError):
     """The file is not in this format."""
 
-    permanent = True
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}")
-
-
-class Exhausting(Exception):
+class Exhausting(FormatError):
     """Reading this file needs more than a file may need."""
-
-    permanent = True
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(f"{(type(self).__doc__ or '').strip()} {detail}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from mhb_site.benchmarks.mhb import protocol, recipe, simulate, simulate_making,
 from mhb_site.benchmarks.mhb.protocol import PROTOCOL
 from mhb_site.benchmarks.mhb.simulate import FALL, JUDGE_ERROR, SCRIPT, expected_rate, true_rate
 from mhb_site.benchmarks.mhb.simulate_making import templates
-from review.rules.intervals import wilson
+from review.rules.wilson_interval import wilson
 from tests.benchmarks.mhb.helpers import (
     Scripted,
     answered,

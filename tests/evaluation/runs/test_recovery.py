@@ -15,7 +15,7 @@ from evaluation.reports.queries import Report
 from generation.models import Facet, Release, ReleasedRubric
 from mhb_site.benchmarks.mhb.simulate import expected_rate
 from review.models import User
-from review.rules.intervals import wilson
+from review.rules.wilson_interval import wilson
 from tests.engine import TARGETS, evaluated, frozen
 
 pytestmark = pytest.mark.django_db

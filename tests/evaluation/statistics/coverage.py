@@ -20,7 +20,7 @@ from evaluation.statistics.comparisons import paired_difference
 from evaluation.statistics.correction import corrected_elsewhere, corrected_rate
 from evaluation.statistics.intervals import rate_interval
 from evaluation.statistics.validation import judge_quality
-from review.rules.intervals import wilson
+from review.rules.wilson_interval import wilson
 
 Ends = tuple[float | None, float | None]
 Random = np.random.Generator

@@ -27,7 +27,7 @@ from generation.engine.lane_coordination import LaneReport, exchange
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import PULSE, take
 from generation.jobs import services as jobs_services
-from generation.llm.rate_limiter import BREAK_AFTER, BREAKS
+from generation.llm.admission_control import BREAK_AFTER, BREAKS
 from generation.llm.simulator.server import run_in_background
 from generation.models import Batch, Call, Draft, Endpoint, EndpointState, JobError, Lane, Sample, Source
 from generation.models.work import Work

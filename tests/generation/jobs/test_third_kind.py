@@ -30,6 +30,7 @@ from generation.llm.types import Message, Request
 from generation.models import Call, Endpoint, Job
 from generation.models.work import Work, work_constraints
 from mhb_site.server.sweeping import sweep
+from review.common import waking
 from review.models import User
 from tests.api.conftest import Api, api, woken
 from tests.engine import Manage, calls, endpoint
@@ -138,7 +139,7 @@ def test_it_is_worked_on_swept_and_shown(
     woken: list[Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mhb_site.server.sweeping.wake", tasks.wake)
+    monkeypatch.setattr("mhb_site.server.sweeping.wake", waking.wake)
     kettle = endpoint(models, "sim-average", name="kettle")
     brew = brewed(3)
     assert (brew.kind, brew.name) == ("brew", f"brew:{brew.pk}")

@@ -13,8 +13,8 @@ from urllib.request import urlopen
 import pytest
 from aiohttp import web
 
+from generation.llm import admission_control
 from generation.llm import gateway as llm_gateway
-from generation.llm import rate_limiter
 from generation.llm.batch_protocol import BatchClient
 from generation.llm.errors import (
     MAX_DETAIL,
@@ -322,17 +322,19 @@ def test_where_nobody_listens_a_row_fails_never_and_the_endpoint_in_the_end():
     with pytest.raises(EndpointDown, match="NotReached: ConnectionRefusedError"):
         ask(url, ledger, attempts=2, sleep=naps, random=Highest())
     assert {(attempt.error, attempt.http_status, attempt.reply) for attempt in ledger} == {("NotReached", None, None)}
-    assert len(ledger) == rate_limiter.BREAK_AFTER + rate_limiter.BREAKS
+    assert len(ledger) == admission_control.BREAK_AFTER + admission_control.BREAKS
     assert naps[:9] == [1, 2, 4, 8, 10, 10, 10, 10, 10], "it does not spin"
-    assert sum(naps) > sum(min(rate_limiter.PAUSE_CAP, rate_limiter.PAUSE * 2**n) for n in range(rate_limiter.BREAKS))
+    assert sum(naps) > sum(
+        min(admission_control.PAUSE_CAP, admission_control.PAUSE * 2**n) for n in range(admission_control.BREAKS)
+    )
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "127.0.0.1"])
 def test_a_connection_that_was_never_made_is_named_so(host, monkeypatch):
     """No such name; nobody who answers (the queue of a socket that accepts nothing is full)."""
     monkeypatch.setattr(llm_gateway, "CONNECT", 0.2)
-    monkeypatch.setattr(rate_limiter, "BREAK_AFTER", 1)
-    monkeypatch.setattr(rate_limiter, "BREAKS", 0)
+    monkeypatch.setattr(admission_control, "BREAK_AFTER", 1)
+    monkeypatch.setattr(admission_control, "BREAKS", 0)
     ledger = Ledger()
     with ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -407,7 +409,9 @@ def test_what_an_endpoint_refuses_whatever_is_asked_is_no_rows_fault(status, bod
     ledger = Ledger()
     with endpoint(Answer(body, status)) as seen, pytest.raises(EndpointDown, match=kind):
         ask(seen.url, ledger)
-    assert [attempt.error for attempt in ledger] == [kind] * (rate_limiter.REFUSE_AFTER + 1), "the last is the probe"
+    assert [attempt.error for attempt in ledger] == [kind] * (admission_control.REFUSE_AFTER + 1), (
+        "the last is the probe"
+    )
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -819,7 +823,7 @@ def test_an_endpoint_that_only_fails_is_left_alone():
         errors = in_gateway(until_down, ledger, sleep=naps, random=Lowest())
     assert errors[:2] == ["ServerError"] * 2
     assert set(errors[2:]) == {"EndpointDown"}
-    assert len(seen.bodies) == len(ledger) == rate_limiter.BREAK_AFTER + rate_limiter.BREAKS
+    assert len(seen.bodies) == len(ledger) == admission_control.BREAK_AFTER + admission_control.BREAKS
     assert naps == [5, 10, 20, 40, 80, 100, 100, 100], "each pause ends in one probe"
 
 

@@ -47,7 +47,7 @@ def admin(adela: User) -> Client:
 @pytest.fixture
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sent: list[int] = []
-    monkeypatch.setattr("generation.tasks.wake", lambda _task, pk: sent.append(pk))
+    monkeypatch.setattr("review.common.waking.wake", lambda _task, pk: sent.append(pk))
     return sent
 
 

@@ -19,7 +19,7 @@ from review.assignments import services as assignments_services
 from review.cases import services as cases_services
 from review.models import Assignment, Case, Draft, Event, Review, User
 from review.rules.questions import Answers
-from review.rules.state_machine import FINAL, Phase, Policy, Role, State, state_after
+from review.rules.state_machine import FINAL, Phase, Policy, Role, State, position
 from tests.conftest import Together
 from tests.review.factories import (
     account,
@@ -107,7 +107,7 @@ def test_the_whole_queue_worked_by_all_at_once(eight: list[User], together: Toge
 
     none_failed(together([partial(work, physician) for physician in eight]))
     for case in Case.objects.all():
-        assert case.state == state_after(case.frozen.policy, visibility.opinions(case))
+        assert case.state == position(case.frozen.policy, visibility.opinions(case)).state
         reviews = list(Review.objects.filter(case=case))
         assert len({(review.role, review.physician_id) for review in reviews}) == len(
             {review.physician_id for review in reviews}

@@ -15,7 +15,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.urls import reverse
 
 from review.assignments import claims
-from review.audit import hash_chain, trail, verification
+from review.audit import chain_entries, trail, verification
 from review.audit.verification import FaultCode
 from review.cases import services
 from review.models import Audit, Case, ChainHead, Event, PersonEvent, Review, User
@@ -51,7 +51,7 @@ def faults(**options: Any) -> list[tuple[FaultCode, int, int]]:
 
 
 def test_each_event_follows_from_the_one_before(worked: list[Event]) -> None:
-    previous, numbers = hash_chain.GENESIS, dict.fromkeys((event.case_id for event in worked), 0)
+    previous, numbers = chain_entries.GENESIS, dict.fromkeys((event.case_id for event in worked), 0)
     assert len(worked) > 15
     for place, event in enumerate(worked, 1):
         numbers[event.case_id] += 1
@@ -88,18 +88,22 @@ def test_the_hash_is_what_the_documentation_says(ana: User) -> None:
 
 def test_people_and_what_they_typed_stay_out_of_what_is_published() -> None:
     def entry(**data: Any) -> Any:
-        return hash_chain.entry(
-            key="ab" * 32, sequence=1, previous=hash_chain.GENESIS, sample="s-1", version=1, number=1, kind="declined",
+        return chain_entries.entry(
+            key="ab" * 32, sequence=1, previous=chain_entries.GENESIS, sample="s-1", version=1, number=1, kind="declined",
             actor=None, at=_noon(), data=data,
         )["data"]  # fmt: skip
 
     data = entry(reason="My brother is in it. 我", taken_from=7, role="primary")
     assert data["role"] == "primary"
-    assert data["reason"] == {"sha256": hash_chain.digest("My brother is in it. 我")}
-    assert data["taken_from"] == hash_chain.pseudonym("ab" * 32, "s-1", 7) != hash_chain.pseudonym("ab" * 32, "s-2", 7)
+    assert data["reason"] == {"sha256": chain_entries.digest("My brother is in it. 我")}
+    assert (
+        data["taken_from"]
+        == chain_entries.pseudonym("ab" * 32, "s-1", 7)
+        != chain_entries.pseudonym("ab" * 32, "s-2", 7)
+    )
     assert entry(taken_from=8)["taken_from"] != data["taken_from"]
     assert entry(reason="") == {"reason": ""}
-    assert hash_chain.digest("\ud800")  # can come in through JSON
+    assert chain_entries.digest("\ud800")  # can come in through JSON
 
 
 def _noon() -> datetime:
@@ -170,8 +174,8 @@ def forged(like: Event, **fields: Any) -> None:
     values |= fields
     key = ChainHead.objects.get(pk=trail.EVENTS).key
     row = Event(**values)
-    row.hash = hash_chain.digest(
-        hash_chain.entry(
+    row.hash = chain_entries.digest(
+        chain_entries.entry(
             key=key, sequence=row.sequence, previous=row.previous, sample=row.case.lineage, version=row.case.version,
             number=row.number, kind=row.kind, actor=row.actor_id, at=row.at, data=row.data,
         )
@@ -212,7 +216,7 @@ def move_the_end(events: list[Event]) -> None:
 def rewrite_everything(events: list[Event]) -> None:
     """The whole chain anew with one event changed: what only an anchor tells."""
     sql("DELETE FROM review_event")
-    previous = hash_chain.GENESIS
+    previous = chain_entries.GENESIS
     for event in events:
         kind = Event.Kind.PROBLEM if event.sequence == 7 else event.kind
         forged(event, previous=previous, kind=kind)
@@ -445,7 +449,7 @@ def test_the_page_checks(
     django_capture_on_commit_callbacks: Any,
 ) -> None:
     sent: list[int] = []
-    monkeypatch.setattr("review.tasks.wake", lambda task, pk: sent.append(pk))
+    monkeypatch.setattr("review.common.waking.wake", lambda task, pk: sent.append(pk))
     client.force_login(adela)
     page, button = reverse("review:audit"), reverse("review:audit-check")
     assert "Not checked yet" in client.get(page).content.decode()

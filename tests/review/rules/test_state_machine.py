@@ -21,7 +21,6 @@ from review.rules.state_machine import (
     State,
     Verdict,
     position,
-    state_after,
 )
 
 PAPER = Policy()
@@ -90,7 +89,7 @@ def test_the_arrows_are_those_of_the_diagram_and_no_other() -> None:
         policy = Policy(*switches)
         found = set()
         for history, now in walk(policy):
-            if history and (before := state_after(policy, history[:-1])) != now.state:
+            if history and (before := position(policy, history[:-1]).state) != now.state:
                 found.add((before, now.state))
         assert found == (with_secondary if policy.secondary else set(product((P,), ends))), policy
 
@@ -278,5 +277,5 @@ def test_where_nobody_is_asked_there_is_one_position_whatever_else_is_set() -> N
 
 def test_without_its_setting_an_inadequate_rubric_is_a_dissent_like_any_other() -> None:
     policy = Policy(inadequate_rejects=False)
-    assert state_after(policy, [primary(R, True), blind(A), confirmed(A)]) is State.ADJUDICATION
-    assert state_after(policy, [primary(R, True), blind(A), confirmed(R)]) is State.REJECTED
+    assert position(policy, [primary(R, True), blind(A), confirmed(A)]).state is State.ADJUDICATION
+    assert position(policy, [primary(R, True), blind(A), confirmed(R)]).state is State.REJECTED

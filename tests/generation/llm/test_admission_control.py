@@ -8,6 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from generation.engine.lane_coordination import fair_shares
+from generation.llm.admission_control import (
+    BAD_AFTER,
+    BREAK_AFTER,
+    BREAKS,
+    BURST,
+    PAUSE,
+    PAUSE_CAP,
+    REFUSE_AFTER,
+    AdmissionControl,
+    Bucket,
+)
 from generation.llm.errors import (
     AuthFailed,
     Away,
@@ -21,18 +33,6 @@ from generation.llm.errors import (
     NotThere,
     RateLimited,
     ServerError,
-)
-from generation.llm.rate_limiter import (
-    BAD_AFTER,
-    BREAK_AFTER,
-    BREAKS,
-    BURST,
-    PAUSE,
-    PAUSE_CAP,
-    REFUSE_AFTER,
-    Bucket,
-    RateLimiter,
-    fair_shares,
 )
 
 
@@ -76,11 +76,11 @@ def played(work: Any) -> Any:
     return asyncio.run(main())
 
 
-def gate_of(time: Time, concurrency: int = 4, **options: Any) -> RateLimiter:
-    return RateLimiter(concurrency, clock=time.clock, sleep=time.sleep, **options)
+def gate_of(time: Time, concurrency: int = 4, **options: Any) -> AdmissionControl:
+    return AdmissionControl(concurrency, clock=time.clock, sleep=time.sleep, **options)
 
 
-async def one(gate: RateLimiter, error: LLMError | None = None, tokens: int = 0) -> bool:
+async def one(gate: AdmissionControl, error: LLMError | None = None, tokens: int = 0) -> bool:
     ticket = await gate.enter(tokens)
     return gate.leave(ticket, error, tokens=tokens)
 

@@ -1,4 +1,4 @@
-"""The gate before an endpoint: how many calls at once, how many a minute, and when none at all.
+"""Admission to an endpoint: how many calls at once, how many a minute, and when none at all (the circuit breaker).
 
 Plain Python for one event loop. What several processes share of an endpoint is told to its gate from outside (`share`,
 `block`, `open_again`); the gate itself only ever counts its own calls.
@@ -81,7 +81,7 @@ class Ticket:
     probe: bool  # the one call by which a pause is ended
 
 
-class RateLimiter:
+class AdmissionControl:
     """Lets calls through to one endpoint, first come, first served.
 
     Concurrency adapts under its ceiling: additive up with every success, halved by a 429 (at most once for the calls
@@ -297,21 +297,3 @@ class RateLimiter:
             for task in tasks:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
-
-
-def fair_shares(total: int, wishes: list[int]) -> list[int]:
-    """`total` whole slots for lanes that wish for so many: max-min fair. Who wishes for little leaves the rest to the others.
-
-    Where there is less than one each, the first get it.
-    """
-    shares = [0] * len(wishes)
-    left = total
-    hungry = [index for index, wish in enumerate(wishes) if wish > 0]
-    while left > 0 and hungry:
-        part, extra = divmod(left, len(hungry))
-        for place, index in enumerate(hungry):
-            given = min(wishes[index] - shares[index], part or int(place < extra))
-            shares[index] += given
-            left -= given
-        hungry = [index for index in hungry if shares[index] < wishes[index]]
-    return shares
