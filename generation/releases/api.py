@@ -105,10 +105,8 @@ class FreezeSerializer(serializers.Serializer[Any]):
 class FreezePreviewSerializer(DataclassSerializer):
     """What would go into a release, by status, and what would not (yet). `before`: samples of the version before it."""
 
+    mirrors = services.FreezePreview
     grounds = serializers.DictField(child=serializers.IntegerField())
-
-    class Meta:
-        mirrors = services.FreezePreview
 
 
 class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):

@@ -317,7 +317,7 @@ def test_the_whole_way(
     expected = {
         reverse("generation:source", args=["own"]): "",
         reverse("generation:record", args=["own", record.pk]): "",
-        reverse("generation:batches"): NAME,
+        reverse("generation:batches"): "Pocket",
         f"{reverse('generation:batch-new')}?source=own&benchmark={NAME}": "Pocket",
         reverse("generation:batch", args=[batch.pk]): "sim-generator",
         reverse("generation:batch-analysis", args=[batch.pk]): "All claims",

@@ -104,7 +104,7 @@ def test_other_faults_of_the_database_are_no_queue(
 
     client.raise_request_exception = False
     monkeypatch.setattr("review.common.decorators.require", broken)
-    monkeypatch.setattr("review.people.api.person", broken)
+    monkeypatch.setattr("review.people.api.signed_in_account", broken)
     answer = client.get(reverse(place))
     assert answer.status_code == 500
     assert "Retry-After" not in answer
