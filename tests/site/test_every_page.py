@@ -270,6 +270,9 @@ def test_axe_finds_nothing_where_something_is_wrong(reader: Reader) -> None:
     reader.becomes(world["kim"])
     page.goto(reader.url + reverse("review:case", args=[world.held["version-2"].pk]))
     page.keyboard.press("Control+Enter")
+    page.locator("#incomplete").wait_for()
+    reader.looks("a review that is not complete")
+    page.locator("#answers").evaluate("form => form.submit()")  # as without a script
     page.locator("#problems").wait_for()
     reader.looks("a review that is sent back")
 
