@@ -28,7 +28,7 @@ CHECKS: dict[str, tuple[str, ...]] = {
     "import contracts": (str(BIN / "lint-imports"), "--no-cache"),
     "migrations": (sys.executable, "manage.py", "makemigrations", "--check", "--dry-run"),
 }
-PYTEST = (sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-q", "--durations", "5")
+WORKERS = "2"  # as many as CI has cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,16 @@ class Part:
         return f"{self.title}: {'ok' if self.code == 0 else f'FAILED ({self.code})'}, {self.seconds:.0f} s"
 
 
+def pytest(*chosen: str, workers: str = WORKERS) -> tuple[str, ...]:
+    """The command line of these tests."""
+    return (sys.executable, "-m", "pytest", "-n", workers, "--dist", "loadgroup", "-q", "--durations", "5", *chosen)
+
+
 def run(title: str, command: Sequence[str], environment: dict[str, str] | None = None, *, beside: bool = False) -> Part:
-    """Run one part: before everybody's eyes, or beside others, yielding to them."""
+    """Run one part: before everybody's eyes, or beside others."""
     begun = time.monotonic()
     done = subprocess.run(
-        ["nice", *command] if beside else command,
+        command,
         cwd=ROOT,
         env={**os.environ, **(environment or {})},
         stdout=subprocess.PIPE if beside else None,
@@ -77,11 +82,14 @@ def main() -> int:
 
     def tests(title: str, *chosen: str, **environment: str) -> None:
         print(f"\n=== {title}", flush=True)
-        show(run(title, (*PYTEST, *chosen), environment))
+        show(run(title, ("nice", "-n", "5", *pytest(*chosen)), environment))
 
     with databases.kept(), ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(1) as other:
-        checks = [beside.submit(run, name, command, beside=True) for name, command in CHECKS.items()]
-        other.submit(databases.sqlite)  # meanwhile; who needs it waits for it, and is told what is wrong with it
+        # Checks yield to tests. Those that start processes wait most of the time, and come first when they do not: a lease may
+        # run out on who has to wait for a busy machine.
+        meanwhile = [beside.submit(run, name, ("nice", *command), beside=True) for name, command in CHECKS.items()]
+        processes = pytest("--pass", "processes", workers="1")
+        meanwhile.append(other.submit(run, "tests that start processes", processes, beside=True))
         try:
             with postgres(careless=True, like=databases.cluster()) as url:
                 settings = {
@@ -96,11 +104,11 @@ def main() -> int:
                 parts.append(Part(f"tests on PostgreSQL ({missing})", 1, 0))
             else:
                 skipped.append(f"tests on PostgreSQL: {missing}. So all tests run on SQLite.")
-        tests("tests on SQLite", *(("-m", "not browser") if skipped else ("--pass", "sqlite")))
+        tests("tests on SQLite", *(("-m", "not browser and not processes") if skipped else ("--pass", "sqlite")))
         tests("tests in a browser", "--pass", "browser")
-        for check in checks:
-            print(f"\n=== {check.result().title}, beside the tests")
-            show(check.result())
+        for part in meanwhile:
+            print(f"\n=== {part.result().title}, beside the others")
+            show(part.result())
 
     print()
     for line in [str(part) for part in parts] + [f"SKIPPED {line}" for line in skipped]:

@@ -81,7 +81,8 @@ class Postgres:
         place = f"-p {self._port} -k {self._folder}"
         options = f"{place} -c listen_addresses=127.0.0.1 -c max_connections=200"
         options += "" if self._durable else " -c fsync=off"
-        options += " -c synchronous_commit=off -c full_page_writes=off -c autovacuum=off" if self._careless else ""
+        if self._careless:
+            options += " -c synchronous_commit=off -c full_page_writes=off -c autovacuum=off -c jit=off"
         data, log = f"{self._folder}/data", f"{self._folder}/log"
         self._run(self._pg_ctl, "-D", data, "-w", "-l", log, "-o", options, "start")
 

@@ -134,7 +134,8 @@ def english() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def plain_static_files(settings: Any) -> None:
-    """The names that collectstatic would make are production's; the suite collects nothing."""
+    """The names that collectstatic would make are production's; the suite collects nothing, and lists no files for each client."""
+    settings.WHITENOISE_AUTOREFRESH = True
     settings.STORAGES = {
         **settings.STORAGES,
         "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},

@@ -5,8 +5,9 @@
 - A test that touches the database runs on PostgreSQL. Nothing needs to be said for that, so no new test is forgotten.
 - On SQLite, too, run those whose threads meet in the database (`transactional_db`, `together`), and those marked `both`: they
   are about locks, triggers, statements whose SQL differs, or a whole journey.
-- What touches no database, what is marked `plain` (it says the same on any), and `processes` (they start databases of their
-  own) run once, with the SQLite tests.
+- What starts processes (`processes`) has databases of its own and waits more than it computes: a pass of its own, on one more
+  worker beside all others.
+- What touches no database and what is marked `plain` (it says the same on any) runs once, with the SQLite tests.
 """
 
 from collections.abc import Collection
@@ -14,8 +15,8 @@ from collections.abc import Collection
 import pytest
 from django.test import TestCase, TransactionTestCase
 
-SQLITE, POSTGRESQL, BROWSER = "sqlite", "postgresql", "browser"
-ONCE = {"processes", "plain", "sqlite_only"}
+SQLITE, POSTGRESQL, PROCESSES, BROWSER = "sqlite", "postgresql", "processes", "browser"
+ONCE = {"plain", "sqlite_only"}
 DATABASE = {"db", "transactional_db", "django_db_reset_sequences", "django_db_serialized_rollback", "live_server"}
 TRANSACTIONAL = {"transactional_db", "django_db_reset_sequences", "live_server"}
 
@@ -24,6 +25,8 @@ def passes(marks: Collection[str], *, database: bool, transactional: bool) -> fr
     """The passes of a test with these marks. There is at least one, whatever they are."""
     if "browser" in marks:
         return frozenset({BROWSER})
+    if "processes" in marks:
+        return frozenset({PROCESSES})
     if ONCE & set(marks) or not database:
         return frozenset({SQLITE})
     if transactional or "both" in marks:
@@ -49,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--pass",
         dest="test_pass",
-        choices=[SQLITE, POSTGRESQL, BROWSER],
+        choices=[SQLITE, POSTGRESQL, PROCESSES, BROWSER],
         help="only the tests of this pass of `make test`",
     )
 

@@ -180,6 +180,8 @@ class AdmissionControl:
             EndpointDown, Away: nothing will get through for long. Postponed: what the gate was closed with.
         """
         self.waiting += 1
+        if self.waiting == 1 and not self.ceiling:
+            self.on_news()  # whoever shares the endpoint out did not know that it would be wanted
         try:
             async with self._turn:
                 while (seconds := self._to_wait()) != 0.0:

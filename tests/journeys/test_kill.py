@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.processes import Site
+from tests.profile import far
 
 pytestmark = pytest.mark.processes
 
-RECORDS = 30
+RECORDS = far(10, 30)
 LATENCY = ("--latency", "0.75")  # so that a kill lands in the middle, on a busy machine too
 
 

@@ -13,7 +13,7 @@ from mhb_site.server import children
 from tests.processes import running_site
 from tests.site.test_web_server import connect, get
 
-pytestmark = [pytest.mark.processes, pytest.mark.plain, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.processes, pytest.mark.plain]
 
 
 PARENT = """

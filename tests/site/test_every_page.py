@@ -1,9 +1,10 @@
 """axe on every page that answers with HTML, where there is much to show and where there is nothing: light and dark, in both
 languages, at three widths.
 
-Made from the routes. A push looks at each page in one language and at one width, the next in turn, and asks in the dark only
-for what is colour; the thorough profile looks at every page in all of them. With MHB_SHOTS=<folder> (`make screenshots`) each
-is kept as a picture too.
+Made from the routes. A push looks at each page in one language and at one width, the next in turn. What is colour it asks, in
+light and in dark, about one of all elements that are painted alike (axe takes most of its time for contrast). The thorough
+profile asks everything about every page in all of them. With MHB_SHOTS=<folder> (`make screenshots`) each is kept as a picture
+too.
 """
 
 import os
@@ -23,7 +24,7 @@ from playwright.sync_api import Page, Route, expect
 
 from mhb_site.urls import urlpatterns as real_urlpatterns
 from review.models import User
-from tests.profile import far
+from tests.profile import THOROUGH, far
 from tests.review.factories import PASSWORD
 from tests.site.routes import address, django_admin
 from tests.site.test_permissions import GONE, PUBLIC, TABLE, expected
@@ -44,14 +45,55 @@ LANGUAGES, WIDTHS = ("en", "zh-hans"), (1440, 1024, 420)
 LOOKS = [(language, width) for width in WIDTHS for language in LANGUAGES]
 SHOTS = os.environ.get("MHB_SHOTS", "")
 EVERYTHING = {"rules": {"target-size": {"enabled": True}}}  # which axe leaves out unless told
+COLOUR = ("color-contrast", "link-in-text-block")
+ALL_BUT_COLOUR = {"rules": {**EVERYTHING["rules"], **{rule: {"enabled": False} for rule in COLOUR}}}
 
 POLLED = re.compile(r"/(progress|imports|check|peek)/$")
 
 
+# At the top (else the head of the page may lie over what is asked about), no colour half-way between the schemes.
 SETTLED = """() => new Promise(then => requestAnimationFrame(() => requestAnimationFrame(() => {
+    scrollTo(0, 0);
     for (const moving of document.getAnimations()) if (moving instanceof CSSTransition) moving.finish();
     requestAnimationFrame(then);
 })))"""
+
+
+# One element with text of each look: its colours, its size, and whatever lies behind it. What is placed over others, or drawn
+# in a chart, may have anything behind it; a link differs from the text around it, or does not. All of those are asked about.
+PAINTED = """() => {
+    const behind = new Map(), seen = new Set(), chosen = [];
+    const layers = element => {
+        if (!element) return {key: "", placed: false};
+        if (!behind.has(element)) {
+            const style = getComputedStyle(element), below = layers(element.parentElement);
+            const paint = [style.backgroundColor, style.backgroundImage, style.opacity, style.filter, style.mixBlendMode];
+            behind.set(element, {
+                key: paint.join() === "rgba(0, 0, 0, 0),none,1,none,normal" ? below.key : `${below.key}/${paint}`,
+                placed: below.placed || !["static", "relative"].includes(style.position) || element.localName === "svg",
+            });
+        }
+        return behind.get(element);
+    };
+    const texts = new Set(document.querySelectorAll("input, select, textarea"));
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) if (walker.currentNode.data.trim()) texts.add(walker.currentNode.parentElement);
+    for (const element of texts) {
+        if (!element.checkVisibility({visibilityProperty: true})) continue;
+        const style = getComputedStyle(element), {key, placed} = layers(element);
+        const off = element.closest(":disabled, [aria-disabled=true]") || element.closest("label")?.control?.disabled;
+        const look = [
+            element.localName, style.color, style.fontSize, style.fontWeight, style.fontFamily, style.textShadow, !!off, key
+        ].join("|");
+        if (placed || element.closest("p a, li a, dd a") || !seen.has(look)) chosen.push(element);
+        seen.add(look);
+    }
+    return chosen;
+}"""
+ASK = f"""async ([colour, options]) => {{
+    const context = colour ? {{include: ({PAINTED})()}} : document;
+    return (await axe.run(context, options)).violations;
+}}"""
 
 
 def _nothing_new(route: Route) -> None:
@@ -116,8 +158,12 @@ class Reader:
         for width in widths or far((next(self._next)[1],), WIDTHS):
             self.page.set_viewport_size({"width": width, "height": 900})
             where = f"{what}, {language}, {width}"
-            self._asks(where, "light", EVERYTHING)
-            self._asks(where, "dark", far({"runOnly": ["color-contrast", "link-in-text-block"]}, EVERYTHING))
+            for scheme in ("light", "dark"):
+                self._shows(where, scheme)
+                if scheme == "light" or THOROUGH:
+                    self._asks(where, scheme, far(ALL_BUT_COLOUR, EVERYTHING))
+                if not THOROUGH:
+                    self._asks(where, scheme, {"runOnly": COLOUR}, colour=True)
             if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
                 self._fault(f"{where} scrolls sideways")
         self.page.set_viewport_size({"width": WIDTHS[0], "height": 900})  # in which the tests go on
@@ -126,16 +172,16 @@ class Reader:
         name = re.sub(r"[^\w-]+", "_", f"{where}_{scheme}").strip("_")
         self.page.screenshot(path=Path(SHOTS) / f"{name}.png", full_page=True)
 
-    def _asks(self, where: str, scheme: Any, options: dict[str, Any]) -> None:
+    def _shows(self, where: str, scheme: Any) -> None:
         self.page.emulate_media(color_scheme=scheme)
-        self.page.evaluate("scrollTo(0, 0)")  # else the head of the page may lie over what is asked about
-        self.page.evaluate(SETTLED)  # else a colour is caught half-way between the schemes
+        self.page.evaluate(SETTLED)
         if SHOTS:
             self._shoot(where, scheme)
-        found = self.page.evaluate(
-            "options => axe.run(options)", {"resultTypes": ["violations"], "preload": False, **options}
-        )
-        for violation in found["violations"]:
+
+    def _asks(self, where: str, scheme: str, options: dict[str, Any], *, colour: bool = False) -> None:
+        """`colour`: about one of all elements that are painted alike."""
+        asked = {"resultTypes": ["violations"], "preload": False, **options}
+        for violation in self.page.evaluate(ASK, [colour, asked]):
             places = ", ".join(str(node["target"][0]) for node in violation["nodes"][:3])
             self._fault(f"{where}, {scheme}, {violation['id']} at {len(violation['nodes'])}: {places}")
 

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from tests.passes import BROWSER, POSTGRESQL, SQLITE, passes, passes_of
+from tests.passes import BROWSER, POSTGRESQL, PROCESSES, SQLITE, passes, passes_of
 
 MARKS = ("browser", "processes", "plain", "both", "sqlite_only")
 ALL = [set(some) for number in range(len(MARKS) + 1) for some in combinations(MARKS, number)]
@@ -22,6 +22,7 @@ def test_what_touches_the_database_runs_on_postgresql() -> None:
     assert passes({"both"}, database=True, transactional=False) == {POSTGRESQL, SQLITE}
     assert passes((), database=False, transactional=False) == {SQLITE}
     assert passes({"sqlite_only"}, database=True, transactional=True) == {SQLITE}
+    assert passes({"processes", "plain"}, database=False, transactional=False) == {PROCESSES}
     assert passes({"browser", "processes"}, database=True, transactional=True) == {BROWSER}
 
 

@@ -21,7 +21,7 @@ from mhb_site.server import children, web_server
 from mhb_site.server.web_server import MAX_HEADERS
 from tests.processes import HOST, ROOT, running_site
 
-pytestmark = [pytest.mark.processes, pytest.mark.plain, pytest.mark.xdist_group("processes")]
+pytestmark = [pytest.mark.processes, pytest.mark.plain]
 
 SLOW = {
     "say nothing": b"",

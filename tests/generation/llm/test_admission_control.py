@@ -152,6 +152,21 @@ def test_a_share_takes_effect_at_once() -> None:
     played(work)
 
 
+def test_who_comes_first_where_there_is_no_share_is_news() -> None:
+    async def work(time: Time) -> None:
+        told: list[float] = []
+        gate = gate_of(time, 0, on_news=lambda: told.append(time.now))
+        waiting = [asyncio.ensure_future(one(gate)) for _ in range(3)]
+        await time.sleep(1)
+        assert told == [1_000], "once, however many come after"
+        gate.share(1, rpm=None, tpm=None)
+        await asyncio.gather(*waiting)
+        await one(gate)
+        assert len(told) == 1, "who waits for a turn waits for no share"
+
+    played(work)
+
+
 def test_what_an_endpoint_bears_is_remembered_while_shares_change() -> None:
     async def work(time: Time) -> None:
         gate = gate_of(time, 64)

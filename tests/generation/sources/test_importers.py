@@ -464,7 +464,7 @@ def test_arbitrary_bytes_never_crash(tmp_path, file, data):
             continue
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=far(150, 600), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(file=st.sampled_from(FILES), draw=st.data())
 def test_damaged_files_never_crash(tmp_path, file, draw):
     importer, _, good = file
@@ -528,7 +528,7 @@ def small(importer: Importer, n: int, text: str) -> dict[str, object]:
 def test_memory_stays_flat_over_very_many_records(tmp_path, importer, layout):
     path = tmp_path / "big"
     # Of longer records fewer show as much.
-    many = far(30_000, 200_000) if importer in (healthbench, pmc_patients) else 20_000
+    many = far(20_000, 200_000) if importer in (healthbench, pmc_patients) else 20_000
     big_file(path, importer, layout, many)
     tracemalloc.start()
     try:
