@@ -134,7 +134,7 @@ def english() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def plain_static_files(settings: Any) -> None:
-    """The names that collectstatic would make are production's; the suite collects nothing, and lists no files for each client."""
+    """The names that collectstatic would make are production's; the suite collects nothing and lists no files for clients."""
     settings.WHITENOISE_AUTOREFRESH = True
     settings.STORAGES = {
         **settings.STORAGES,
