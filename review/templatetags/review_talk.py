@@ -1,5 +1,6 @@
 """Template tags of the discussion and the guidelines."""
 
+from functools import lru_cache
 from typing import Any
 
 from django import template
@@ -20,6 +21,7 @@ AUTHORS: dict[str, Promise] = {"you": _("You"), "admin": _("Admin"), "physician"
 
 
 @register.filter
+@lru_cache(maxsize=256)  # the same guideline stands on every page with a case
 def markdown(text: str, top: int) -> SafeString:
     """Markdown as HTML, its highest heading <h`top`>; HTML in the source is shown as text, and no link runs a script."""
     from markdown_it import MarkdownIt
