@@ -167,15 +167,11 @@ def likely_next_case(physician: User) -> Case | None:
     return None
 
 
-def count_available(physician: User) -> int:
-    """How many cases the physician could take now, counted up to WAITING_COUNTED."""
+def count_available(physician: User, *, reserved_for_me: bool | None = None) -> int:
+    """How many cases the physician could take now, counted up to WAITING_COUNTED. reserved_for_me: as of `passes`."""
+    passed = queries.passed_benchmarks(physician) if reserved_for_me is not False else []
     whose = _Where("(w.reserved_for_id IS NULL OR w.reserved_for_id = %s)", (physician.pk,))
-    found = (
-        _Where("w.hold = 'open'")
-        & whose
-        & _fits(physician, queries.passed_benchmarks(physician))
-        & _permitted(physician)
-    )
+    found = _Where("w.hold = 'open'") & whose & _fits(physician, passed) & _permitted(physician)
     with connection.cursor() as cursor:
         inner = f"SELECT 1 AS one FROM {_TABLES} WHERE {found.sql} LIMIT {WAITING_COUNTED}"  # noqa: S608
         cursor.execute(f"SELECT COUNT(*) FROM ({inner}) AS waiting", found.params)  # noqa: S608

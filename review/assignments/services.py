@@ -128,7 +128,7 @@ def _outdated(late: errors.ReviewError) -> errors.ReviewError:
 # Always the case before the assignment. FOR NO KEY UPDATE, because whoever claims an assignment of this case meanwhile
 # holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
 _SUBMITTED = """SELECT {c}, {a}, {f}, {g}, h.key FROM review_assignment a JOIN review_case c ON c.id = a.case_id
-JOIN review_chainhead h ON h.name = 'event'
+LEFT JOIN review_chainhead h ON h.name = 'event'
 LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s
 LEFT JOIN review_guideline g ON g.id = (
     SELECT v.id FROM review_guideline v WHERE v.benchmark = c.benchmark AND v.stage = %s ORDER BY v.version DESC LIMIT 1
@@ -183,7 +183,7 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
         attempt=turns.attempts[role, phase] + 1,
     )
     sql.insert(review)
-    record_submitted(review, key)
+    record_submitted(review, key or "")
     turns.reviews.append(review)
     # The phase may be the next one after this, with its own token.
     follow_reviews(case, position(spec.policy, turns.opinions), actor=physician, turns=turns)

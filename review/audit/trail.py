@@ -146,7 +146,10 @@ def _end_of_chain(case: int) -> tuple[ChainHead, dict[int, int]]:
 
     Who has waited for the lock sees the end as it is by then, and the events as they were before: then the number is not known.
     """
-    [(head, sequence, number)] = sql.instances(_HEAD + sql.locks("h"), (case,), h=ChainHead)
+    found = sql.instances(_HEAD + sql.locks("h"), (case,), h=ChainHead)
+    if not found:
+        raise ChainHead.DoesNotExist
+    head, sequence, number = found[0]
     return head, {case: number or 0} if (sequence or 0) == head.sequence else {}
 
 

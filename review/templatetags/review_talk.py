@@ -12,7 +12,7 @@ from review.discussion import guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks as discussion_remarks
 from review.labels import NAMELESS
-from review.models import Assignment, Case, Guideline, Notice, User
+from review.models import Assignment, Case, Notice, User
 from review.rules.state_machine import State
 
 register = template.Library()
@@ -36,12 +36,6 @@ def markdown(text: str, top: int) -> SafeString:
 
 
 @register.simple_tag
-def guideline_in_force(benchmark: str, stage: str) -> Guideline | None:
-    """`{% guideline_in_force case.benchmark stage as guideline %}`; None: the built-in text stands."""
-    return guidelines.guideline(benchmark, State(stage))
-
-
-@register.simple_tag
 def built_in_guideline(benchmark: str, stage: str) -> str:
     """`{% built_in_guideline benchmark stage as text %}`: what the benchmark's folder says; "" where it says nothing."""
     return guidelines.built_in(benchmark, State(stage))
@@ -50,6 +44,8 @@ def built_in_guideline(benchmark: str, stage: str) -> str:
 @register.simple_tag
 def discussion(case: Case, user: User) -> list[dict[str, Any]]:
     """`{% discussion case user as remarks %}`: what `user` may read of it, each with the author's name for this reader."""
+    if case.undiscussed:
+        return []
     shown = discussion_remarks.remarks_shown_to(user, case)
     if shown.query.is_empty():  # known without asking: compiling a query that finds nothing takes as long as any other
         return []
