@@ -51,8 +51,8 @@ def term_counts(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, i
 def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
     """What a batch has come to so far, counted as a release counts: facet -> value -> {"samples", "rubrics"}.
 
-    Of each sample its living version counts (in review or approved). One query besides the taxonomy's: samples that count alike are
-    one row of it, and of their content only what the benchmark counts by is read.
+    Of each sample its living version counts (in review or approved). One query besides the taxonomy's: samples that count
+    alike are one row of it, and of their content only what the benchmark counts by is read.
     """
     in_force = terms(batch.benchmark)
     declared = registry.facet_fields(batch.benchmark)
@@ -74,7 +74,10 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def _alike(batch: Batch, fields: Sequence[str] | None) -> list[tuple[Any, ...]]:
-    """The task, how many samples of it, the traps of each of their rubrics, and each field of their content, as JSON; for None the whole."""
+    """The task, how many samples of it, the traps of each of their rubrics, and each field of their content as JSON.
+
+    fields: None means the whole content.
+    """
     postgres = connection.vendor == "postgresql"
     join = "STRING_AGG(r.traps::text, ',' ORDER BY r.id)" if postgres else "GROUP_CONCAT(r.traps, ',')"
     read = "(v.content -> %s)::text" if postgres else "JSON_QUOTE(JSON_EXTRACT(v.content, '$.' || %s))"

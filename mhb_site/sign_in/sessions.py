@@ -1,7 +1,8 @@
 """Sessions in the database, each read in one statement with the account that it is of.
 
-Whose session it is stands within its signed data, so the process keeps in mind whose it was before. That is a guess by which the
-account is read along, and nothing more: the session decides, and where it names somebody else that account is read by itself.
+Whose session it is stands within its signed data, so the process keeps in mind whose it was before. That is a guess by which
+the account is read along, and nothing more: the session decides, and where it names somebody else that account is read by
+itself.
 """
 
 from collections.abc import Iterator

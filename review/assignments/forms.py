@@ -46,7 +46,10 @@ class ProblemForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class PostedReview:
-    """A posted form of the workbench, and the assignment as it was when it came. `local`: the name under which the browser keeps what was typed."""
+    """A posted form of the workbench, and the assignment as it was when it came.
+
+    `local`: the name under which the browser keeps what was typed.
+    """
 
     me: User
     assignment: Assignment

@@ -1,7 +1,7 @@
 """SQL that is written out: what every Next, every page with a case, every draft and every submit asks.
 
-The ORM takes 0.2 to 1.5 ms to build such a statement, a database 0.02 to 0.2 ms to answer it, and there are half a dozen in each
-of these requests. Anything else is asked through the ORM.
+The ORM takes 0.2 to 1.5 ms to build such a statement, a database 0.02 to 0.2 ms to answer it, and there are half a dozen in
+each of these requests. Anything else is asked through the ORM.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ def instances(sql: str, params: Sequence[object], /, **parts: "type[models.Model
     for each of `parts`, in their order (None where an outer join found no row), and behind them what else was selected.
     `{a}, {b}` come first after SELECT, in the order of `parts`.
     """
-    statement, readers = _read(connection.vendor, sql, tuple(parts.items()))
+    statement, readers = _read(sql, tuple(parts.items()))
     with connection.cursor() as cursor:
         cursor.execute(statement, params)
         return [_made(readers, row) for row in cursor.fetchall()]
@@ -90,8 +90,10 @@ def prepared(model: type[models.Model], name: str, value: object) -> Any:
 
 
 def locks(*aliases: str) -> str:
-    """The end of a SELECT that locks the rows of `aliases`, in this order, as `select_for_update(of=...)` does; `no key <alias>`
-    is the weaker lock that lets others refer to the row. Nothing where writers take turns."""
+    """The end of a SELECT that locks the rows of `aliases`, in this order, as `select_for_update(of=...)` does.
+
+    `no key <alias>` is the weaker lock that lets others refer to the row. Nothing where writers take turns.
+    """
     if not connection.features.has_select_for_update:
         return ""
     return "".join(
@@ -119,7 +121,7 @@ class _Reader:
 
 
 @cache
-def _read(vendor: str, sql: str, parts: tuple[tuple[str, Any], ...]) -> tuple[str, tuple[_Reader, ...]]:
+def _read(sql: str, parts: tuple[tuple[str, Any], ...]) -> tuple[str, tuple[_Reader, ...]]:
     """The statement as it is sent, and how its rows are read; the same for as long as a process lives."""
     columns, readers = {}, []
     for alias, part in parts:
