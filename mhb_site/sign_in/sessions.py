@@ -46,7 +46,7 @@ class SessionStore(db.SessionStore):
                 self.account = account
                 return session
             del _accounts[key]
-        return super()._get_session_from_db()
+        return super()._get_session_from_db()  # type: ignore[misc]
 
 
 class AccountMiddleware(AuthenticationMiddleware):

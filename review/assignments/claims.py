@@ -73,8 +73,8 @@ def _take(found: eligibility.Pass, physician: User) -> Assignment | None:
     rows = sql.instances(f"{_FOUND}({search})", params, a=Assignment, c=_CASE)
     if not rows:
         return None
-    taken, case = rows[0]
-    taken.case = case
+    taken: Assignment = rows[0][0]
+    taken.case = rows[0][1]
     now = timezone.now()
     why, until, token = eligibility.why(taken, physician, found), now + lease(), uuid.uuid4()
     if not sql.execute(

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import connection, models
 
 
-def first_row(sql: str, *params: object) -> tuple[Any, ...] | None:
+def first_row(sql: str, *params: Any) -> tuple[Any, ...] | None:
     """The first row that `sql` finds, its values as the database driver gives them; None: it finds none."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
@@ -20,7 +20,7 @@ def first_row(sql: str, *params: object) -> tuple[Any, ...] | None:
         return row
 
 
-def execute(sql: str, *params: object) -> int:
+def execute(sql: str, *params: Any) -> int:
     """How many rows a statement has written."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
@@ -28,7 +28,7 @@ def execute(sql: str, *params: object) -> int:
         return written
 
 
-def instances(sql: str, params: Sequence[object], /, **parts: "type[models.Model] | Without") -> list[tuple[Any, ...]]:
+def instances(sql: str, params: Sequence[Any], /, **parts: "type[models.Model] | Without") -> list[tuple[Any, ...]]:
     """Whole rows of several models in one statement.
 
     In `sql`, `{a}` stands for the columns of the model given as `a`, which is its alias there too. Every row holds an instance
