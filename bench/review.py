@@ -22,8 +22,9 @@ from bench.core import Result, as_json, at_most, exactly, percentile, skipped, t
 from bench.servers import Missing
 from bench.sites import PEOPLE, Site, postgres_sites, sqlite_sites
 
-NEXT_GOALS = {1: 20.0, 8: 200.0}  # milliseconds at p95, by users
-DRAFT_GOAL = 8.0
+# Milliseconds at p95, by users, of a site on PostgreSQL.
+GOALS = {1: {"next": 10.0, "submit": 9.0, "draft": 5.0}, 8: {"next": 90.0, "submit": 80.0}}
+STATEMENTS_GOAL = 14  # of one submit
 GROWTH_GOAL = 1.3
 
 Sites = Callable[[Path, Sequence[int]], AbstractContextManager[list[Site]]]
@@ -76,15 +77,20 @@ def _of(name: str, sites: Sequence[Site], plan: Plan) -> Iterator[Result]:
                 f"{name}, {users} user{'s'[: users > 1]}: {what} p95, {plan.sizes[1]:,} to {plan.sizes[0]:,} cases"
             )
             yield at_most(growth_name, growth, "times", GROWTH_GOAL)
+    yield from _statements(name, sites[0])
     yield from _safety(name, sites, plan)
 
 
 def _judged(name: str, value: float, what: str, users: int) -> Result:
-    if what == "next" and users in NEXT_GOALS:
-        return at_most(name, value, "ms", NEXT_GOALS[users])
-    if what == "draft" and users == 1:
-        return at_most(name, value, "ms", DRAFT_GOAL)
-    return told(name, value, "ms")
+    goal = GOALS.get(users, {}).get(what) if name.startswith("PostgreSQL") else None
+    return told(name, value, "ms") if goal is None else at_most(name, value, "ms", goal)
+
+
+def _statements(name: str, site: Site) -> Iterator[Result]:
+    for what, counts in site.statements().items():
+        row = f"{name}: {what}, statements with BEGIN and COMMIT"
+        judged = what == "submit"
+        yield at_most(row, max(counts), "", STATEMENTS_GOAL) if judged else told(row, max(counts), "")
 
 
 def _safety(name: str, sites: Sequence[Site], plan: Plan) -> Iterator[Result]:

@@ -27,12 +27,17 @@ class Site:
     port: int
     database: str  # a URL, or SQLite's file
     known: dict[str, Any] = field(default_factory=dict)  # sessions, admin, answers: what `bench.seed` tells
+    environment: dict[str, str] = field(default_factory=dict)
 
     def load(self, what: str, users: int, **plan: object) -> dict[str, Any]:
         """Run one of `bench.load`'s plans with the first `users` physicians, in a process of its own."""
         sessions = self.known["sessions"][:users]
         whole = {**self.known, "host": HOST, "port": self.port, "database": self.database, "what": what, **plan}
         return dict(told_by(["-m", "bench.load"], {}, json.dumps({**whole, "sessions": sessions})))
+
+    def statements(self) -> dict[str, list[int]]:
+        """How many statements each step of one case sends, counted in a process of its own."""
+        return dict(told_by(["-m", "bench.statements"], self.environment, json.dumps(self.known)))
 
 
 @contextmanager
@@ -86,6 +91,7 @@ def _copy_database(url: str, name: str) -> None:
 def _running(sites: Sequence[Site], environments: Sequence[dict[str, str]], workers: Sequence[str]) -> Iterator[None]:
     families = [children.Children(cwd=str(ROOT), environment=environment) for environment in environments]
     for site, environment in zip(sites, environments, strict=True):
+        site.environment = environment
         site.known = dict(told_by(["-m", "bench.seed", str(site.cases), str(PEOPLE)], environment))
     try:
         for site, family in zip(sites, families, strict=True):

@@ -52,7 +52,7 @@ MIDDLEWARE = [
     "django.middleware.locale.LocaleMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "mhb_site.sign_in.sessions.AccountMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -95,6 +95,7 @@ CACHES = {
 }
 
 AUTH_USER_MODEL = "review.User"
+SESSION_ENGINE = "mhb_site.sign_in.sessions"
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     # Not allauth's, which lets the right password of a closed account be told from a wrong one.

@@ -151,12 +151,17 @@ def built_in_terms(benchmark: str) -> tuple[Term, ...]:
     return found
 
 
+def facet_fields(benchmark: str) -> tuple[str, ...] | None:
+    """The fields of a sample's content that `facets` reads: the benchmark's `taxonomy.FACET_FIELDS`. None: it may read any."""
+    return getattr(module(benchmark, "taxonomy"), "FACET_FIELDS", None)
+
+
 def facets(
     benchmark: str, task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]
 ) -> dict[str, list[str]]:
     """The values under which one rubric is counted, from the benchmark's `taxonomy.facets(task, traps, terms, content)`.
 
-    `content` is the sample's.
+    `content` is the sample's, of which it reads no more than `facet_fields`.
     """
     found: dict[str, list[str]] = module(benchmark, "taxonomy").facets(task, traps, terms, content)
     return found

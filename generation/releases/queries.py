@@ -1,13 +1,17 @@
 """Everything that is read of releases."""
 
-from collections.abc import Mapping
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from django.db import connection
 from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext
 
 from generation import errors
-from generation.models import Batch, Release, ReleasedSample, Rubric, SampleVersion
+from generation.models import Batch, Release, ReleasedSample, SampleVersion
 from generation.recipes import registry
 from generation.samples.queries import terms
 from review.rules.state_machine import Ground
@@ -46,23 +50,52 @@ def term_counts(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, i
 def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
     """What a batch has come to so far, counted as a release counts: facet -> value -> {"samples", "rubrics"}.
 
-    Of each sample its living version counts (in review or approved). One query besides the taxonomy's, streamed.
+    Of each sample its living version counts (in review or approved). One query besides the taxonomy's: samples that count
+    alike are one row of it, and of their content only what the benchmark counts by is read.
     """
-    alive = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
-    rubrics = Rubric.objects.filter(version__sample__batch=batch, version__status__in=alive).order_by("version_id")
     in_force = terms(batch.benchmark)
+    declared = registry.facet_fields(batch.benchmark)
+    fields = declared if declared is not None else ("content",)
     counts: dict[str, dict[str, dict[str, int]]] = {}
-    seen: set[tuple[int, str, str]] = set()
-    columns = ("version_id", "version__sample__task", "traps", "version__content")
-    for version, task, traps, content in rubrics.values_list(*columns).iterator():
-        facets = registry.facets(batch.benchmark, task, traps, in_force, content)
-        for facet, values in {"task": [task], **facets}.items():
-            for value in values:
-                cell = counts.setdefault(facet, {}).setdefault(value, {"samples": 0, "rubrics": 0})
-                cell["rubrics"] += 1
-                cell["samples"] += (version, facet, value) not in seen
-                seen.add((version, facet, value))
+    for task, number, traps, *values in _alike(batch, declared):
+        read = {name: json.loads(value) for name, value in zip(fields, values, strict=True) if value is not None}
+        content = read if declared is not None else read["content"]
+        times: Counter[tuple[str, str]] = Counter()  # rubrics of one of these samples, by facet and value
+        for of_rubric, rubrics in Counter(tuple(each) for each in json.loads(f"[{traps}]")).items():
+            facets = registry.facets(batch.benchmark, task, list(of_rubric), in_force, content)
+            for facet, found in {"task": [task], **facets}.items():
+                times.update({(facet, value): rubrics for value in found})
+        for (facet, value), rubrics in times.items():
+            cell = counts.setdefault(facet, {}).setdefault(value, {"samples": 0, "rubrics": 0})
+            cell["rubrics"] += rubrics * number
+            cell["samples"] += number
     return counts
+
+
+def _alike(batch: Batch, fields: Sequence[str] | None) -> list[tuple[Any, ...]]:
+    """The task, how many samples of it, the traps of each of their rubrics, and each field of their content as JSON.
+
+    fields: None means the whole content.
+    """
+    postgres = connection.vendor == "postgresql"
+    join = "STRING_AGG(r.traps::text, ',' ORDER BY r.id)" if postgres else "GROUP_CONCAT(r.traps, ',')"
+    read = "(v.content -> %s)::text" if postgres else "JSON_QUOTE(JSON_EXTRACT(v.content, '$.' || %s))"
+    if fields is None:
+        picked, names, fields = (", v.content::text AS whole" if postgres else ", v.content AS whole"), ", whole", ()
+    else:
+        picked = "".join(f", {read} AS field_{number}" for number in range(len(fields)))
+        names = "".join(f", field_{number}" for number in range(len(fields)))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT task, COUNT(*), traps{names} FROM (SELECT s.task, v.id, j.traps{picked} FROM generation_sample s"  # noqa: S608
+            " JOIN generation_sampleversion v ON v.sample_id = s.id AND v.status IN ('in-review', 'approved')"
+            f" JOIN (SELECT r.version_id, {join} AS traps FROM generation_rubric r"
+            " JOIN generation_sampleversion w ON w.id = r.version_id JOIN generation_sample t ON t.id = w.sample_id"
+            " WHERE t.batch_id = %s GROUP BY r.version_id) j ON j.version_id = v.id"
+            f" WHERE s.batch_id = %s) alike GROUP BY task, traps{names}",
+            [*fields, batch.pk, batch.pk],
+        )
+        return list(cursor.fetchall())
 
 
 def releases() -> QuerySet[Release]:

@@ -71,11 +71,15 @@ def holder_on_record(assignment: Assignment) -> int | None:
 
 def looks_first(case: Case) -> bool:
     """Whether physicians judge the text of this case before its traps are revealed to them."""
+    if "frozen" in case.__dict__:
+        return case.frozen.policy.reveal_first_look
     return bool(case.spec["policy"].get("reveal_first_look"))  # not `frozen`: this is asked for every row of lists
 
 
 def first_look_of(assignment: Assignment, physician: User) -> FirstLook | None:
     """The physician's own first look at this case, if it was taken."""
+    if physician.pk in assignment.looks_read:
+        return assignment.looks_read[physician.pk]
     # One a person who has held it, so few; and without a query where they were fetched with the assignment.
     return next((look for look in assignment.first_looks.all() if look.physician_id == physician.pk), None)
 

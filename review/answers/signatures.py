@@ -11,7 +11,6 @@ from allauth.mfa.models import Authenticator
 from axes.handlers.proxy import AxesProxyHandler
 from django.contrib.auth.signals import user_login_failed
 from django.core.cache import cache
-from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from review import errors
@@ -45,18 +44,19 @@ def name(physician: User) -> str:
     return f"{full} ({physician.username})"[:200] if full else physician.username
 
 
-def _held(physician: User, assignment_id: int, token: uuid.UUID) -> QuerySet[Assignment]:
-    """Only of who holds it under this token: anybody else's submit is refused as such, whatever it is signed with."""
-    return Assignment.objects.filter(pk=assignment_id, physician=physician, token=token)
+def _policy(physician: User, posted: Assignment, token: uuid.UUID) -> Policy | None:
+    """Only for who holds it under this token: anybody else's submit is refused as such, whatever it is signed with."""
+    held = posted.physician_id == physician.pk and posted.token == token
+    return posted.case.frozen.policy if held else None
 
 
-def check(physician: User, assignment_id: int, token: uuid.UUID, password: str) -> None:
+def check(physician: User, posted: Assignment, token: uuid.UUID, password: str) -> None:
     """Raises SignatureRefused where the policy asks for the password and this is not it.
 
     Hashing a password is slow by intention, so this comes before the transaction that holds the case.
     """
-    asked = _held(physician, assignment_id, token).filter(case__spec__policy__sign_with_password=True)
-    if asked.exists() and not physician.check_password(password):
+    policy = _policy(physician, posted, token)
+    if policy is not None and policy.sign_with_password and not physician.check_password(password):
         raise errors.SignatureRefused
 
 
@@ -100,14 +100,14 @@ def first_use(authenticator: Authenticator, code: str) -> bool:
 
 @contextmanager
 def count_refused_signatures(
-    request: HttpRequest, physician: User, assignment_id: int, token: uuid.UUID
+    request: HttpRequest, physician: User, posted: Assignment, token: uuid.UUID
 ) -> Iterator[None]:
     """Around a submit: a refused signature counts as a failed sign-in, and who has had too many is locked out (axes).
 
     Raises SignatureRefused; axes' middleware answers 429 in its place once there are too many.
     """
-    asked = Q(case__spec__policy__sign_with_password=True) | Q(case__spec__policy__sign_with_second_factor=True)
-    if not _held(physician, assignment_id, token).filter(asked).exists():
+    policy = _policy(physician, posted, token)
+    if policy is None or not (policy.sign_with_password or policy.sign_with_second_factor):
         yield
         return
     with count_refusals(request, physician, errors.SignatureRefused(), but=errors.NoSecondFactor):

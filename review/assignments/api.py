@@ -255,7 +255,8 @@ class AssignmentViewSet(ViewSet):
         """
         body, me = checked_body(SubmitSerializer, request), signed_in_account(request)
         answers = answers_from_json(body["answers"])
-        with signatures.count_refused_signatures(request._request, me, assignment_id, body["token"]):
+        posted = queries.posted_to(me, assignment_id)
+        with signatures.count_refused_signatures(request._request, me, posted, body["token"]):
             review = services.submit(
                 me,
                 assignment_id,
@@ -264,6 +265,7 @@ class AssignmentViewSet(ViewSet):
                 password=body["password"],
                 code=body["code"],
                 revision=body.get("revision"),
+                posted=posted,
             )
         return Response(SubmittedSerializer(review).data, status=201)
 

@@ -60,7 +60,9 @@ def show(
 ) -> HttpResponse:
     me = signed_in_account(request)
     spec = visibility.case_shown_to(me, assignment)
-    kept = queries.draft_of(assignment, me)
+    beside = queries.beside(assignment, me)
+    kept = beside.draft
+    assignment.case.undiscussed = not beside.discussed
     if answers is None:
         # In the first phase nothing of this assignment's that counts was submitted yet.
         before = own_answers(me, assignment) if kept is None and assignment.phase != Phase.COMMIT else None
@@ -108,7 +110,8 @@ def show(
         "signs_as": signatures.name(me),
         "has_second_factor": spec.policy.sign_with_second_factor and signatures.has_second_factor(me),
         "last": queries.retractable_review(me),
-        "waiting": eligibility.count_available(me),
+        "waiting": eligibility.count_available(me, reserved_for_me=beside.reserved),
+        "guideline": beside.guideline,
         "simulated": assignment.case.simulated,
         **lease_of(assignment),
     }

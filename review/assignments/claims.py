@@ -2,11 +2,9 @@
 
 import uuid
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
@@ -29,7 +27,10 @@ def lease() -> timedelta:
     return timedelta(minutes=settings.MHB_REVIEW_LEASE_MINUTES)
 
 
-_IN_HAND = "SELECT 1 FROM review_assignment WHERE physician_id = %s AND hold = 'held' LIMIT 1"
+_ACCOUNT = "SELECT {u} FROM review_user u WHERE u.id = %s"
+_STANDING = """SELECT EXISTS (SELECT 1 FROM review_assignment WHERE physician_id = %s AND hold = 'held'),
+EXISTS (SELECT 1 FROM review_calibrationitem WHERE active),
+EXISTS (SELECT 1 FROM review_assignment WHERE reserved_for_id = %s)"""
 
 
 def claim_next(physician: User) -> Assignment | None:
@@ -42,15 +43,17 @@ def claim_next(physician: User) -> Assignment | None:
     require(physician, Can.REVIEW)
     for _attempt in range(20):  # each round lost means that somebody else has taken a case: progress was made
         with recording_events():
-            me = User.objects.select_for_update(no_key=True).get(pk=physician.pk)
-            if sql.first_row(_IN_HAND, me.pk) is not None:
+            [(me,)] = sql.instances(_ACCOUNT + sql.locks("no key u"), (physician.pk,), u=User)
+            # Asked under the lock, not with it: who has waited for it would see what was before.
+            in_hand, calibrates, reserved = sql.first_row(_STANDING, me.pk, me.pk) or (False, False, False)
+            if in_hand:
                 held = visibility.current_assignments(me).select_for_update(of=("self",)).first()
                 if held is not None:
                     return renew(held)
             if eligibility.blocking_reason(me) is not None:
                 return None
-            services.prepare(me)
-            for found in eligibility.passes(me):
+            changed = services.prepare(me, calibrates=calibrates)
+            for found in eligibility.passes(me, reserved_for_me=None if changed else reserved):
                 taken = _take(found, me)
                 if taken is not None:
                     return taken
@@ -66,20 +69,25 @@ def claim_next(physician: User) -> Assignment | None:
 
 
 def _take(found: eligibility.Pass, physician: User) -> Assignment | None:
-    taken = Assignment.objects.select_related("case").defer("case__spec").filter(pk=found.first()).first()
-    if taken is None:
+    search, params = found.first()
+    rows = sql.instances(f"{_FOUND}({search})", params, a=Assignment, c=_CASE)
+    if not rows:
         return None
-    claim: dict[str, Any] = {
-        "physician": physician,
-        "token": uuid.uuid4(),
-        "hold": Hold.HELD,
-        "lease_until": timezone.now() + lease(),
-        "why": eligibility.why(taken, physician, found),
-    }
-    if not Assignment.objects.filter(_free(), pk=taken.pk).update(**claim):
+    taken: Assignment = rows[0][0]
+    taken.case = rows[0][1]
+    now = timezone.now()
+    why, until, token = eligibility.why(taken, physician, found), now + lease(), uuid.uuid4()
+    if not sql.execute(
+        _TAKE,
+        physician.pk,
+        sql.prepared(Assignment, "token", token),
+        sql.prepared(Assignment, "lease_until", until),
+        why,
+        taken.pk,
+        sql.prepared(Assignment, "lease_until", now),
+    ):
         return None
-    for name, value in claim.items():
-        setattr(taken, name, value)
+    taken.physician, taken.token, taken.hold, taken.lease_until, taken.why = physician, token, Hold.HELD, until, why
     # What is open was given back, and whoever gave it back is not its holder any more: only a lapsed lease has a loser.
     loser = visibility.holder_on_record(taken) if found.lapsed else None
     if loser is None:
@@ -89,9 +97,10 @@ def _take(found: eligibility.Pass, physician: User) -> Assignment | None:
     return taken
 
 
-def _free() -> Q:
-    """Nobody holds it, or the holder has let the lease run out before committing anything."""
-    return Q(phase=Phase.COMMIT) & (Q(hold=Hold.OPEN) | Q(hold=Hold.HELD, lease_until__lt=timezone.now()))
+_FOUND = "SELECT {a}, {c} FROM review_assignment a JOIN review_case c ON c.id = a.case_id WHERE a.id = "
+# Asked again: nobody holds it, or the holder has let the lease run out before committing anything.
+_TAKE = """UPDATE review_assignment SET physician_id = %s, token = %s, hold = 'held', lease_until = %s, why = %s
+WHERE id = %s AND phase = 'commit' AND (hold = 'open' OR (hold = 'held' AND lease_until < %s))"""
 
 
 def fresh(assignment: Assignment) -> bool:
@@ -103,7 +112,7 @@ def renew(assignment: Assignment) -> Assignment:
     """A lease as good as new for an assignment whose row is locked."""
     if not fresh(assignment):
         assignment.lease_until = timezone.now() + lease()
-        assignment.save(update_fields=["lease_until"])
+        sql.update(assignment, "lease_until")
     return assignment
 
 
@@ -120,13 +129,25 @@ def fenced_assignment(physician: User, assignment_id: int, token: uuid.UUID) -> 
         NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
     """
     require(physician, Can.REVIEW)
-    rows = Assignment.objects.select_related("case").select_for_update(of=("self",))
-    assignment = rows.filter(pk=assignment_id).first()
-    if assignment is None:
-        raise errors.NotYours
+    for assignment, case in sql.instances(_FENCED + sql.locks("a"), (assignment_id,), a=Assignment, c=_CASE):
+        assignment.case = case
+        return fence(assignment, physician, token)
+    raise errors.NotYours
+
+
+_CASE = sql.Without(Case, "spec")
+_FENCED = "SELECT {a}, {c} FROM review_assignment a JOIN review_case c ON c.id = a.case_id WHERE a.id = %s"
+
+
+def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignment:
+    """The same assignment, whose row is locked, if `token` still fences it. Raises as `fenced_assignment` does."""
     submitted = Review.objects.filter(assignment=assignment, physician=physician)
     if assignment.physician_id == physician.pk and assignment.token == token:
-        if submitted.filter(phase=assignment.phase, retraction__isnull=True).exists():
+        # Whoever has answered holds it no more, until the next phase gives it back under another token.
+        answered = (
+            assignment.hold != Hold.HELD and submitted.filter(phase=assignment.phase, retraction__isnull=True).exists()
+        )
+        if answered:
             raise errors.AlreadySubmitted
         if State(assignment.case.state).final:
             raise errors.CaseClosed

@@ -15,7 +15,6 @@ from hashlib import sha256
 from typing import Any
 
 from django.db import connection
-from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import gettext_noop
@@ -67,19 +66,23 @@ class Pass:
     why: str = ""
     lapsed: bool = False
 
-    def first(self) -> RawSQL:
-        """The key of the first row that nobody else is just taking, locked: for the WHERE of an UPDATE."""
+    def first(self) -> tuple[str, tuple[Any, ...]]:
+        """A SELECT of the key of the first row that nobody else is just taking, and locks it; with its parameters."""
         lock = " FOR UPDATE OF a SKIP LOCKED" if connection.features.has_select_for_update_skip_locked else ""
-        return RawSQL(f"{self.sql} LIMIT 1{lock}", self.params)  # noqa: S611 -- composed of this module's constants
+        return f"{self.sql} LIMIT 1{lock}", self.params
 
     def peek(self) -> int | None:
         """The same key, read only, whoever is just taking the row."""
         return first_of([self])
 
 
-def passes(physician: User) -> Iterator[Pass]:
-    """Where the next case is looked for, one after the other. Pause, cap and training are not asked here."""
-    reserved_for_me = queries.anything_reserved(physician)
+def passes(physician: User, *, reserved_for_me: bool | None = None) -> Iterator[Pass]:
+    """Where the next case is looked for, one after the other. Pause, cap and training are not asked here.
+
+    reserved_for_me: what `anything_reserved` says, where it was asked.
+    """
+    if reserved_for_me is None:
+        reserved_for_me = queries.anything_reserved(physician)
     now = connection.ops.adapt_datetimefield_value(timezone.now())
     opened = _Where("w.hold = 'open'")
     lapsed = _Where("w.hold = 'held' AND w.phase = 'commit' AND w.lease_until < %s", (now,))
@@ -164,15 +167,11 @@ def likely_next_case(physician: User) -> Case | None:
     return None
 
 
-def count_available(physician: User) -> int:
-    """How many cases the physician could take now, counted up to WAITING_COUNTED."""
+def count_available(physician: User, *, reserved_for_me: bool | None = None) -> int:
+    """How many cases the physician could take now, counted up to WAITING_COUNTED. reserved_for_me: as of `passes`."""
+    passed = queries.passed_benchmarks(physician) if reserved_for_me is not False else []
     whose = _Where("(w.reserved_for_id IS NULL OR w.reserved_for_id = %s)", (physician.pk,))
-    found = (
-        _Where("w.hold = 'open'")
-        & whose
-        & _fits(physician, queries.passed_benchmarks(physician))
-        & _permitted(physician)
-    )
+    found = _Where("w.hold = 'open'") & whose & _fits(physician, passed) & _permitted(physician)
     with connection.cursor() as cursor:
         inner = f"SELECT 1 AS one FROM {_TABLES} WHERE {found.sql} LIMIT {WAITING_COUNTED}"  # noqa: S608
         cursor.execute(f"SELECT COUNT(*) FROM ({inner}) AS waiting", found.params)  # noqa: S608

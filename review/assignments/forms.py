@@ -14,7 +14,7 @@ from review.answers.posted_answers import answers_from_post
 from review.answers.side_by_side import anonymous_columns, offers
 from review.assignments import queries
 from review.common.decorators import posted_token, signed_in_account
-from review.models import Assignment, Case, Declined, User
+from review.models import Assignment, Declined, User
 from review.rules.questions import Answers
 from review.rules.state_machine import ADJUDICATORS, Phase
 
@@ -46,10 +46,13 @@ class ProblemForm(forms.Form):
 
 @dataclass(frozen=True, slots=True)
 class PostedReview:
-    """A posted form of the workbench. `local`: the name under which the browser keeps what was typed."""
+    """A posted form of the workbench, and the assignment as it was when it came.
+
+    `local`: the name under which the browser keeps what was typed.
+    """
 
     me: User
-    case: Case
+    assignment: Assignment
     token: uuid.UUID
     revision: int
     answers: Answers
@@ -58,7 +61,7 @@ class PostedReview:
 
 def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
     me = signed_in_account(request)
-    assignment = queries.posted_to(assignment_id)
+    assignment = queries.posted_to(me, assignment_id)
     case = assignment.case
     # What others wrote can only be taken over where it is open to read: not while the first two answer blind.
     blind = assignment.phase == Phase.COMMIT and assignment.role not in ADJUDICATORS
@@ -67,7 +70,7 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
     revision = request.POST.get("over") or request.POST.get("revision", "")
     return PostedReview(
         me=me,
-        case=case,
+        assignment=assignment,
         token=posted_token(request),
         revision=int(revision) if revision.isascii() and revision.isdigit() and len(revision) < 10 else 0,
         answers=answers_from_post(case.frozen.form, request.POST, others),
@@ -75,8 +78,8 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
     )
 
 
-def posted_wordings(posted: PostedReview, assignment: Assignment) -> Sequence[Correction]:
+def posted_wordings(posted: PostedReview) -> Sequence[Correction]:
     """The wording of each rubric as it was just typed against the one that was generated; none before the first look."""
-    if not posted.answers.rubrics or not visibility.is_revealed(posted.me, assignment):
+    if not posted.answers.rubrics or not visibility.is_revealed(posted.me, posted.assignment):
         return ()
-    return corrections(posted.case.frozen.form, posted.answers)
+    return corrections(posted.assignment.case.frozen.form, posted.answers)

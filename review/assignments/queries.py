@@ -5,20 +5,62 @@ from dataclasses import dataclass, replace
 from review import errors
 from review.access import visibility
 from review.common import sql
-from review.models import Assignment, Draft, User
+from review.models import Assignment, Case, Draft, FirstLook, Guideline, User
 from review.rules.case_spec import answers_from_json
 from review.rules.citations import Citation, identity
+from review.rules.state_machine import Role
+
+_WITH_CASE = """SELECT {a}, {c}, {f} FROM review_assignment a JOIN review_case c ON c.id = a.case_id
+LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s WHERE a.id = %s"""
 
 
 def assignment_of(physician: User, assignment_id: int) -> Assignment:
     """The physician's own assignment. Raises NotYours for any other, whether it exists or not."""
-    own = Assignment.objects.filter(pk=assignment_id, physician=physician)
-    # A page asks many times whether the first look was taken; `first_look_of` finds the answer here.
-    found = own.select_related("case").prefetch_related("first_looks").first()
-    if found is None:
+    found = _with_case(physician, assignment_id)
+    if found is None or found.physician_id != physician.pk:
         raise errors.NotYours
     found.physician = physician
     return found
+
+
+def _with_case(reader: User, assignment_id: int) -> Assignment | None:
+    # A page asks many times whether the first look was taken; `first_look_of` finds the answer here.
+    for assignment, case, looked in sql.instances(
+        _WITH_CASE, (reader.pk, assignment_id), a=Assignment, c=Case, f=FirstLook
+    ):
+        assignment.case = case
+        assignment.looks_read[reader.pk] = looked
+        return assignment  # type: ignore[no-any-return]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What stands beside a case on its page. `discussed`: whether anybody has said anything of it. `reserved`: whether an
+    assignment was ever reserved for the reader."""
+
+    draft: Draft | None
+    guideline: Guideline | None
+    discussed: bool
+    reserved: bool
+
+
+_BESIDE = """SELECT {d}, {g}, EXISTS (SELECT 1 FROM review_remark m WHERE m.case_id = a.case_id),
+EXISTS (SELECT 1 FROM review_assignment o WHERE o.reserved_for_id = %s)
+FROM review_assignment a
+LEFT JOIN review_draft d ON d.assignment_id = a.id AND d.physician_id = %s AND d.phase = a.phase
+LEFT JOIN review_guideline g ON g.id = (
+    SELECT v.id FROM review_guideline v WHERE v.benchmark = %s AND v.stage = %s ORDER BY v.version DESC LIMIT 1
+)
+WHERE a.id = %s"""
+
+
+def beside(assignment: Assignment, reader: User) -> Beside:
+    """The reader's draft for the current phase, the guideline in force, and what there is to ask for."""
+    stage = Role(assignment.role).stage
+    params = (reader.pk, reader.pk, assignment.case.benchmark, stage, assignment.pk)
+    [(draft, guideline, discussed, reserved)] = sql.instances(_BESIDE, params, d=Draft, g=Guideline)
+    return Beside(draft, guideline, bool(discussed), bool(reserved))
 
 
 def draft_of(assignment: Assignment, physician: User) -> Draft | None:
@@ -75,9 +117,9 @@ WHERE r.id = ({_LAST}) AND a.phase = r.phase
 """  # noqa: S608 -- composed of this module's constants
 
 
-def posted_to(assignment_id: int) -> Assignment:
+def posted_to(reader: User, assignment_id: int) -> Assignment:
     """An assignment with its case, to read a posted form by. Shows nothing: who may act on it the services decide."""
-    found = Assignment.objects.filter(pk=assignment_id).select_related("case").first()
+    found = _with_case(reader, assignment_id)
     if found is None:
         raise errors.NotYours
     return found

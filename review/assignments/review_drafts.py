@@ -4,6 +4,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from review.common import sql
 from review.models import Assignment, Draft, User
 from review.rules.state_machine import Phase
 
@@ -16,14 +17,29 @@ def keep(
     `revision` is the one that the writer has seen (0: none); None: it replaces whatever there is. Returns None where the draft
     has another revision: that one stands.
     """
-    fields: dict[str, Any] = {"answers": answers, "saved_at": timezone.now()}
-    draft = Draft.objects.filter(assignment=assignment, physician=physician, phase=phase).first()
-    if draft is None:
-        return Draft.objects.create(assignment=assignment, physician=physician, phase=phase, **fields)
-    seen = draft.revision if revision is None else revision
+    at = timezone.now()
+    values = (
+        assignment.pk,
+        physician.pk,
+        phase,
+        sql.prepared(Draft, "answers", answers),
+        sql.prepared(Draft, "saved_at", at),
+    )
     # One statement decides: who has lost the assignment does not hold its row locked.
-    if not Draft.objects.filter(pk=draft.pk, revision=seen).update(revision=seen + 1, **fields):
+    if revision is None:
+        kept = sql.first_row(_KEEP + _KEPT, *values)
+    else:
+        kept = sql.first_row(f"{_KEEP} WHERE review_draft.revision = %s{_KEPT}", *values, revision)
+    if kept is None:
         return None
-    draft.assignment, draft.revision = assignment, seen + 1
-    draft.answers, draft.saved_at = fields["answers"], fields["saved_at"]
-    return draft
+    key, now = kept
+    return Draft(
+        id=key, assignment=assignment, physician=physician, phase=phase, answers=answers, revision=now, saved_at=at
+    )
+
+
+_KEEP = """INSERT INTO review_draft (assignment_id, physician_id, phase, answers, revision, saved_at)
+VALUES (%s, %s, %s, %s, 1, %s)
+ON CONFLICT (assignment_id, physician_id, phase) DO UPDATE
+SET answers = excluded.answers, saved_at = excluded.saved_at, revision = review_draft.revision + 1"""
+_KEPT = " RETURNING id, revision"

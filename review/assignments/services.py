@@ -3,23 +3,26 @@ state moves.
 """
 
 import uuid
+from collections import Counter
+from dataclasses import dataclass
 
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from review import errors
-from review.access import visibility
 from review.answers import signatures
-from review.assignments import eligibility, review_drafts
-from review.assignments.claims import fenced_assignment, lease, renew
+from review.assignments import eligibility, queries, review_drafts
+from review.assignments.claims import fence, fenced_assignment, lease, renew
 from review.assignments.first_look import with_committed_first_look
 from review.audit.trail import record, record_submitted, recording_events
-from review.discussion import guidelines, remarks
-from review.models import Assignment, Case, Draft, Event, Review, User
+from review.common import sql
+from review.discussion import remarks
+from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
+from review.rules.permissions import Can, require
 from review.rules.questions import Answers, opinion, problems
-from review.rules.state_machine import Phase, Position, Role, Verdict, position
+from review.rules.state_machine import Opinion, Phase, Position, Role, Verdict, position
 
 Hold = Assignment.Hold
 
@@ -45,7 +48,7 @@ def open_case(spec: CaseSpec, *, actor: User | None = None) -> Case:
         opened_at=now,
     )
     record(case, Event.Kind.OPENED, actor)
-    follow_reviews(case, position(spec.policy, []))
+    follow_reviews(case, position(spec.policy, []), turns=Turns({}, [], Counter()))
     return case
 
 
@@ -85,10 +88,12 @@ def submit(
     password: str = "",
     code: str = "",
     revision: int | None = None,
+    posted: Assignment | None = None,
 ) -> Review:
     """Submit the review that is due and move the case on. What was said at the first look stands, whatever `answers` say.
 
-    `revision` is the draft's revision the writer has seen; None: the writer knows of no other window.
+    `revision` is the draft's revision the writer has seen; None: the writer knows of no other window. `posted`: what
+    `queries.posted_to` says, where it was asked already.
 
     Raises:
         Incomplete: with every problem by field; AlreadySubmitted; NotRevealed: the first look is due. Nothing was written.
@@ -97,9 +102,10 @@ def submit(
         LeaseLost, CaseClosed: too late; the answers were kept as the physician's draft, unless another window has saved one
             since `revision`, and nothing else was written.
     """
-    signatures.check(physician, assignment_id, token, password)
+    posted = posted or queries.posted_to(physician, assignment_id)
+    signatures.check(physician, posted, token, password)
     try:
-        return _submit(physician, assignment_id, token, answers, code)
+        return _submit(physician, posted, token, answers, code)
     except (errors.LeaseLost, errors.CaseClosed) as late:
         if not _keep_late(physician, assignment_id, answers, revision):
             _outdated(late)
@@ -119,27 +125,49 @@ def _outdated(late: errors.ReviewError) -> errors.ReviewError:
     return late
 
 
+# Always the case before the assignment. FOR NO KEY UPDATE, because whoever claims an assignment of this case meanwhile
+# holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
+_SUBMITTED = """SELECT {c}, {a}, {f}, {g}, h.key FROM review_assignment a JOIN review_case c ON c.id = a.case_id
+LEFT JOIN review_chainhead h ON h.name = 'event'
+LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s
+LEFT JOIN review_guideline g ON g.id = (
+    SELECT v.id FROM review_guideline v WHERE v.benchmark = c.benchmark AND v.stage = %s ORDER BY v.version DESC LIMIT 1
+)
+WHERE a.id = %s"""
+_LOCKS = "no key c", "a"
+
+
 @recording_events()
-def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answers, code: str) -> Review:
-    # Always the case before the assignment. FOR NO KEY UPDATE, because whoever claims an assignment of this case meanwhile
-    # holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
-    case = Case.objects.select_for_update(no_key=True, of=("self",)).filter(assignments=assignment_id).first()
-    if case is None:
+def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answers, code: str) -> Review:
+    role, spec = Role(posted.role), posted.case.frozen  # neither ever changes
+    found = sql.instances(
+        _SUBMITTED + sql.locks(*_LOCKS),
+        (physician.pk, role.stage, posted.pk),
+        c=sql.Without(Case, "spec"),
+        a=Assignment,
+        f=FirstLook,
+        g=sql.Without(Guideline, "text"),
+    )
+    if not found:
         raise errors.NotYours
-    assignment = fenced_assignment(physician, assignment_id, token)
-    spec = case.frozen
-    role, phase = Role(assignment.role), Phase(assignment.phase)
-    answers = with_committed_first_look(spec, visibility.first_look_of(assignment, physician), answers)
+    case, assignment, looked, guideline, key = found[0]
+    case.spec, case.frozen = posted.case.spec, spec
+    assignment.case = case
+    require(physician, Can.REVIEW)
+    fence(assignment, physician, token)
+    phase = Phase(assignment.phase)
+    turns = turns_of(case, assignment)
+    answers = with_committed_first_look(spec, looked, answers)
     committed, rejected_before = None, False
     if phase is Phase.CONFIRM:
-        blind = {review.role: review for review in visibility.counted_reviews().filter(case=case, phase=Phase.COMMIT)}
+        blind = {review.role: review for review in turns.reviews if review.phase == Phase.COMMIT}
         committed = answers_from_json(blind[role].answers)
         rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
     if missing := problems(spec.form, answers, committed=committed, rejected_before=rejected_before):
         raise errors.Incomplete(missing)
     signatures.check_code(physician, spec.policy, code)
     said = opinion(spec.form, answers, role, phase)
-    review = Review.objects.create(
+    review = Review(
         case=case,
         assignment=assignment,
         physician=physician,
@@ -151,50 +179,96 @@ def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answ
         submitted_at=timezone.now(),
         signed_as=signatures.name(physician),
         meaning=signatures.meaning(role),
-        guideline=guidelines.guideline(case.benchmark, role.stage),
-        attempt=Review.objects.filter(case=case, role=role, phase=phase).count() + 1,
+        guideline=guideline,
+        attempt=turns.attempts[role, phase] + 1,
     )
-    record_submitted(review)
-    follow_reviews(case, position(spec.policy, visibility.opinions(case)), actor=physician)
-    assignment.refresh_from_db()  # the phase may be the next one now, with its own token
+    sql.insert(review)
+    record_submitted(review, key or "")
+    turns.reviews.append(review)
+    # The phase may be the next one after this, with its own token.
+    follow_reviews(case, position(spec.policy, turns.opinions), actor=physician, turns=turns)
     return review
 
 
-def follow_reviews(case: Case, now: Position, *, actor: User | None = None) -> None:
-    """Bring the rows in line with the machine: state, event, and one assignment for each turn that is open."""
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Who has a part in a case, and what was submitted: the reviews that count, in order.
+
+    attempts: how many there were by role and phase, those that were taken back included.
+    """
+
+    assignments: dict[str, Assignment]
+    reviews: list[Review]
+    attempts: Counter[tuple[str, str]]
+
+    @property
+    def opinions(self) -> list[Opinion]:
+        """The reviews as the machine reads them."""
+        return [
+            Opinion(Role(each.role), Phase(each.phase), Verdict(each.verdict), each.inadequate) for each in self.reviews
+        ]
+
+
+_TURNS = """SELECT {a}, {r}, t.id FROM review_assignment a LEFT JOIN review_review r ON r.assignment_id = a.id
+LEFT JOIN review_retraction t ON t.review_id = r.id WHERE a.case_id = %s ORDER BY r.id"""
+
+
+def turns_of(case: Case, own: Assignment | None = None) -> Turns:
+    """What has happened in a case, whose row is locked. `own`: one of its assignments that was read already."""
+    turns = Turns({own.role: own} if own else {}, [], Counter())
+    for assignment, review, retraction in sql.instances(_TURNS, (case.pk,), a=Assignment, r=Review):
+        turns.assignments.setdefault(assignment.role, assignment)
+        if review is not None:
+            turns.attempts[review.role, review.phase] += 1
+            if retraction is None:
+                turns.reviews.append(review)
+    return turns
+
+
+def follow_reviews(case: Case, now: Position, *, actor: User | None = None, turns: Turns | None = None) -> None:
+    """Bring the rows in line with the machine: state, event, and one assignment for each turn that is open.
+
+    `turns`: what `turns_of` says, where it was asked already.
+    """
     at = timezone.now()
+    turns = turns or turns_of(case)
     if now.state != case.state or now.state.final:
         before, case.state, case.ground = case.state, now.state, now.ground or ""
         case.closed_at = at if now.state.final else None
-        case.save(update_fields=["state", "ground", "closed_at"])
+        sql.update(case, "state", "ground", "closed_at")
         kind = Event.Kind.CLOSED if now.state.final else Event.Kind.MOVED
         record(case, kind, actor, before=before, after=now.state, ground=case.ground)
     open_turns = {turn.role: turn.phase for turn in now.openings}
-    existing = {assignment.role: assignment for assignment in Assignment.objects.filter(case=case)}
-    for role, assignment in existing.items():
+    committed = {review.assignment_id for review in turns.reviews}
+    for role, assignment in turns.assignments.items():
         phase = open_turns.get(Role(role))
         if phase is None:
-            committed = visibility.counted_reviews().filter(assignment=assignment).exists()
-            if assignment.hold != Hold.DONE and (now.state.final or committed):
+            if assignment.hold != Hold.DONE and (now.state.final or assignment.pk in committed):
                 still = bool(now.openings) and assignment.role.startswith("adjudicator")
                 assignment.hold = Hold.WAITING if still else Hold.DONE
                 assignment.lease_until = None
-                assignment.save(update_fields=["hold", "lease_until"])
+                sql.update(assignment, "hold", "lease_until")
         elif phase != assignment.phase:
             # The next phase belongs to whoever committed the first; the lease does not hand it to anybody else.
             # Its own token: the first phase sent twice (a double click) must not answer the second.
             assignment.phase, assignment.hold, assignment.lease_until = phase, Hold.HELD, at + lease()
             assignment.new_token()
-            assignment.save(update_fields=["phase", "hold", "lease_until", "token"])
+            sql.update(assignment, "phase", "hold", "lease_until", "token")
             if phase is Phase.DISCUSS:
                 remarks.discussion_opened(assignment)
-    new = [role for role in Role if role in open_turns and role not in existing]
-    policy = case.frozen.policy if new else None
-    Assignment.objects.bulk_create(
+    new = [role for role in Role if role in open_turns and role not in turns.assignments]
+    if new:
+        policy = case.frozen.policy
         # In the order of Role, so that the first adjudicator's row is the first to be handed out.
-        Assignment(
-            case=case, role=role, phase=open_turns[role], opened_at=at, **eligibility.asked_of(case, role, policy)
+        sql.insert(
+            *(
+                Assignment(
+                    case=case,
+                    role=role,
+                    phase=open_turns[role],
+                    opened_at=at,
+                    **eligibility.asked_of(case, role, policy),
+                )
+                for role in new
+            )
         )
-        for role in new
-        if policy is not None
-    )

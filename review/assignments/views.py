@@ -125,7 +125,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
     assignment = saved.assignment
     context = {
         "draft": saved,
-        "rows": posted_wordings(posted, assignment),
+        "rows": posted_wordings(posted),
         "oob": True,
         **case_page.lease_of(assignment),
     }
@@ -165,10 +165,11 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
     posted = read_posted(request, assignment_id)
     typed = answers = tidy(posted.answers)
     if "keep" in request.POST:
-        assignment = queries.assignment_of(posted.me, assignment_id)
-        answers = case_page.kept_as_committed(case_page.own_answers(posted.me, assignment), answers)
+        if posted.assignment.physician_id != posted.me.pk:
+            raise errors.NotYours
+        answers = case_page.kept_as_committed(case_page.own_answers(posted.me, posted.assignment), answers)
     try:
-        with signatures.count_refused_signatures(request, posted.me, assignment_id, posted.token):
+        with signatures.count_refused_signatures(request, posted.me, posted.assignment, posted.token):
             review = services.submit(
                 posted.me,
                 assignment_id,
@@ -177,13 +178,14 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
                 password=request.POST.get("password", ""),
                 code=request.POST.get("code", ""),
                 revision=posted.revision,
+                posted=posted.assignment,
             )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
         # What was typed, not the kept answer: whoever kept it only to be sent back may have drafted another.
         return _sent_back(request, refused, assignment_id, posted, typed)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, answers)
-    again = visibility.current_assignments(posted.me).filter(pk=assignment_id).first()
+    again = review.assignment if review.assignment.hold == Assignment.Hold.HELD else None
     if again is not None and again.phase == Phase.CONFIRM:
         messages.success(request, _("Your answer is committed. Now compare it with the first reviewer's answer."))
         return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
@@ -274,7 +276,7 @@ def _sent_back(
 def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, typed: Answers) -> HttpResponse:
     """The case is in other hands: what was typed, to be read and copied."""
     me = signed_in_account(request)
-    assignment = queries.posted_to(assignment_id)
+    assignment = queries.posted_to(me, assignment_id)
     context = {
         "error": late,
         "local": f"mhb-draft:{me.pk}:{assignment.public_id}:",

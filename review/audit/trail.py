@@ -1,12 +1,13 @@
 """The trail is written here and nowhere else: at the end of each transaction, each event tied to the one before it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from review.audit import chain_entries
@@ -69,8 +70,9 @@ def _add(event: Event | PersonEvent) -> None:
     events.append(event)
 
 
-def record_submitted(review: Review) -> None:
-    """The event of a submission: it holds the digest of the review, and how it was signed off."""
+def record_submitted(review: Review, key: str) -> None:
+    """The event of a submission: it holds the digest of the review, and how it was signed off. `key`: of the chain of events,
+    which never changes."""
     record(
         review.case,
         Event.Kind.SUBMITTED,
@@ -80,7 +82,7 @@ def record_submitted(review: Review) -> None:
         review=review.pk,
         meaning=review.meaning,
         guideline=review.guideline.version if review.guideline else None,
-        digest=digest_of(review, _key()),
+        digest=digest_of(review, key),
     )
 
 
@@ -101,26 +103,24 @@ def digest_of(review: Review, key: str) -> str:
     )
 
 
-def _key() -> str:
-    """The key never changes, so that no lock is needed to read it."""
-    return ChainHead.objects.values_list("key", flat=True).get(pk=EVENTS)
-
-
 EVENTS, PERSON_EVENTS = "event", "personevent"
 
 
 def _write(events: Sequence[Event]) -> None:
     if not events:
         return
-    head = ChainHead.objects.select_for_update().get(pk=EVENTS)
-    numbers: dict[int, int] = {}
+    cases = {event.case_id for event in events}
+    head, numbers = _end_of_chain(min(cases))
+    numbers |= _last_numbers(cases - numbers.keys())
     for event in events:
-        last = numbers.get(event.case_id) or _last_number(event.case_id)
-        event.number = numbers[event.case_id] = last + 1
+        event.number = numbers[event.case_id] = numbers.get(event.case_id, 0) + 1
         about: dict[str, Any] = {"sample": event.case.lineage, "version": event.case.version, "number": event.number}
         _chain(event, head, partial(chain_entries.entry, **about))
-    Event.objects.bulk_create(events)
-    head.save(update_fields=["sequence", "hash"])
+    if len(events) <= FEW:
+        sql.insert(*events)
+    else:
+        Event.objects.bulk_create(events)
+    sql.update(head, "sequence", "hash")
 
 
 def _chain(event: Event | PersonEvent, head: ChainHead, entry: Callable[..., dict[str, Any]]) -> None:
@@ -133,10 +133,29 @@ def _chain(event: Event | PersonEvent, head: ChainHead, entry: Callable[..., dic
     head.sequence, head.hash = event.sequence, event.hash
 
 
-def _last_number(case: int) -> int:
-    """Of the last event in the trail of a case; 0: it has none."""
-    found = sql.first_row("SELECT MAX(number) FROM review_event WHERE case_id = %s", case)
-    return found[0] or 0 if found else 0
+FEW = 20  # events that one statement takes as they are
+_HEAD = """SELECT {h}, (SELECT MAX(sequence) FROM review_event), (SELECT MAX(number) FROM review_event WHERE case_id = %s)
+FROM review_chainhead h WHERE h.name = 'event'"""
+
+
+def _end_of_chain(case: int) -> tuple[ChainHead, dict[int, int]]:
+    """The end of the chain of events, locked, and the number of the last event of `case`, if it is certain.
+
+    Who has waited for the lock sees the end as it is by then, and the events as they were before: then the number is not known.
+    """
+    found = sql.instances(_HEAD + sql.locks("h"), (case,), h=ChainHead)
+    if not found:
+        raise ChainHead.DoesNotExist
+    head, sequence, number = found[0]
+    return head, {case: number or 0} if (sequence or 0) == head.sequence else {}
+
+
+def _last_numbers(cases: Collection[int]) -> dict[int, int]:
+    """Of the last event in the trail of each case that has one."""
+    if not cases:
+        return {}
+    found = Event.objects.filter(case__in=cases).order_by().values_list("case").annotate(Max("number"))
+    return dict(found)
 
 
 def _write_person_events(events: Sequence[PersonEvent]) -> None:

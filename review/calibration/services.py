@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from review.audit.trail import record, record_person, recording_events
 from review.calibration.queries import items, suggested, up_front
-from review.common import sql
 from review.models import Assignment, CalibrationItem, Case, Event, PersonEvent, Review, User
 from review.rules.case_spec import answers_to_json
 from review.rules.permissions import Can, require
@@ -81,20 +80,22 @@ def give_again(physician: User, *, actor: User) -> int:
     return len(new)
 
 
-def prepare(physician: User) -> None:
-    """Put the copy that is due before the physician, if any: up front, mixed in, or a repeat. Wants the claim's transaction.
+def prepare(physician: User, *, calibrates: bool) -> bool:
+    """Put the copy that is due before the physician, if any: up front, mixed in, or a repeat; whether one may be there now.
 
-    What is drawn follows from the account and from how many answers it has given: pressing again draws nothing else.
+    What is drawn follows from the account and from how many answers it has given: pressing again draws nothing else. Wants the
+    claim's transaction. calibrates: whether any item is active.
     """
+    repeats = settings.MHB_REPEAT_SHARE > 0
+    if not (calibrates or repeats):
+        return False
     unfinished = Assignment.objects.filter(reserved_for=physician, hold=Assignment.Hold.OPEN).exclude(
         case__kind=Case.Kind.WORK
     )
-    calibrates = sql.first_row("SELECT 1 FROM review_calibrationitem WHERE active LIMIT 1") is not None
-    repeats = settings.MHB_REPEAT_SHARE > 0
     # A copy looks like a first review: mixed in, it would stand out for who never gets one.
     silently = not physician.stages or State.PRIMARY in physician.stages
-    if not (calibrates or repeats) or unfinished.exists():
-        return
+    if unfinished.exists():
+        return True
     if calibrates:
         fresh = _unanswered(physician)
         first = next((item for item in fresh if up_front(physician, item.benchmark)), None)
@@ -102,9 +103,10 @@ def prepare(physician: User) -> None:
             first = fresh[0]
         if first is not None:
             _calibrate(physician, first)
-            return
+            return True
     if repeats and silently and _drawn(physician, "repeat", settings.MHB_REPEAT_SHARE):
         _repeat(physician)
+    return True
 
 
 def _unanswered(physician: User) -> list[CalibrationItem]:

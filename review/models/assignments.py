@@ -4,6 +4,7 @@ import uuid
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
 from review.models.cases import Case
@@ -74,6 +75,11 @@ class Assignment(models.Model):
     def public_id(self) -> str:
         """What physicians see in place of the primary key."""
         return AssignmentId().to_url(self.pk)
+
+    @cached_property
+    def looks_read(self) -> "dict[int, FirstLook | None]":
+        """First looks that were read with this row, by physician; None: this one has not taken it."""
+        return {}
 
     def new_token(self) -> uuid.UUID:
         """A fresh fencing token: whoever still has the old one is too late."""

@@ -43,6 +43,8 @@ class Case(models.Model):
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True, blank=True)
 
+    undiscussed = False  # known to have no remark, so that nothing need be asked
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["lineage", "version"], name="case_one_per_version"),

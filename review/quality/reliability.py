@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from statistics import median
 from typing import Any
 
 from django.db.models import Count, Max, Q, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 
 from review.access.visibility import counted_reviews
 from review.calibration import queries
+from review.common import sql
 from review.labels import translate
 from review.models import Case, Review, User
 from review.quality import activity
@@ -95,8 +97,26 @@ class AgreementTable:
 def agreement_table(*, benchmark: str = "", task: str = "", pair: str = "") -> AgreementTable:
     """Agreement on every criterion, by benchmark and pair; an empty argument means all.
 
-    A pair of which no case has both answers is left out, unless it is asked for and was begun.
+    A pair of which no case has both answers is left out, unless it is asked for and was begun. Counted anew when a review was
+    submitted or taken back, or a case was opened; until then each process keeps what it has counted.
     """
+    return _counted(_state_of_reviews(), get_language() or "", benchmark, task, pair)
+
+
+_STATE = """SELECT COUNT(*), MAX(r.id), (SELECT MAX(id) FROM review_case),
+    (SELECT hash FROM review_event WHERE kind IN ('submitted', 'retracted') ORDER BY id DESC LIMIT 1)
+FROM review_review r JOIN review_case c ON c.id = r.case_id LEFT JOIN review_retraction t ON t.review_id = r.id
+WHERE r.phase = 'commit' AND c.kind = 'work' AND t.id IS NULL"""
+
+
+def _state_of_reviews() -> tuple[Any, ...]:
+    """What tells any state of the reviews from any other: nothing of a review changes, and the hash of the last event on one
+    covers all that came before it."""
+    return sql.first_row(_STATE) or ()
+
+
+@lru_cache(maxsize=64)
+def _counted(_state: tuple[Any, ...], _language: str, benchmark: str, task: str, pair: str) -> AgreementTable:
     wanted = [one for one in RaterPair if pair in ("", one)]
     roles = {role: one for one in wanted for role in PAIRS[one]}
     rows = (

@@ -1,5 +1,6 @@
 """Template tags of the discussion and the guidelines."""
 
+from functools import lru_cache
 from typing import Any
 
 from django import template
@@ -11,7 +12,7 @@ from review.discussion import guidelines
 from review.discussion import notices as discussion_notices
 from review.discussion import remarks as discussion_remarks
 from review.labels import NAMELESS
-from review.models import Assignment, Case, Guideline, Notice, User
+from review.models import Assignment, Case, Notice, User
 from review.rules.state_machine import State
 
 register = template.Library()
@@ -20,6 +21,7 @@ AUTHORS: dict[str, Promise] = {"you": _("You"), "admin": _("Admin"), "physician"
 
 
 @register.filter
+@lru_cache(maxsize=256)  # the same guideline stands on every page with a case
 def markdown(text: str, top: int) -> SafeString:
     """Markdown as HTML, its highest heading <h`top`>; HTML in the source is shown as text, and no link runs a script."""
     from markdown_it import MarkdownIt
@@ -34,12 +36,6 @@ def markdown(text: str, top: int) -> SafeString:
 
 
 @register.simple_tag
-def guideline_in_force(benchmark: str, stage: str) -> Guideline | None:
-    """`{% guideline_in_force case.benchmark stage as guideline %}`; None: the built-in text stands."""
-    return guidelines.guideline(benchmark, State(stage))
-
-
-@register.simple_tag
 def built_in_guideline(benchmark: str, stage: str) -> str:
     """`{% built_in_guideline benchmark stage as text %}`: what the benchmark's folder says; "" where it says nothing."""
     return guidelines.built_in(benchmark, State(stage))
@@ -48,6 +44,8 @@ def built_in_guideline(benchmark: str, stage: str) -> str:
 @register.simple_tag
 def discussion(case: Case, user: User) -> list[dict[str, Any]]:
     """`{% discussion case user as remarks %}`: what `user` may read of it, each with the author's name for this reader."""
+    if case.undiscussed:
+        return []
     shown = discussion_remarks.remarks_shown_to(user, case)
     if shown.query.is_empty():  # known without asking: compiling a query that finds nothing takes as long as any other
         return []

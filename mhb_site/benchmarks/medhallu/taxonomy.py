@@ -42,6 +42,7 @@ TERMS: tuple[Term, ...] = (
     ),
 )
 DIFFICULTIES = ("easy", "medium", "hard")
+FACET_FIELDS = ("difficulty", "branches")  # of a sample's content, all that `facets` reads
 
 
 class UnknownCategory(LookupError):

@@ -110,6 +110,8 @@ TERMS: tuple[Term, ...] = (
     ),
 )
 
+FACET_FIELDS = ()  # of a sample's content, all that `facets` reads
+
 
 class UnknownTrap(LookupError):
     """This trap type is not in the taxonomy."""

@@ -311,11 +311,11 @@ def test_a_claim_locks_one_row_and_takes_it_only_if_it_is_free(ana: User) -> Non
         take(ana)
     asked = [query["sql"] for query in captured]
     [taken] = [
-        number for number, sql in enumerate(asked) if sql.startswith('UPDATE "review_assignment" SET "physician_id"')
+        number for number, sql in enumerate(asked) if sql.startswith("UPDATE review_assignment SET physician_id")
     ]
     condition = asked[taken].partition("WHERE")[2]
-    assert "\"hold\" = 'open'" in condition
-    assert '"lease_until" <' in condition
+    assert "hold = 'open'" in condition
+    assert "lease_until <" in condition
     chosen = asked[taken - 1]
     assert chosen.startswith("SELECT")
     assert "LIMIT 1" in chosen
