@@ -2,6 +2,7 @@
 
 import pytest
 from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -59,7 +60,7 @@ def test_what_ends_a_session_ends_it(browse: Open, ana: User, bo: User) -> None:
     for end in ("deleted", "expired", "closed", "ended"):
         client = browse(ana)
         assert who(client) == ana.username
-        stored = client.session.model.objects.filter(pk=client.session.session_key)
+        stored = Session.objects.filter(pk=client.session.session_key)
         match end:
             case "deleted":
                 stored.delete()

@@ -679,6 +679,7 @@ def test_the_history_costs_the_same_for_a_long_one(
 ) -> None:
     client = browse(adela)
     short = opened(1)
+    client.get(reverse("review:history", args=[short.pk]))  # whose session it is has to be found out once
     with CaptureQueriesContext(connection) as few:
         client.get(reverse("review:history", args=[short.pk]))
     services.withdraw(short.pk, actor=adela, reason="Only one case, then.")
