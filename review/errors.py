@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from django.utils.translation import gettext as _
 
 if TYPE_CHECKING:
+    from review.forms.design import FormFault
     from review.rules.questions import Problem
 
 
@@ -153,6 +154,28 @@ class StaleGuideline(ReviewError):
     """Another version was published after you opened this one. Nothing was overwritten."""
 
     status = 409
+
+
+class StaleForm(ReviewError):
+    """Another version of this form was published after you opened it. Nothing was published."""
+
+    status = 409
+
+
+class UnknownForm(ReviewError):
+    """There is no such review form."""
+
+    status = 404
+
+
+class FormFaulty(ReviewError):
+    """This review form cannot be published yet."""
+
+    status = 422
+
+    def __init__(self, faults: Sequence[FormFault]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(f"{fault.field}: {fault.sentence}" for fault in faults))
 
 
 class NotSettled(ReviewError):

@@ -111,6 +111,9 @@ SENTENCES: dict[str, Promise] = {
     ),
     "unknown-field": _("This case has no such question."),
     "evidence-missing": _("Add at least one source."),
+    "evidence-kind-missing": _(
+        "This answer asks for another kind of source. Add one of the kinds named with the question."
+    ),
     "citation-malformed": _("The reference does not match this type of source. Check the type and the reference."),
     "citation-incomplete": _(
         "The source is incomplete. Enter the reference, the quoted passage and the date you read it."

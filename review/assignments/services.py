@@ -16,9 +16,10 @@ from review.assignments.claims import fenced_assignment, lease, renew
 from review.assignments.first_look import with_committed_first_look
 from review.audit.trail import record, record_submitted, recording_events
 from review.discussion import guidelines, remarks
+from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Draft, Event, Review, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
-from review.rules.questions import Answers, opinion, problems
+from review.rules.questions import Answers, opinion, problems, without_unasked
 from review.rules.state_machine import Phase, Position, Role, Verdict, position
 
 Hold = Assignment.Hold
@@ -28,9 +29,11 @@ Hold = Assignment.Hold
 def open_case(spec: CaseSpec, *, actor: User | None = None) -> Case:
     """Put one sample version before physicians. Opening the same version of a lineage twice is an IntegrityError.
 
+    It takes the review form that admins have published for its benchmark, if any, and keeps it from then on.
     Where the policy asks nobody, the case is approved and closed as it opens, and no physician is ever offered it.
     """
     now = timezone.now()
+    spec = forms_queries.with_form_in_force(spec)
     stored = spec_to_json(spec)
     case = Case.objects.create(
         benchmark=spec.benchmark,
@@ -127,8 +130,8 @@ def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answ
     if case is None:
         raise errors.NotYours
     assignment = fenced_assignment(physician, assignment_id, token)
-    spec = case.frozen
     role, phase = Role(assignment.role), Phase(assignment.phase)
+    spec = visibility.asked_of(assignment, case)
     answers = with_committed_first_look(spec, visibility.first_look_of(assignment, physician), answers)
     committed, rejected_before = None, False
     if phase is Phase.CONFIRM:
@@ -137,6 +140,7 @@ def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answ
         rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
     if missing := problems(spec.form, answers, committed=committed, rejected_before=rejected_before):
         raise errors.Incomplete(missing)
+    answers = without_unasked(spec.form, answers)
     signatures.check_code(physician, spec.policy, code)
     said = opinion(spec.form, answers, role, phase)
     review = Review.objects.create(

@@ -4,6 +4,7 @@ from review.models.assignments import ActiveInterval, Assignment, Declined, Draf
 from review.models.audit import Audit, Chained, ChainHead, Event, PersonEvent
 from review.models.cases import CalibrationItem, Case, account_made
 from review.models.discussion import Guideline, Notice, Remark
+from review.models.forms import ReviewForm
 from review.models.people import People, User
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Remark",
     "Retraction",
     "Review",
+    "ReviewForm",
     "User",
     "account_made",
 ]
