@@ -129,6 +129,39 @@ SENTENCES: dict[str, Promise] = {
 }
 
 
+# setting of a case's policy -> what it is called, what it does
+POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
+    "secondary": (_("Second reviewer"), _("Another physician reviews independently. Off: the first reviewer decides.")),
+    "secondary_confirms": (
+        _("Second reviewer confirms"),
+        _("The second reviewer answers blind, then sees the first review and confirms or changes the answers."),
+    ),
+    "inadequate_rejects": (
+        _("Inadequate rubric rejects"),
+        _("A rubric found inadequate by either reviewer rejects the sample without adjudication."),
+    ),
+    "discussion": (_("Second vote"), _("Two adjudicators who differ see both rationales and vote once more.")),
+    "fresh_eyes_required": (
+        _("New physicians for each version"),
+        _("Physicians with a role in an earlier version of a sample cannot take a later one."),
+    ),
+    "reveal_first_look": (_("First look"), _("First-look questions are answered before the traps are shown.")),
+    "other_hospital": (
+        _("Other hospital"),
+        _("The second reviewer and the adjudicators come from other hospitals than the first."),
+    ),
+    "sign_with_password": (_("Password to sign"), _("Submitting a review asks for the password again.")),
+    "sign_with_second_factor": (
+        _("Second factor to sign"),
+        _("Submitting a review asks for a code of the authenticator app."),
+    ),
+    "calibrated_only": (
+        _("Calibration first"),
+        _("Physicians must pass the calibration cases before they work on real ones."),
+    ),
+}
+
+
 def translate(msgid: str) -> str:
     """A string of a benchmark in the reader's language. (gettext answers the empty string with its catalogue's head.)"""
     return gettext(msgid) if msgid else ""

@@ -4,8 +4,8 @@ from review.models.assignments import ActiveInterval, Assignment, Declined, Draf
 from review.models.audit import Audit, Chained, ChainHead, Event, PersonEvent
 from review.models.cases import CalibrationItem, Case, account_made
 from review.models.discussion import Guideline, Notice, Remark
-from review.models.forms import ReviewForm
 from review.models.people import People, User
+from review.models.review_forms import ReviewForm
 
 __all__ = [
     "ActiveInterval",
