@@ -175,7 +175,7 @@ class FormFaulty(ReviewError):
 
     def __init__(self, faults: Sequence[FormFault]) -> None:
         self.faults = faults
-        super().__init__("; ".join(f"{fault.field}: {fault.sentence}" for fault in faults))
+        super().__init__()
 
 
 class NotSettled(ReviewError):

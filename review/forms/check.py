@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -55,6 +56,12 @@ def _faults_of_form(design: Design, locked: Mapping[str, str]) -> Iterator[FormF
         if key not in keys:
             sentence = _("The question “%(key)s” cannot be removed: %(why)s")
             yield FormFault("form", sentence % {"key": key, "why": translate(why)})
+    for language, words in design.wordings.items():
+        if language not in dict(settings.LANGUAGES):
+            yield FormFault("form", _("The site does not speak “%(language)s”.") % {"language": language})
+        for name, text in words.items():
+            if len(text) > LONGEST_TEXT:
+                yield FormFault("form", f"{name}: " + _("Use at most %(n)s characters.") % {"n": LONGEST_TEXT})
     asking = [question for question in design.questions if any(choice.evidence for choice in question.choices)]
     if len(asking) > 1 and all(question.when or question.stages for question in asking):
         yield FormFault("form", _("One question that requires evidence must be asked always, at every stage."))
@@ -70,6 +77,8 @@ def _faults_of_question(question: Question, where: str, sample: CaseSpec) -> Ite
     for part, most in (("label", LONGEST_LABEL), ("asks", LONGEST_TEXT), ("help", LONGEST_TEXT)):
         if len(getattr(question, part)) > most:
             yield FormFault(f"{where}.{part}", _("Use at most %(n)s characters.") % {"n": most})
+    if question.about:
+        yield FormFault(f"{where}.per", _("What a question is about is filled in when a case is opened. Leave it out."))
     if question.kind not in KINDS_OF_QUESTION:
         yield FormFault(f"{where}.kind", _("Choose one of the types."))
     if question.per not in SUBJECTS:

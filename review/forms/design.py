@@ -1,6 +1,6 @@
 """A review form as an admin builds it, and the case that it makes of a benchmark's. Plain Python."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
 from typing import Any
@@ -48,6 +48,17 @@ def design_to_json(design: Design) -> dict[str, Any]:
 def design_from_json(data: object) -> Design:
     """The design that was stored. Raises pydantic's ValidationError on anything else."""
     return _DESIGN.validate_python(data)
+
+
+def unknown_names(sent: Any, read: Any, at: str = "") -> Iterator[str]:
+    """Names in what somebody sent that the design read from it does not have: misspelt ones would be lost without a word."""
+    if isinstance(sent, dict) and isinstance(read, dict):
+        yield from (f"{at}{name}" for name in sent if name not in read)
+        for name in sent.keys() & read.keys():
+            yield from unknown_names(sent[name], read[name], f"{at}{name}.")
+    elif isinstance(sent, list) and isinstance(read, list):
+        for number, (one, other) in enumerate(zip(sent, read, strict=False), 1):
+            yield from unknown_names(one, other, f"{at}{number}.")
 
 
 def applied(design: Design, version: int, spec: CaseSpec) -> CaseSpec:

@@ -34,6 +34,11 @@ def locked(benchmark: str) -> Mapping[str, str]:
     return found
 
 
+def reasons_locked(benchmark: str) -> dict[str, str]:
+    """The same in the reader's language."""
+    return {key: translate(why) for key, why in locked(benchmark).items()}
+
+
 def in_force(benchmark: str) -> ReviewForm | None:
     """The version in force; None: none was ever published, and the folder's form stands."""
     return ReviewForm.objects.filter(benchmark=benchmark).order_by("-version").first()

@@ -95,7 +95,9 @@ LOCKED = {
     "naturalness": _("it is one of the four criteria of the paper's review."),
     "factual": _("it is one of the four criteria of the paper's review, and the evidence in releases comes from it."),
     "coherence": _("it is one of the four criteria of the paper's review."),
-    "alignment": _("it is one of the four criteria of the paper's review, and a rubric found inadequate is rejected by it."),
+    "alignment": _(
+        "it is one of the four criteria of the paper's review, and a rubric found inadequate is rejected by it."
+    ),
 }
 
 # The levels of the AHRQ Common Formats Harm Scale: the harm to a patient whose clinician followed the hallucination.

@@ -27,7 +27,9 @@ def typed(page: str) -> dict[str, Any]:
     for name, text in re.findall(r'<textarea[^>]*?name="([^"]+)"[^>]*>\n?(.*?)</textarea>', form, re.S):
         found.setdefault(name, []).append(unescape(text))
     for name, options in re.findall(r'<select[^>]*?name="([^"]+)"[^>]*>(.*?)</select>', form, re.S):
-        chosen = re.search(r'<option value="([^"]*)" selected', options) or re.search(r'<option value="([^"]*)"', options)
+        chosen = re.search(r'<option value="([^"]*)" selected', options) or re.search(
+            r'<option value="([^"]*)"', options
+        )
         found.setdefault(name, []).append(unescape(chosen[1]) if chosen else "")
     return dict(found)
 
