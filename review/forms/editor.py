@@ -97,6 +97,15 @@ def _changed(design: Design, do: str) -> Design:
     return replace(design, questions=tuple(rows))
 
 
+def opened_row(design: Design, do: str) -> int:
+    """The number of the question that a button has changed; 0: none."""
+    what, *numbers = do.split(".")
+    if what in ("add-choices", "add-text"):
+        return len(design.questions)
+    at = int(numbers[0]) if numbers and numbers[0].isdecimal() and len(numbers[0]) < 4 else 0
+    return {"up": at - 1, "down": at + 1, "add-choice": at, "remove-choice": at}.get(what, 0)
+
+
 def _change_row(rows: list[Question], what: str, places: Sequence[int]) -> None:
     at = places[0]
     choices = list(rows[at].choices)

@@ -2,15 +2,18 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 
 from django.utils import timezone
 
 from review import errors
-from review.audit.trail import PERSON_EVENTS, record_person, recording_events
+from review.audit.trail import EVENTS, record_person, recording_events
+from review.discussion import guidelines
 from review.forms import check, queries
 from review.forms.design import Design, FormFault, design_from_json, design_to_json
 from review.models import ChainHead, PersonEvent, ReviewForm, User
 from review.rules.permissions import Can, require
+from review.rules.state_machine import State
 
 
 def faults(benchmark: str, design: Design) -> list[FormFault]:
@@ -23,27 +26,36 @@ def faults(benchmark: str, design: Design) -> list[FormFault]:
 
 @recording_events()
 def publish(
-    actor: User, *, benchmark: str, design: Design | None, note: str = "", base: int | None = None
+    actor: User,
+    *,
+    benchmark: str,
+    design: Design | None,
+    note: str = "",
+    base: int | None = None,
+    texts: Mapping[State, tuple[str, int]] | None = None,
 ) -> ReviewForm:
     """Put a form in force for cases opened from now on; None: the one of the benchmark's folder. Open cases keep theirs.
 
     `base` is the version that the writer has seen (0: none; None: whichever is in force). A design equal to the one in force
-    changes nothing.
+    changes nothing. `texts`: guidelines to put in force with it, by stage, each with the version that the writer has seen.
 
     Raises:
-        NotAllowed, UnknownForm. FormFaulty: with every fault. StaleForm: another version than `base` is in force.
+        NotAllowed, UnknownForm. FormFaulty: with every fault. StaleForm, StaleGuideline: another version is in force than
+            the writer has seen. Nothing was published.
     """
     require(actor, Can.OVERSEE)
     if queries.sample_case(benchmark) is None:
         raise errors.UnknownForm
     if design is not None and (found := faults(benchmark, design)):
         raise errors.FormFaulty(found)
-    # One lock for all forms: before the first version there is no row that two writers could both lock.
-    ChainHead.objects.select_for_update().get(pk=PERSON_EVENTS)
+    # One lock for all forms, the guidelines' own: before the first version there is no row that two writers could both lock.
+    ChainHead.objects.select_for_update().get(pk=EVENTS)
     current = queries.in_force(benchmark)
     latest = current.version if current else 0
     if base is not None and base != latest:
         raise errors.StaleForm
+    for stage, (text, seen) in (texts or {}).items():
+        guidelines.write_guideline(actor, benchmark=benchmark, stage=stage, text=text, base=seen)
     stored = design_to_json(design) if design is not None else None
     if current is not None and _design_in(current) == design:
         return current

@@ -18,7 +18,7 @@ from review.forms import editor, queries, services
 from review.forms.check import STAGES
 from review.forms.design import Design, FormFault, applied
 from review.labels import CITATION_KINDS, POLICY_SETTINGS
-from review.models import ReviewForm
+from review.models import Guideline, ReviewForm
 from review.rules.permissions import Can
 from review.rules.questions import Answers
 from review.rules.state_machine import State
@@ -44,18 +44,18 @@ def form_edit(request: HttpRequest, benchmark: str) -> HttpResponse:
     design = editor.design_from_post(request.POST)
     if request.POST.get("do") != "publish":
         return _editor(request, benchmark, design, current)
-    base = request.POST.get("base", "")
     try:
         made = services.publish(
             signed_in_account(request),
             benchmark=benchmark,
             design=design,
             note=request.POST.get("note", "").replace("\0", "").strip(),
-            base=int(base) if base.isascii() and base.isdecimal() and len(base) < 7 else 0,
+            base=_number(request.POST.get("base", "")),
+            texts=_posted_guidelines(request, benchmark),
         )
     except errors.FormFaulty as faulty:
         return _editor(request, benchmark, design, current, faults=faulty.faults, status=faulty.status)
-    except errors.StaleForm as stale:
+    except (errors.StaleForm, errors.StaleGuideline) as stale:
         # What was typed stays, now made from the version that is in force.
         return _editor(request, benchmark, design, current, refused=stale.message, status=stale.status)
     messages.success(
@@ -85,7 +85,6 @@ def _editor(
     sample = queries.sample_case(benchmark)
     if sample is None:
         raise Http404
-    do = request.POST.get("do", "")
     context = {
         "benchmark": benchmark,
         "current": current,
@@ -102,12 +101,34 @@ def _editor(
         "kinds": CITATION_KINDS.items(),
         "stages": STAGES,
         "per_rubric": bool(sample.form.rubrics),
-        "guidelines": [(stage, guidelines.guideline(benchmark, stage)) for stage in guidelines.STAGES],
-        "added": len(design.questions) if do in ("add-choices", "add-text") else 0,
-        "do": do,
+        "guidelines": [_guideline(request, benchmark, stage) for stage in guidelines.STAGES],
+        "opened": editor.opened_row(design, request.POST.get("do", "")),
         **_preview(request, benchmark, design),
     }
     return render(request, "review/forms/form_edit.html", context, status=status)
+
+
+def _guideline(request: HttpRequest, benchmark: str, stage: State) -> tuple[State, Guideline | None, str]:
+    """The guideline of a stage, and its text as it was typed, else as it is in force."""
+    row = guidelines.guideline(benchmark, stage)
+    in_force = row.text if row else guidelines.built_in(benchmark, stage)
+    return stage, row, request.POST.get(f"guideline.{stage}", in_force)
+
+
+def _posted_guidelines(request: HttpRequest, benchmark: str) -> dict[State, tuple[str, int]]:
+    """The guidelines whose text was changed, each with the version it was made from."""
+    found = {}
+    for stage in guidelines.STAGES:
+        text = request.POST.get(f"guideline.{stage}", "").replace("\r\n", "\n").replace("\0", "")
+        row = guidelines.guideline(benchmark, stage)
+        shown = row.text if row else guidelines.built_in(benchmark, stage)
+        if text.strip() and text.strip() != shown.replace("\r\n", "\n").strip():
+            found[stage] = text, _number(request.POST.get(f"guideline.{stage}.base", ""))
+    return found
+
+
+def _number(typed: str) -> int:
+    return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) < 7 else 0
 
 
 def _anchor(fault: FormFault) -> str:

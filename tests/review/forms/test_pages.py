@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from review.forms import queries
-from review.models import PersonEvent, ReviewForm, User
+from review.models import Guideline, PersonEvent, ReviewForm, User
 from tests.review.pages import Open
 
 pytestmark = pytest.mark.django_db
@@ -122,3 +122,15 @@ def test_only_admins_come_here(browse: Open, ana: User, rui: User, there: str) -
 
 def test_what_is_no_benchmark_has_no_form(browse: Open, adela: User) -> None:
     assert browse(adela).get("/review/forms/invented/").status_code == 404
+
+
+def test_a_guideline_is_published_with_the_form(browse: Open, adela: User) -> None:
+    client = browse(adela)
+    posted = typed(client.get(EDIT).content.decode())
+    assert "guideline.primary" in posted
+    posted |= {"guideline.primary": "# Read twice", "do": "publish"}
+    assert client.post(EDIT, posted).status_code == 302
+    written = Guideline.objects.get()
+    assert (written.stage, written.version, written.text) == ("primary", 1, "# Read twice")
+    assert client.post(EDIT, posted | {"base": "1", "guideline.primary": "# Other"}).status_code == 409
+    assert ReviewForm.objects.count() == 1
