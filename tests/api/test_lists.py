@@ -120,6 +120,7 @@ LISTS: dict[str, Callable[[World], list[Any]]] = {
     "case-remarks": lambda world: [world.case.pk],
     "assignment-remarks": lambda world: [world.held.pk],
     "guideline-versions": lambda world: ["invented", "primary"],
+    "review-form-versions": lambda world: ["mhb"],
     "releases": lambda world: [],
     "release-samples": lambda world: [world.release.name, world.release.version],
     "runs": lambda world: [],
