@@ -86,7 +86,6 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
     can = Can.OVERSEE
     permission_classes = [Needs]
     serializer_class = FormVersionSerializer
-    pagination_class = NewestFirst
 
     @extend_schema(responses=FormInForceSerializer(many=True))
     def list(self, request: Request) -> Response:
@@ -105,7 +104,7 @@ class ReviewFormViewSet(GenericViewSet[ReviewForm]):
         return Response(FormInForceSerializer(shown, many=True).data)
 
     @extend_schema(responses=FormVersionSerializer(many=True), operation_id="review_forms_versions_list")
-    @action(detail=False, url_path="<slug:benchmark>")
+    @action(detail=False, url_path="<slug:benchmark>", pagination_class=NewestFirst)
     def versions(self, request: Request, benchmark: str) -> Response:
         """All versions of a benchmark's review form, newest first."""
         if benchmark not in queries.names():
