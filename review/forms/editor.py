@@ -174,6 +174,10 @@ class QuestionFields:
     first: bool
     last: bool
 
+    @property
+    def faulty(self) -> bool:
+        return bool(self.errors) or any(choice.errors for choice in self.choices)
+
 
 @dataclass(frozen=True, slots=True)
 class SettingField:

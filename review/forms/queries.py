@@ -68,7 +68,7 @@ def default_design(benchmark: str) -> Design:
 
 
 def _translated(questions: tuple[Question, ...], language: str) -> dict[str, str]:
-    found = {}
+    found: dict[str, str] = {}
     with translation.override(language):
         for question in questions:
             texts = {f"{question.key}.{part}": getattr(question, part) for part in ("label", "asks", "help")}

@@ -96,7 +96,7 @@ def _editor(
         "share": "" if design.share is None else request.POST.get("share", design.share),
         "share_error": next((fault.sentence for fault in faults if fault.field == "share"), ""),
         "note": request.POST.get("note", ""),
-        "faults": [(_anchor(fault), fault) for fault in faults],
+        "faults": [(*_place(design, fault), fault.sentence) for fault in faults],
         "refused": refused,
         "kinds": CITATION_KINDS.items(),
         "stages": STAGES,
@@ -131,10 +131,13 @@ def _number(typed: str) -> int:
     return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) < 7 else 0
 
 
-def _anchor(fault: FormFault) -> str:
-    """Where a fault is on the page."""
+def _place(design: Design, fault: FormFault) -> tuple[str, str]:
+    """Where a fault is on the page: the anchor, and what is there."""
     parts = fault.field.split(".")
-    return f"q-{parts[1]}" if parts[0] == "question" else "policy" if parts[0] in ("policy", "share") else "questions"
+    if parts[0] == "question":
+        question = design.questions[int(parts[1]) - 1]
+        return f"q-{parts[1]}", f"{parts[1]} {question.label or question.key}"
+    return ("policy", _("Policy")) if parts[0] in ("policy", "share") else ("questions", _("Questions"))
 
 
 def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, Any]:

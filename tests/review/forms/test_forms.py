@@ -19,7 +19,7 @@ from review.models import Case, PersonEvent, ReviewForm, User
 from review.quality.reliability import agreement_table
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import Answer, Answers, Choice, Problem, Question, RubricAnswer, problems
-from review.rules.state_machine import State
+from review.rules.state_machine import Role, State
 from tests.review.factories import CITATION, take
 
 pytestmark = pytest.mark.django_db
@@ -70,7 +70,7 @@ def answer(user: User, **questions: Answer) -> Case:
     """Take the next case and submit it."""
     held = take(user)
     spec = held.case.frozen
-    spec = replace(spec, form=spec.form.at(visibility.Role(held.role).stage))
+    spec = replace(spec, form=spec.form.at(Role(held.role).stage))
     assert held.token is not None
     answers = complete(spec, **questions)
     first_look.reveal(user, held.pk, held.token, answers)
