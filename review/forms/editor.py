@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.http import QueryDict
+from django.utils.translation import get_language
 
 from review.forms.check import MOST_CHOICES, MOST_QUESTIONS, STAGES
 from review.forms.design import SETTINGS, Design, FormFault
@@ -173,6 +174,7 @@ class QuestionFields:
     errors: tuple[str, ...]
     first: bool
     last: bool
+    title: str = ""  # its name in the reader's language
 
     @property
     def faulty(self) -> bool:
@@ -208,7 +210,7 @@ def question_fields(
             (part, _worded(design, f"{name}.{part}", f"{question.key}.{part}", getattr(question, part)))
             for part in ("label", "asks", "help")
         )
-        conditions = _conditions(design.questions[: number - 1], question.when)
+        conditions = _conditions(design, design.questions[: number - 1], question.when)
         why = translate(locked.get(question.key, ""))
         rows.append(
             QuestionFields(
@@ -223,9 +225,16 @@ def question_fields(
                 tuple(own),
                 number == 1,
                 number == len(design.questions),
+                title(design, question),
             )
         )
     return tuple(rows)
+
+
+def title(design: Design, question: Question) -> str:
+    """The name of a question in the reader's language, as far as it has one."""
+    worded = design.wordings.get(get_language() or "", {}).get(f"{question.key}.label")
+    return worded or translate(question.label) or question.key
 
 
 def _is_of_row(field: str, where: str) -> bool:
@@ -247,10 +256,15 @@ def _worded(design: Design, name: str, key: str, text: str) -> Worded:
     return Worded(name, name.replace(".", "-"), text, others)
 
 
-def _conditions(earlier: Sequence[Question], chosen: str) -> tuple[tuple[str, str], ...]:
+def _choice_title(design: Design, question: Question, choice: Choice) -> str:
+    worded = design.wordings.get(get_language() or "", {}).get(f"{question.key}.choice.{choice.value}")
+    return worded or translate(choice.label) or choice.value
+
+
+def _conditions(design: Design, earlier: Sequence[Question], chosen: str) -> tuple[tuple[str, str], ...]:
     """What a question can depend on: each answer to each earlier question, and what is chosen, even if it is gone."""
     found = {
-        f"{each.key}={choice.value}": f"{translate(each.label) or each.key}: {translate(choice.label) or choice.value}"
+        f"{each.key}={choice.value}": f"{title(design, each)}: {_choice_title(design, each, choice)}"
         for each in earlier
         for choice in each.choices
     }

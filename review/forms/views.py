@@ -136,7 +136,7 @@ def _place(design: Design, fault: FormFault) -> tuple[str, str]:
     parts = fault.field.split(".")
     if parts[0] == "question":
         question = design.questions[int(parts[1]) - 1]
-        return f"q-{parts[1]}", f"{parts[1]} {question.label or question.key}"
+        return f"q-{parts[1]}", f"{parts[1]} {editor.title(design, question)}"
     return ("policy", _("Policy")) if parts[0] in ("policy", "share") else ("questions", _("Questions"))
 
 
