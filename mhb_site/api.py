@@ -41,6 +41,7 @@ from review.cases import api as cases_api
 from review.common.api import BearerToken, Needs, checked_body
 from review.common.decorators import requires
 from review.discussion import api as discussion_api
+from review.forms import api as forms_api
 from review.models import User
 from review.people import api as people_api
 from review.quality import api as quality_api
@@ -176,6 +177,7 @@ _router.register("assignments", quality_api.ActivityViewSet, "assignment")
 _router.register("reviews", assignments_api.OwnReviewViewSet, "review")
 _router.register("review", quality_api.OversightViewSet, "review")
 _router.register("reviewers", quality_api.ReviewerViewSet, "reviewer")
+_router.register("forms", forms_api.ReviewFormViewSet, "review-form")
 _router.register("guidelines", discussion_api.GuidelineViewSet, "guideline")
 _router.register("audit", audit_api.AuditViewSet, "audit")
 _router.register("runs", reports_api.ReportViewSet, "run")

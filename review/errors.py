@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.utils.translation import gettext as _
 
 if TYPE_CHECKING:
+    from review.forms.design import FormFault
     from review.rules.questions import Problem
 
 
@@ -126,6 +127,22 @@ class PassageUnknown(ReviewError, status=422):
 
 class StaleGuideline(ReviewError, status=409):
     """Another version was published after you opened this one. Nothing was overwritten."""
+
+
+class StaleForm(ReviewError, status=409):
+    """Another version of this form was published after you opened it. Nothing was published."""
+
+
+class UnknownForm(ReviewError, status=404):
+    """There is no such review form."""
+
+
+class FormFaulty(ReviewError, status=422):
+    """This review form cannot be published yet."""
+
+    def __init__(self, faults: Sequence[FormFault]) -> None:
+        self.faults = faults
+        super().__init__()
 
 
 class NotSettled(ReviewError, status=409):

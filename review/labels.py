@@ -117,6 +117,9 @@ SENTENCES: dict[str, Promise] = {
     ),
     "unknown-field": _("This case has no such question."),
     "evidence-missing": _("Add at least one source."),
+    "evidence-kind-missing": _(
+        "This answer asks for another kind of source. Add one of the kinds named with the question."
+    ),
     "citation-malformed": _("The reference does not match this type of source. Check the type and the reference."),
     "citation-incomplete": _(
         "The source is incomplete. Enter the reference, the quoted passage and the date you read it."
@@ -129,6 +132,39 @@ SENTENCES: dict[str, Promise] = {
     "criterion-missing": _("Describe what a good answer must do."),
     "criterion-duplicate": _("Another rubric already says the same."),
     "no-rubric-left": _("No rubrics are left. Keep one, or add your own."),
+}
+
+
+# setting of a case's policy -> what it is called, what it does
+POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
+    "secondary": (_("Second reviewer"), _("Another physician reviews independently. Off: the first reviewer decides.")),
+    "secondary_confirms": (
+        _("Second reviewer confirms"),
+        _("The second reviewer answers blind, then sees the first review and confirms or changes the answers."),
+    ),
+    "inadequate_rejects": (
+        _("Inadequate rubric rejects"),
+        _("A rubric found inadequate by either reviewer rejects the sample without adjudication."),
+    ),
+    "discussion": (_("Second vote"), _("Two adjudicators who differ see both rationales and vote once more.")),
+    "fresh_eyes_required": (
+        _("New physicians for each version"),
+        _("Physicians with a role in an earlier version of a sample cannot take a later one."),
+    ),
+    "reveal_first_look": (_("First look"), _("First-look questions are answered before the traps are shown.")),
+    "other_hospital": (
+        _("Other hospital"),
+        _("The second reviewer and the adjudicators come from other hospitals than the first."),
+    ),
+    "sign_with_password": (_("Password to sign"), _("Submitting a review asks for the password again.")),
+    "sign_with_second_factor": (
+        _("Second factor to sign"),
+        _("Submitting a review asks for a code of the authenticator app."),
+    ),
+    "calibrated_only": (
+        _("Calibration first"),
+        _("Physicians must pass the calibration cases before they work on real ones."),
+    ),
 }
 
 

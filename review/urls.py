@@ -8,6 +8,7 @@ from review.audit import views as audit_views
 from review.calibration import views as calibration_views
 from review.cases import views as cases_views
 from review.discussion import views as discussion_views
+from review.forms import views as forms_views
 from review.people import views as people_views
 from review.quality import views as quality_views
 
@@ -19,6 +20,11 @@ urlpatterns = [
     path("next/peek/", assignments_views.peek, name="peek"),
     path("guidelines/", discussion_views.guidelines, name="guidelines"),
     path("guidelines/<slug:benchmark>/<slug:stage>/", discussion_views.guideline_edit, name="guideline-edit"),
+    path("forms/", forms_views.forms, name="forms"),
+    path("forms/<slug:benchmark>/", forms_views.form_edit, name="form-edit"),
+    path("forms/<slug:benchmark>/preview/", forms_views.form_preview, name="form-preview"),
+    path("forms/<slug:benchmark>/compare/", forms_views.form_compare, name="form-compare"),
+    path("forms/<slug:benchmark>/restore/", forms_views.form_restore, name="form-restore"),
     path("cases/<case:case_id>/remarks/", discussion_views.remark, name="remark"),
     path("notices/", discussion_views.notices, name="notices"),
     path("notices/<int:notice_id>/", discussion_views.notice, name="notice"),

@@ -1,5 +1,6 @@
 """The data card of a release."""
 
+from django.db.models import Min
 from django.template.loader import render_to_string
 
 from generation.models import Release, ReleasedSample
@@ -19,10 +20,16 @@ def data_card(release: Release) -> str:
 
 
 def _questions(release: Release) -> tuple[Question, ...]:
-    """What physicians were asked, as of the first sample they reviewed: what each stored value of an answer says."""
+    """What physicians were asked, as of the first sample reviewed by each version of the form: what each stored answer says."""
     rows = ReleasedSample.objects.filter(release=release).exclude(version__case__ground=Ground.UNREVIEWED)
-    first = rows.select_related("version__case").order_by("position").first()
-    return first.version.case.frozen.form.questions if first else ()
+    by_form = rows.order_by("version__case__spec__form_version").values("version__case__spec__form_version")
+    firsts = by_form.annotate(first=Min("position")).values_list("first", flat=True)
+    samples = rows.filter(position__in=list(firsts)).select_related("version__case").order_by("position")
+    asked: dict[tuple[str, str, tuple[str, ...]], Question] = {}
+    for question in (each for sample in samples for each in sample.version.case.frozen.form.questions):
+        key = question.key.partition(":")[0]
+        asked.setdefault((key, question.label, tuple(choice.label for choice in question.choices)), question)
+    return tuple(asked.values())
 
 
 def _physicians(release: Release) -> str:

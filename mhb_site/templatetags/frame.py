@@ -65,6 +65,7 @@ RAIL = (
         _("Review"),
         (
             Place("review:cases", _("Cases"), "c", Can.OVERSEE),
+            Place("review:forms", _("Review forms"), "f", Can.OVERSEE),
             Place("review:people", _("Physicians"), "p", Can.OVERSEE),
             Place("review:audit", _("Audit"), "u", Can.OVERSEE),
             Place("review:agreement", _("Agreement"), "a", Can.OVERSEE),

@@ -22,7 +22,7 @@ from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler, set_rollback
 
-from review.errors import DatabaseBusy, Incomplete, ShownError
+from review.errors import DatabaseBusy, FormFaulty, Incomplete, ShownError
 
 PROBLEM = "application/problem+json"
 RETRY_AFTER = 5  # seconds; drafts.js sends again as often
@@ -90,6 +90,10 @@ def problem(exc: Exception, context: dict[str, Any]) -> Response | None:
         body = _problem(exc.status, type(exc).__name__, exc.message, exc.detail)
         if isinstance(exc, Incomplete):
             body["problems"] = [{"field": found.field, "code": found.code} for found in exc.problems]
+        if isinstance(exc, FormFaulty):
+            body["problems"] = [
+                {"field": found.field, "code": "form", "detail": found.sentence} for found in exc.faults
+            ]
         again = {"Retry-After": str(RETRY_AFTER)} if isinstance(exc, DatabaseBusy) else None
         return Response(body, status=exc.status, content_type=PROBLEM, headers=again)
     if isinstance(exc, InvalidModel):

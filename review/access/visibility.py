@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from django.db.models import Exists, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import get_language
 
 from review import errors
 from review.models import Assignment, Case, Event, FirstLook, Review, User
@@ -91,13 +92,19 @@ def is_revealed(user: User, assignment: Assignment) -> bool:
     return first_look_of(assignment, user) is not None
 
 
+def asked_of(assignment: Assignment, case: Case | None = None) -> CaseSpec:
+    """The case with the questions of the assignment's stage. `case`: its row, where that is at hand."""
+    spec = (case or assignment.case).frozen
+    return replace(spec, form=spec.form.at(Role(assignment.role).stage))
+
+
 def case_shown_to(user: User, assignment: Assignment) -> CaseSpec:
     """The case as `user` may see it now, in this assignment; that it is the user's own, `assignment_of` decides.
 
     Before the first look where the policy asks for one: the text as a model under test would see it and the questions of the
     first look; no trap, no rubric, no other question, and nothing of why an earlier version was rejected.
     """
-    spec = assignment.case.frozen
+    spec = asked_of(assignment).in_language(get_language() or "")
     if is_revealed(user, assignment):
         return spec
     return replace(spec, blocks=spec.first_look, form=spec.form.first_look, asked_for=())

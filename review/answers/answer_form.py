@@ -6,18 +6,17 @@ from dataclasses import dataclass, replace
 from django.utils.translation import gettext
 
 from review.answers import harms
-from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_evidence, blank_citation, wants_evidence
+from review.answers.asked import USUAL, Asked, asked, wanted_with
+from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_evidence, blank_citation
 from review.labels import CITATION_KINDS, FINDINGS, HARMS, SENTENCES, VERDICTS, translate
 from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
     AddedRubric,
     Answer,
     Answers,
-    Choice,
     Citation,
     Form,
     Problem,
-    Question,
     Reason,
     RubricAnswer,
     RubricText,
@@ -62,9 +61,9 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A question or a rubric with its controls. `diff`: the corrected wording against the original.
+    """A question (as `asked` says) or a rubric with its controls. `diff`: the corrected wording against the original.
 
-    given: answered before the traps were revealed, to be read and not changed. evidence: its answer wants sources. asks: the
+    given: answered before the traps were revealed, to be read and not changed. asks: the
     question in words, under a title that names the criterion.
     """
 
@@ -78,8 +77,8 @@ class Row:
     severity: Control | None = None
     diff: tuple[Span, ...] = ()
     given: bool = False
-    evidence: bool = False
     asks: str = ""
+    asked: Asked = USUAL
 
     @property
     def controls(self) -> tuple[Control, ...]:
@@ -227,6 +226,8 @@ class _Filling:
 def _sentence(problem: Problem) -> str:
     if problem.field.endswith(".read_on"):
         return gettext("Enter the date you read it. The date cannot be in the future.")
+    if problem.field.endswith(".note") and problem.code == "unanswered":
+        return gettext("Enter your answer.")
     return str(SENTENCES[problem.code])
 
 
@@ -247,7 +248,7 @@ def fill_form(
     filling = _Filling(harms.asked_by_trap(form, of_traps, problems))
     sources = answers.citations or ((blank_citation(),) if asks_evidence(form) else ())
     questions = tuple(
-        _question(filling, number, question, answers.questions.get(question.key, Answer()), question.key in given)
+        _question(filling, number, form, answers.questions.get(question.key, Answer()), given)
         for number, question in enumerate(form.questions, 1)
     )
     rubrics = tuple(
@@ -277,25 +278,22 @@ def fill_form(
     return replace(made, faults=tuple(_faults(made, filling.wrong)))
 
 
-def _question(filling: _Filling, number: int, question: Question, answer: Answer, given: bool) -> Row:
+def _question(filling: _Filling, number: int, form: Form, answer: Answer, given: Collection[str]) -> Row:
+    question = form.questions[number - 1]
     name, id_ = f"question.{question.key}", f"question-{number}"
     choice = filling.control(name, id_, answer.value, [(c.value, translate(c.label)) for c in question.choices])
-    options = zip(choice.options, question.choices, strict=True)
+    pairs = zip(choice.options, question.choices, strict=True)
     return Row(
         number=number,
         title=translate(question.label),
         help=translate(question.help),
         tags=(),
-        choice=replace(choice, options=tuple(replace(each, wants=_wanted_with(asked)) for each, asked in options)),
+        choice=replace(choice, options=tuple(replace(each, wants=wanted_with(one)) for each, one in pairs)),
         note=filling.control(f"{name}.note", f"{id_}-note", answer.note),
-        given=given,
-        evidence=wants_evidence(question),
+        given=question.key in given,
         asks=translate(question.asks),
+        asked=asked(form, question),
     )
-
-
-def _wanted_with(choice: Choice) -> str:
-    return " ".join(["note"] * choice.blocks + ["evidence"] * choice.evidence)
 
 
 def corrections(form: Form, answers: Answers) -> tuple[Correction, ...]:
@@ -379,7 +377,7 @@ def _faults(made: FilledForm, wrong: Mapping[str, str]) -> Iterator[FormProblem]
 def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
     for row in made.questions:
         yield from ((f"{row.number} {row.title}", control) for control in row.controls)
-        if row.evidence:
+        if row.asked.sources:
             for source in made.citations:
                 label = gettext("Source %(number)s") % {"number": source.number}
                 yield from ((label, control) for control in source.controls)

@@ -17,6 +17,7 @@ from review.rules.questions import (
     Answers,
     Citation,
     Form,
+    Question,
     RubricAnswer,
     decided_additions,
     decided_finding,
@@ -47,21 +48,29 @@ class ComparedCell:
 
 @dataclass(frozen=True, slots=True)
 class ComparedLine:
-    """One question, rubric or the verdict, with what each voice says to it. `apart`: so many levels of harm lie between."""
+    """One question, rubric or the verdict, with what each voice says to it. `apart`: so many levels of harm lie between.
+
+    free: the voices need not agree on it.
+    """
 
     title: str
     tags: tuple[str, ...]
     cells: tuple[ComparedCell, ...]
     differs: bool
     apart: int = 0
+    free: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All lines of a form, parted by whether the voices differ; the verdict first in its part."""
+    """All lines of a form, parted by whether the voices differ; the verdict first in its part.
+
+    free: lines on which nobody has to agree.
+    """
 
     differing: tuple[ComparedLine, ...]
     agreeing: tuple[ComparedLine, ...]
+    free: tuple[ComparedLine, ...] = ()
 
 
 def anonymous_columns(reader: User, reviews: Iterable[Review]) -> list[ReviewColumn]:
@@ -112,7 +121,9 @@ def compare(form: Form, voices: Sequence[ReviewColumn]) -> Comparison:
             ComparedCell(voice.who, labels.get(answer.value, answer.value), answer.note)
             for voice, answer in zip(voices, given, strict=True)
         )
-        lines.append(ComparedLine(translate(question.label), (), cells, _differ(answer.value for answer in given)))
+        # An answer in words has no value, and one that a stage was not asked is none: neither can differ.
+        differs = question.compared and _differ(answer.value for answer in given if answer.value)
+        lines.append(ComparedLine(titled(question), (), cells, differs, free=not question.compared))
     for rubric in form.rubrics:
         found = [voice.answers.rubrics.get(rubric.key, RubricAnswer()) for voice in voices]
         cells = tuple(
@@ -129,8 +140,15 @@ def compare(form: Form, voices: Sequence[ReviewColumn]) -> Comparison:
     lines += _extras(form, voices)
     return Comparison(
         differing=tuple(line for line in lines if line.differs),
-        agreeing=tuple(line for line in lines if not line.differs),
+        agreeing=tuple(line for line in lines if not (line.differs or line.free)),
+        free=tuple(line for line in lines if line.free),
     )
+
+
+def titled(question: Question) -> str:
+    """The name of a question, and the rubric or trap that it is about."""
+    about = question.key.partition(":")[2]
+    return f"{translate(question.label)} · {about}" if about else translate(question.label)
 
 
 def _differ(values: Iterable[object]) -> bool:
@@ -204,7 +222,7 @@ def plain(form: Form, answers: Answers) -> str:
     for question in form.questions:
         answer = answers.questions.get(question.key, Answer())
         labels = {choice.value: translate(choice.label) for choice in question.choices}
-        lines.append((translate(question.label), labels.get(answer.value, answer.value), answer.note))
+        lines.append((titled(question), labels.get(answer.value, answer.value), answer.note))
     for number, rubric in enumerate(form.rubrics, 1):
         finding = answers.rubrics.get(rubric.key, RubricAnswer())
         title = gettext("Rubric %(number)s") % {"number": number}

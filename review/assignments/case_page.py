@@ -75,6 +75,7 @@ def show(
         answers = with_first_look(spec.form, answers, answers_from_json(first.answers))
     given = [question.key for question in spec.form.questions if first is not None and question.first_look]
     voices = [] if looking else anonymous_columns(me, visibility.reviews_shown_to(me, assignment.case, assignment))
+    whole = assignment.case.shown.form  # what the others were asked, at their stages
     blind = assignment.phase == Phase.COMMIT
     shared: Collection[str] = ()
     if blind and assignment.role in ADJUDICATORS and len(voices) > 1:
@@ -92,7 +93,7 @@ def show(
         "sheet": fill_form(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
         "voices": voices,
         "shared": shared,
-        "comparison": compare(spec.form, voices) if len(voices) > 1 else None,
+        "comparison": compare(whole, voices) if len(voices) > 1 else None,
         "changes": None if looking else _changes(assignment.case, spec),
         "why": translate(assignment.why) % {"version": assignment.case.version},
         "blind": blind,

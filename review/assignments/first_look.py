@@ -25,7 +25,7 @@ def reveal(physician: User, assignment_id: int, token: uuid.UUID, answers: Answe
         NotYours, LeaseLost, AlreadySubmitted, CaseClosed.
     """
     assignment = renew(fenced_assignment(physician, assignment_id, token))
-    form = assignment.case.frozen.form
+    form = visibility.asked_of(assignment).form
     if not visibility.looks_first(assignment.case):
         raise errors.NothingToReveal
     looked = visibility.first_look_of(assignment, physician)

@@ -73,7 +73,7 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
         assignment=assignment,
         token=posted_token(request),
         revision=int(revision) if revision.isascii() and revision.isdigit() and len(revision) < 10 else 0,
-        answers=answers_from_post(case.frozen.form, request.POST, others),
+        answers=answers_from_post(visibility.asked_of(assignment, case).form, request.POST, others),
         local=request.POST.get("local", ""),
     )
 

@@ -33,7 +33,7 @@ def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
     """One own review to read again, and beside it what the physician may know of the others."""
     me = signed_in_account(request)
     review = visibility.own_review(me, review_id)
-    spec = review.case.frozen
+    spec = review.case.shown
     voices = anonymous_columns(me, visibility.reviews_shown_to(me, review.case))
     context = {
         "review": review,

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from review import errors
+from review.access import visibility
 from review.answers import signatures
 from review.assignments import eligibility, queries, review_drafts
 from review.assignments.claims import fence, fenced_assignment, lease, renew
@@ -18,10 +19,11 @@ from review.assignments.first_look import with_committed_first_look
 from review.audit.trail import record, record_submitted, recording_events
 from review.common import sql
 from review.discussion import remarks
+from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
 from review.rules.permissions import Can, require
-from review.rules.questions import Answers, opinion, problems
+from review.rules.questions import Answers, opinion, problems, without_unasked
 from review.rules.state_machine import Opinion, Phase, Position, Role, Verdict, position
 
 Hold = Assignment.Hold
@@ -31,9 +33,11 @@ Hold = Assignment.Hold
 def open_case(spec: CaseSpec, *, actor: User | None = None) -> Case:
     """Put one sample version before physicians. Opening the same version of a lineage twice is an IntegrityError.
 
+    It takes the review form that admins have published for its benchmark, if any, and keeps it from then on.
     Where the policy asks nobody, the case is approved and closed as it opens, and no physician is ever offered it.
     """
     now = timezone.now()
+    spec = forms_queries.with_form_in_force(spec)
     stored = spec_to_json(spec)
     case = Case.objects.create(
         benchmark=spec.benchmark,
@@ -157,6 +161,7 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
     fence(assignment, physician, token)
     phase = Phase(assignment.phase)
     turns = turns_of(case, assignment)
+    spec = visibility.asked_of(assignment, case)
     answers = with_committed_first_look(spec, looked, answers)
     committed, rejected_before = None, False
     if phase is Phase.CONFIRM:
@@ -165,6 +170,7 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
         rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
     if missing := problems(spec.form, answers, committed=committed, rejected_before=rejected_before):
         raise errors.Incomplete(missing)
+    answers = without_unasked(spec.form, answers)
     signatures.check_code(physician, spec.policy, code)
     said = opinion(spec.form, answers, role, phase)
     review = Review(

@@ -280,7 +280,7 @@ def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, ty
     context = {
         "error": late,
         "local": f"mhb-draft:{me.pk}:{assignment.public_id}:",
-        "kept": plain(assignment.case.frozen.form, typed),
+        "kept": plain(assignment.case.shown.form, typed),
         # Not where another window's version is the one kept (the detail says so), nor after the answer was given.
         "stored": isinstance(late, errors.LeaseLost | errors.CaseClosed) and not late.detail,
     }

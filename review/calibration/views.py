@@ -4,6 +4,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
@@ -32,7 +33,7 @@ def calibration(request: HttpRequest) -> HttpResponse:
 def calibration_new(request: HttpRequest, case_id: int) -> HttpResponse:
     """Make a calibration case out of a closed one; what physicians settled on stands in the form."""
     case = get_object_or_404(Case, pk=case_id)
-    form = ExpectedForm(request.POST or None, form=case.frozen.form, expected=queries.suggested(case))
+    form = ExpectedForm(request.POST or None, form=case.shown.form, expected=queries.suggested(case))
     if request.method == "POST" and form.is_valid():
         services.make_item(case, form.answers(), actor=signed_in_account(request))
         messages.success(request, _("Calibration case created."))
@@ -45,7 +46,7 @@ def calibration_new(request: HttpRequest, case_id: int) -> HttpResponse:
 def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
     """One calibration case: its text, its known answers, and a switch that takes it out of use."""
     item = get_object_or_404(CalibrationItem, pk=item_id)
-    spec = spec_from_json(item.spec)
+    spec = spec_from_json(item.spec).in_language(get_language() or "")
     form = ExpectedForm(
         request.POST if "active" not in request.POST and request.POST else None,
         form=spec.form,

@@ -40,6 +40,7 @@ ADDITIONS = (" and says why", " before giving any other advice", " and does not 
 ADDITIONS_ZH = ("，并说明理由", "，且不以此为依据作进一步推断")
 CORRECTS = 0.2  # how often a primary reviewer rewords a rubric
 MENDABLE = 0.9  # how often the reason of a rejection is one that the next version can mend
+REFERENCES = {"guideline": "Simulated guideline", "doi": "10.1000/1", "pmid": "1", "url": "https://example.org/"}
 PERSUADED = 0.4  # how often a secondary takes over the primary's conclusion once it is open
 CJK = re.compile(r"[\u4e00-\u9fff]")
 
@@ -136,11 +137,11 @@ def _review(held: Assignment, seed: int, dissent: float, reject: float) -> Revie
 def _answers(
     held: Assignment, case: Case, physician: User, chance: random.Random, deserves: Verdict, dissent: float
 ) -> Answers:
-    form, shown = case.frozen.form, list(visibility.reviews_shown_to(physician, case))
+    form, shown = visibility.asked_of(held, case).form, list(visibility.reviews_shown_to(physician, case))
     own = {review.phase: answers_from_json(review.answers) for review in shown if review.physician_id == physician.pk}
     if held.phase == Phase.CONFIRM:
         primary = next(answers_from_json(review.answers) for review in shown if review.role == Role.PRIMARY)
-        confirmed = _confirmed(form, own[Phase.COMMIT], primary, chance)
+        confirmed = _asked(form, _confirmed(form, own[Phase.COMMIT], primary, chance))
         return _dissenting(form, confirmed, primary, chance)
     if held.phase == Phase.DISCUSS:
         if _blocked_at_first_look(form, own[Phase.COMMIT]):
@@ -153,6 +154,12 @@ def _answers(
     other = Verdict.APPROVE if deserves is Verdict.REJECT else Verdict.REJECT
     answers = _fresh(form, other if chance.random() < doubt else deserves, chance)
     return _reworded(form, answers, chance) if held.role == Role.PRIMARY else answers
+
+
+def _asked(form: Form, answers: Answers) -> Answers:
+    """Without what another stage was asked, where the primary's answers were taken over, and with what this one asks."""
+    fresh = {question.key: Answer(_plainest(question), SIGNED) for question in form.questions}
+    return replace(answers, questions={key: answers.questions.get(key, answer) for key, answer in fresh.items()})
 
 
 def _blocked_at_first_look(form: Form, own: Answers) -> bool:
@@ -213,6 +220,7 @@ def _fresh(form: Form, verdict: Verdict, chance: random.Random) -> Answers:
 def _detailed(case: Case, answers: Answers, chance: random.Random) -> Answers:
     """The same answers with what else the form asks for, where it is not there yet: evidence, severities, a reason's code."""
     form = case.frozen.form
+    kinds = _kinds_wanted(form, answers)
     levels, reasons = [level.value for level in form.severities], _likely(form.reasons, chance)
     rubrics = {
         key: replace(finding, severity=finding.severity or chance.choice(levels))
@@ -224,7 +232,7 @@ def _detailed(case: Case, answers: Answers, chance: random.Random) -> Answers:
     if not citations and _wants_evidence(form, answers):
         section, passage = f"Section {chance.randint(1, 12)}", f"What the trap claims is not so. {SIGNED}"
         read_on = case.opened_at.date().isoformat()
-        citations = (Citation("guideline", "Simulated guideline", section, passage, read_on),)
+        citations = tuple(Citation(kind, REFERENCES[kind], section, passage, read_on) for kind in kinds)
     coded = answers.verdict == Verdict.REJECT and not answers.reason_code and reasons
     code = chance.choice(reasons).code if coded else answers.reason_code
     return replace(answers, rubrics=rubrics, citations=citations, reason_code=code)
@@ -245,17 +253,32 @@ def _wants_evidence(form: Form, answers: Answers) -> bool:
     )
 
 
+def _kinds_wanted(form: Form, answers: Answers) -> list[str]:
+    """One kind of source for each answer that names some; a guideline where none does."""
+    given = answers.questions
+    chosen = [
+        c for each in form.questions if each.key in given for c in each.choices if c.value == given[each.key].value
+    ]
+    return list(dict.fromkeys(choice.evidence_kinds[0] for choice in chosen if choice.evidence_kinds)) or ["guideline"]
+
+
 def _favourable(question: Question, chance: random.Random) -> Answer:
     def against(choice: Choice) -> bool:
         return choice.blocks or choice.inadequate
 
     choices = [choice for choice in question.choices if not against(choice)] or list(question.choices)
+    if not choices:
+        return Answer(note=f"{chance.choice(PRAISE)} {SIGNED}")
     # The first is the plainest 'yes'; now and then somebody chooses a milder one.
     chosen = choices[0] if chance.random() < 0.85 else chance.choice(choices)
     speaks = chance.random() < 0.25 or against(chosen)
     return Answer(
         chosen.value, f"{chance.choice(OBJECTIONS if against(chosen) else PRAISE)} {SIGNED}" if speaks else ""
     )
+
+
+def _plainest(question: Question) -> str:
+    return next((each.value for each in question.choices if not each.blocks and not each.inadequate), "")
 
 
 def _blocks(question: Question, answer: Answer) -> bool:

@@ -86,7 +86,7 @@ def history(request: HttpRequest, case_id: int) -> HttpResponse:
 
 
 def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | PriorityForm | None = None) -> HttpResponse:
-    spec = case.frozen
+    spec = case.shown
     voices = named_columns(visibility.reviews_shown_to(signed_in_account(request), case))
     context = {
         "case": case,

@@ -5,6 +5,7 @@ from review.models.audit import Audit, Chained, ChainHead, Event, PersonEvent
 from review.models.cases import CalibrationItem, Case, account_made
 from review.models.discussion import Guideline, Notice, Remark
 from review.models.people import People, User
+from review.models.review_forms import ReviewForm
 
 __all__ = [
     "ActiveInterval",
@@ -25,6 +26,7 @@ __all__ = [
     "Remark",
     "Retraction",
     "Review",
+    "ReviewForm",
     "User",
     "account_made",
 ]

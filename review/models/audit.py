@@ -105,6 +105,7 @@ class PersonEvent(Chained):
         ITEM_MADE = "item-made", _("calibration case created")
         ITEM_CHANGED = "item-changed", _("calibration case edited")
         TERM = "term", _("taxonomy term added or changed")
+        FORM = "form", _("review form published")
 
     person = models.ForeignKey(User, on_delete=models.PROTECT, related_name="account_events")
     kind = models.CharField(max_length=16, choices=Kind)

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.dispatch import Signal
 from django.utils.functional import cached_property
+from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from review.models.public_ids import CaseId
@@ -88,6 +89,11 @@ class Case(models.Model):
     def frozen(self) -> CaseSpec:
         """The spec as values."""
         return spec_from_json(self.spec)
+
+    @property
+    def shown(self) -> CaseSpec:
+        """The same, with its questions in the reader's language where an admin worded them in it."""
+        return self.frozen.in_language(get_language() or "")
 
 
 class CalibrationItem(models.Model):

@@ -153,7 +153,7 @@ def _forms(benchmarks: Iterable[str]) -> dict[str, Form]:
     """The form of the newest case of each benchmark: its questions, in its wording."""
     newest = Case.objects.filter(kind=Case.Kind.WORK, benchmark__in=benchmarks).values("benchmark").order_by()
     rows = Case.objects.filter(pk__in=newest.annotate(last=Max("pk")).values("last"))
-    return {case.benchmark: case.frozen.form for case in rows}
+    return {case.benchmark: case.shown.form for case in rows}
 
 
 def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Criterion]:
@@ -161,17 +161,16 @@ def _criteria(form: Form | None, both: list[tuple[Answers, Answers]]) -> list[Cr
     if form is None:
         return [verdict]
     found = [verdict]
-    for question in form.questions:
+    # What is asked once a rubric or trap is one criterion, in pairs of answers about the same.
+    scored = {each.key.partition(":")[0]: each for each in form.questions if each.kind != "text"}
+    for key, question in scored.items():
         values = [choice.value for choice in question.choices]
         ordinal = len(values) > 2 and all(value.isdecimal() for value in values)
         in_order = tuple(sorted(values, key=int)) if ordinal else tuple(values)
-        found.append(
-            Criterion(
-                f"question.{question.key}", translate(question.label), in_order, ordinal, _reads_question(question.key)
-            )
-        )
-    known = {question.key for question in form.questions}
-    older = {key for pair in both for given in pair for key in given["questions"]} - known
+        found.append(Criterion(f"question.{key}", translate(question.label), in_order, ordinal, _reads_question(key)))
+    words = {each.key.partition(":")[0] for each in form.questions} - scored.keys()
+    asked = {key.partition(":")[0] for pair in both for given in pair for key in given["questions"]}
+    older = asked - scored.keys() - words
     found += [Criterion(f"question.{key}", key, (), False, _reads_question(key)) for key in sorted(older)]
     findings = RUBRIC_VALUES if form.rubrics_editable else RUBRIC_VALUES[:3]
     found.append(Criterion("rubric", gettext("Rubric adequacy"), findings, False, _read_findings))
@@ -190,8 +189,12 @@ def _read_verdict(first: Answers, second: Answers) -> list[tuple[str, str]]:
 
 def _reads_question(key: str) -> Read:
     def read(first: Answers, second: Answers) -> list[tuple[str, str]]:
-        one, other = (given["questions"].get(key, {}).get("value", "") for given in (first, second))
-        return [(one, other)] if one and other else []
+        pairs = [
+            (answer.get("value", ""), second["questions"].get(name, {}).get("value", ""))
+            for name, answer in first["questions"].items()
+            if name == key or name.startswith(f"{key}:")
+        ]
+        return [(one, other) for one, other in pairs if one and other]
 
     return read
 

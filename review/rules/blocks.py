@@ -97,4 +97,22 @@ class Points:
     kind: Literal["points"] = "points"
 
 
+@dataclass(frozen=True, slots=True)
+class RubricText:
+    """A rubric as shown to physicians, with the tags of its traps."""
+
+    key: str
+    criterion: str
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TrapTerm:
+    """What a tag means: the name of its trap, and its definition."""
+
+    code: str
+    name: str
+    definition: str = ""
+
+
 Block = Text | Dialogue | Diff | Table | Image | Points

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from review.rules.blocks import Block
-from review.rules.questions import Answers, Form
+from review.rules.questions import Answers, Form, Question
 from review.rules.state_machine import Policy
 
 
@@ -18,7 +18,8 @@ class CaseSpec:
     `lineage` is the same for all versions of one sample (fresh eyes are chosen by it); `blocks` is what is shown, in
     order; `first_look` is what is shown before the traps are revealed, where the policy asks for it: the text as a model
     under test would see it; `asked_for` lists the reasons for which the previous version was rejected; `task` names the
-    kind of sample where a benchmark has several, so that agreement can be read apart.
+    kind of sample where a benchmark has several, so that agreement can be read apart; `form_version` is the version of the
+    benchmark's review form that was in force when the case was opened (0: the form of its folder).
     """
 
     benchmark: str
@@ -34,10 +35,28 @@ class CaseSpec:
     task: str = ""
     first_look: tuple[Block, ...] = ()
     simulated: bool = False
+    form_version: int = 0
+
+    def in_language(self, language: str) -> "CaseSpec":
+        """The same case with the questions as an admin worded them in a language, where one did."""
+        words = self.form.wordings.get(language)
+        return replace(self, form=replace(self.form, questions=_worded(self.form.questions, words))) if words else self
 
     def with_history(self, *, asked_for: tuple[str, ...], simulated: bool) -> "CaseSpec":
         """The same case with what only the producing engine knows of it."""
         return replace(self, asked_for=asked_for, simulated=simulated)
+
+
+def _worded(questions: Iterable[Question], words: Mapping[str, str]) -> tuple[Question, ...]:
+    found = []
+    for question in questions:
+        key = question.key.partition(":")[0]
+        choices = [
+            replace(each, label=words.get(f"{key}.choice.{each.value}", each.label)) for each in question.choices
+        ]
+        texts = {part: words.get(f"{key}.{part}", getattr(question, part)) for part in ("label", "asks", "help")}
+        found.append(replace(question, choices=tuple(choices), **texts))
+    return tuple(found)
 
 
 _SPEC = TypeAdapter(CaseSpec)

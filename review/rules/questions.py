@@ -1,11 +1,13 @@
 """The questions of a case and what makes an answer to them complete. Plain values; a benchmark supplies the wording."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
 from review.rules import citations
+from review.rules.blocks import RubricText as RubricText
+from review.rules.blocks import TrapTerm as TrapTerm
 from review.rules.citations import Citation as Citation
 from review.rules.citations import CitationKind as CitationKind
 from review.rules.state_machine import Opinion, Phase, Role, Verdict
@@ -16,7 +18,7 @@ class Choice:
     """One answer to a question.
 
     blocks: with this answer the case cannot be approved. inadequate: it says that a rubric is not aligned with its trap.
-    evidence: it claims something that wants at least one citation.
+    evidence: it claims something that wants at least one citation, of one of the `evidence_kinds` if any are named.
     """
 
     value: str
@@ -24,6 +26,7 @@ class Choice:
     blocks: bool = False
     inadequate: bool = False
     evidence: bool = False
+    evidence_kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class Question:
 
     label: the criterion's name, a heading. asks: the question itself, where the heading alone could be read two ways.
     first_look: asked before the traps are revealed, where the policy says so; the answer then stands.
+    kind: 'choice', or 'text', which has no choices and is answered by its note. required: off, it can be left open.
+    compared: off, reviewers need not agree on it. when: `<key>=<value>`, the answer with which it is asked; empty: always.
+    stages: where it is asked; empty: everywhere. per: 'rubric' or 'trap', a case asks it once of each, under `<key>:<its key>`,
+    and `about` says which.
     """
 
     key: str
@@ -40,15 +47,13 @@ class Question:
     choices: tuple[Choice, ...]
     first_look: bool = False
     asks: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RubricText:
-    """A rubric as shown to physicians, with the tags of its traps."""
-
-    key: str
-    criterion: str
-    tags: tuple[str, ...] = ()
+    kind: str = "choice"
+    required: bool = True
+    compared: bool = True
+    when: str = ""
+    stages: tuple[str, ...] = ()
+    per: str = "case"
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +77,6 @@ class Reason:
     reducible: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TrapTerm:
-    """What a tag means: the name of its trap, and its definition."""
-
-    code: str
-    name: str
-    definition: str = ""
-
-
 RubricValue = Literal["adequate", "corrected", "inadequate", "removed"]
 RUBRIC_VALUES: tuple[RubricValue, ...] = ("adequate", "corrected", "inadequate", "removed")
 STANDING: tuple[RubricValue, ...] = ("adequate", "corrected")  # with these the rubric stays
@@ -93,6 +89,7 @@ class Form:
     severities: the harm scale asked for each rubric that stands; empty: not asked. reasons: the list a rejection is coded by;
     empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
     not asked. rubrics_editable: rubrics may be added and removed, not only corrected. terms: what the rubrics' tags mean.
+    wordings: language -> `<key>.label`, `.asks`, `.help`, `.choice.<value>` -> the text in it, where an admin wrote one.
     """
 
     questions: tuple[Question, ...]
@@ -102,6 +99,13 @@ class Form:
     dissents: tuple[Reason, ...] = ()
     rubrics_editable: bool = False
     terms: tuple[TrapTerm, ...] = ()
+    wordings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def at(self, stage: str) -> "Form":
+        """What is asked at a stage."""
+        return replace(
+            self, questions=tuple(each for each in self.questions if not each.stages or stage in each.stages)
+        )
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -111,7 +115,7 @@ class Form:
     @property
     def first_look(self) -> "Form":
         """What is asked before the traps are revealed, and nothing that would tell of them."""
-        return Form(tuple(question for question in self.questions if question.first_look))
+        return Form(tuple(each for each in self.questions if each.first_look and not each.about))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +180,8 @@ class Problem:
     code: Literal[
         "unanswered", "unknown-value", "note-missing", "wording-missing", "wording-unchanged",
         "verdict-missing", "verdict-contradicts", "reason-missing", "change-reason-missing", "unknown-field",
-        "evidence-missing", "citation-malformed", "citation-incomplete", "citation-duplicate", "severity-missing",
-        "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
+        "evidence-missing", "evidence-kind-missing", "citation-malformed", "citation-incomplete", "citation-duplicate",
+        "severity-missing", "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
         "criterion-missing", "criterion-duplicate", "no-rubric-left",
     ]  # fmt: skip
 
@@ -200,6 +204,8 @@ def problems(
     chosen = _chosen(form, answers)
     if any(choice.evidence for choice in chosen) and not answers.citations:
         found.append(Problem("citations", "evidence-missing"))
+    elif any(c.evidence_kinds and not {s.kind for s in answers.citations} & {*c.evidence_kinds} for c in chosen):
+        found.append(Problem("citations", "evidence-kind-missing"))
     found += [Problem(field, code) for field, code in citations.citation_faults(answers.citations, today=today)]
     found += _problems_of_rubrics(form, answers)
     found += _problems_of_additions(form, answers)
@@ -225,7 +231,8 @@ def problems(
             found.append(Problem("dissent_code", "unknown-value" if answers.dissent_code else "dissent-code-missing"))
         if not (answers.reason.strip() or answers.change_reason.strip()):
             found.append(Problem("reason", "dissent-reason-missing"))
-    if committed is not None and differs(committed, answers) and not answers.change_reason.strip():
+    free = {question.key for question in form.questions if not question.compared}
+    if committed is not None and differs(committed, answers, free) and not answers.change_reason.strip():
         found.append(Problem("change_reason", "change-reason-missing"))
     return found
 
@@ -239,27 +246,42 @@ def with_first_look(form: Form, answers: Answers, looked: Answers) -> Answers:
     """`answers`, their part of the first look as it was given then, whatever they say of it now."""
     first = {question.key for question in form.questions if question.first_look}
     now = {key: answer for key, answer in answers.questions.items() if key not in first}
-    return replace(
-        answers, questions={**{key: looked.questions[key] for key in first & looked.questions.keys()}, **now}
-    )
+    return replace(answers, questions={key: looked.questions[key] for key in first & looked.questions.keys()} | now)
+
+
+def is_asked(question: Question, answers: Answers) -> bool:
+    """Whether the answers so far are those with which a question is asked."""
+    key, _, value = question.when.partition("=")
+    return not key or answers.questions.get(key, Answer()).value == value
+
+
+def without_unasked(form: Form, answers: Answers) -> Answers:
+    """`answers` without those to questions that earlier ones leave unasked."""
+    for question in form.questions:
+        if not is_asked(question, answers):
+            rest = {key: answer for key, answer in answers.questions.items() if key != question.key}
+            answers = replace(answers, questions=rest)
+    return answers
 
 
 def _chosen(form: Form, answers: Answers) -> list[Choice]:
-    return [
-        choice
-        for question in form.questions
-        for choice in question.choices
-        if question.key in answers.questions and choice.value == answers.questions[question.key].value
-    ]
+    given = without_unasked(form, answers).questions
+    asked = [question for question in form.questions if question.key in given]
+    return [choice for question in asked for choice in question.choices if choice.value == given[question.key].value]
 
 
 def _problems_of_questions(form: Form, answers: Answers) -> list[Problem]:
     found: list[Problem] = []
+    answers = without_unasked(form, answers)
     for question in form.questions:
         answer = answers.questions.get(question.key, Answer())
         where = f"question.{question.key}"
         choice = next((choice for choice in question.choices if choice.value == answer.value), None)
-        if choice is None:
+        if not is_asked(question, answers) or not (question.required or answer.value):
+            continue
+        if question.kind == "text" and not answer.value:
+            found += [] if answer.note.strip() else [Problem(f"{where}.note", "unanswered")]
+        elif choice is None:
             found.append(Problem(where, "unknown-value" if answer.value else "unanswered"))
         elif choice.blocks and not answer.note.strip():
             found.append(Problem(f"{where}.note", "note-missing"))
@@ -309,19 +331,18 @@ def _problems_of_additions(form: Form, answers: Answers) -> list[Problem]:
 
 
 def _problems_of_severity(form: Form, severity: str, where: str) -> list[Problem]:
-    if severity in {level.value for level in form.severities} or not (severity or form.severities):
-        return []
-    return [Problem(f"{where}.severity", "unknown-value" if severity else "severity-missing")]
+    wrong = severity not in {level.value for level in form.severities} and (severity or form.severities)
+    return [Problem(f"{where}.severity", "unknown-value" if severity else "severity-missing")] if wrong else []
 
 
 def _standing(form: Form, answers: Answers) -> dict[str, str]:
     """The wordings of the form's rubrics that these answers leave standing, by key."""
-    found = {}
-    for rubric in form.rubrics:
-        finding = answers.rubrics.get(rubric.key, RubricAnswer())
-        if finding.value in STANDING:
-            found[rubric.key] = finding.wording if finding.value == "corrected" else rubric.criterion
-    return found
+    findings = [(rubric, answers.rubrics.get(rubric.key, RubricAnswer())) for rubric in form.rubrics]
+    return {
+        rubric.key: finding.wording if finding.value == "corrected" else rubric.criterion
+        for rubric, finding in findings
+        if finding.value in STANDING
+    }
 
 
 def _nothing_left(form: Form, answers: Answers) -> bool:
@@ -349,12 +370,12 @@ def decided_verdict(answers: Answers) -> tuple[str, str]:
     return answers.verdict, answers.reason_code if answers.verdict == Verdict.REJECT else ""
 
 
-def differs(one: Answers, other: Answers) -> bool:
-    """Whether two answers differ in what they decide: notes, evidence and reasons in words aside."""
+def differs(one: Answers, other: Answers, free: Collection[str] = ()) -> bool:
+    """Whether two answers differ in what they decide: notes, evidence, reasons in words and the `free` questions aside."""
 
     def decided(answers: Answers) -> object:
         return (
-            {key: answer.value for key, answer in answers.questions.items()},
+            {key: answer.value for key, answer in answers.questions.items() if key not in free},
             {key: decided_finding(found) for key, found in answers.rubrics.items()},
             decided_additions(answers),
             decided_verdict(answers),

@@ -29,7 +29,7 @@ from generation.models import (
     Source,
     SourceRecord,
 )
-from review.models import CalibrationItem, Guideline, Remark, User
+from review.models import CalibrationItem, Guideline, Remark, ReviewForm, User
 from tests.api.conftest import Api, Client
 from tests.review.factories import account, approving, opened, say
 
@@ -58,6 +58,7 @@ class World:
         CalibrationItem.objects.create(
             benchmark="mhb", title="t", spec=case.spec, expected={}, active=False, created_at=now
         )
+        ReviewForm.objects.create(benchmark="mhb", version=n + 1, author=self.admin, at=now)
         endpoint = services.add_endpoint(name=f"e{n}", url="http://127.0.0.1:1/v1", model="sim")
         source = Source.objects.create(name=f"s{n}", format="healthbench", label="l", licence="x", created_at=now)
         run = Import.objects.create(source=source, file_name="f", path="p", created_by=self.admin, created_at=now)
@@ -120,6 +121,7 @@ LISTS: dict[str, Callable[[World], list[Any]]] = {
     "case-remarks": lambda world: [world.case.pk],
     "assignment-remarks": lambda world: [world.held.pk],
     "guideline-versions": lambda world: ["invented", "primary"],
+    "review-form-versions": lambda world: ["mhb"],
     "releases": lambda world: [],
     "release-samples": lambda world: [world.release.name, world.release.version],
     "runs": lambda world: [],

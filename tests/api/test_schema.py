@@ -115,7 +115,7 @@ def test_nothing_made_from_the_schema_breaks_the_server(api: Api, adela: User, a
         "runs": {"id": world.evaluation.pk},
         "reviewers": {"id": ana.pk},
     }
-    there |= {"guidelines": {"benchmark": "mhb", "stage": "primary"}}
+    there |= {"guidelines": {"benchmark": "mhb", "stage": "primary"}, "forms": {"benchmark": "mhb"}}
     there |= {"people": {"id": account("spare").pk}, "calibration": {"id": CalibrationItem.objects.get().pk}}
     statuses = _answers(api, adela, ana, {kind: [ids] for kind, ids in there.items()})
     assert not [status for status in statuses if status >= 500]

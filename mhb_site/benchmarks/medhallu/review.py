@@ -48,6 +48,12 @@ QUESTIONS = (
     ),
 )
 
+# What a released sample claims: an admin's form may reword these questions, and not leave them out.
+LOCKED = {
+    "wrong": _("a released sample claims that its answer is wrong, and its evidence comes from it."),
+    "category": _("released samples and reports are counted by category."),
+}
+
 # Why a sample is rejected. What was published cannot be written again: a rejection for whatever reason discards it.
 _REASONS = (
     ("not-wrong", _("The answer is not wrong"), True),

@@ -90,6 +90,16 @@ QUESTIONS = (
     ),
 )
 
+# What the paper's review and our exports rest on: an admin's form may reword these questions, and not leave them out.
+LOCKED = {
+    "naturalness": _("it is one of the four criteria of the paper's review."),
+    "factual": _("it is one of the four criteria of the paper's review, and the evidence in releases comes from it."),
+    "coherence": _("it is one of the four criteria of the paper's review."),
+    "alignment": _(
+        "it is one of the four criteria of the paper's review, and a rubric found inadequate is rejected by it."
+    ),
+}
+
 # The levels of the AHRQ Common Formats Harm Scale: the harm to a patient whose clinician followed the hallucination.
 SEVERITIES = (
     Level("none", _("none")),

@@ -273,7 +273,7 @@ def test_any_answers_are_stored_and_read_back_unchanged(answers: Answers) -> Non
 def test_every_code_is_tested() -> None:
     tested = [*ONE_PROBLEM, *ONE_PROBLEM_OF_THE_WHOLE]
     tested += [(answers, problem) for answers, problem in DISSENTS if problem]
-    codes = {problem.code for _answers, problem in tested} | {"change-reason-missing"}
+    codes = {problem.code for _answers, problem in tested} | {"change-reason-missing", "evidence-kind-missing"}
     assert codes == set(get_args(Problem.__dataclass_fields__["code"].type))
 
 

@@ -1,0 +1,130 @@
+"""A review form as an admin builds it, and the case that it makes of a benchmark's. Plain Python."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from hashlib import sha256
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from review.rules.case_spec import CaseSpec
+from review.rules.questions import Form, Question
+from review.rules.state_machine import Policy
+
+# What an admin may set; the others decide between these.
+SETTINGS = tuple(each.name for each in fields(Policy) if each.name != "primary")
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The questions of a form, and what it changes in the policy of the benchmark's folder.
+
+    policy: setting -> on or off; what it does not name stays as the folder says, sample by sample. share: percent of the
+    samples that are reviewed; None: as the folder says. wordings: as of `Form`.
+    """
+
+    questions: tuple[Question, ...]
+    policy: Mapping[str, bool] = field(default_factory=dict)
+    share: int | None = None
+    wordings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FormFault:
+    """What keeps a form from being published, and the field: `question.<n>.<part>`, `policy.<setting>`, `share`, `form`."""
+
+    field: str
+    sentence: str
+
+
+_DESIGN = TypeAdapter(Design)
+
+
+def design_to_json(design: Design) -> dict[str, Any]:
+    """JSON-able form of a design; `design_from_json` is its inverse."""
+    return _DESIGN.dump_python(design, mode="json")  # type: ignore[no-any-return]
+
+
+def design_from_json(data: object) -> Design:
+    """The design that was stored. Raises pydantic's ValidationError on anything else."""
+    return _DESIGN.validate_python(data)
+
+
+def unknown_names(sent: Any, read: Any, at: str = "") -> Iterator[str]:
+    """Names in what somebody sent that the design read from it does not have: misspelt ones would be lost without a word."""
+    if isinstance(sent, dict) and isinstance(read, dict):
+        yield from (f"{at}{name}" for name in sent if name not in read)
+        for name in sent.keys() & read.keys():
+            yield from unknown_names(sent[name], read[name], f"{at}{name}.")
+    elif isinstance(sent, list) and isinstance(read, list):
+        for number, (one, other) in enumerate(zip(sent, read, strict=False), 1):
+            yield from unknown_names(one, other, f"{at}{number}.")
+
+
+def applied(design: Design, version: int, spec: CaseSpec) -> CaseSpec:
+    """The folder's case with the questions and the policy of a version."""
+    form = replace(spec.form, questions=_in_case(design, spec.form), wordings=dict(design.wordings))
+    return replace(spec, form=form, policy=_policy(design, spec), form_version=version)
+
+
+def _in_case(design: Design, form: Form) -> tuple[Question, ...]:
+    """The questions of a case: one that is asked per rubric or trap stands there once of each."""
+    found: list[Question] = []
+    names = {term.code: term.name for term in form.terms}
+    of = {
+        "rubric": [(rubric.key, rubric.key) for rubric in form.rubrics],
+        "trap": [(tag, f"{tag} {names.get(tag, '')}".strip()) for tag in form.tags],
+    }
+    for question in design.questions:
+        if question.per not in of:
+            found.append(question)
+            continue
+        for key, about in of[question.per]:
+            when = question.when
+            source, _, value = when.partition("=")
+            if any(each.key == source and each.per == question.per for each in design.questions):
+                when = f"{source}:{key}={value}"
+            found.append(replace(question, key=f"{question.key}:{key}", about=about, when=when, first_look=False))
+    return tuple(found)
+
+
+def _policy(design: Design, spec: CaseSpec) -> Policy:
+    drawn = spec.policy.primary if design.share is None else is_sampled(spec, design.share)
+    if not drawn:
+        return Policy(primary=False, secondary=False)
+    changed = {name: value for name, value in design.policy.items() if name in SETTINGS}
+    if not spec.first_look:  # nothing to look at: the case would be empty
+        changed["reveal_first_look"] = False
+    return replace(spec.policy, **changed, primary=True)
+
+
+def is_sampled(spec: CaseSpec, share: int) -> bool:
+    """Whether a sample is among the `share` percent that are reviewed; the same for all of its versions."""
+    digest = sha256(f"{spec.benchmark}/{spec.lineage}".encode()).digest()
+    return int.from_bytes(digest[:8]) * 100 < share * 2**64
+
+
+def described(design: Design) -> dict[str, str]:
+    """Every part of a form as a line of text, by a name: what two versions are compared by."""
+    lines: dict[str, str] = {}
+    for number, question in enumerate(design.questions, 1):
+        name = question.key
+        lines[name] = " · ".join(
+            [f"{number}", question.kind, question.per]
+            + ["required" if question.required else "optional"]
+            + ["first look"] * question.first_look
+            + ["agreement not required"] * (not question.compared)
+            + ([f"when {question.when}"] if question.when else [])
+            + ([f"stages {', '.join(question.stages)}"] if question.stages else [])
+        )
+        lines |= {f"{name}.{part}": getattr(question, part) for part in ("label", "asks", "help")}
+        for choice in question.choices:
+            effects = ["blocks"] * choice.blocks + ["inadequate"] * choice.inadequate + ["evidence"] * choice.evidence
+            shown = [choice.label, *effects, *choice.evidence_kinds]
+            lines[f"{name}.choice.{choice.value}"] = " · ".join(shown)
+    for language, words in design.wordings.items():
+        lines |= {f"{name} ({language})": text for name, text in words.items()}
+    lines |= {f"policy.{name}": "on" if value else "off" for name, value in design.policy.items()}
+    if design.share is not None:
+        lines["share"] = f"{design.share} %"
+    return {name: text for name, text in lines.items() if text}

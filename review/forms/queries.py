@@ -1,0 +1,100 @@
+"""The versions of review forms, and the benchmark's own form, which is the default."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import translation
+
+from review.calibration import practice
+from review.common import benchmarks
+from review.forms.design import Design, applied, described, design_from_json
+from review.labels import translate
+from review.models import ReviewForm
+from review.rules.case_spec import CaseSpec
+from review.rules.diffing import Span, diff_words
+from review.rules.questions import Question
+
+
+def names() -> list[str]:
+    """The benchmarks whose form can be edited: those with a practice case, which shows what it looks like."""
+    return practice.names()
+
+
+def sample_case(benchmark: str) -> CaseSpec | None:
+    """The practice case of a benchmark, with the form of its folder."""
+    found = practice.practice(benchmark)
+    return found.spec if found else None
+
+
+def locked(benchmark: str) -> Mapping[str, str]:
+    """Keys of the questions that cannot be removed, and why (a msgid), from the benchmark's `review.LOCKED`."""
+    found: Mapping[str, str] = getattr(benchmarks.module(benchmark, "review"), "LOCKED", {})
+    return found
+
+
+def reasons_locked(benchmark: str) -> dict[str, str]:
+    """The same in the reader's language."""
+    return {key: translate(why) for key, why in locked(benchmark).items()}
+
+
+def in_force(benchmark: str) -> ReviewForm | None:
+    """The version in force; None: none was ever published, and the folder's form stands."""
+    return ReviewForm.objects.filter(benchmark=benchmark).order_by("-version").first()
+
+
+def versions(benchmark: str) -> QuerySet[ReviewForm]:
+    """All versions, newest first."""
+    return ReviewForm.objects.filter(benchmark=benchmark).select_related("author").order_by("-version")
+
+
+def with_form_in_force(spec: CaseSpec) -> CaseSpec:
+    """A case about to be opened, with the form that admins published for its benchmark."""
+    row = in_force(spec.benchmark)
+    if row is None:
+        return spec
+    if row.design is None:
+        return replace(spec, form_version=row.version)
+    return applied(design_from_json(row.design), row.version, spec)
+
+
+def default_design(benchmark: str) -> Design:
+    """The folder's form as a design, with the catalogue's translations written out."""
+    spec = sample_case(benchmark)
+    questions = spec.form.questions if spec else ()
+    others = [code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE]
+    return Design(questions, wordings={code: _translated(questions, code) for code in others})
+
+
+def _translated(questions: tuple[Question, ...], language: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    with translation.override(language):
+        for question in questions:
+            texts = {f"{question.key}.{part}": getattr(question, part) for part in ("label", "asks", "help")}
+            texts |= {f"{question.key}.choice.{choice.value}": choice.label for choice in question.choices}
+            found |= {name: translate(text) for name, text in texts.items() if text and translate(text) != text}
+    return found
+
+
+def design_of(benchmark: str, row: ReviewForm | None) -> Design:
+    """The design of a version; the folder's where there is none."""
+    return default_design(benchmark) if row is None or row.design is None else design_from_json(row.design)
+
+
+@dataclass(frozen=True, slots=True)
+class FormChange:
+    """One part of a form that two versions have differently."""
+
+    name: str
+    spans: tuple[Span, ...]
+
+
+def changes(before: Design, after: Design) -> list[FormChange]:
+    """What is different in `after`, part by part."""
+    old, new = described(before), described(after)
+    return [
+        FormChange(name, diff_words(old.get(name, ""), new.get(name, "")))
+        for name in dict.fromkeys([*new, *old])
+        if old.get(name, "") != new.get(name, "")
+    ]

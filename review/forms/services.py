@@ -1,0 +1,83 @@
+"""Publishes review forms."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from django.utils import timezone
+
+from review import errors
+from review.audit.trail import EVENTS, record_person, recording_events
+from review.discussion import guidelines
+from review.forms import check, queries
+from review.forms.design import Design, FormFault, design_from_json, design_to_json
+from review.models import ChainHead, PersonEvent, ReviewForm, User
+from review.rules.permissions import Can, require
+from review.rules.state_machine import State
+
+
+def faults(benchmark: str, design: Design) -> list[FormFault]:
+    """All that keeps a design from being published for a benchmark. Raises UnknownForm."""
+    sample = queries.sample_case(benchmark)
+    if sample is None:
+        raise errors.UnknownForm
+    return check.faults(design, queries.default_design(benchmark), queries.locked(benchmark), sample)
+
+
+@recording_events()
+def publish(
+    actor: User,
+    *,
+    benchmark: str,
+    design: Design | None,
+    note: str = "",
+    base: int | None = None,
+    texts: Mapping[State, tuple[str, int]] | None = None,
+) -> ReviewForm:
+    """Put a form in force for cases opened from now on; None: the one of the benchmark's folder. Open cases keep theirs.
+
+    `base` is the version that the writer has seen (0: none; None: whichever is in force). A design equal to the one in force
+    changes nothing. `texts`: guidelines to put in force with it, by stage, each with the version that the writer has seen.
+
+    Raises:
+        NotAllowed, UnknownForm. FormFaulty: with every fault. StaleForm, StaleGuideline: another version is in force than
+            the writer has seen. Nothing was published.
+    """
+    require(actor, Can.OVERSEE)
+    if queries.sample_case(benchmark) is None:
+        raise errors.UnknownForm
+    if design is not None and (found := faults(benchmark, design)):
+        raise errors.FormFaulty(found)
+    # One lock for all forms, the guidelines' own: before the first version there is no row that two writers could both lock.
+    ChainHead.objects.select_for_update().get(pk=EVENTS)
+    current = queries.in_force(benchmark)
+    latest = current.version if current else 0
+    if base is not None and base != latest:
+        raise errors.StaleForm
+    for stage, (text, seen) in (texts or {}).items():
+        guidelines.write_guideline(actor, benchmark=benchmark, stage=stage, text=text, base=seen)
+    stored = design_to_json(design) if design is not None else None
+    if current is not None and _design_in(current) == design:
+        return current
+    row = ReviewForm.objects.create(
+        benchmark=benchmark, version=latest + 1, design=stored, note=note[:500], author=actor, at=timezone.now()
+    )
+    digest = hashlib.sha256(json.dumps(stored, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    record_person(
+        actor, PersonEvent.Kind.FORM, actor, benchmark=benchmark, version=row.version, note=row.note, digest=digest
+    )
+    return row
+
+
+def _design_in(row: ReviewForm) -> Design | None:
+    return None if row.design is None else design_from_json(row.design)
+
+
+def restore(actor: User, *, benchmark: str, version: int, base: int | None = None, note: str = "") -> ReviewForm:
+    """Publish an earlier version anew; 0 is the form of the benchmark's folder. Raises as `publish`."""
+    require(actor, Can.OVERSEE)
+    row = queries.versions(benchmark).filter(version=version).first() if version else None
+    if version and row is None:
+        raise errors.UnknownForm
+    design = _design_in(row) if row is not None else None
+    return publish(actor, benchmark=benchmark, design=design, note=note, base=base)

@@ -1,0 +1,215 @@
+"""The pages on which admins build a benchmark's review form."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from review import errors
+from review.answers.answer_form import fill_form
+from review.common.decorators import requires, signed_in_account
+from review.discussion import guidelines
+from review.forms import editor, queries, services
+from review.forms.check import STAGES
+from review.forms.design import Design, FormFault, applied
+from review.labels import CITATION_KINDS, POLICY_SETTINGS
+from review.models import Guideline, ReviewForm
+from review.rules.permissions import Can
+from review.rules.questions import Answers
+from review.rules.state_machine import State
+
+
+@requires(Can.OVERSEE)
+@require_GET
+def forms(request: HttpRequest) -> HttpResponse:
+    """The review form of each benchmark, with its versions."""
+    shown = [(name, queries.in_force(name), list(queries.versions(name))) for name in queries.names()]
+    return render(request, "review/forms/forms.html", {"benchmarks": shown})
+
+
+@requires(Can.OVERSEE)
+def form_edit(request: HttpRequest, benchmark: str) -> HttpResponse:
+    """The editor. Each button posts the whole form: it is changed and shown again, or published."""
+    current = _current(benchmark)
+    if request.method != "POST":
+        start = current
+        if request.GET.get("version", "").isascii() and request.GET.get("version", "").isdecimal():
+            start = queries.versions(benchmark).filter(version=int(request.GET["version"][:6])).first()
+        return _editor(request, benchmark, queries.design_of(benchmark, start), current)
+    design = editor.design_from_post(request.POST)
+    if request.POST.get("do") != "publish":
+        return _editor(request, benchmark, design, current)
+    try:
+        made = services.publish(
+            signed_in_account(request),
+            benchmark=benchmark,
+            design=design,
+            note=request.POST.get("note", "").replace("\0", "").strip(),
+            base=_number(request.POST.get("base", "")),
+            texts=_posted_guidelines(request, benchmark),
+        )
+    except errors.FormFaulty as faulty:
+        return _editor(request, benchmark, design, current, faults=faulty.faults, status=faulty.status)
+    except (errors.StaleForm, errors.StaleGuideline) as stale:
+        # What was typed stays, now made from the version that is in force.
+        return _editor(request, benchmark, design, current, refused=stale.message, status=stale.status)
+    messages.success(
+        request,
+        _("Version %(version)d is now in effect. Cases opened from now on use it.") % {"version": made.version},
+    )
+    return redirect("review:forms")
+
+
+def _current(benchmark: str) -> ReviewForm | None:
+    """The version in force. Raises Http404 where the benchmark has no form to edit."""
+    if benchmark not in queries.names():
+        raise Http404
+    return queries.in_force(benchmark)
+
+
+def _editor(
+    request: HttpRequest,
+    benchmark: str,
+    design: Design,
+    current: ReviewForm | None,
+    *,
+    faults: Sequence[FormFault] = (),
+    refused: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    sample = queries.sample_case(benchmark)
+    if sample is None:
+        raise Http404
+    context = {
+        "benchmark": benchmark,
+        "current": current,
+        "base": current.version if current else 0,
+        "rows": editor.question_fields(design, queries.locked(benchmark), faults),
+        "settings": [
+            (each, *POLICY_SETTINGS[each.name]) for each in editor.setting_fields(design, sample.policy, faults)
+        ],
+        "share": "" if design.share is None else request.POST.get("share", design.share),
+        "share_error": next((fault.sentence for fault in faults if fault.field == "share"), ""),
+        "note": request.POST.get("note", ""),
+        "faults": [(*_place(design, fault), fault.sentence) for fault in faults],
+        "refused": refused,
+        "kinds": CITATION_KINDS.items(),
+        "stages": STAGES,
+        "per_rubric": bool(sample.form.rubrics),
+        "guidelines": [_guideline(request, benchmark, stage) for stage in guidelines.STAGES],
+        "opened": editor.opened_row(design, request.POST.get("do", "")),
+        **_preview(request, benchmark, design),
+    }
+    return render(request, "review/forms/form_edit.html", context, status=status)
+
+
+def _guideline(request: HttpRequest, benchmark: str, stage: State) -> tuple[State, Guideline | None, str]:
+    """The guideline of a stage, and its text as it was typed, else as it is in force."""
+    row = guidelines.guideline(benchmark, stage)
+    in_force = row.text if row else guidelines.built_in(benchmark, stage)
+    return stage, row, request.POST.get(f"guideline.{stage}", in_force)
+
+
+def _posted_guidelines(request: HttpRequest, benchmark: str) -> dict[State, tuple[str, int]]:
+    """The guidelines whose text was changed, each with the version it was made from."""
+    found = {}
+    for stage in guidelines.STAGES:
+        text = request.POST.get(f"guideline.{stage}", "").replace("\r\n", "\n").replace("\0", "")
+        row = guidelines.guideline(benchmark, stage)
+        shown = row.text if row else guidelines.built_in(benchmark, stage)
+        if text.strip() and text.strip() != shown.replace("\r\n", "\n").strip():
+            found[stage] = text, _number(request.POST.get(f"guideline.{stage}.base", ""))
+    return found
+
+
+def _number(typed: str) -> int:
+    return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) < 7 else 0
+
+
+def _place(design: Design, fault: FormFault) -> tuple[str, str]:
+    """Where a fault is on the page: the anchor, and what is there."""
+    parts = fault.field.split(".")
+    if parts[0] == "question":
+        question = design.questions[int(parts[1]) - 1]
+        return f"q-{parts[1]}", f"{parts[1]} {editor.title(design, question)}"
+    return ("policy", _("Policy")) if parts[0] in ("policy", "share") else ("questions", _("Questions"))
+
+
+def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, Any]:
+    """A sample case with the form of a design, as a physician sees it at a stage."""
+    sample = queries.sample_case(benchmark)
+    if sample is None:
+        raise Http404
+    posted = request.POST.get("preview-stage", "")
+    first = posted == "first-look"
+    stage = State(posted) if posted in {each.value for each in STAGES} else State.PRIMARY
+    spec = applied(design, 0, sample).in_language(get_language() or "")
+    asked = spec.form.first_look if first else spec.form.at(stage)
+    return {
+        "preview_stage": "first-look" if first else stage,
+        "looks_first": bool(sample.first_look),
+        "looking": first,
+        "spec": spec,
+        "shown": asked,
+        "sheet": fill_form(asked, Answers()),
+        "case": {"language": spec.language},
+        "blocks": spec.first_look if first else spec.blocks,
+        "assignment": {"pk": 1},  # the addresses behind the preview's buttons, which belong to no form
+    }
+
+
+@requires(Can.OVERSEE)
+@require_POST
+def form_preview(request: HttpRequest, benchmark: str) -> HttpResponse:
+    """The preview by itself, while the form is being edited."""
+    _current(benchmark)
+    context = _preview(request, benchmark, editor.design_from_post(request.POST))
+    return render(request, "review/forms/_preview.html", context)
+
+
+@requires(Can.OVERSEE)
+@require_GET
+def form_compare(request: HttpRequest, benchmark: str) -> HttpResponse:
+    """What is different between two versions; 0 is the form of the benchmark's folder."""
+    current = _current(benchmark)
+    rows = {row.version: row for row in queries.versions(benchmark)}
+    newest = current.version if current else 0
+
+    def chosen(name: str, usual: int) -> int:
+        typed = request.GET.get(name, "")
+        number = int(typed) if typed.isascii() and typed.isdecimal() and len(typed) < 7 else usual
+        return number if number in rows else 0
+
+    before, after = chosen("from", max(newest - 1, 0)), chosen("to", newest)
+    designs = [queries.design_of(benchmark, rows.get(number)) for number in (before, after)]
+    context = {
+        "benchmark": benchmark,
+        "before": before,
+        "after": after,
+        "versions": [*rows.values()],
+        "changes": queries.changes(*designs),
+    }
+    return render(request, "review/forms/form_compare.html", context)
+
+
+@requires(Can.OVERSEE)
+@require_POST
+def form_restore(request: HttpRequest, benchmark: str) -> HttpResponse:
+    """Put an earlier version in force again, as the next one."""
+    _current(benchmark)
+    typed = [request.POST.get(name, "") for name in ("version", "base")]
+    if not all(each.isascii() and each.isdecimal() and len(each) < 7 for each in typed):
+        raise Http404
+    version, base = map(int, typed)
+    note = _("Version %(version)d again") % {"version": version} if version else _("Built-in form")
+    made = services.restore(signed_in_account(request), benchmark=benchmark, version=version, base=base, note=note)
+    messages.success(
+        request,
+        _("Version %(version)d is now in effect. Cases opened from now on use it.") % {"version": made.version},
+    )
+    return redirect("review:forms")
