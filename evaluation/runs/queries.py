@@ -19,7 +19,6 @@ from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
 from generation.models.work import Work
 
 Status = Work.Status
-FROZEN = ("temperature", "max_tokens")  # of an endpoint, for the length of a run
 
 
 def runs() -> QuerySet[Run]:
@@ -88,10 +87,8 @@ def to_send(ask: Ask, sampling: str) -> Request:
 
 
 def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
-    """The same endpoint with its sampling settings as they were at the launch. Not to be saved."""
-    for name, value in run.endpoint_settings.get(str(endpoint.pk), {}).items():
-        setattr(endpoint, name, value)
-    return endpoint
+    """The same endpoint with its settings as they were at the launch. Not to be saved."""
+    return endpoint.freeze(run.endpoint_settings.get(str(endpoint.pk), {}))
 
 
 def example_questions(run: Run) -> list[Request]:

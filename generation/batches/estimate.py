@@ -1,13 +1,17 @@
 """The estimate of a batch."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count
 
 from generation import errors
 from generation.batches import queries
 from generation.batches.launch import BatchSettings, choose_records
-from generation.jobs.estimate import Estimate, estimate_line
-from generation.models import SourceRecord
+from generation.jobs.estimate import Estimate, Usual, estimate_line, paces
+from generation.models import Batch, Call, Draft, Endpoint, SourceRecord
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Term, TrapPlan
@@ -38,6 +42,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
         _check_plan(plan, counts, terms)
     first = {kind: pk for pk, kind in reversed(chosen)}
     asked: Counter[tuple[str, str]] = Counter()
+    kinds: dict[str, set[str]] = {}  # by prompt: of the records that it is asked for
     rows = SourceRecord.objects.defer("private").in_bulk(list(first.values()))
     joined = sources_queries.partner_contents(list(rows.values()))
     for kind, count in counts.items():
@@ -55,12 +60,69 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
                 if step.applies(value):
                     for question in step.asks(value):  # the same one may be put several times
                         asked[question] += count
+                        kinds.setdefault(question[1], set()).add(kind)
+    asked = Counter({question: n for question, n in asked.items() if question[0] in bound})
+    history = _history(settings, values, bound, wanted)
     lines = [
-        estimate_line(role, bound[role], prompt, requests)
+        estimate_line(
+            role,
+            bound[role],
+            prompt,
+            requests,
+            repeats=_together(asked, prompt) / sum(counts[kind] for kind in kinds[prompt]),
+            usual=history.of(prompt, kinds[prompt]),
+        )
         for (role, prompt), requests in asked.items()
-        if role in bound
     ]
-    return Estimate(tuple(lines), jobs=len(prompts))
+    rows = sum(counts.values()) * len(prompts)
+    return Estimate(tuple(lines), jobs=len(prompts), rows=rows, paces=paces(bound.values()))
+
+
+def _together(asked: Mapping[tuple[str, str], int], prompt: str) -> int:
+    """The questions under a prompt, of all roles."""
+    return sum(n for (_role, name), n in asked.items() if name == prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Drafts that were made under the same settings: how many of each kind of record, and their calls by prompt."""
+
+    drafts: Mapping[str, int]
+    calls: Mapping[str, int]
+
+    def of(self, prompt: str, kinds: Iterable[str]) -> Usual | None:
+        """The calls of a prompt for one draft; None where there were no such drafts."""
+        rows = sum(self.drafts.get(kind, 0) for kind in kinds)
+        return Usual(self.calls.get(prompt, 0) / rows, rows) if rows else None
+
+
+LOOKED_AT = 50  # batches of the benchmark, the newest, that may have had the same settings
+ENOUGH = 200  # drafts
+
+
+def _history(
+    settings: BatchSettings, values: Mapping[str, Any], bound: Mapping[str, Endpoint], checks: Sequence[str]
+) -> History:
+    """What the last finished batches asked that had this preset with these values, these roles and checks, or more.
+
+    Loops of a recipe rarely run to their end: what it may ask is many times what it asks.
+    """
+    preset = registry.preset(settings.benchmark, settings.preset)
+    there = Batch.objects.filter(
+        benchmark=settings.benchmark, status=Batch.Status.FINISHED, preset=preset.name if preset else ""
+    )
+    drafts: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    for batch in there.prefetch_related("roles").order_by("-pk")[:LOOKED_AT]:
+        roles = {role.role for role in batch.roles.all()}
+        if batch.settings != values or not set(bound) <= roles or not set(checks) <= set(batch.checks):
+            continue
+        ended = Draft.objects.filter(batch=batch, parent=None).values_list("record__content__kind")
+        drafts.update(dict(ended.annotate(n=Count("pk")).order_by()))
+        calls.update(dict(Call.objects.filter(job=batch.pk).values_list("prompt").annotate(n=Count("pk")).order_by()))
+        if drafts.total() >= ENOUGH:
+            break
+    return History(drafts, calls)
 
 
 def _check_plan(plan: TrapPlan, counts: Mapping[str, int], terms: Sequence[Term]) -> None:
