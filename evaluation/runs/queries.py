@@ -17,6 +17,7 @@ from generation.jobs.life_cycle import OVER
 from generation.llm.types import Request
 from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
 from generation.models.work import Work
+from review.models import User
 
 Status = Work.Status
 
@@ -300,3 +301,23 @@ def judgments_of(response: Response) -> QuerySet[Judgment]:
 def runs_on(release: Release) -> QuerySet[Run]:
     """The runs on a release, newest first."""
     return runs().filter(release=release)
+
+
+def last_settings(actor: User, release: Release | None) -> tuple[Run | None, dict[str, Any]]:
+    """The run of this benchmark that a person launched last, and what a launch form would repeat of it.
+
+    Not the release, not the budget, and not that cached replies were ignored: these are of one launch.
+    """
+    runs_of = Run.objects.filter(created_by=actor, release__benchmark=release.benchmark) if release else Run.objects.none()
+    last = runs_of.select_related("judge", "release").order_by("-pk").first()
+    if last is None:
+        return None, {}
+    return last, {
+        "endpoints": [row.endpoint.name for row in last.tested.select_related("endpoint").order_by("pk")],
+        "datasets": [] if len(data_sets_of(last)) == len(data_sets_in(last.release)) else last.variants,
+        "seed": last.seed,
+        "judge": last.judge.name if last.judge else None,
+        "judging": last.judging,
+        "sampling": last.sampling,
+        "transport": last.transport,
+    }

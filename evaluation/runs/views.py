@@ -52,11 +52,16 @@ def _simulated(run: Run) -> bool:
 @requires(Can.MEASURE)
 def run_new(request: HttpRequest) -> HttpResponse:
     """Launch a run: first what it is to be, then what it may cost."""
+    last = None
     if request.method == "POST":
         form = forms.LaunchForm(request.POST)
     else:
         form = forms.LaunchForm(initial={"release": request.GET.get("release") or Release.objects.first()})
-    if form.is_valid():
+        if "defaults" not in request.GET:
+            last, initial = queries.last_settings(signed_in_account(request), form.release)
+            form.initial.update(initial)
+    going_back = "back" in request.POST
+    if not going_back and form.is_valid():
         data = form.cleaned_data
         try:
             if "confirmed" not in request.POST:
@@ -74,10 +79,12 @@ def run_new(request: HttpRequest) -> HttpResponse:
             return redirect("evaluation:run", made.pk)
     context = {
         "form": form,
+        "last": last,
         "has_releases": Release.objects.exists(),
         "has_endpoints": Endpoint.objects.exists(),
     }
-    return render(request, "evaluation/runs/run_new.html", context, status=422 if form.errors else 200)
+    status = 422 if form.errors and not going_back else 200
+    return render(request, "evaluation/runs/run_new.html", context, status=status)
 
 
 @require_safe

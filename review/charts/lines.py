@@ -51,7 +51,7 @@ def drift(weeks: Sequence[Week], *, panel: float = 90.0) -> Drift:
         agreed=_line(xs, [week.agreed.value for week in weeks], [0, 0.5, 1], TOP + 10, panel, "{:.0%}"),
         minutes=_line(xs, minutes, top, second, panel, "{:g}"),
         labels=tuple((x, week.monday) for i, (x, week) in enumerate(zip(xs, weeks, strict=True)) if i % every == 0),
-        height=second + panel + 26,
+        height=second + panel + 34,
     )
 
 

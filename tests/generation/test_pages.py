@@ -363,7 +363,7 @@ def test_a_batch_page_follows_it_to_its_end(admin: Client, tmp_path: Path, model
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 2" in text_of(admin.get(fragment))
     batches_services.work_on_batch(batch.pk)
-    assert admin.get(fragment)["HX-Refresh"] == "true"
+    assert "mhb:changed" in admin.get(fragment)["HX-Trigger"]
     ended = admin.get(page)
     assert "hx-get" not in text_of(ended)
     assert ended.context["counts"]["task"] == {"dialogue": {"samples": 2, "rubrics": Rubric.objects.count()}}
