@@ -13,7 +13,9 @@ from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
 from generation.jobs import live_status
+from generation.jobs import queries as jobs_queries
 from generation.jobs.life_cycle import OVER
+from generation.jobs.queries import ModelAsked
 from generation.llm.types import Request
 from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
 from generation.models.work import Work
@@ -90,6 +92,13 @@ def to_send(ask: Ask, sampling: str) -> Request:
 def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
     """The same endpoint with its settings as they were at the launch. Not to be saved."""
     return endpoint.freeze(run.endpoint_settings.get(str(endpoint.pk), {}))
+
+
+def models_asked(run: Run) -> list[ModelAsked]:
+    """The models under test and the judge, with settings, reported versions and prompts."""
+    tested = run.tested.select_related("endpoint").order_by("pk")
+    roles = [("target", row.endpoint) for row in tested] + ([("judge", run.judge)] if run.judge else [])
+    return jobs_queries.models_asked(run, roles, run.endpoint_settings)
 
 
 def example_questions(run: Run) -> list[Request]:

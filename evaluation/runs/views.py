@@ -114,6 +114,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "figures": figures(report, _link(found), sort=sort, rate=rate),
         "sort": sort,
         "simulated": report.simulated,
+        "models": queries.models_asked(found),
         "failed": [
             (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
             for endpoint, count in sorted(report.responses_failed.items())

@@ -21,6 +21,7 @@ from generation.jobs.serializers import (
     ConfirmSerializer,
     JobSerializer,
     LaunchEstimateSerializer,
+    ModelAskedSerializer,
     LiveSerializer,
     ProgressSerializer,
     TotalsSerializer,
@@ -94,6 +95,7 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     )
     checks = serializers.ListField(child=serializers.CharField())
     roles = serializers.DictField(child=serializers.CharField(), help_text="Endpoint by role of the recipe.")
+    models = ModelAskedSerializer(many=True)
     progress = ProgressSerializer()
     totals = TotalsSerializer()
     live = LiveSerializer()
@@ -106,6 +108,7 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
             "changed",
             "checks",
             "roles",
+            "models",
             *JOB_FIELDS,
             "progress",
             "totals",
@@ -163,6 +166,7 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
         "changed": batch.changed,
         "checks": batch.checks,
         "roles": dict(bound),
+        "models": queries.models_asked(batch),
         "progress": BATCHES.progress(batch),
         "totals": batch,
         "live": BATCHES.live(batch),

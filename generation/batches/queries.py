@@ -10,6 +10,8 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext
 
 from generation import errors
+from generation.jobs import queries as jobs_queries
+from generation.jobs.queries import ModelAsked
 from generation.models import (
     Batch,
     Call,
@@ -287,6 +289,12 @@ def plan_progress(batch: Batch) -> list[tuple[str, list[TrapTarget]]]:
 def _living(batch: Batch) -> QuerySet[SampleVersion]:
     alive = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
     return SampleVersion.objects.filter(sample__batch=batch, status__in=alive)
+
+
+def models_asked(batch: Batch) -> list[ModelAsked]:
+    """The models of a batch, with settings, reported versions and prompts."""
+    roles = batch.roles.select_related("endpoint").order_by("pk")
+    return jobs_queries.models_asked(batch, [(role.role, role.endpoint) for role in roles], batch.endpoint_settings)
 
 
 def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, Any]]:

@@ -135,7 +135,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         **job_context(BATCHES, found, request),
         "batch": found,
-        "roles": BatchRole.objects.filter(batch=found).select_related("endpoint").order_by("pk"),
+        "models": queries.models_asked(found),
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
         "preset": queries.preset_of(found),
         "settings": queries.setting_texts(found),

@@ -13,6 +13,7 @@ from generation.jobs.estimate import EstimateLine
 from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import MOST_CALLS, advice
 from generation.jobs.live_status import AtEndpoint, Progress
+from generation.jobs.queries import ModelAsked
 from generation.models import Call
 from generation.models.jobs import Job
 from review.common.api import checked_body
@@ -53,6 +54,17 @@ class EndpointNowSerializer(serializers.Serializer[Any]):
     because = serializers.CharField(allow_blank=True)
     detail = serializers.CharField(allow_blank=True)
     lanes = LaneSerializer(many=True)
+
+
+class ModelAskedSerializer(DataclassSerializer):
+    """A model of a batch or run: its settings at launch, the names under which the server answered, the prompts it was asked
+    with."""
+
+    mirrors = ModelAsked
+    roles = serializers.ListField(child=serializers.CharField())
+    settings = serializers.DictField()
+    reported = serializers.ListField(child=serializers.CharField())
+    prompts = serializers.ListField(child=serializers.CharField())
 
 
 class TotalsSerializer(serializers.Serializer[Any]):

@@ -1,7 +1,7 @@
 """What generation keeps: sources, endpoints and the ledger, batches, samples, releases. Services write, queries read."""
 
 from generation.models.batches import Batch, BatchRole, Comparison
-from generation.models.endpoints import VARIABLE, Endpoint, EndpointDay, EndpointState
+from generation.models.endpoints import FROZEN, VARIABLE, Endpoint, EndpointDay, EndpointState
 from generation.models.engine import Call, JobError, Lane, ProviderBatch, ProviderLine, SentImage, WorkerBeat
 from generation.models.jobs import Job
 from generation.models.releases import Facet, Release, ReleasedRubric, ReleasedSample
@@ -20,6 +20,7 @@ from generation.models.samples import (
 from generation.models.sources import Import, ImportRefusal, ImportStatus, Reference, Source, SourceRecord
 
 __all__ = [
+    "FROZEN",
     "VARIABLE",
     "Band",
     "Batch",

@@ -36,7 +36,7 @@ def sign(status: str) -> str:
 @register.filter
 def money(amount: Decimal) -> str:
     """An amount in the currency of the endpoints' prices: two decimals, four where it is below 1."""
-    return number_format(amount, 2 if amount >= 1 or not amount else 4)
+    return number_format(amount, 2 if amount >= 1 or not amount else 4, force_grouping=True)
 
 
 @register.filter
