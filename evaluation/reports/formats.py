@@ -158,10 +158,22 @@ def as_markdown(report: Report) -> str:
 
 def _models(report: Report) -> list[str]:
     """Which models were asked, in which versions, with which settings and prompts."""
-    lines = ["## Models", "", "| Endpoint | Role | Model | Reported by the server | Settings | Prompts |", "|" + "---|" * 6]
+    lines = [
+        "## Models",
+        "",
+        "| Endpoint | Role | Model | Reported by the server | Settings | Prompts |",
+        "|" + "---|" * 6,
+    ]
     for each in models_asked(report.run):
         settings = ", ".join(f"{name}={_cell(value)}" for name, value in each.settings.items())
-        cells = [each.endpoint, ", ".join(each.roles), each.model, ", ".join(each.reported), settings, ", ".join(each.prompts)]
+        cells = [
+            each.endpoint,
+            ", ".join(each.roles),
+            each.model,
+            ", ".join(each.reported),
+            settings,
+            ", ".join(each.prompts),
+        ]
         lines.append("| " + " | ".join(_cell(cell) or "–" for cell in cells) + " |")
     return lines
 

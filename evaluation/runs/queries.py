@@ -317,7 +317,9 @@ def last_settings(actor: User, release: Release | None) -> tuple[Run | None, dic
 
     Not the release, not the budget, and not that cached replies were ignored: these are of one launch.
     """
-    runs_of = Run.objects.filter(created_by=actor, release__benchmark=release.benchmark) if release else Run.objects.none()
+    runs_of = (
+        Run.objects.filter(created_by=actor, release__benchmark=release.benchmark) if release else Run.objects.none()
+    )
     last = runs_of.select_related("judge", "release").order_by("-pk").first()
     if last is None:
         return None, {}

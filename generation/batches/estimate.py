@@ -19,6 +19,9 @@ from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
 
 
+Where = tuple[str, str]  # a set of prompts, a kind of record
+
+
 def estimate_batch(settings: BatchSettings) -> Estimate:
     """What a launch with these settings would ask: a batch, or a comparison of two.
 
@@ -42,7 +45,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
         _check_plan(plan, counts, terms)
     first = {kind: pk for pk, kind in reversed(chosen)}
     asked: Counter[tuple[str, str]] = Counter()
-    kinds: dict[str, set[str]] = {}  # by prompt: of the records that it is asked for
+    where: dict[str, set[Where]] = {}  # by prompt
     rows = SourceRecord.objects.defer("private").in_bulk(list(first.values()))
     joined = sources_queries.partner_contents(list(rows.values()))
     for kind, count in counts.items():
@@ -60,7 +63,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
                 if step.applies(value):
                     for question in step.asks(value):  # the same one may be put several times
                         asked[question] += count
-                        kinds.setdefault(question[1], set()).add(kind)
+                        where.setdefault(question[1], set()).add((name, kind))
     asked = Counter({question: n for question, n in asked.items() if question[0] in bound})
     history = _history(settings, values, bound, wanted)
     lines = [
@@ -69,8 +72,8 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
             bound[role],
             prompt,
             requests,
-            repeats=_together(asked, prompt) / sum(counts[kind] for kind in kinds[prompt]),
-            usual=history.of(prompt, kinds[prompt]),
+            repeats=_together(asked, prompt) / sum(counts[kind] for _name, kind in where[prompt]),
+            usual=history.of(prompt, where[prompt]),
         )
         for (role, prompt), requests in asked.items()
     ]
@@ -85,14 +88,14 @@ def _together(asked: Mapping[tuple[str, str], int], prompt: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Drafts that were made under the same settings: how many of each kind of record, and their calls by prompt."""
+    """Drafts that were made under the same settings: how many with which prompts of which kind, and their calls by prompt."""
 
-    drafts: Mapping[str, int]
+    drafts: Mapping[Where, int]
     calls: Mapping[str, int]
 
-    def of(self, prompt: str, kinds: Iterable[str]) -> Usual | None:
-        """The calls of a prompt for one draft; None where there were no such drafts."""
-        rows = sum(self.drafts.get(kind, 0) for kind in kinds)
+    def of(self, prompt: str, where: Iterable[Where]) -> Usual | None:
+        """The calls of a prompt for one draft that may ask it; None where there were no such drafts."""
+        rows = sum(self.drafts.get(place, 0) for place in where)
         return Usual(self.calls.get(prompt, 0) / rows, rows) if rows else None
 
 
@@ -109,16 +112,19 @@ def _history(
     """
     preset = registry.preset(settings.benchmark, settings.preset)
     there = Batch.objects.filter(
-        benchmark=settings.benchmark, status=Batch.Status.FINISHED, preset=preset.name if preset else ""
+        benchmark=settings.benchmark,
+        status=Batch.Status.FINISHED,
+        preset=preset.name if preset else "",
+        prompts__in=settings.prompt_sets,
     )
-    drafts: Counter[str] = Counter()
+    drafts: Counter[Where] = Counter()
     calls: Counter[str] = Counter()
     for batch in there.prefetch_related("roles").order_by("-pk")[:LOOKED_AT]:
         roles = {role.role for role in batch.roles.all()}
         if batch.settings != values or not set(bound) <= roles or not set(checks) <= set(batch.checks):
             continue
         ended = Draft.objects.filter(batch=batch, parent=None).values_list("record__content__kind")
-        drafts.update(dict(ended.annotate(n=Count("pk")).order_by()))
+        drafts.update({(batch.prompts, kind): n for kind, n in ended.annotate(n=Count("pk")).order_by()})
         calls.update(dict(Call.objects.filter(job=batch.pk).values_list("prompt").annotate(n=Count("pk")).order_by()))
         if drafts.total() >= ENOUGH:
             break

@@ -26,7 +26,8 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
 
     key_env = serializers.RegexField(VARIABLE, max_length=100, allow_blank=True, default="")
     extra_body = serializers.DictField(
-        required=False, help_text="Further fields of each chat request. They are shown to everyone who may read endpoints."
+        required=False,
+        help_text="Further fields of each chat request. They are shown to everyone who may read endpoints.",
     )
 
     class Meta:

@@ -3,6 +3,7 @@
 from datetime import datetime
 from decimal import Decimal
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -41,7 +42,9 @@ def endpoint_test(request: HttpRequest, name: str) -> HttpResponse:
     if found.answered:
         messages.success(request, _("Endpoint %(name)s answered.") % {"name": name})
     else:
-        messages.error(request, _("Endpoint %(name)s did not answer: %(error)s.") % {"name": name, "error": found.error})
+        messages.error(
+            request, _("Endpoint %(name)s did not answer: %(error)s.") % {"name": name, "error": found.error}
+        )
     return redirect(f"{reverse('generation:endpoint', args=[name])}#test")
 
 
@@ -62,6 +65,7 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "form": form,
         "key": forms.key_state(found),
         "now": endpoint_now(found),
+        "currency": settings.MHB_CURRENCY,
         "test_at": datetime.fromisoformat(found.last_test["at"]) if found.last_test else None,
         "test_cost": Decimal(found.last_test["cost"]) if found.last_test else None,
         "whole": whole,

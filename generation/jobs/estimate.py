@@ -26,7 +26,8 @@ class EstimateLine:
     requests: questions at most; cached: the share of them that was found paid for already, None where that was not looked up.
     calls, tokens_in, tokens_out, cost: as expected, retries and repairs included; most_calls, most_cost: in the worst case, in
     which every question is put, nothing is cached, and each call is as long as one in ten was.
-    measured: the earlier calls that the means are of; 0: tokens assumed. usual: the earlier drafts or rows under the same
+    measured: the earlier calls that the means are of; alike: where there are none, those with this prompt to other models; both 0:
+    tokens assumed. usual: the earlier drafts or rows under the same
     settings that the expected number of calls is of; 0: every question is expected to be put. latency: seconds of a call.
     cost: in the currency of the endpoint's prices. batched: questions go into the provider's batches, at their price;
     retries and repairs are asked live, at the full one.
@@ -47,6 +48,7 @@ class EstimateLine:
     usual: int = 0
     latency: float = SECONDS
     batched: bool = False
+    alike: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +169,10 @@ def estimate_line(
     measured = len(lately)
     cached = None if fresh or not known else _share_paid(endpoint, known)
     again = _calls_a_question(lately, repeats)
-    given = [call.tokens_in for call in lately] or [TOKENS_IN]
-    said = [call.tokens_out for call in lately] or [TOKENS_OUT]
+    alike = [] if lately else _lately(None, prompt)
+    basis = lately or alike
+    given = [call.tokens_in for call in basis] or [TOKENS_IN]
+    said = [call.tokens_out for call in basis] or [TOKENS_OUT]
     share = 1.0 if usual is None else usual.each / (repeats * again)  # of the questions that are put
     asked = requests * (1 - (cached or 0)) * share
     calls = ceil(round(asked * again, 6))
@@ -192,8 +196,9 @@ def estimate_line(
         max(cost, most),
         measured,
         usual.rows if usual else 0,
-        mean(call.seconds for call in lately) if lately else SECONDS,
+        mean(call.seconds for call in basis) if basis else SECONDS,
         batched,
+        len(alike),
     )
 
 
@@ -230,13 +235,14 @@ class _Measured(NamedTuple):
     attempt: int
 
 
-def _lately(model: str, prompt: str) -> list[_Measured]:
-    """The last calls of a prompt to a model, at each of its endpoints.
+def _lately(model: str | None, prompt: str) -> list[_Measured]:
+    """The last calls of a prompt to a model, at each of its endpoints; None: to any.
 
     By time, not by number: PostgreSQL would read the ledger backwards for a prompt that was never asked, to its beginning.
     """
     lines: list[_Measured] = []
-    for pk in Endpoint.objects.filter(model=model).values_list("pk", flat=True):
+    endpoints = Endpoint.objects.all() if model is None else Endpoint.objects.filter(model=model)
+    for pk in endpoints.values_list("pk", flat=True):
         calls = Call.objects.filter(endpoint=pk, prompt=prompt, hit_of__isnull=True).order_by("-started_at")
         lines += map(_Measured._make, calls.values_list(*_Measured._fields)[:LATELY])
     return lines

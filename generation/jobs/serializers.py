@@ -188,7 +188,7 @@ class LineSerializer(DataclassSerializer):
 
     `calls`, `tokens_in`, `tokens_out` and `cost` as expected; `most_calls` and `most_cost` in the worst case. `cached`: the
     share of replies already paid for, null if not looked up. `measured`: how many earlier calls the means are based on;
-    0: the tokens are assumed. `usual`: how many earlier drafts with the same settings the expected number of calls is based
+    if there are none, `alike` is how many with this prompt to other models; both 0: the tokens are assumed. `usual`: how many earlier drafts with the same settings the expected number of calls is based
     on; 0: every question is expected to be asked. `latency`: seconds of a call. `batched`: questions at the price of provider batches, retries and repairs
     at the full price.
     """

@@ -66,7 +66,13 @@ async def probe(settings: ModelSettings, *, access: Access, max_reply: int = MAX
     done = tuple(attempts)
     if error is None:
         return Probe(done, usable=True)
-    if isinstance(error, BrokenReply) and done and not done[-1].error and done[-1].reply and done[-1].reply.text.strip():
+    if (
+        isinstance(error, BrokenReply)
+        and done
+        and not done[-1].error
+        and done[-1].reply
+        and done[-1].reply.text.strip()
+    ):
         return Probe(done)  # it answered, though not in the shape
     if done and done[-1].error:
         return Probe(done, done[-1].error, done[-1].detail)

@@ -22,7 +22,13 @@ ASKED = Request((Message("user", "?"),), max_tokens=50)
 def test_settings_of_an_endpoint_reach_the_body_and_the_identity() -> None:
     plain = ModelSettings("a", "https://a.example/v1", "m")
     more = ModelSettings(
-        "a", "https://a.example/v1", "m", top_p=0.5, completion_tokens=True, reasoning_effort="low", extra_body={"seed": 7}
+        "a",
+        "https://a.example/v1",
+        "m",
+        top_p=0.5,
+        completion_tokens=True,
+        reasoning_effort="low",
+        extra_body={"seed": 7},
     )
     assert request_body(plain, ASKED, Format.TEXT) == {
         "model": "m", "messages": [{"role": "user", "content": "?"}], "max_tokens": 50
