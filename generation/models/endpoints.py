@@ -30,8 +30,10 @@ FROZEN = ("temperature", "top_p", "max_tokens", "reasoning_effort", "extra_body"
 
 # Fields of a request that have a setting of their own, or that the gateway depends on.
 RESERVED = frozenset(
-    "model messages input stream stream_options n response_format encoding_format tools functions "
-    "temperature top_p max_tokens max_completion_tokens reasoning_effort".split()
+    {
+        *("model", "messages", "input", "stream", "stream_options", "n", "response_format", "encoding_format", "tools"),
+        *("functions", "temperature", "top_p", "max_tokens", "max_completion_tokens", "reasoning_effort"),
+    }
 )
 _SECRET = re.compile(r"api[_-]?key|authorization|password|secret|access[_-]?token|bearer", re.IGNORECASE)
 MOST_EXTRA = 10_000  # characters of `extra_body`

@@ -5,7 +5,8 @@ from django.template import Context, Template
 from django.utils import translation
 
 pytestmark = pytest.mark.plain
-SAID = "{% load i18n counts %}{% blocktranslate count n=n|grouped %}{{ n }} call{% plural %}{{ n }} calls{% endblocktranslate %}"
+SAID = "{% load i18n counts %}"
+SAID += "{% blocktranslate count n=n|grouped %}{{ n }} call{% plural %}{{ n }} calls{% endblocktranslate %}"
 
 
 @pytest.mark.parametrize(("n", "said"), [(1, "1 call"), (2, "2 calls"), (1234567, "1,234,567 calls")])
