@@ -18,7 +18,6 @@ from generation.recipes.recipe import Term, TrapPlan
 from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
 
-
 Where = tuple[str, str]  # a set of prompts, a kind of record
 
 

@@ -26,8 +26,8 @@ class EstimateLine:
     requests: questions at most; cached: the share of them that was found paid for already, None where that was not looked up.
     calls, tokens_in, tokens_out, cost: as expected, retries and repairs included; most_calls, most_cost: in the worst case, in
     which every question is put, nothing is cached, and each call is as long as one in ten was.
-    measured: the earlier calls that the means are of; alike: where there are none, those with this prompt to other models; both 0:
-    tokens assumed. usual: the earlier drafts or rows under the same
+    measured: the earlier calls that the means are of; alike: where there are none, those with this prompt to other models;
+    both 0: tokens assumed. usual: the earlier drafts or rows under the same
     settings that the expected number of calls is of; 0: every question is expected to be put. latency: seconds of a call.
     cost: in the currency of the endpoint's prices. batched: questions go into the provider's batches, at their price;
     retries and repairs are asked live, at the full one.
@@ -205,7 +205,7 @@ def estimate_line(
 def _calls_a_question(lately: Sequence["_Measured"], repeats: float) -> float:
     """How many calls a question takes with its retries and repairs; at least one.
 
-    Calls of a row over the questions it may put: where fewer were put, that hides retries, which are then counted by themselves.
+    Calls of a row over the questions it may put; where fewer were put, that hides retries, which are counted by themselves.
     """
     if not lately:
         return 1.0

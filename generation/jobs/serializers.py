@@ -187,10 +187,11 @@ class LineSerializer(DataclassSerializer):
     """The questions to one endpoint under one prompt.
 
     `calls`, `tokens_in`, `tokens_out` and `cost` as expected; `most_calls` and `most_cost` in the worst case. `cached`: the
-    share of replies already paid for, null if not looked up. `measured`: how many earlier calls the means are based on;
-    if there are none, `alike` is how many with this prompt to other models; both 0: the tokens are assumed. `usual`: how many earlier drafts with the same settings the expected number of calls is based
-    on; 0: every question is expected to be asked. `latency`: seconds of a call. `batched`: questions at the price of provider batches, retries and repairs
-    at the full price.
+    share of replies already paid for, null if not looked up. `measured`: how many earlier calls the means are based on; if
+    there are none, `alike` is how many with this prompt to other models; both 0: the tokens are assumed. `usual`: how many
+    earlier drafts with the same settings the expected number of calls is based on; 0: every question is expected to be
+    asked. `latency`: seconds of a call. `batched`: questions at the price of provider batches, retries and repairs at the
+    full price.
     """
 
     mirrors = EstimateLine
