@@ -78,8 +78,8 @@ class LaunchForm(SpendingForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.release = self._release()
-        self._suit(self.release)
+        self.chosen = self._release()
+        self._suit(self.chosen)
         order = [
             "release",
             "endpoints",

@@ -76,8 +76,8 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
         )
         for (role, prompt), requests in asked.items()
     ]
-    rows = sum(counts.values()) * len(prompts)
-    return Estimate(tuple(lines), jobs=len(prompts), rows=rows, paces=paces(bound.values()))
+    drafts = sum(counts.values()) * len(prompts)
+    return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(bound.values()))
 
 
 def _together(asked: Mapping[tuple[str, str], int], prompt: str) -> int:

@@ -1,6 +1,7 @@
 """Pages of batches."""
 
 from functools import partial
+from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
@@ -62,7 +63,7 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     benchmark, source = chosen.cleaned_data["benchmark"], chosen.cleaned_data["source"]
     left = queries.kinds_left(source, benchmark)
     sent = (request.POST, request.FILES) if request.method == "POST" else ()
-    last, initial = None, {}
+    last, initial = None, dict[str, Any]()
     if not sent and "defaults" not in request.GET:
         last, initial = queries.last_settings(signed_in_account(request), benchmark)
     form = forms.LaunchForm(*sent, benchmark=benchmark, source=source, kinds=left, initial=initial)

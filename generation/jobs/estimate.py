@@ -115,9 +115,9 @@ class Estimate:
             busy[0] += count
             busy[1] += count * line.latency
         needs = [0.0]
-        for name, (count, seconds) in work.items():
+        for name, (number, seconds) in work.items():
             pace = self.paces.get(name, Pace(1, None))
-            needs.append(max(seconds / pace.concurrency, count * 60 / pace.rpm if pace.rpm else 0.0))
+            needs.append(max(seconds / pace.concurrency, number * 60 / pace.rpm if pace.rpm else 0.0))
         return max(*needs, sum(count * line.latency for line, count in calls.items()) / max(1, self.rows))
 
     @property

@@ -163,16 +163,17 @@ class Endpoint(models.Model):
 def _check_extra_body(extra: Any) -> None:
     """Raises ValidationError for what must not be added to each request."""
     if not isinstance(extra, dict):
-        told = _("Enter a JSON object: field names with their values.")
-    elif reserved := sorted(RESERVED & set(extra)):
+        raise ValidationError({"extra_body": _("Enter a JSON object: field names with their values.")})
+    text = json.dumps(extra)
+    if reserved := sorted(RESERVED & set(extra)):
         told = _("These fields cannot be set here: %(names)s.") % {"names": ", ".join(reserved)}
-    elif _SECRET.search(text := json.dumps(extra)):
-        told = _("Do not enter keys or passwords here. Name the key's variable instead.")
-    elif len(text) > MOST_EXTRA or not is_storable(extra):
-        told = _("This JSON is too long, or contains a character that cannot be stored.")
-    else:
-        return
-    raise ValidationError({"extra_body": told})
+        raise ValidationError({"extra_body": told})
+    if _SECRET.search(text):
+        told = str(_("Do not enter keys or passwords here. Name the key's variable instead."))
+        raise ValidationError({"extra_body": told})
+    if len(text) > MOST_EXTRA or not is_storable(extra):
+        told = str(_("This JSON is too long, or contains a character that cannot be stored."))
+        raise ValidationError({"extra_body": told})
 
 
 class EndpointState(models.Model):

@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from generation.batches import launch
 from generation.batches import services as batches_services
-from generation.batches.forms import ShallowJSON
 from generation.batches.launch import BatchSettings
+from generation.common.fields import ShallowJSON
 from generation.endpoints import services as endpoints_services
 from generation.models import (
     Batch,

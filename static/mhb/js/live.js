@@ -61,7 +61,10 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   const found = new DOMParser().parseFromString(serverResponse, "text/html").getElementById(target.id);
   if (!found) return;
   event.detail.shouldSwap = false;
+  const focused = document.activeElement;
   merge(target, found);
+  // What was moved to another place has lost the focus.
+  if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
   window.htmx.process(target);
 });
 

@@ -87,7 +87,7 @@ def test_the_expected_number_is_what_drafts_with_these_settings_asked(tmp_path: 
     assert found.most_cost >= found.cost > 0
     assert found.rows == 6
     for changed in ({"prompts": "v1"}, {"checks": None}):
-        other = batches_estimate.estimate_batch(replace(asked, **changed))  # type: ignore[arg-type]
+        other = batches_estimate.estimate_batch(replace(asked, **changed))
         assert {line.usual for line in other.lines} == {0}, "nothing is known of such drafts"
     stranger = batches_estimate.estimate_batch(replace(asked, roles={"generator": endpoint(models, "sim-careful")}))
     [line] = stranger.lines
