@@ -64,7 +64,7 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "name": _("Name"),
             "model": _("Model"),
             "temperature": _("Temperature"),
-            "top_p": _("Top p"),
+            "top_p": _("Top p (nucleus sampling)"),
             "max_tokens": _("Maximum tokens"),
             "completion_tokens": _("Send the limit as max_completion_tokens"),
             "reasoning_effort": _("Reasoning effort"),
