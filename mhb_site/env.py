@@ -58,6 +58,7 @@ class Env(BaseSettings):
     lane_seconds: Annotated[int, Field(ge=5)] = 300  # after which a lane ends and another one is started
     batch_poll_seconds: Annotated[float, Field(ge=0)] = 60.0  # between two looks at a provider's batch
     max_reply_bytes: Annotated[int, Field(ge=2**16, le=2**25)] = 2**20  # of a model's completion, unpacked
+    currency: Annotated[str, Field(max_length=12)] = "USD"  # of the endpoints' prices; empty: none is shown
     review_lease_minutes: int = 15
     releases_per_hour: Annotated[int, Field(ge=1)] = 10  # cases that a physician may give back or decline in an hour
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # of the claims, where calibration items are active

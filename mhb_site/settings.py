@@ -258,6 +258,7 @@ MHB_LEASE_SECONDS = ENV.lease_seconds
 MHB_LANES = ENV.lanes if ENV.lanes is not None else 1 if ENV.embedded else 2
 MHB_LANE_SECONDS = ENV.lane_seconds
 MHB_BATCH_POLL_SECONDS = ENV.batch_poll_seconds
+MHB_CURRENCY = ENV.currency
 MHB_MAX_REPLY_BYTES = ENV.max_reply_bytes
 MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
 MHB_RELEASES_PER_HOUR = ENV.releases_per_hour

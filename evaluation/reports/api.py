@@ -14,6 +14,7 @@ from rest_framework.viewsets import GenericViewSet
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
 from evaluation.runs.kind import RUNS
+from generation.jobs.serializers import ModelAskedSerializer
 from generation.models.work import Work
 from review.common.api import OldestFirst, checked_query, page_of
 from review.rules.permissions import Can
@@ -87,6 +88,7 @@ class ReportSerializer(serializers.Serializer[Any]):
     judge_model = serializers.CharField(allow_null=True)
     judge_temperature = serializers.FloatField(allow_null=True)
     sampling = serializers.ChoiceField(choices=Run.Sampling.choices)
+    models = ModelAskedSerializer(many=True)
     seed = serializers.IntegerField()
     finished = serializers.BooleanField()
     simulated = serializers.BooleanField()

@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+from dataclasses import asdict
 from typing import Any
 
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
 from evaluation.protocol import Rate
 from evaluation.reports.queries import Report, Row
+from evaluation.runs.queries import models_asked
 from review.charts.text_measure import format_share
 
 SIMULATED = "Simulated models: not evidence."
@@ -28,6 +30,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "judge_model": run.judge.model if run.judge else None,
         "judge_temperature": run.judge_temperature,
         "sampling": run.sampling,
+        "models": [asdict(each) for each in models_asked(run)],
         "seed": run.seed,
         "finished": report.finished,
         "simulated": report.simulated,
@@ -134,6 +137,8 @@ def as_markdown(report: Report) -> str:
         "",
         *_table(report, report.overall, facet=""),
         *_contrasts(report),
+        "",
+        *_models(report),
     ]
     for view in report.views:
         if not report.facets[view.name]:
@@ -149,6 +154,33 @@ def as_markdown(report: Report) -> str:
             judgments, are = ("judgment has", "is") if n == 1 else ("judgments have", "are")
             lines += ["", f"{n} {judgments} no value for this breakdown and {are} not counted above."]
     return "\n".join(lines) + "\n"
+
+
+def _models(report: Report) -> list[str]:
+    """Which models were asked, in which versions, with which settings and prompts."""
+    lines = [
+        "## Models",
+        "",
+        "| Endpoint | Role | Model | Reported by the server | Settings | Prompts |",
+        "|" + "---|" * 6,
+    ]
+    for each in models_asked(report.run):
+        settings = ", ".join(f"{name}={_cell(value)}" for name, value in each.settings.items())
+        cells = [
+            each.endpoint,
+            ", ".join(each.roles),
+            each.model,
+            ", ".join(each.reported),
+            settings,
+            ", ".join(each.prompts),
+        ]
+        lines.append("| " + " | ".join(_cell(cell) or "–" for cell in cells) + " |")
+    return lines
+
+
+def _cell(value: Any) -> str:
+    """A value from outside, as a cell of a table can hold it."""
+    return " ".join(str(value).replace("|", "\\|").split())
 
 
 def _decided(report: Report) -> str:

@@ -8,7 +8,7 @@ from evaluation.models import Run
 from evaluation.protocol import Protocol, Rubric
 from evaluation.runs import queries
 from evaluation.runs.settings import RunSettings
-from generation.jobs.estimate import LOOKED_UP, Estimate, estimate_line
+from generation.jobs.estimate import LOOKED_UP, Estimate, estimate_line, paces
 from generation.models import Release, ReleasedRubric, ReleasedSample
 
 
@@ -57,7 +57,7 @@ def estimate_run(settings: RunSettings) -> Estimate:
     if judge:
         judges = in_batches and judge.batches
         lines += [estimate_line("judge", judge, prompt, count, batched=judges) for prompt, count in judged.items()]
-    return Estimate(tuple(lines))
+    return Estimate(tuple(lines), rows=sum(said.values()) * len(tested), paces=paces(settings.asked))
 
 
 def _judges_prompt(protocol: Protocol, sample: ReleasedSample, judging: str) -> str:

@@ -26,6 +26,8 @@ class ReleaseField(forms.ModelChoiceField[Release]):
 class LaunchForm(SpendingForm):
     """A run: which models are put to which release, and who judges."""
 
+    records = ("release", "datasets", "seed")
+
     release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
     endpoints = forms.ModelMultipleChoiceField(
         label=_("Models to test"),
@@ -76,7 +78,8 @@ class LaunchForm(SpendingForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._suit(self._release())
+        self.chosen = self._release()
+        self._suit(self.chosen)
         order = [
             "release",
             "endpoints",

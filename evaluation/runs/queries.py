@@ -13,13 +13,15 @@ from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
 from generation.jobs import live_status
+from generation.jobs import queries as jobs_queries
 from generation.jobs.life_cycle import OVER
+from generation.jobs.queries import ModelAsked
 from generation.llm.types import Request
 from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
 from generation.models.work import Work
+from review.models import User
 
 Status = Work.Status
-FROZEN = ("temperature", "max_tokens")  # of an endpoint, for the length of a run
 
 
 def runs() -> QuerySet[Run]:
@@ -88,10 +90,15 @@ def to_send(ask: Ask, sampling: str) -> Request:
 
 
 def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
-    """The same endpoint with its sampling settings as they were at the launch. Not to be saved."""
-    for name, value in run.endpoint_settings.get(str(endpoint.pk), {}).items():
-        setattr(endpoint, name, value)
-    return endpoint
+    """The same endpoint with its settings as they were at the launch. Not to be saved."""
+    return endpoint.freeze(run.endpoint_settings.get(str(endpoint.pk), {}))
+
+
+def models_asked(run: Run) -> list[ModelAsked]:
+    """The models under test and the judge, with settings, reported versions and prompts."""
+    tested = run.tested.select_related("endpoint").order_by("pk")
+    roles = [("target", row.endpoint) for row in tested] + ([("judge", run.judge)] if run.judge else [])
+    return jobs_queries.models_asked(run, roles, run.endpoint_settings)
 
 
 def example_questions(run: Run) -> list[Request]:
@@ -293,3 +300,25 @@ def is_simulated(run: Run) -> bool:
 def judgments_of(response: Response) -> QuerySet[Judgment]:
     """All judgments of one response, in the order of its rubrics."""
     return Judgment.objects.filter(response=response).select_related("rubric").order_by("rubric__pk")
+
+
+def last_settings(actor: User, release: Release | None) -> tuple[Run | None, dict[str, Any]]:
+    """The run of this benchmark that a person launched last, and what a launch form would repeat of it.
+
+    Not the release, not the budget, and not that cached replies were ignored: these are of one launch.
+    """
+    runs_of = (
+        Run.objects.filter(created_by=actor, release__benchmark=release.benchmark) if release else Run.objects.none()
+    )
+    last = runs_of.select_related("judge", "release").order_by("-pk").first()
+    if last is None:
+        return None, {}
+    return last, {
+        "endpoints": [row.endpoint.name for row in last.tested.select_related("endpoint").order_by("pk")],
+        "datasets": [] if len(data_sets_of(last)) == len(data_sets_in(last.release)) else last.variants,
+        "seed": last.seed,
+        "judge": last.judge.name if last.judge else None,
+        "judging": last.judging,
+        "sampling": last.sampling,
+        "transport": last.transport,
+    }

@@ -51,11 +51,16 @@ def _simulated(run: Run) -> bool:
 @requires(Can.MEASURE)
 def run_new(request: HttpRequest) -> HttpResponse:
     """Launch a run: first what it is to be, then what it may cost."""
+    last = None
     if request.method == "POST":
         form = forms.LaunchForm(request.POST)
     else:
         form = forms.LaunchForm(initial={"release": request.GET.get("release") or Release.objects.first()})
-    if form.is_valid():
+        if "defaults" not in request.GET:
+            last, initial = queries.last_settings(signed_in_account(request), form.chosen)
+            form.initial.update(initial)
+    going_back = "back" in request.POST
+    if not going_back and form.is_valid():
         data = form.cleaned_data
         try:
             if "confirmed" not in request.POST:
@@ -73,10 +78,12 @@ def run_new(request: HttpRequest) -> HttpResponse:
             return redirect("evaluation:run", made.pk)
     context = {
         "form": form,
+        "last": last,
         "has_releases": Release.objects.exists(),
         "has_endpoints": Endpoint.objects.exists(),
     }
-    return render(request, "evaluation/runs/run_new.html", context, status=422 if form.errors else 200)
+    status = 422 if form.errors and not going_back else 200
+    return render(request, "evaluation/runs/run_new.html", context, status=status)
 
 
 @require_safe
@@ -106,6 +113,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "figures": figures(report, _link(found), sort=sort, rate=rate),
         "sort": sort,
         "simulated": report.simulated,
+        "models": queries.models_asked(found),
         "failed": [
             (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
             for endpoint, count in sorted(report.responses_failed.items())

@@ -20,6 +20,7 @@ from generation.jobs.serializers import (
     JobSerializer,
     LaunchEstimateSerializer,
     LiveSerializer,
+    ModelAskedSerializer,
     ProgressSerializer,
     TotalsSerializer,
     job_values,
@@ -93,6 +94,7 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     )
     checks = serializers.ListField(child=serializers.CharField())
     roles = serializers.DictField(child=serializers.CharField(), help_text="Endpoint by role of the recipe.")
+    models = ModelAskedSerializer(many=True)
     progress = ProgressSerializer()
     totals = TotalsSerializer()
     live = LiveSerializer()
@@ -105,6 +107,7 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
             "changed",
             "checks",
             "roles",
+            "models",
             *JOB_FIELDS,
             "progress",
             "totals",
@@ -162,6 +165,7 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
         "changed": batch.changed,
         "checks": batch.checks,
         "roles": dict(bound),
+        "models": queries.models_asked(batch),
         "progress": BATCHES.progress(batch),
         "totals": batch,
         "live": BATCHES.live(batch),

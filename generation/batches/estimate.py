@@ -1,18 +1,24 @@
 """The estimate of a batch."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count
 
 from generation import errors
 from generation.batches import queries
 from generation.batches.launch import BatchSettings, choose_records
-from generation.jobs.estimate import Estimate, estimate_line
-from generation.models import SourceRecord
+from generation.jobs.estimate import Estimate, Usual, estimate_line, paces
+from generation.models import Batch, Call, Draft, Endpoint, SourceRecord
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import Term, TrapPlan
 from generation.samples import queries as samples_queries
 from generation.sources import queries as sources_queries
+
+Where = tuple[str, str]  # a set of prompts, a kind of record
 
 
 def estimate_batch(settings: BatchSettings) -> Estimate:
@@ -38,6 +44,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
         _check_plan(plan, counts, terms)
     first = {kind: pk for pk, kind in reversed(chosen)}
     asked: Counter[tuple[str, str]] = Counter()
+    where: dict[str, set[Where]] = {}  # by prompt
     rows = SourceRecord.objects.defer("private").in_bulk(list(first.values()))
     joined = sources_queries.partner_contents(list(rows.values()))
     for kind, count in counts.items():
@@ -55,12 +62,72 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
                 if step.applies(value):
                     for question in step.asks(value):  # the same one may be put several times
                         asked[question] += count
+                        where.setdefault(question[1], set()).add((name, kind))
+    asked = Counter({question: n for question, n in asked.items() if question[0] in bound})
+    history = _history(settings, values, bound, wanted)
     lines = [
-        estimate_line(role, bound[role], prompt, requests)
+        estimate_line(
+            role,
+            bound[role],
+            prompt,
+            requests,
+            repeats=_together(asked, prompt) / sum(counts[kind] for _name, kind in where[prompt]),
+            usual=history.of(prompt, where[prompt]),
+        )
         for (role, prompt), requests in asked.items()
-        if role in bound
     ]
-    return Estimate(tuple(lines), jobs=len(prompts))
+    drafts = sum(counts.values()) * len(prompts)
+    return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(bound.values()))
+
+
+def _together(asked: Mapping[tuple[str, str], int], prompt: str) -> int:
+    """The questions under a prompt, of all roles."""
+    return sum(n for (_role, name), n in asked.items() if name == prompt)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Drafts that were made under the same settings: how many with which prompts of which kind, and their calls by prompt."""
+
+    drafts: Mapping[Where, int]
+    calls: Mapping[str, int]
+
+    def of(self, prompt: str, where: Iterable[Where]) -> Usual | None:
+        """The calls of a prompt for one draft that may ask it; None where there were no such drafts."""
+        rows = sum(self.drafts.get(place, 0) for place in where)
+        return Usual(self.calls.get(prompt, 0) / rows, rows) if rows else None
+
+
+LOOKED_AT = 50  # batches of the benchmark, the newest, that may have had the same settings
+ENOUGH = 200  # drafts
+
+
+def _history(
+    settings: BatchSettings, values: Mapping[str, Any], bound: Mapping[str, Endpoint], checks: Sequence[str]
+) -> History:
+    """What the last finished batches asked that had this preset with these values, these roles and checks, or more.
+
+    Loops of a recipe rarely run to their end: what it may ask is many times what it asks.
+    """
+    preset = registry.preset(settings.benchmark, settings.preset)
+    there = Batch.objects.filter(
+        benchmark=settings.benchmark,
+        status=Batch.Status.FINISHED,
+        preset=preset.name if preset else "",
+        prompts__in=settings.prompt_sets,
+    )
+    drafts: Counter[Where] = Counter()
+    calls: Counter[str] = Counter()
+    for batch in there.prefetch_related("roles").order_by("-pk")[:LOOKED_AT]:
+        roles = {role.role for role in batch.roles.all()}
+        if batch.settings != values or not set(bound) <= roles or not set(checks) <= set(batch.checks):
+            continue
+        ended = Draft.objects.filter(batch=batch, parent=None).values_list("record__content__kind")
+        drafts.update({(batch.prompts, kind): n for kind, n in ended.annotate(n=Count("pk")).order_by()})
+        calls.update(dict(Call.objects.filter(job=batch.pk).values_list("prompt").annotate(n=Count("pk")).order_by()))
+        if drafts.total() >= ENOUGH:
+            break
+    return History(drafts, calls)
 
 
 def _check_plan(plan: TrapPlan, counts: Mapping[str, int], terms: Sequence[Term]) -> None:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from generation.batches import launch
+from generation.common.fields import ShallowJSON
 from generation.errors import WrongPlan, WrongSetting
 from generation.jobs.forms import SpendingForm
 from generation.models import Endpoint, Source
@@ -34,23 +35,10 @@ PLAN_BYTES = 100_000
 UNSTORABLE = _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
 
 
-class ShallowJSON(forms.JSONField):
-    """JSON that nests no deeper than JSON may here."""
-
-    def to_python(self, value: Any) -> Any:
-        try:
-            json_nesting.check(value or "")
-        except json_nesting.TooDeep:
-            raise ValidationError(_("The JSON is nested too deeply.")) from None
-        return super().to_python(value)
-
-    def prepare_value(self, value: Any) -> Any:
-        """Empty where nothing is given; Django would show the word null."""
-        return "" if value is None else super().prepare_value(value)
-
-
 class LaunchForm(SpendingForm):
     """The endpoint for each role of a recipe, how many records, and how the samples are to be made."""
+
+    records = ("limit", "plan", "plan_file", "plan_text")
 
     preset = forms.ChoiceField(
         label=_("Preset"),

@@ -148,6 +148,7 @@ def _new_batch(
         preset=preset.name if preset else "",
         settings=settings,
         changed=[name for name in settings if preset and settings[name] != preset.values[name]],
+        endpoint_settings={str(endpoint.pk): endpoint.frozen for endpoint in roles.values()},
         budget_money=setting.budget_money,
         budget_calls=setting.budget_calls,
         fresh=setting.fresh,

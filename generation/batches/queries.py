@@ -10,6 +10,8 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext
 
 from generation import errors
+from generation.jobs import queries as jobs_queries
+from generation.jobs.queries import ModelAsked
 from generation.models import (
     Batch,
     Call,
@@ -28,6 +30,7 @@ from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample, Preset
 from generation.samples.queries import prefetch_rubrics, terms
 from generation.sources.queries import partner_contents, record_value
+from review.models import User
 from review.rules.blocks import Block
 
 Status = Work.Status
@@ -286,3 +289,30 @@ def plan_progress(batch: Batch) -> list[tuple[str, list[TrapTarget]]]:
 def _living(batch: Batch) -> QuerySet[SampleVersion]:
     alive = [SampleVersion.Status.IN_REVIEW, SampleVersion.Status.APPROVED]
     return SampleVersion.objects.filter(sample__batch=batch, status__in=alive)
+
+
+def models_asked(batch: Batch) -> list[ModelAsked]:
+    """The models of a batch, with settings, reported versions and prompts."""
+    roles = batch.roles.select_related("endpoint").order_by("pk")
+    return jobs_queries.models_asked(batch, [(role.role, role.endpoint) for role in roles], batch.endpoint_settings)
+
+
+def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, Any]]:
+    """The batch of this benchmark that a person launched last, and what a launch form would repeat of it.
+
+    Not how many records, not the budget, and not that cached replies were ignored: these are of one launch.
+    """
+    last = Batch.objects.filter(benchmark=benchmark, created_by=actor).order_by("-pk").first()
+    if last is None:
+        return None, {}
+    recipe = registry.recipe(benchmark)
+    usual = registry.prompts_of(benchmark, "", last.preset) if not last.preset or preset_of(last) else ""
+    roles = last.roles.select_related("endpoint")
+    return last, {
+        **{f"role-{role.role}": role.endpoint.name for role in roles},
+        "preset": last.preset,
+        "changes": {name: last.settings[name] for name in last.changed if name in last.settings} or None,
+        "plan": last.plan.get("name") or registry.NO_PLAN,
+        "prompts": last.prompts if last.prompts in recipe.prompt_sets and last.prompts != usual else "",
+        "skip": [name for name in registry.check_names(benchmark) if name not in last.checks],
+    }

@@ -51,7 +51,8 @@ def work_on_batch(batch_id: int) -> int:
     """Work on a batch's drafts in a lane until none is queued or its time is up; returns how many were worked on."""
     batch = Batch.objects.get(pk=batch_id)
     roles = BatchRole.objects.filter(batch=batch).select_related("endpoint")
-    bound = {role.role: role.endpoint for role in roles}
+    launched = batch.endpoint_settings
+    bound = {role.role: role.endpoint.freeze(launched.get(str(role.endpoint_id), {})) for role in roles}
     drafts = Draft.objects.filter(batch=batch)
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:

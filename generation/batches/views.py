@@ -1,5 +1,7 @@
 """Pages of batches."""
 
+from typing import Any
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -60,8 +62,12 @@ def batch_new(request: HttpRequest) -> HttpResponse:
     benchmark, source = chosen.cleaned_data["benchmark"], chosen.cleaned_data["source"]
     left = queries.kinds_left(source, benchmark)
     sent = (request.POST, request.FILES) if request.method == "POST" else ()
-    form = forms.LaunchForm(*sent, benchmark=benchmark, source=source, kinds=left)
-    if form.is_valid():
+    last, initial = None, dict[str, Any]()
+    if not sent and "defaults" not in request.GET:
+        last, initial = queries.last_settings(signed_in_account(request), benchmark)
+    form = forms.LaunchForm(*sent, benchmark=benchmark, source=source, kinds=left, initial=initial)
+    going_back = "back" in request.POST
+    if not going_back and form.is_valid():
         settings, actor, key = form.settings, signed_in_account(request), request.POST.get(jobs_forms.LAUNCH_KEY, "")
         try:
             if "confirmed" not in request.POST:
@@ -89,9 +95,11 @@ def batch_new(request: HttpRequest) -> HttpResponse:
         "source": source,
         "left": sum(left.values()),
         "presets": queries.presets(benchmark),
+        "last": last,
         "no_endpoint": not endpoints_queries.endpoints().exists() and form.wants_endpoint,
     }
-    return render(request, "generation/batches/batch_new.html", context, status=422 if form.errors else 200)
+    status = 422 if form.errors and not going_back else 200
+    return render(request, "generation/batches/batch_new.html", context, status=status)
 
 
 def _estimated(
@@ -127,7 +135,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         **job_context(BATCHES, found, request),
         "batch": found,
-        "roles": BatchRole.objects.filter(batch=found).select_related("endpoint").order_by("pk"),
+        "models": queries.models_asked(found),
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
         "preset": queries.preset_of(found),
         "settings": queries.setting_texts(found),

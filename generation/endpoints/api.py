@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from generation.endpoints import queries, services
+from generation.endpoints import queries, services, testing
 from generation.jobs.live_status import endpoint_now
 from generation.jobs.serializers import EndpointNowSerializer, TotalsSerializer
 from generation.models import ENDPOINT_FIELDS, VARIABLE, Endpoint
@@ -24,6 +24,10 @@ class EndpointSerializer(serializers.ModelSerializer[Endpoint]):
     """A model at an OpenAI-compatible address. `key_env` is the NAME of a server variable; the key itself is not shown."""
 
     key_env = serializers.RegexField(VARIABLE, max_length=100, allow_blank=True, default="")
+    extra_body = serializers.DictField(
+        required=False,
+        help_text="Further fields of each chat request. They are shown to everyone who may read endpoints.",
+    )
 
     class Meta:
         model = Endpoint
@@ -36,6 +40,27 @@ class EndpointChangeSerializer(EndpointSerializer):
 
     class Meta(EndpointSerializer.Meta):
         read_only_fields = ["name", "simulated", "created_at"]
+
+
+class EndpointTestSerializer(serializers.Serializer[Any]):
+    """What one question to an endpoint came to: time, tokens, cost, the model's name as the server reported it.
+
+    `structured`: how a schema can be asked for (`json_schema`, `json_object`, `text`); `unusable` where the reply missed it.
+    """
+
+    at = serializers.DateTimeField()
+    answered = serializers.BooleanField()
+    seconds = serializers.FloatField()
+    tokens_in = serializers.IntegerField()
+    tokens_out = serializers.IntegerField()
+    tokens_reasoning = serializers.IntegerField()
+    structured = serializers.CharField(allow_blank=True)
+    model = serializers.CharField(allow_blank=True)
+    cost = serializers.DecimalField(max_digits=18, decimal_places=8, help_text="In the currency of the prices.")
+    reply = serializers.CharField(allow_blank=True)
+    error = serializers.CharField(allow_blank=True)
+    detail = serializers.CharField(allow_blank=True)
+    http_status = serializers.IntegerField(allow_null=True)
 
 
 class DaySerializer(TotalsSerializer):
@@ -98,6 +123,13 @@ class EndpointViewSet(ListModelMixin, GenericViewSet[Endpoint]):
                         }
                     )
         return Response(EndpointSerializer(changed).data)
+
+    @extend_schema(request=None, responses=EndpointTestSerializer)
+    @action(detail=True, methods=["post"])
+    def test(self, request: Request, name: str) -> Response:
+        """Ask the endpoint one question. The call is paid for; `answered` says whether it worked."""
+        found: Any = testing.test_endpoint(self.get_object())
+        return Response(EndpointTestSerializer(found).data)
 
     @extend_schema(parameters=[UsageQuery], responses=UsageSerializer)
     @action(detail=True)

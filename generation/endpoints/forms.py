@@ -6,6 +6,7 @@ from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
+from generation.common.fields import ShallowJSON
 from generation.llm.errors import KeyMissing, NotAllowed
 from generation.models import ENDPOINT_FIELDS, VARIABLE, Endpoint
 
@@ -31,6 +32,13 @@ class EndpointForm(forms.ModelForm[Endpoint]):
         },
     )
 
+    extra_body = ShallowJSON(
+        label=_("Extra request fields"),
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
+        help_text=_('Sent with every chat request, as a JSON object. For example: {"seed": 1}. Never a key.'),
+    )
+
     class Meta:
         model = Endpoint
         fields = ENDPOINT_FIELDS
@@ -38,7 +46,10 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "name": _("Name"),
             "model": _("Model"),
             "temperature": _("Temperature"),
+            "top_p": _("Top p (nucleus sampling)"),
             "max_tokens": _("Maximum tokens"),
+            "completion_tokens": _("Send the limit as max_completion_tokens"),
+            "reasoning_effort": _("Reasoning effort"),
             "price_in": _("Input price"),
             "price_out": _("Output price"),
             "concurrency": _("Concurrency"),
@@ -51,7 +62,10 @@ class EndpointForm(forms.ModelForm[Endpoint]):
             "name": _("Use letters, digits and hyphens. Results refer to this name."),
             "model": _("The model name that the endpoint expects."),
             "temperature": _("Leave empty for the model's default."),
+            "top_p": _("Leave empty for the model's default."),
             "max_tokens": _("Leave empty for the model's own limit."),
+            "completion_tokens": _("Newer reasoning models refuse max_tokens."),
+            "reasoning_effort": _("For example low, medium or high. Leave empty to send none."),
             "price_in": _("Per million prompt tokens."),
             "price_out": _("Per million completion tokens."),
             "concurrency": _("Maximum number of simultaneous requests."),
@@ -67,6 +81,12 @@ class EndpointForm(forms.ModelForm[Endpoint]):
         self.fields["name"].disabled = self.instance.pk is not None
         for name in ("url", "model"):
             self.fields[name].disabled = called
+        if self.instance.extra_body == {}:
+            self.initial["extra_body"] = None
+
+    def clean_extra_body(self) -> Any:
+        """Nothing where nothing was entered."""
+        return self.cleaned_data["extra_body"] or {}
 
     @property
     def key_state(self) -> str:

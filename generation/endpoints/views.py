@@ -1,11 +1,17 @@
 """Pages of endpoints."""
 
+from datetime import datetime
+from decimal import Decimal
+
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
 
-from generation.endpoints import forms, queries, services
+from generation.endpoints import forms, queries, services, testing
 from generation.jobs.live_status import endpoint_now
 from review.charts import daily_bars
 from review.charts.text_measure import Entry
@@ -28,6 +34,20 @@ def endpoints(request: HttpRequest) -> HttpResponse:
     return render(request, "generation/endpoints/endpoints.html", context, status=422 if form.errors else 200)
 
 
+@require_POST
+@requires(Can.CONNECT)
+def endpoint_test(request: HttpRequest, name: str) -> HttpResponse:
+    """Ask an endpoint one question; its page shows what came of it."""
+    found = testing.test_endpoint(queries.endpoint(name))
+    if found.answered:
+        messages.success(request, _("Endpoint %(name)s answered.") % {"name": name})
+    else:
+        messages.error(
+            request, _("Endpoint %(name)s did not answer: %(error)s.") % {"name": name, "error": found.error}
+        )
+    return redirect(f"{reverse('generation:endpoint', args=[name])}#test")
+
+
 @requires(Can.CONNECT)
 def endpoint(request: HttpRequest, name: str) -> HttpResponse:
     """Change one endpoint. What has answered already keeps its address and model."""
@@ -45,6 +65,9 @@ def endpoint(request: HttpRequest, name: str) -> HttpResponse:
         "form": form,
         "key": forms.key_state(found),
         "now": endpoint_now(found),
+        "currency": settings.MHB_CURRENCY,
+        "test_at": datetime.fromisoformat(found.last_test["at"]) if found.last_test else None,
+        "test_cost": Decimal(found.last_test["cost"]) if found.last_test else None,
         "whole": whole,
         "chart": daily_bars.days(
             [(day.day, (day.calls - day.failed, day.failed, day.hits)) for day in days if day.day],

@@ -118,11 +118,7 @@ def _count(job: Job, written: Sequence[tuple[LedgerLine, Call]], lane: int | Non
     _count_days(calls)
     if lane is not None and attempts:
         Lane.objects.filter(pk=lane).update(flying=F("flying") - len(attempts))
-    unknown = [line.endpoint for line, call in zip(lines, calls, strict=True) if call.simulated]
-    for endpoint in unknown:
-        if not endpoint.simulated:
-            Endpoint.objects.filter(pk=endpoint.pk).update(simulated=True)
-            endpoint.simulated = True
+    _note_simulated(lines, calls)
 
 
 SUMS = ("tokens_in", "tokens_out", "tokens_cached", "tokens_reasoning")
@@ -139,6 +135,21 @@ def _added(calls: Sequence[Call]) -> dict[str, Any]:
         "cost": sum((Decimal(call.cost) for call in attempts), Decimal(0)),
     }
     return {name: F(name) + value for name, value in adds.items() if value}
+
+
+def count_apart(lines: Sequence[LedgerLine]) -> None:
+    """Add attempts that no job made to the usage of their endpoints."""
+    calls = [_call(0, line) for line in lines]
+    _count_days(calls)
+    _note_simulated(lines, calls)
+
+
+def _note_simulated(lines: Sequence[LedgerLine], calls: Sequence[Call]) -> None:
+    unknown = [line.endpoint for line, call in zip(lines, calls, strict=True) if call.simulated]
+    for endpoint in unknown:
+        if not endpoint.simulated:
+            Endpoint.objects.filter(pk=endpoint.pk).update(simulated=True)
+            endpoint.simulated = True
 
 
 def _count_errors(job: int, attempts: Sequence[Call]) -> None:

@@ -1,7 +1,7 @@
 """Forms of budgets and spending, for every kind of job."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from django import forms
 from django.http import QueryDict
@@ -11,6 +11,7 @@ from generation.jobs.estimate import Estimate
 from generation.jobs.life_cycle import MOST_CALLS
 from generation.models.jobs import Job
 
+BUDGET = ("budget_money", "budget_calls")
 LAUNCH_KEY = "launch_key"  # a hidden field of the estimate's page, another each time: pressed twice it launches once
 
 
@@ -49,14 +50,19 @@ class BudgetForm(forms.Form):
     @classmethod
     def proposed(cls, estimate: Estimate, typed: Mapping[str, Any]) -> Self:
         """The budget that goes with an estimate: what was typed, else what is proposed."""
-        given = {name: typed.get(name) for name in ("budget_money", "budget_calls")}
-        if given == {"budget_money": None, "budget_calls": None}:
+        given = {name: typed.get(name) for name in BUDGET}
+        if given == dict.fromkeys(BUDGET):
             given = {"budget_money": estimate.budget_money, "budget_calls": estimate.budget_calls}
         return cls(initial=given)
 
 
 class SpendingForm(BudgetForm):
-    """The part of a launch form that is about money. A launch is confirmed on a page that shows what it will come to."""
+    """A launch form. A launch is three steps: records, models, and limits, which are confirmed beside the estimate.
+
+    `records`: the fields of the first step, in their order; the second has the others.
+    """
+
+    records: ClassVar[tuple[str, ...]] = ()
 
     fresh = forms.BooleanField(
         label=_("Ignore cached replies"),
@@ -66,8 +72,22 @@ class SpendingForm(BudgetForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in ("budget_money", "budget_calls"):
+        for name in BUDGET:
             self.fields[name].help_text = _("If you leave both empty, the estimate on the next page suggests a budget.")
+
+    @property
+    def step_records(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.records if name in self.fields]
+
+    @property
+    def step_models(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name not in (*self.records, *BUDGET)]
+
+    @property
+    def step_limits(self) -> list[forms.BoundField]:
+        """The budget, where what was typed is wrong; else the page of the estimate asks for it."""
+        wrong = any(name in self.errors for name in BUDGET) if self.is_bound else False
+        return [self[name] for name in BUDGET] if wrong else []
 
     @property
     def carried(self) -> list[tuple[str, str]]:

@@ -1,15 +1,56 @@
 """Queries on jobs of any kind."""
 
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from generation.models import Call, Endpoint, Job, Lane
+from generation.models import FROZEN, Call, Endpoint, Job, Lane
 
 J = TypeVar("J", bound=Job)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAsked:
+    """A model that a job asks. settings: as they were at the launch, those that are set; reported: the names under which the
+    server answered, which tell versions apart; prompts: what it was asked with."""
+
+    endpoint: str
+    model: str
+    roles: tuple[str, ...]
+    settings: Mapping[str, Any]
+    reported: tuple[str, ...]
+    prompts: tuple[str, ...]
+
+
+def models_asked(
+    job: Job, roles: Iterable[tuple[str, Endpoint]], launched: Mapping[str, Mapping[str, Any]]
+) -> list[ModelAsked]:
+    """The models of a job in the order of its `roles`, each endpoint once: one query. `launched`: by endpoint, see `FROZEN`."""
+    by_endpoint: dict[Endpoint, list[str]] = {}
+    for role, endpoint in roles:
+        by_endpoint.setdefault(endpoint, []).append(role)
+    answered = Call.objects.filter(job=job.pk, error="").order_by()
+    said: dict[int, tuple[set[str], set[str]]] = {}
+    for pk, model, prompt in answered.values_list("endpoint", "model", "prompt").distinct():
+        names, prompts = said.setdefault(pk, (set(), set()))
+        names.add(model)
+        prompts.add(prompt)
+    found = []
+    for endpoint, names_of_roles in by_endpoint.items():
+        reported, prompts = said.get(endpoint.pk, (set(), set()))
+        kept = launched.get(str(endpoint.pk), {})
+        settings = {name: kept[name] for name in FROZEN if kept.get(name) not in (None, "", {})}
+        roles_of = tuple(dict.fromkeys(names_of_roles))
+        asked = tuple(sorted(prompts - {""}))
+        found.append(
+            ModelAsked(endpoint.name, endpoint.model, roles_of, settings, tuple(sorted(reported - {""})), asked)
+        )
+    return found
 
 
 def lanes_wanted(job: Job) -> int:

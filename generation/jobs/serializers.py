@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
+from django.conf import settings
 from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
@@ -12,6 +13,7 @@ from generation.jobs.estimate import EstimateLine
 from generation.jobs.kinds import JobKind
 from generation.jobs.life_cycle import MOST_CALLS, advice
 from generation.jobs.live_status import AtEndpoint, Progress
+from generation.jobs.queries import ModelAsked
 from generation.models import Call
 from generation.models.jobs import Job
 from review.common.api import checked_body
@@ -52,6 +54,17 @@ class EndpointNowSerializer(serializers.Serializer[Any]):
     because = serializers.CharField(allow_blank=True)
     detail = serializers.CharField(allow_blank=True)
     lanes = LaneSerializer(many=True)
+
+
+class ModelAskedSerializer(DataclassSerializer):
+    """A model of a batch or run: its settings at launch, the names under which the server answered, the prompts it was asked
+    with."""
+
+    mirrors = ModelAsked
+    roles = serializers.ListField(child=serializers.CharField())
+    settings = serializers.DictField()
+    reported = serializers.ListField(child=serializers.CharField())
+    prompts = serializers.ListField(child=serializers.CharField())
 
 
 class TotalsSerializer(serializers.Serializer[Any]):
@@ -173,25 +186,40 @@ class ConfirmSerializer(BudgetSerializer):
 class LineSerializer(DataclassSerializer):
     """The questions to one endpoint under one prompt.
 
-    `cached`: the share of replies already paid for, null if not looked up. `measured`: how many earlier calls the means
-    are based on; 0: the tokens are assumed. `batched`: questions at the price of provider batches, retries and repairs
-    at the full price.
+    `calls`, `tokens_in`, `tokens_out` and `cost` as expected; `most_calls` and `most_cost` in the worst case. `cached`: the
+    share of replies already paid for, null if not looked up. `measured`: how many earlier calls the means are based on; if
+    there are none, `alike` is how many with this prompt to other models; both 0: the tokens are assumed. `usual`: how many
+    earlier drafts with the same settings the expected number of calls is based on; 0: every question is expected to be
+    asked. `latency`: seconds of a call. `batched`: questions at the price of provider batches, retries and repairs at the
+    full price.
     """
 
     mirrors = EstimateLine
     cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
+    most_cost = serializers.DecimalField(max_digits=24, decimal_places=8, help_text="In the currency of the prices.")
 
 
 class LaunchEstimateSerializer(serializers.Serializer[Any]):
-    """The estimate of a launch, line by line, and the proposed budget for each of its batches or runs."""
+    """The estimate of a launch, line by line, and the proposed budget for each of its batches or runs.
 
+    As expected, and (`most_...`) in the worst case. Times are null where a provider's batches decide them.
+    """
+
+    currency = serializers.SerializerMethodField()
     calls = serializers.IntegerField()
     tokens_in = serializers.IntegerField()
     tokens_out = serializers.IntegerField()
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
+    seconds = serializers.FloatField(allow_null=True)
+    most_calls = serializers.IntegerField()
+    most_cost = serializers.DecimalField(max_digits=24, decimal_places=8)
+    most_seconds = serializers.FloatField(allow_null=True)
     budget_money = serializers.DecimalField(max_digits=24, decimal_places=2, allow_null=True)
     budget_calls = serializers.IntegerField()
     lines = LineSerializer(many=True)
+
+    def get_currency(self, _estimate: Any) -> str:
+        return str(settings.MHB_CURRENCY)
 
 
 class CallSerializer(serializers.ModelSerializer[Call]):

@@ -12,7 +12,7 @@ from django.urls import URLPattern, path
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST, require_safe
-from django_htmx.http import HttpResponseClientRefresh
+from django_htmx.http import trigger_client_event
 
 from generation import tasks
 from generation.jobs import kinds, life_cycle, queries, services
@@ -67,6 +67,8 @@ def progress_context(kind: JobKind[Any], job: Job, request: HttpRequest) -> dict
         "progress": found,
         "bars": kind.bars(job),
         "tiles": kind.tiles(found),
+        "announced": found.percent // 10 * 10,
+        "mark": f"{job.status}-{job.calls}-{job.hits}-{found.ended}",
         "live": now,
         "may_control": allowed(request.user, kind.control),
         "addresses": {what: kind.address(what, job.pk) for what in _PAGES},
@@ -98,11 +100,11 @@ def show(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
 @require_safe
 @_of_a_kind("read")
 def progress(request: HttpRequest, kind: JobKind[Any], pk: int) -> HttpResponse:
-    """A job's progress, in one statement; once it has ended, the page reloads."""
+    """A job's progress, in one statement; once it does not run any more, the whole page is refreshed (live.js)."""
     found = kind.watched(pk)
-    if found.status != Job.Status.RUNNING:
-        return HttpResponseClientRefresh()
-    return render(request, "generation/jobs/_progress.html", progress_context(kind, found, request))
+    context = {**progress_context(kind, found, request), "fragment": True}
+    answer = render(request, "generation/jobs/_progress.html", context)
+    return answer if context["running"] else trigger_client_event(answer, "mhb:changed")
 
 
 @require_safe

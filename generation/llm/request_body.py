@@ -50,8 +50,10 @@ def identity(settings: ModelSettings, request: Request | Texts) -> str:
         "schema": None if request.schema is None else dict(request.schema),
         "repeat": request.repeat,
     }
-    if request.top_p is not None:  # absent otherwise: what was paid for before there was such a setting is found again
-        asked["top_p"] = request.top_p
+    # Absent where not set: what was paid for before there were such settings is found again.
+    top_p = settings.top_p if request.top_p is None else request.top_p
+    more = {"top_p": top_p, "reasoning_effort": settings.reasoning_effort, "extra_body": dict(settings.extra_body)}
+    asked |= {name: value for name, value in more.items() if value not in (None, "", {})}
     return _digest(asked)
 
 
@@ -110,11 +112,15 @@ def request_body(settings: ModelSettings, request: Request | Texts, form: Format
     temperature = settings.temperature if request.temperature is None else request.temperature
     if temperature is not None:
         body["temperature"] = temperature
-    if request.top_p is not None:
-        body["top_p"] = request.top_p
+    top_p = settings.top_p if request.top_p is None else request.top_p
+    if top_p is not None:
+        body["top_p"] = top_p
     max_tokens = settings.max_tokens if request.max_tokens is None else request.max_tokens
     if max_tokens is not None:
-        body["max_tokens"] = max_tokens
+        body["max_completion_tokens" if settings.completion_tokens else "max_tokens"] = max_tokens
+    if settings.reasoning_effort:
+        body["reasoning_effort"] = settings.reasoning_effort
+    body |= settings.extra_body
     if request.schema is not None and form is Format.JSON_SCHEMA:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", str(request.schema.get("title", "reply")))[:64]
         body["response_format"] = {

@@ -85,7 +85,11 @@ class ModelSettings:
     model: str
     key_env: str = ""
     temperature: float | None = None
+    top_p: float | None = None
     max_tokens: int | None = None
+    completion_tokens: bool = False  # the limit is sent as `max_completion_tokens`
+    reasoning_effort: str = ""
+    extra_body: Mapping[str, Any] = field(default_factory=dict)  # further fields of a chat request
     price_in: Decimal = Decimal(0)  # money per million prompt tokens
     price_out: Decimal = Decimal(0)  # money per million completion tokens
     concurrency: int = 8

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 
@@ -108,6 +109,11 @@ def unconfirmed(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict
         "tokens_in": estimate.tokens_in,
         "tokens_out": estimate.tokens_out,
         "cost": estimate.cost,
+        "seconds": estimate.seconds,
+        "most_calls": estimate.most_calls,
+        "most_cost": estimate.most_cost,
+        "most_seconds": estimate.most_seconds,
+        "currency": settings.MHB_CURRENCY,
         "budget": estimate.budget_money,
         "budget_calls": estimate.budget_calls,
         "lines": [asdict(line) for line in estimate.lines],

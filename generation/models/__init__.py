@@ -1,7 +1,7 @@
 """What generation keeps: sources, endpoints and the ledger, batches, samples, releases. Services write, queries read."""
 
 from generation.models.batches import Batch, BatchRole, Comparison
-from generation.models.endpoints import ENDPOINT_FIELDS, VARIABLE, Endpoint, EndpointDay, EndpointState
+from generation.models.endpoints import ENDPOINT_FIELDS, FROZEN, VARIABLE, Endpoint, EndpointDay, EndpointState
 from generation.models.engine import Call, JobError, Lane, ProviderBatch, ProviderLine, SentImage, WorkerBeat
 from generation.models.jobs import Job
 from generation.models.releases import Facet, Release, ReleasedRubric, ReleasedSample
@@ -21,6 +21,7 @@ from generation.models.sources import Import, ImportRefusal, ImportStatus, Refer
 
 __all__ = [
     "ENDPOINT_FIELDS",
+    "FROZEN",
     "VARIABLE",
     "Band",
     "Batch",

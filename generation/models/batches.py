@@ -38,6 +38,7 @@ class Batch(Job):
     preset = models.CharField(max_length=64, blank=True)
     settings = models.JSONField(default=dict, blank=True)
     changed = models.JSONField(default=list, blank=True)
+    endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
     comparison = models.ForeignKey(Comparison, on_delete=models.PROTECT, null=True, blank=True, related_name="batches")
     arm = models.CharField(max_length=1, blank=True)
 

@@ -1,9 +1,12 @@
 """Endpoints, their state, and their usage by day."""
 
+import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from decimal import Decimal
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -15,14 +18,31 @@ from django.utils.translation import gettext_lazy as _
 from generation.llm.errors import NotAllowed
 from generation.llm.http.access import Access
 from generation.llm.types import ModelSettings
+from review.rules.text import is_storable
 
 # An environment variable's name. Capitals only: a key that was pasted in its place by mistake is refused, not stored.
 VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
 # What people say of an endpoint, on its page as in the API and the command.
 ENDPOINT_FIELDS = (
-    *("name", "url", "model", "key_env", "temperature", "max_tokens", "price_in", "price_out"),
+    *("name", "url", "model", "key_env", "temperature", "top_p", "max_tokens", "completion_tokens"),
+    *("reasoning_effort", "extra_body", "price_in", "price_out"),
     *("concurrency", "rpm", "tpm", "timeout", "batches"),
 )
+
+EFFORT = r"[a-z][a-z_-]*"
+
+# What decides how a model answers. Not the address, the key, the limits and the prices: those are mended while a job is paused.
+FROZEN = ("temperature", "top_p", "max_tokens", "reasoning_effort", "extra_body")
+
+# Fields of a request that have a setting of their own, or that the gateway depends on.
+RESERVED = frozenset(
+    {
+        *("model", "messages", "input", "stream", "stream_options", "n", "response_format", "encoding_format", "tools"),
+        *("functions", "temperature", "top_p", "max_tokens", "max_completion_tokens", "reasoning_effort"),
+    }
+)
+_SECRET = re.compile(r"api[_-]?key|authorization|password|secret|access[_-]?token|bearer", re.IGNORECASE)
+MOST_EXTRA = 10_000  # characters of `extra_body`
 
 
 class Endpoint(models.Model):
@@ -34,7 +54,11 @@ class Endpoint(models.Model):
     model = models.CharField(max_length=200)
     key_env = models.CharField(max_length=100, blank=True)
     temperature = models.FloatField(null=True, blank=True)
+    top_p = models.FloatField(null=True, blank=True)
     max_tokens = models.PositiveIntegerField(null=True, blank=True)
+    completion_tokens = models.BooleanField(default=False)  # the limit is sent as `max_completion_tokens`
+    reasoning_effort = models.CharField(max_length=20, blank=True)
+    extra_body = models.JSONField(default=dict, blank=True)  # further fields of each chat request
     price_in = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     price_out = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     concurrency = models.PositiveSmallIntegerField(default=8)
@@ -44,6 +68,7 @@ class Endpoint(models.Model):
     batches = models.BooleanField(default=False)  # it speaks the batch protocol (files and batches)
     batch_discount = models.DecimalField(max_digits=4, decimal_places=3, default=Decimal("0.5"))  # of the prices, there
     simulated = models.BooleanField(default=False)
+    last_test = models.JSONField(null=True, blank=True, editable=False)  # see `endpoints.testing`
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -79,6 +104,11 @@ class Endpoint(models.Model):
                     )
                 }
             )
+        _check_extra_body(self.extra_body)
+        if self.reasoning_effort and not re.fullmatch(EFFORT, self.reasoning_effort):
+            raise ValidationError({"reasoning_effort": _("Use lowercase letters, for example low, medium or high.")})
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValidationError({"top_p": _("Enter a number above 0 and up to 1.")})
         for name in ("temperature", "timeout"):
             value = getattr(self, name)
             if isinstance(value, float) and not math.isfinite(value):
@@ -96,6 +126,18 @@ class Endpoint(models.Model):
             raise ValidationError({"key_env": told}) from None
 
     @property
+    def frozen(self) -> dict[str, Any]:
+        """The settings that a launch keeps for the length of its job, with the model that they are of."""
+        return {"model": self.model, **{name: getattr(self, name) for name in FROZEN}}
+
+    def freeze(self, launched: Mapping[str, Any]) -> "Endpoint":
+        """The same endpoint with the settings that a launch kept. Not to be saved."""
+        for name in FROZEN:
+            if name in launched:
+                setattr(self, name, launched[name])
+        return self
+
+    @property
     def batch_settings(self) -> ModelSettings:
         """The same at the prices of what is asked in a provider's batch: `batch_discount` times the prices."""
         settings, factor = self.settings, self.batch_discount
@@ -105,6 +147,22 @@ class Endpoint(models.Model):
     def settings(self) -> ModelSettings:
         """What the gateway needs to know."""
         return ModelSettings(**{each.name: getattr(self, each.name) for each in fields(ModelSettings)})
+
+
+def _check_extra_body(extra: Any) -> None:
+    """Raises ValidationError for what must not be added to each request."""
+    if not isinstance(extra, dict):
+        raise ValidationError({"extra_body": _("Enter a JSON object: field names with their values.")})
+    text = json.dumps(extra)
+    if reserved := sorted(RESERVED & set(extra)):
+        told = _("These fields cannot be set here: %(names)s.") % {"names": ", ".join(reserved)}
+        raise ValidationError({"extra_body": told})
+    if _SECRET.search(text):
+        told = str(_("Do not enter keys or passwords here. Name the key's variable instead."))
+        raise ValidationError({"extra_body": told})
+    if len(text) > MOST_EXTRA or not is_storable(extra):
+        told = str(_("This JSON is too long, or contains a character that cannot be stored."))
+        raise ValidationError({"extra_body": told})
 
 
 class EndpointState(models.Model):

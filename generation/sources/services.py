@@ -8,6 +8,7 @@ from pathlib import Path
 
 from django.db import DataError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from generation import errors
 from generation.common import chunks, formats
@@ -39,7 +40,7 @@ def start_import(
         importer = importers.load(format_name)
         layout = importer.sniff(path)
     except (WrongFormat, Exhausting, formats.UnknownFormat, OSError) as error:
-        raise errors.WrongFile(f"{file_name or path.name}: {error}") from error
+        raise errors.WrongFile(f"{file_name or path.name}: {error}{_suggested(path, error)}") from error
     about = {
         "format": format_name,
         "label": importer.label,
@@ -62,6 +63,18 @@ def start_import(
             created_by=actor,
             created_at=timezone.now(),
         )
+
+
+def _suggested(path: Path, error: Exception) -> str:
+    """Which format to choose in place of a wrong one, where exactly one fits the file; else "", with the space before it."""
+    if not isinstance(error, WrongFormat | formats.UnknownFormat):
+        return ""
+    fitting = importers.formats_of(path)
+    if len(fitting) != 1:
+        return ""
+    label = importers.load(fitting[0]).label
+    told = gettext("This looks like %(label)s: choose format %(name)s.") % {"label": label, "name": fitting[0]}
+    return f" {told}"
 
 
 def run_import(import_id: int) -> Import:

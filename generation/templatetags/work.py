@@ -4,6 +4,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from django import template
+from django.conf import settings
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
@@ -35,7 +36,19 @@ def sign(status: str) -> str:
 @register.filter
 def money(amount: Decimal) -> str:
     """An amount in the currency of the endpoints' prices: two decimals, four where it is below 1."""
-    return number_format(amount, 2 if amount >= 1 or not amount else 4)
+    return number_format(amount, 2 if amount >= 1 or not amount else 4, force_grouping=True)
+
+
+@register.filter
+def priced(amount: Decimal) -> str:
+    """An amount with its currency, where the site names one."""
+    return f"{money(amount)} {settings.MHB_CURRENCY}".rstrip()
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """A length of time in seconds, as `span`; a dash where it is not known."""
+    return "–" if seconds is None else span(timedelta(seconds=seconds))
 
 
 @register.filter

@@ -45,13 +45,13 @@ def drift(weeks: Sequence[Week], *, panel: float = 90.0) -> Drift:
     xs = [round(LEFT + 8 + (PLOT - 16) * (week.monday - first).days / span, 2) for week in weeks]
     minutes = [week.minutes for week in weeks]
     top = scale_of(max((value for value in minutes if value is not None), default=0))
-    second = TOP + panel + 44
+    second = TOP + panel + 56
     every = ceil(len(weeks) / 6)
     return Drift(
         agreed=_line(xs, [week.agreed.value for week in weeks], [0, 0.5, 1], TOP + 10, panel, "{:.0%}"),
         minutes=_line(xs, minutes, top, second, panel, "{:g}"),
         labels=tuple((x, week.monday) for i, (x, week) in enumerate(zip(xs, weeks, strict=True)) if i % every == 0),
-        height=second + panel + 26,
+        height=second + panel + 34,
     )
 
 

@@ -31,9 +31,9 @@ class Scatter:
     top: float = TOP + HEAD
 
 
-def scatter(dots: Sequence[Dot], *, height: float = 260.0) -> Scatter:
+def scatter(dots: Sequence[Dot], *, height: float = 276.0) -> Scatter:
     """Speed against length. The scale of minutes ends at what 19 of 20 cases need: one long lunch flattens nothing."""
-    bottom = height - 40
+    bottom = height - 56
     minutes = sorted(dot.minutes for dot in dots)
     most = minutes[ceil(0.95 * len(minutes)) - 1] if minutes else 0
     x_scale, y_scale = scale_of(max((dot.words for dot in dots), default=0), whole=True), scale_of(most)
@@ -100,10 +100,10 @@ class PointsChart:
     top: float = TOP + HEAD
 
 
-def points_chart(block: Points, *, height: float = 340.0) -> PointsChart:
+def points_chart(block: Points, *, height: float = 356.0) -> PointsChart:
     """Points on two scales that need not begin at 0, a group's points under one shape, larger ones behind smaller ones."""
     shown = block.points[:POINTS_SHOWN]
-    left, right, top, bottom = LEFT + 8, WIDTH - RIGHT, TOP + HEAD, height - 40
+    left, right, top, bottom = LEFT + 8, WIDTH - RIGHT, TOP + HEAD, height - 56
     x_scale = scale_between([point.x for point in shown])
     y_scale = scale_between([point.y for point in shown])
     largest = max((point.size for point in shown), default=0.0)

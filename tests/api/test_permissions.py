@@ -33,6 +33,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("endpoints", "POST"): ADMIN,
     ("endpoint", "GET"): ADMIN,
     ("endpoint", "PATCH"): ADMIN,
+    ("endpoint-test", "POST"): ADMIN,
     ("endpoint-usage", "GET"): ADMIN,
     ("batches", "GET"): ADMIN,
     ("batches", "POST"): ADMIN,

@@ -217,7 +217,7 @@ def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
     assert [percent for _run, percent, _simulated in admin.get(reverse("evaluation:runs")).context["rows"]] == [0]
     Response.objects.filter(run=run).update(status=Status.FAILED, error="RateLimited")
     jobs_services.settle(run.pk)
-    assert admin.get(fragment)["HX-Refresh"] == "true"
+    assert "mhb:changed" in admin.get(fragment)["HX-Trigger"]
     ended = text_of(admin.get(page))
     assert "hx-get" not in ended
     assert "one: 3 responses failed" in ended

@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from generation.batches import launch
 from generation.batches import services as batches_services
-from generation.batches.forms import ShallowJSON
 from generation.batches.launch import BatchSettings
+from generation.common.fields import ShallowJSON
 from generation.endpoints import services as endpoints_services
 from generation.models import (
     Batch,
@@ -363,7 +363,7 @@ def test_a_batch_page_follows_it_to_its_end(admin: Client, tmp_path: Path, model
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 2" in text_of(admin.get(fragment))
     batches_services.work_on_batch(batch.pk)
-    assert admin.get(fragment)["HX-Refresh"] == "true"
+    assert "mhb:changed" in admin.get(fragment)["HX-Trigger"]
     ended = admin.get(page)
     assert "hx-get" not in text_of(ended)
     assert ended.context["counts"]["task"] == {"dialogue": {"samples": 2, "rubrics": Rubric.objects.count()}}

@@ -146,6 +146,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "generation/imports/<int:pk>/cancel/":                  ("405 405 405 405", "403 403 403 302"),
     "generation/endpoints/":                                ("403 403 403 200", "403 403 403 302"),
     "generation/endpoints/<slug:name>/":                    ("403 403 403 200", "403 403 403 302"),
+    "generation/endpoints/<slug:name>/test/":               ("405 405 405 405", "403 403 403 302"),
     "generation/batches/":                                  ("403 403 403 200", "405 405 405 405"),
     "generation/batches/new/":                              ("403 403 403 200", "403 403 403 302"),
     "generation/batches/<int:pk>/":                         ("403 403 403 200", "405 405 405 405"),
@@ -279,6 +280,7 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "review/people/<int:person_id>/second-factor/": of_a_second_factor,
     "generation/sources/": a_file,
     "generation/endpoints/": lambda _: {**ENDPOINT, "name": "new", "timeout": "60"},
+    "generation/endpoints/<slug:name>/test/": lambda _: {},
     "generation/endpoints/<slug:name>/": lambda _: {**ENDPOINT, "timeout": "61"},
     "generation/batches/new/": lambda _: {
         "benchmark": "mhb", "source": "fresh", "role-generator": "model-1", "confirmed": "1",

@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import ValidationError
 
+from generation.llm.probe import ANSWER, FIRST_LINE
 from generation.llm.simulator.batches import BatchStore
 from generation.llm.simulator.embedding import embed_text
 from generation.llm.simulator.faults import Fault, FaultKind, parse_fault, parse_model, strike
@@ -229,6 +230,8 @@ class _Simulator:
 
     def _say(self, model: str, question: Question) -> str:
         messages = [Message(message.role, message.text) for message in question.messages]
+        if messages[0].text == FIRST_LINE:
+            return ANSWER
         for script in self._scripts:
             text = script.reply(model, messages, self._seed)
             if text is not None:

@@ -56,6 +56,7 @@ class Question(BaseModel):
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, ge=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
     n: Literal[1] | None = None
     stream: Literal[False] | None = None
 
@@ -103,8 +104,9 @@ def error_body(
 
 def completion_body(question: Question, text: str, name: str) -> dict[str, Any]:
     finish_reason = "stop"
-    if question.max_tokens is not None and count_tokens(text) > question.max_tokens:
-        text, finish_reason = text[: question.max_tokens * CHARS_PER_TOKEN], "length"
+    limit = question.max_completion_tokens or question.max_tokens
+    if limit is not None and count_tokens(text) > limit:
+        text, finish_reason = text[: limit * CHARS_PER_TOKEN], "length"
     tokens_in = sum(count_tokens(message.text) for message in question.messages)
     return {
         "id": name,

@@ -1,13 +1,25 @@
 """add_endpoint NAME --url URL --model MODEL [--key-env VAR] ..."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from decimal import Decimal
 from typing import Any
 
 from generation.endpoints import services
 from generation.management.command_line import Step, amount
 from generation.models import ENDPOINT_FIELDS
+from review.rules import json_nesting
 from review.rules.permissions import OPERATOR, Can, require
+
+
+def fields_of(text: str) -> dict[str, Any]:
+    """Fields of a request as an option gives them. Raises ArgumentTypeError."""
+    try:
+        found = json_nesting.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ArgumentTypeError("not a JSON object")
+    return found
 
 
 class Command(Step):
@@ -19,7 +31,13 @@ class Command(Step):
         parser.add_argument("--model", required=True)
         parser.add_argument("--key-env", default="", help="name of the environment variable that holds the key")
         parser.add_argument("--temperature", type=float)
+        parser.add_argument("--top-p", type=float)
         parser.add_argument("--max-tokens", type=int)
+        parser.add_argument(
+            "--completion-tokens", action="store_true", help="send the limit as max_completion_tokens, not max_tokens"
+        )
+        parser.add_argument("--reasoning-effort", default="", help="for example low, medium or high")
+        parser.add_argument("--extra-body", type=fields_of, default={}, metavar="JSON", help="further request fields")
         parser.add_argument("--price-in", type=amount, default=Decimal(0), help="per million prompt tokens")
         parser.add_argument("--price-out", type=amount, default=Decimal(0), help="per million completion tokens")
         parser.add_argument("--concurrency", type=int, default=8)

@@ -1,11 +1,12 @@
 """Published data sets in, good rows and refusals out. One module is one format; see `base` for what it must offer."""
 
+from pathlib import Path
 from typing import cast
 
 from generation.common import formats
 from generation.sources.importers.base import Exhausting, Importer, Layout, Refusal, Row, WrongFormat
 
-__all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "load"]
+__all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "formats_of", "load"]
 
 _HELPERS = frozenset({"base", "columnar", "tables"})
 
@@ -18,3 +19,15 @@ def available() -> list[str]:
 def load(name: str) -> Importer:
     """The importer called `name`. Raises `generation.common.formats.UnknownFormat`."""
     return cast(Importer, formats.load(__name__, name, helpers=_HELPERS))
+
+
+def formats_of(path: Path) -> list[str]:
+    """The formats as which a file could be read, by its beginning."""
+    found = []
+    for name in available():
+        try:
+            load(name).sniff(path)
+        except (WrongFormat, Exhausting, OSError):
+            continue
+        found.append(name)
+    return found

@@ -340,11 +340,12 @@ def test_the_pages_cost_the_same_for_many_rows(admin: Client) -> None:
     assert len(_poll(admin, page)) == len(few)
 
 
-def test_a_poll_after_the_end_loads_the_page_afresh(admin: Client) -> None:
+def test_a_poll_after_the_end_has_the_page_refreshed_and_polls_no_more(admin: Client) -> None:
     batch = drafts(1)
     jobs_services.cancel(batch.pk)
     answer = admin.get(reverse("generation:batch-progress", args=[batch.pk]))
-    assert answer["HX-Refresh"] == "true"
+    assert "mhb:changed" in answer["HX-Trigger"]
+    assert "hx-get" not in answer.content.decode()
 
 
 def test_a_run_knows_its_judgments_from_the_start() -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from django.core.exceptions import ValidationError
 
-from generation.batches.forms import ShallowJSON
+from generation.common.fields import ShallowJSON
 from generation.errors import WrongFile
 from generation.sources import importers, services
 from generation.sources.importers import medhallu, mesh, pmc_patients, pubmedqa, tables
