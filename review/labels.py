@@ -122,6 +122,9 @@ SENTENCES: dict[str, Promise] = {
     "dissent-reason-missing": _("Explain why you approve a case that the first reviewer rejected."),
     "criterion-missing": _("Describe what a good answer must do."),
     "criterion-duplicate": _("Another rubric already says the same."),
+    "highlight-misplaced": _("These words are not in the text. Copy them exactly as they are shown."),
+    "highlight-duplicate": _("You have already highlighted these words with this label."),
+    "too-many": _("Too many highlights. Remove some."),
     "no-rubric-left": _("No rubrics are left. Keep one, or add your own."),
 }
 

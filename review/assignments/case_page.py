@@ -11,6 +11,7 @@ from review import errors
 from review.access import visibility
 from review.answers import common_ground, signatures
 from review.answers.answer_form import fill_form
+from review.answers.marked_text import marks
 from review.answers.side_by_side import Change, anonymous_columns, changes, compare, offers
 from review.assignments import eligibility, queries
 from review.common.decorators import signed_in_account
@@ -89,6 +90,7 @@ def show(
         "draft": kept,
         "sheet": fill_form(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
         "voices": voices,
+        "marks": marks(spec, spec.form, answers.highlights, voices),
         "shared": shared,
         "comparison": compare(spec.form, voices) if len(voices) > 1 else None,
         "changes": None if looking else _changes(assignment.case, spec),

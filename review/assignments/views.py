@@ -139,7 +139,9 @@ def _row_asked_for(request: HttpRequest, answers: Answers) -> str:
         return f"citation-{len(answers.citations)}-reference"
     if do == "add-rubric":
         return f"added-{len(answers.added)}-criterion"
-    return {"remove-citation": "evidence", "remove-rubric": "added"}.get(do.split(".")[0], "")
+    if do == "add-highlight":
+        return f"highlight-{len(answers.highlights)}-quote"
+    return {"remove-citation": "evidence", "remove-rubric": "added", "remove-highlight": "highlights"}.get(do.split(".")[0], "")
 
 
 @requires(Can.REVIEW)

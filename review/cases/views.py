@@ -12,6 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from review import errors
 from review.access import visibility
+from review.answers.marked_text import marks
 from review.answers.side_by_side import compare, named_columns
 from review.assignments import claims
 from review.calibration import queries as calibration_queries
@@ -93,6 +94,7 @@ def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | Priori
         "spec": spec,
         "comparison": compare(spec.form, voices),
         "voices": voices,
+        "marks": marks(spec, spec.form, (), voices),
         "trail": queries.trail(case),
         "holds": visibility.held_assignments(case),
         "versions": queries.versions(case),

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from rest_framework import serializers
 
-from review.rules.blocks import Point, Turn
+from review.rules.blocks import MOST_HIGHLIGHTS, Highlight, Point, Turn
 from review.rules.citations import KINDS
-from review.rules.questions import RUBRIC_VALUES, Choice, Level, Question, Reason, RubricText
+from review.rules.questions import RUBRIC_VALUES, Choice, HighlightLabel, Level, Question, Reason, RubricText
 from review.rules.state_machine import Verdict
 
 Field = serializers.Field[Any, Any, Any, Any]
@@ -81,6 +81,21 @@ class AddedRubricSerializer(serializers.Serializer[Any]):
     severity = serializers.CharField(allow_blank=True, default="", max_length=100)
 
 
+class HighlightSerializer(DataclassSerializer):
+    """Words of a text of the case. `passage`: block and turn, counted from 1 ("1.3"; "1.3.source" for the text before it was
+    changed); `start` and `end` count its Unicode code points; `quote`: exactly these words. `first_look` is set by the server:
+    highlighted before the traps were revealed, in the text shown then."""
+
+    mirrors = Highlight
+
+    quote = serializers.CharField(trim_whitespace=False)
+    label = serializers.CharField(max_length=100)
+    passage = serializers.CharField(max_length=30)
+    start = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
+    end = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
+    first_look = serializers.BooleanField(default=False)
+
+
 class AnswersSerializer(serializers.Serializer[Any]):
     """A physician's answers so far, by the keys of the case's form. A draft may leave answers blank."""
 
@@ -105,6 +120,7 @@ class AnswersSerializer(serializers.Serializer[Any]):
     )
     citations = CitationSerializer(many=True, default=list)
     added = AddedRubricSerializer(many=True, default=list)
+    highlights = HighlightSerializer(many=True, default=list, max_length=MOST_HIGHLIGHTS)
 
 
 class TokenSerializer(serializers.Serializer[Any]):
@@ -180,6 +196,13 @@ class ReasonSerializer(DataclassSerializer):
     mirrors = Reason
 
 
+class HighlightLabelSerializer(DataclassSerializer):
+    """As what words of the text can be highlighted. `first_look`: before the traps are revealed, too."""
+
+    mirrors = HighlightLabel
+    first_look = serializers.BooleanField(default=False)
+
+
 class FormSerializer(serializers.Serializer[Any]):
     """All questions about one case; until the first look is committed, only its own. `severities`: asked for each
     rubric that is kept. `rubrics_editable`: rubrics may be removed and added."""
@@ -192,6 +215,7 @@ class FormSerializer(serializers.Serializer[Any]):
         many=True, default=list, help_text="Reasons for a confirmed approval against the primary's rejection."
     )
     rubrics_editable = serializers.BooleanField(default=False)
+    labels = HighlightLabelSerializer(many=True, default=list)
 
 
 class ShownSpecSerializer(serializers.Serializer[Any]):

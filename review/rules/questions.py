@@ -6,6 +6,7 @@ from datetime import date
 from typing import Literal
 
 from review.rules import citations
+from review.rules.blocks import Highlight
 from review.rules.citations import Citation as Citation
 from review.rules.citations import CitationKind as CitationKind
 from review.rules.state_machine import Opinion, Phase, Role, Verdict
@@ -81,6 +82,15 @@ class TrapTerm:
     definition: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class HighlightLabel:
+    """What a stretch of the text can be highlighted as. `first_look`: before the traps are revealed, too."""
+
+    value: str
+    label: str
+    first_look: bool = False
+
+
 RubricValue = Literal["adequate", "corrected", "inadequate", "removed"]
 RUBRIC_VALUES: tuple[RubricValue, ...] = ("adequate", "corrected", "inadequate", "removed")
 STANDING: tuple[RubricValue, ...] = ("adequate", "corrected")  # with these the rubric stays
@@ -93,6 +103,7 @@ class Form:
     severities: the harm scale asked for each rubric that stands; empty: not asked. reasons: the list a rejection is coded by;
     empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
     not asked. rubrics_editable: rubrics may be added and removed, not only corrected. terms: what the rubrics' tags mean.
+    labels: as what stretches of the text may be highlighted; empty: not at all.
     """
 
     questions: tuple[Question, ...]
@@ -102,6 +113,7 @@ class Form:
     dissents: tuple[Reason, ...] = ()
     rubrics_editable: bool = False
     terms: tuple[TrapTerm, ...] = ()
+    labels: tuple[HighlightLabel, ...] = ()
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -111,7 +123,10 @@ class Form:
     @property
     def first_look(self) -> "Form":
         """What is asked before the traps are revealed, and nothing that would tell of them."""
-        return Form(tuple(question for question in self.questions if question.first_look))
+        return Form(
+            tuple(question for question in self.questions if question.first_look),
+            labels=tuple(label for label in self.labels if label.first_look),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +176,7 @@ class Answers:
     change_reason: str = ""
     citations: tuple[Citation, ...] = ()
     added: tuple[AddedRubric, ...] = ()
+    highlights: tuple[Highlight, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +184,8 @@ class Problem:
     """What is missing or contradictory, and the form field it concerns.
 
     Fields: `question.<key>`, `question.<key>.note`, `rubric.<key>` with `.wording`, `.note` and `.severity`, `rubrics` (all of
-    them), `added.<n>.criterion`, `.tags` and `.severity`, `citations` (all), `citation.<n>.<part>`, `verdict`, `reason`,
-    `reason_code`, `dissent_code`, `change_reason`; n counts from 1.
+    them), `added.<n>.criterion`, `.tags` and `.severity`, `citations` (all), `citation.<n>.<part>`, `highlights` (all),
+    `highlight.<n>.<part>`, `verdict`, `reason`, `reason_code`, `dissent_code`, `change_reason`; n counts from 1.
     """
 
     field: str
@@ -179,6 +195,7 @@ class Problem:
         "evidence-missing", "citation-malformed", "citation-incomplete", "citation-duplicate", "severity-missing",
         "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
         "criterion-missing", "criterion-duplicate", "no-rubric-left",
+        "highlight-misplaced", "highlight-duplicate", "too-many",
     ]  # fmt: skip
 
 
@@ -236,11 +253,16 @@ def first_look_problems(form: Form, answers: Answers) -> list[Problem]:
 
 
 def with_first_look(form: Form, answers: Answers, looked: Answers) -> Answers:
-    """`answers`, their part of the first look as it was given then, whatever they say of it now."""
+    """`answers`, their part of the first look as it was given then, whatever they say of it now.
+
+    What was highlighted before the traps were revealed stands, too.
+    """
     first = {question.key for question in form.questions if question.first_look}
     now = {key: answer for key, answer in answers.questions.items() if key not in first}
     return replace(
-        answers, questions={**{key: looked.questions[key] for key in first & looked.questions.keys()}, **now}
+        answers,
+        questions={**{key: looked.questions[key] for key in first & looked.questions.keys()}, **now},
+        highlights=(*looked.highlights, *(each for each in answers.highlights if not each.first_look)),
     )
 
 

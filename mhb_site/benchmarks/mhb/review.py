@@ -10,7 +10,7 @@ from generation.recipes.recipe import NewSample
 from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.rules.blocks import Block, Dialogue, Diff, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import Choice, Form, Level, Question, Reason, RubricText, TrapTerm
+from review.rules.questions import Choice, Form, HighlightLabel, Level, Question, Reason, RubricText, TrapTerm
 from review.rules.state_machine import Policy
 
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
@@ -120,6 +120,13 @@ DISSENTS = (
     Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
 )
 
+# What words of the text can be highlighted as; before the traps are revealed, what a reader stumbles over.
+LABELS = (
+    HighlightLabel("trap", _("Trap")),
+    HighlightLabel("false", _("False claim"), first_look=True),
+    HighlightLabel("hint", _("Hint"), first_look=True),
+)
+
 # secondary, secondary_confirms, inadequate_rejects, discussion: all as the paper describes its review, which is the default.
 # Naturalness first, because a marked trap no longer looks natural.
 POLICY = Policy(reveal_first_look=True)
@@ -142,6 +149,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
             dissents=DISSENTS,
             rubrics_editable=True,
             terms=_terms(sample.content["traps"]),
+            labels=LABELS,
         ),
         policy=POLICY,
         language=sample.language,

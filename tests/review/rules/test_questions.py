@@ -158,7 +158,8 @@ def test_removed_is_no_veto() -> None:
 def test_the_first_look_asks_its_own_questions_and_tells_of_nothing_else() -> None:
     first = WHOLE_FORM.first_look
     assert [question.key for question in first.questions] == ["natural"]
-    assert first == Form(first.questions)
+    assert first == Form(first.questions, labels=first.labels)
+    assert [label.value for label in first.labels] == ["odd"], "a label that is only for revealed traps is not shown"
     assert first_look_problems(WHOLE_FORM, Answers()) == [Problem("question.natural", "unanswered")]
     assert first_look_problems(WHOLE_FORM, Answers({"natural": Answer("no")})) == [
         Problem("question.natural.note", "note-missing")
