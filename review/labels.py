@@ -124,6 +124,7 @@ SENTENCES: dict[str, Promise] = {
     "criterion-duplicate": _("Another rubric already says the same."),
     "highlight-misplaced": _("These words are not in the text. Copy them exactly as they are shown."),
     "highlight-duplicate": _("You have already highlighted these words with this label."),
+    "unconfirmed": _("Confirm the answers that both reviewers gave, or change them."),
     "too-many": _("Too many highlights. Remove some."),
     "no-rubric-left": _("No rubrics are left. Keep one, or add your own."),
 }

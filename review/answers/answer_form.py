@@ -144,6 +144,7 @@ def fill_form(
         ),
         reason=filling.control("reason", "reason", answers.reason),
         change_reason=filling.control("change_reason", "change-reason", answers.change_reason),
+        agreed=filling.control("agreed", "agreed", "1"),
         blank_citation=filling.citation(BLANK, blank_citation()),
         blank_added=filling.added(form, BLANK, AddedRubric("")),
         blank_highlight=filling.highlight(form, BLANK, Highlight()),
@@ -256,6 +257,7 @@ def _faults(made: FilledForm, wrong: Mapping[str, str]) -> Iterator[FormProblem]
 
 
 def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
+    yield gettext("What both reviewers agree on"), made.agreed
     for row in made.questions:
         yield from ((f"{row.number} {row.title}", control) for control in row.controls)
         if row.evidence:

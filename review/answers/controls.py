@@ -166,6 +166,7 @@ class FilledForm:
     dissent_code: Control
     reason: Control
     change_reason: Control
+    agreed: Control
     blank_citation: CitationRow
     blank_added: AddedRow
     blank_highlight: HighlightRow

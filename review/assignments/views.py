@@ -24,7 +24,7 @@ from review.models import Assignment
 from review.quality import reliability
 from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
-from review.rules.questions import Answers
+from review.rules.questions import Answers, Problem
 from review.rules.state_machine import Phase
 
 
@@ -170,6 +170,8 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         assignment = queries.assignment_of(posted.me, assignment_id)
         answers = case_page.kept_as_committed(case_page.own_answers(posted.me, assignment), answers)
     try:
+        if "agreed" not in request.POST and (wrong := _unconfirmed(posted, assignment_id, answers)):
+            raise errors.Incomplete(wrong)
         with signatures.count_refused_signatures(request, posted.me, assignment_id, posted.token):
             review = services.submit(
                 posted.me,
@@ -269,7 +271,7 @@ def _sent_back(
         "arrived": "" if stale else posted.local,
     }
     if isinstance(refused, errors.Incomplete):
-        return case_page.show(request, assignment, problems=refused.problems, **said)
+        return case_page.show(request, assignment, wrong=refused.problems, **said)
     return case_page.show(request, assignment, unsigned=refused, **said)
 
 
@@ -290,6 +292,13 @@ def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, ty
         context,
         status=late.status,
     )
+
+
+def _unconfirmed(posted: PostedReview, assignment_id: int, answers: Answers) -> list[Problem]:
+    assignment = queries.posted_to(assignment_id)
+    if assignment.physician_id != posted.me.pk or assignment.token != posted.token:
+        return []  # refused as such
+    return case_page.unconfirmed(posted.me, assignment, answers)
 
 
 def _is_htmx(request: HttpRequest) -> bool:

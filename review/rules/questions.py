@@ -185,7 +185,8 @@ class Problem:
 
     Fields: `question.<key>`, `question.<key>.note`, `rubric.<key>` with `.wording`, `.note` and `.severity`, `rubrics` (all of
     them), `added.<n>.criterion`, `.tags` and `.severity`, `citations` (all), `citation.<n>.<part>`, `highlights` (all),
-    `highlight.<n>.<part>`, `verdict`, `reason`, `reason_code`, `dissent_code`, `change_reason`; n counts from 1.
+    `highlight.<n>.<part>`, `verdict`, `reason`, `reason_code`, `dissent_code`, `change_reason`, `agreed`; n counts
+    from 1.
     """
 
     field: str
@@ -195,7 +196,7 @@ class Problem:
         "evidence-missing", "citation-malformed", "citation-incomplete", "citation-duplicate", "severity-missing",
         "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
         "criterion-missing", "criterion-duplicate", "no-rubric-left",
-        "highlight-misplaced", "highlight-duplicate", "too-many",
+        "highlight-misplaced", "highlight-duplicate", "too-many", "unconfirmed",
     ]  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
@@ -24,7 +23,7 @@ from tests.review.factories import (
     take,
     wholly_approving,
 )
-from tests.review.pages import Open, checked, post, text_of
+from tests.review.pages import Open, post, text_of
 
 SAID = "May I take Neurostatin tonight?"
 BLOCKS = (
@@ -93,9 +92,9 @@ def test_words_without_a_place_wait_in_a_draft_and_are_refused_at_submit(held: A
 
 
 @pytest.mark.both
-def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: User, open_as: Open) -> None:
+def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: User, browse: Open) -> None:
     looked(held, EARLY)
-    client = open_as(ana)
+    client = browse(ana)
     address = reverse("review:case", args=[held.pk])
     page = post(client, "draft", held, wholly_approving(), **{"do": "add-highlight"})
     assert page.url == f"{address}#highlight-1-quote"
@@ -111,17 +110,17 @@ def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: Us
     assert kept(Review.objects.get()) == (replace(EARLY, first_look=True), replace(NAME))
 
 
-def test_words_that_are_not_in_the_text_are_sent_back_with_the_field(held: Assignment, ana: User, open_as: Open) -> None:
+def test_words_that_are_not_in_the_text_are_sent_back_with_the_field(held: Assignment, ana: User, browse: Open) -> None:
     looked(held)
     typed = {"highlight.1.quote": "Neurostatine", "highlight.1.label": "trap"}
-    page = post(open_as(ana), "submit", held, wholly_approving(), **typed)
+    page = post(browse(ana), "submit", held, wholly_approving(), **typed)
     assert page.status_code == 422
     assert "These words are not in the text." in text_of(page)
     assert 'href="#highlight-1-quote"' in text_of(page)
 
 
-def test_before_the_reveal_a_quote_of_the_hidden_text_is_found_nowhere(held: Assignment, ana: User, open_as: Open) -> None:
-    client = open_as(ana)
+def test_before_the_reveal_a_quote_of_the_hidden_text_is_found_nowhere(held: Assignment, ana: User, browse: Open) -> None:
+    client = browse(ana)
     typed = {"highlight.1.quote": "Is it safe", "highlight.1.label": "odd"}
     page = post(client, "draft", held, Answers(), **typed)
     assert page.status_code == 302
@@ -131,13 +130,13 @@ def test_before_the_reveal_a_quote_of_the_hidden_text_is_found_nowhere(held: Ass
 
 
 def test_the_second_reviewer_sees_the_firsts_highlights_only_after_the_own_answer(
-    held: Assignment, ben: User, open_as: Open
+    held: Assignment, bo: User, browse: Open
 ) -> None:
     looked(held)
     send(held, wholly_approving(highlights=(NAME,)))
-    second = take(ben)
+    second = take(bo)
     look(second)
-    client = open_as(ben)
+    client = browse(bo)
     address = reverse("review:case", args=[second.pk])
     assert "<mark" not in text_of(client.get(address))
     send(second, wholly_approving())
@@ -151,7 +150,7 @@ def test_the_api_takes_and_shows_them(held: Assignment, ana: User) -> None:
     client = APIClient()
     client.force_authenticate(ana)
     looked(held)
-    there = reverse("review-api:assignments-detail", args=[held.pk]) if False else f"/api/v1/assignments/{held.public_id}/"
+    there = f"/api/v1/assignments/{held.public_id}/"
     form = client.get(there).json()["case"]["form"]
     assert form["labels"] == [
         {"value": "trap", "label": "Trap", "first_look": False},
