@@ -53,8 +53,10 @@ CITATION_KINDS: dict[str, Promise] = {
     "guideline": _("Guideline"),
     "doi": _("DOI"),
     "pmid": _("PMID"),
-    "url": _("Web address"),
-    "case": _("This case"),
+    "url": _("Web page"),
+    "book": _("Book"),
+    "case": _("The text itself"),
+    "search": _("Searched, not found"),
 }
 # What the levels of the AHRQ Common Formats Harm Scale mean, in short.
 HARMS: dict[str, Promise] = {
@@ -111,6 +113,7 @@ SENTENCES: dict[str, Promise] = {
     ),
     "unknown-field": _("This case has no such question."),
     "evidence-missing": _("Add at least one source."),
+    "evidence-unfit": _("None of your sources is of a kind that shows every trap. See which kinds fit under Evidence."),
     "citation-malformed": _("The reference does not match this type of source. Check the type and the reference."),
     "citation-incomplete": _(
         "The source is incomplete. Enter the reference, the quoted passage and the date you read it."

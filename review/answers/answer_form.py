@@ -149,9 +149,20 @@ def fill_form(
         blank_added=filling.added(form, BLANK, AddedRubric("")),
         blank_highlight=filling.highlight(form, BLANK, Highlight()),
         evidence_error=filling.wrong.get("citations", ""),
+        fitting=_fitting(form),
         faults=(),
     )
     return replace(made, faults=tuple(_faults(made, filling.wrong)))
+
+
+def _fitting(form: Form) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """Which kinds of source show which traps, where the form says so."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for term in form.terms:
+        if term.evidence:
+            kinds = tuple(str(CITATION_KINDS[kind]) for kind in term.evidence)
+            found.setdefault(kinds, []).append(f"{term.code} {translate(term.name)}")
+    return tuple((kinds, tuple(names)) for kinds, names in found.items())
 
 
 def _question(filling: _Filling, number: int, question: Question, answer: Answer, given: bool) -> Row:

@@ -171,6 +171,7 @@ class FilledForm:
     blank_added: AddedRow
     blank_highlight: HighlightRow
     evidence_error: str
+    fitting: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]  # (kinds of source that show them, names of traps)
     faults: tuple[FormProblem, ...]
 
     @property

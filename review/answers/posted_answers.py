@@ -65,8 +65,8 @@ def answers_from_post(
         for n in _rows(data, "citation")
         if do != f"remove-citation.{n}"
     ]
-    if do == "add-citation":
-        citations.append(blank_citation())
+    if do in ("add-citation", "add-search"):
+        citations.append(blank_citation(kind="search" if do == "add-search" else ""))
     added = [
         AddedRubric(
             text(f"added.{n}.criterion"),
@@ -136,9 +136,9 @@ def tidy(answers: Answers) -> Answers:
     )
 
 
-def blank_citation() -> Citation:
+def blank_citation(kind: str = "") -> Citation:
     """A new row: read today, most likely. Its kind is seen from the reference."""
-    return Citation(read_on=timezone.localdate().isoformat())
+    return Citation(kind, read_on=timezone.localdate().isoformat())
 
 
 def asks_evidence(form: Form) -> bool:

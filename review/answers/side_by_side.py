@@ -215,7 +215,8 @@ def _added(form: Form, answers: Answers) -> list[str]:
 def cited(citation: Citation) -> str:
     """A source in one line."""
     kind = str(CITATION_KINDS.get(citation.kind, citation.kind))
-    place = ", ".join(part for part in (citation.reference.strip(), citation.section.strip()) if part)
+    section = "" if citation.kind == "case" else citation.section.strip()  # a place for programs
+    place = ", ".join(part for part in (citation.reference.strip(), section) if part)
     passage = gettext("“%(passage)s”") % {"passage": citation.passage.strip()} if citation.passage.strip() else ""
     return " ".join(part for part in (f"{kind}:", place, passage, f"({citation.read_on})") if part)
 

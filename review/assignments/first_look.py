@@ -12,6 +12,7 @@ from review.audit.trail import record, recording_events
 from review.models import Event, FirstLook, User
 from review.rules.blocks import highlight_faults, texts_of
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json
+from review.rules.citations import located
 from review.rules.questions import Answers, Problem, first_look_problems, with_first_look
 from review.rules.state_machine import Phase
 
@@ -62,6 +63,21 @@ def own_highlights(answers: Answers, *, revealed: bool) -> Answers:
     if revealed:
         return replace(answers, highlights=tuple(each for each in answers.highlights if not each.first_look))
     return replace(answers, highlights=tuple(replace(each, first_look=True) for each in answers.highlights))
+
+
+def located_citations(spec: CaseSpec, answers: Answers) -> tuple[Answers, list[Problem]]:
+    """`answers` with the places of the passages that they cite from the case itself, and what is not in its text."""
+    if all(each.kind != "case" for each in answers.citations):
+        return answers, []
+    texts = texts_of(spec.blocks)
+    found = [located(each, texts) for each in answers.citations]
+    wrong = [
+        Problem(f"citation.{number}.passage", "highlight-misplaced")
+        for number, (each, place) in enumerate(zip(answers.citations, found, strict=True), 1)
+        if place is None and each.passage.strip()
+    ]
+    told = zip(answers.citations, found, strict=True)
+    return replace(answers, citations=tuple(place or each for each, place in told)), wrong
 
 
 def highlight_problems(spec: CaseSpec, answers: Answers, *, draft: bool = False) -> list[Problem]:

@@ -9,7 +9,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
 from review.access import visibility
-from review.answers.answer_form import Correction, corrections
+from review.answers.answer_form import corrections
+from review.answers.controls import Correction
 from review.answers.posted_answers import answers_from_post, posts_highlights
 from review.answers.side_by_side import anonymous_columns, offers
 from review.assignments import queries

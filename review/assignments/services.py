@@ -13,7 +13,12 @@ from review.access import visibility
 from review.answers import signatures
 from review.assignments import drafts, eligibility
 from review.assignments.claims import fenced_assignment, lease, renew
-from review.assignments.first_look import highlight_problems, own_highlights, with_committed_first_look
+from review.assignments.first_look import (
+    highlight_problems,
+    located_citations,
+    own_highlights,
+    with_committed_first_look,
+)
 from review.audit.trail import record, record_submitted, recording_events
 from review.discussion import guidelines, remarks
 from review.models import Assignment, Case, Draft, Event, Review, User
@@ -140,8 +145,9 @@ def _submit(physician: User, assignment_id: int, token: uuid.UUID, answers: Answ
         blind = {review.role: review for review in visibility.counted_reviews().filter(case=case, phase=Phase.COMMIT)}
         committed = answers_from_json(blind[role].answers)
         rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
+    answers, nowhere = located_citations(spec, answers)
     missing = problems(spec.form, answers, committed=committed, rejected_before=rejected_before)
-    if missing := missing + highlight_problems(spec, answers):
+    if missing := missing + nowhere + highlight_problems(spec, answers):
         raise errors.Incomplete(missing)
     signatures.check_code(physician, spec.policy, code)
     said = opinion(spec.form, answers, role, phase)

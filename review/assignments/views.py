@@ -135,7 +135,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
 def _row_asked_for(request: HttpRequest, answers: Answers) -> str:
     """Where a page that was loaded to add a row, or to take one away, is to be read on."""
     do = request.POST.get("do", "")
-    if do == "add-citation":
+    if do in ("add-citation", "add-search"):
         return f"citation-{len(answers.citations)}-reference"
     if do == "add-rubric":
         return f"added-{len(answers.added)}-criterion"

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from rest_framework import serializers
 
-from review.rules.blocks import MOST_HIGHLIGHTS, Highlight, Point, Turn
+from review.rules.blocks import Highlight, Point, Turn
 from review.rules.citations import KINDS
-from review.rules.questions import RUBRIC_VALUES, Choice, HighlightLabel, Level, Question, Reason, RubricText
+from review.rules.questions import RUBRIC_VALUES, Choice, HighlightLabel, Level, Question, Reason, RubricText, TrapTerm
 from review.rules.state_machine import Verdict
 
 Field = serializers.Field[Any, Any, Any, Any]
@@ -64,7 +64,9 @@ class RubricAnswerSerializer(serializers.Serializer[Any]):
 
 
 class CitationSerializer(serializers.Serializer[Any]):
-    """Evidence. `reference`: a guideline's name (with its `section`), DOI, PMID or URL; `read_on`: ISO date."""
+    """Evidence. `reference`: a guideline's or book's name (with its `section`), DOI, PMID, URL or part of this case; `read_on`:
+    ISO date. Kind `case`: `passage` must be in the text of the case; `section` becomes its place ("1.3:5-16", passage and code
+    points). Kind `search` (searched, not found): `reference` is where, `passage` the words, `read_on` when."""
 
     kind = serializers.ChoiceField(choices=KINDS, allow_blank=True, default="")
     reference = serializers.CharField(allow_blank=True, default="", max_length=2000)
@@ -89,7 +91,6 @@ class HighlightSerializer(DataclassSerializer):
     mirrors = Highlight
 
     quote = serializers.CharField(trim_whitespace=False)
-    label = serializers.CharField(max_length=100)
     passage = serializers.CharField(max_length=30)
     start = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
     end = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
@@ -120,7 +121,7 @@ class AnswersSerializer(serializers.Serializer[Any]):
     )
     citations = CitationSerializer(many=True, default=list)
     added = AddedRubricSerializer(many=True, default=list)
-    highlights = HighlightSerializer(many=True, default=list, max_length=MOST_HIGHLIGHTS)
+    highlights = HighlightSerializer(many=True, default=list)
 
 
 class TokenSerializer(serializers.Serializer[Any]):
@@ -184,6 +185,13 @@ class RubricTextSerializer(DataclassSerializer):
     mirrors = RubricText
 
 
+class TrapTermSerializer(DataclassSerializer):
+    """What a tag means. `evidence`: the kinds of citation of which one shows the trap; empty: any."""
+
+    mirrors = TrapTerm
+    evidence = serializers.ListField(child=serializers.CharField(), default=list)
+
+
 class LevelSerializer(DataclassSerializer):
     """One level of the harm scale."""
 
@@ -216,6 +224,7 @@ class FormSerializer(serializers.Serializer[Any]):
     )
     rubrics_editable = serializers.BooleanField(default=False)
     labels = HighlightLabelSerializer(many=True, default=list)
+    terms = TrapTermSerializer(many=True, default=list)
 
 
 class ShownSpecSerializer(serializers.Serializer[Any]):

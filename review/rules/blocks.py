@@ -150,6 +150,15 @@ class Highlight:
     first_look: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class HighlightLabel:
+    """As what words of the text can be highlighted. `first_look`: before the traps are revealed, too."""
+
+    value: str
+    label: str
+    first_look: bool = False
+
+
 HighlightFault = Literal["highlight-misplaced", "unknown-value", "highlight-duplicate", "too-many"]
 MOST_HIGHLIGHTS = 100  # of one review
 

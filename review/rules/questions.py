@@ -7,6 +7,7 @@ from typing import Literal
 
 from review.rules import citations
 from review.rules.blocks import Highlight
+from review.rules.blocks import HighlightLabel as HighlightLabel
 from review.rules.citations import Citation as Citation
 from review.rules.citations import CitationKind as CitationKind
 from review.rules.state_machine import Opinion, Phase, Role, Verdict
@@ -75,20 +76,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class TrapTerm:
-    """What a tag means: the name of its trap, and its definition."""
+    """What a tag means: the name of its trap, and its definition. `evidence`: the kinds of source of which one shows it; empty:
+    any."""
 
     code: str
     name: str
     definition: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HighlightLabel:
-    """What a stretch of the text can be highlighted as. `first_look`: before the traps are revealed, too."""
-
-    value: str
-    label: str
-    first_look: bool = False
+    evidence: tuple[CitationKind, ...] = ()
 
 
 RubricValue = Literal["adequate", "corrected", "inadequate", "removed"]
@@ -193,7 +187,7 @@ class Problem:
     code: Literal[
         "unanswered", "unknown-value", "note-missing", "wording-missing", "wording-unchanged",
         "verdict-missing", "verdict-contradicts", "reason-missing", "change-reason-missing", "unknown-field",
-        "evidence-missing", "citation-malformed", "citation-incomplete", "citation-duplicate", "severity-missing",
+        "evidence-missing", "evidence-unfit", "citation-malformed", "citation-incomplete", "citation-duplicate", "severity-missing",
         "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
         "criterion-missing", "criterion-duplicate", "no-rubric-left",
         "highlight-misplaced", "highlight-duplicate", "too-many", "unconfirmed",
@@ -218,6 +212,8 @@ def problems(
     chosen = _chosen(form, answers)
     if any(choice.evidence for choice in chosen) and not answers.citations:
         found.append(Problem("citations", "evidence-missing"))
+    elif any(choice.evidence for choice in chosen) and unproved(form, answers):
+        found.append(Problem("citations", "evidence-unfit"))
     found += [Problem(field, code) for field, code in citations.citation_faults(answers.citations, today=today)]
     found += _problems_of_rubrics(form, answers)
     found += _problems_of_additions(form, answers)
@@ -246,6 +242,12 @@ def problems(
     if committed is not None and differs(committed, answers) and not answers.change_reason.strip():
         found.append(Problem("change_reason", "change-reason-missing"))
     return found
+
+
+def unproved(form: Form, answers: Answers) -> list[TrapTerm]:
+    """The traps of which no source is of a kind that shows them."""
+    cited = {citation.kind for citation in answers.citations}
+    return [term for term in form.terms if term.evidence and not cited & set(term.evidence)]
 
 
 def first_look_problems(form: Form, answers: Answers) -> list[Problem]:

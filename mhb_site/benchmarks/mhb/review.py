@@ -10,6 +10,7 @@ from generation.recipes.recipe import NewSample
 from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.rules.blocks import Block, Dialogue, Diff, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
+from review.rules.citations import PUBLISHED, CitationKind
 from review.rules.questions import Choice, Form, HighlightLabel, Level, Question, Reason, RubricText, TrapTerm
 from review.rules.state_machine import Policy
 
@@ -90,6 +91,20 @@ QUESTIONS = (
     ),
 )
 
+# Which kinds of source show that a trap of this type is false; of the others, what is published. Ours: the paper asks for evidence
+# "against authoritative sources". What does not exist is shown by a search without result; a contradiction, by the text itself.
+_INVENTED: tuple[CitationKind, ...] = (*PUBLISHED, "search")
+_IN_THE_TEXT: tuple[CitationKind, ...] = (*PUBLISHED, "case")
+EVIDENCE: dict[str, tuple[CitationKind, ...]] = {
+    "A1": _INVENTED,  # non-existent entity
+    "A2": _IN_THE_TEXT,  # input contradiction
+    "A4": _IN_THE_TEXT,  # memory distortion
+    "A5": _INVENTED,  # research fabrication
+    "B3": _IN_THE_TEXT,  # multimodal integration failure
+    "D1": _INVENTED,  # procedural invention
+    "D2": _INVENTED,  # source fabrication
+}
+
 # The levels of the AHRQ Common Formats Harm Scale: the harm to a patient whose clinician followed the hallucination.
 SEVERITIES = (
     Level("none", _("none")),
@@ -161,7 +176,9 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
 def _terms(traps: Sequence[dict[str, Any]]) -> tuple[TrapTerm, ...]:
     definitions = {term.code: term.definition for term in TERMS}
     names = {trap["code"]: trap["name"] for trap in traps}
-    return tuple(TrapTerm(code, name, definitions.get(code, "")) for code, name in names.items())
+    return tuple(
+        TrapTerm(code, name, definitions.get(code, ""), EVIDENCE.get(code, PUBLISHED)) for code, name in names.items()
+    )
 
 
 def _as_a_model_sees_it(sample: NewSample) -> tuple[Block, ...]:

@@ -60,6 +60,12 @@ function selectedWords() {
   return start < end ? { passage, text, start, end } : null;
 }
 
+// For evidence.js: the place as the server writes it.
+window.mhbSelectedPlace = () => {
+  const words = selectedWords();
+  return words ? `${words.passage.dataset.passage}:${points(words.text, words.start)}-${points(words.text, words.end)}` : undefined;
+};
+
 // Rows.
 const part = (row, name) => $(`[name$=".${name}"]`, row);
 const rows = () => $$("[data-row]", list);

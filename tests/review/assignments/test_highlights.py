@@ -14,6 +14,7 @@ from review.rules.blocks import Diff, Highlight, Table, Text, Turn
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answer, Answers
 from tests.review.factories import (
+    CITATION,
     LOOK_FIRST,
     SEEN_PLAIN,
     WHOLE_FORM,
@@ -108,6 +109,16 @@ def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: Us
     sent = post(client, "submit", held, wholly_approving(), **typed)
     assert sent.status_code == 302
     assert kept(Review.objects.get()) == (replace(EARLY, first_look=True), replace(NAME))
+
+
+def test_a_citation_of_the_text_itself_is_checked_against_it(held: Assignment) -> None:
+    looked(held)
+    cited = replace(CITATION, kind="case", reference="Talk", section="", passage="Neurostatin")
+    with pytest.raises(errors.Incomplete) as refused:
+        send(held, wholly_approving(citations=(replace(cited, passage="There is no such drug."),)))
+    assert [problem.field for problem in refused.value.problems] == ["citation.1.passage"]
+    review = send(held, wholly_approving(citations=(cited,)))
+    assert answers_from_json(review.answers).citations[0].section == "2.1:11-22"
 
 
 def test_words_that_are_not_in_the_text_are_sent_back_with_the_field(held: Assignment, ana: User, browse: Open) -> None:
