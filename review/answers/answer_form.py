@@ -132,9 +132,7 @@ def fill_form(
         harms=_harms(filling, form, of_traps),
         citations=tuple(filling.citation(number, each) for number, each in enumerate(sources, 1)),
         added=tuple(filling.added(form, number, each) for number, each in enumerate(answers.added, 1)),
-        highlights=tuple(
-            filling.highlight(form, number, each) for number, each in enumerate(answers.highlights, 1)
-        ),
+        highlights=tuple(filling.highlight(form, number, each) for number, each in enumerate(answers.highlights, 1)),
         verdict=filling.control(
             "verdict", "verdict", answers.verdict, [(v, str(label)) for v, label in VERDICTS.items()]
         ),

@@ -141,7 +141,9 @@ def _row_asked_for(request: HttpRequest, answers: Answers) -> str:
         return f"added-{len(answers.added)}-criterion"
     if do == "add-highlight":
         return f"highlight-{len(answers.highlights)}-quote"
-    return {"remove-citation": "evidence", "remove-rubric": "added", "remove-highlight": "highlights"}.get(do.split(".")[0], "")
+    return {"remove-citation": "evidence", "remove-rubric": "added", "remove-highlight": "highlights"}.get(
+        do.split(".")[0], ""
+    )
 
 
 @requires(Can.REVIEW)

@@ -146,7 +146,9 @@ def _html(cut: Iterable[Piece], card: str = "") -> SafeString:
             ended = ", ".join(dict.fromkeys(str(each) for each in layer if each.end == piece.at + len(piece.text)))
             name = format_html(' data-name="{}"', ended) if ended else ""
             title = ", ".join(dict.fromkeys(map(str, layer)))
-            start = '<mark class="{}" title="{}"{} data-own>{}</mark>' if own else '<mark class="{}" title="{}"{}>{}</mark>'
+            start = (
+                '<mark class="{}" title="{}"{} data-own>{}</mark>' if own else '<mark class="{}" title="{}"{}>{}</mark>'
+            )
             text = format_html(start, look, title, name, text)
         tag = _CHANGED.get(piece.op)
         found.append(format_html(f"<{tag}>{{}}</{tag}>", text) if tag else text)

@@ -114,7 +114,12 @@ def test_a_trap_stands_at_the_words_that_it_quotes() -> None:
 
 
 def test_a_trap_stands_at_the_change_that_it_shares_most_words_with_else_at_the_first() -> None:
-    spans = (Span("equal", "Take "), Span("insert", "Neurostatin "), Span("equal", "and "), Span("insert", "ten tablets."))
+    spans = (
+        Span("equal", "Take "),
+        Span("insert", "Neurostatin "),
+        Span("equal", "and "),
+        Span("insert", "ten tablets."),
+    )
     assert trap_offset(spans, ["Ten tablets are too many."]) == len("Take Neurostatin and ")
     assert trap_offset(spans, ["Something else."]) == len("Take ")
     assert trap_offset((Span("equal", "Take "), Span("delete", "none.")), ["It is."]) == 5

@@ -30,7 +30,13 @@ SAID = "May I take Neurostatin tonight?"
 BLOCKS = (
     Text("Bait", "Is it safe & <b>sound</b>?"),
     Diff("Talk", (Turn("user", "May I take it?"),), (Turn("user", SAID),)),
-    Table("Traps", ("Code", "Trap", "Location", "False"), (("A1", "Invented", "1", "“Neurostatin” exists."),), "trap", places=((1,),)),
+    Table(
+        "Traps",
+        ("Code", "Trap", "Location", "False"),
+        (("A1", "Invented", "1", "“Neurostatin” exists."),),
+        "trap",
+        places=((1,),),
+    ),
 )
 NAME = Highlight("Neurostatin", "trap", "2.1", 11, 22)
 EARLY = Highlight("take Neurostatin", "odd", "1.1", 6, 22)
@@ -61,7 +67,12 @@ def test_what_was_highlighted_before_the_reveal_stands_beside_what_came_after(he
 
 @pytest.mark.parametrize(
     "wrong",
-    [replace(NAME, start=10, end=21), replace(NAME, quote="neurostatin"), replace(NAME, passage="3.1"), replace(NAME, label="no")],
+    [
+        replace(NAME, start=10, end=21),
+        replace(NAME, quote="neurostatin"),
+        replace(NAME, passage="3.1"),
+        replace(NAME, label="no"),
+    ],
 )
 def test_a_highlight_that_is_not_in_the_text_is_refused_at_submit_and_draft(held: Assignment, wrong: Highlight) -> None:
     looked(held)
@@ -104,7 +115,9 @@ def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: Us
     assert page.status_code == 302
     shown = text_of(client.get(address))
     assert '<mark class="mark mark--1" title="Trap" data-name="Trap" data-own>Neurostatin</mark>' in shown
-    assert '<mark class="mark mark--2" title="Odd" data-name="Odd">' in shown, "the first look's stands, and no script moves it"
+    assert '<mark class="mark mark--2" title="Odd" data-name="Odd">' in shown, (
+        "the first look's stands, and no script moves it"
+    )
     assert "&lt;b&gt;sound&lt;/b&gt;" in shown
     sent = post(client, "submit", held, wholly_approving(), **typed)
     assert sent.status_code == 302
@@ -130,7 +143,9 @@ def test_words_that_are_not_in_the_text_are_sent_back_with_the_field(held: Assig
     assert 'href="#highlight-1-quote"' in text_of(page)
 
 
-def test_before_the_reveal_a_quote_of_the_hidden_text_is_found_nowhere(held: Assignment, ana: User, browse: Open) -> None:
+def test_before_the_reveal_a_quote_of_the_hidden_text_is_found_nowhere(
+    held: Assignment, ana: User, browse: Open
+) -> None:
     client = browse(ana)
     typed = {"highlight.1.quote": "Is it safe", "highlight.1.label": "odd"}
     page = post(client, "draft", held, Answers(), **typed)

@@ -83,7 +83,9 @@ def test_words_selected_by_mouse_are_labelled_from_the_menu(desk: Page) -> None:
     menu.get_by_text("Odd").click()
     expect(menu).to_be_hidden()
     (found,) = saved(desk)
-    assert found == {"label": "odd", "passage": "1.1", "start": 8, "end": 13, "quote": "there"}, "the emoji is one character"
+    assert found == {"label": "odd", "passage": "1.1", "start": 8, "end": 13, "quote": "there"}, (
+        "the emoji is one character"
+    )
 
 
 def test_overlapping_highlights_are_both_there_and_survive_a_reload(desk: Page) -> None:
