@@ -36,7 +36,6 @@ from review.rules.questions import (
     RubricText,
 )
 
-
 _WANTS = {"corrected": "wording", "inadequate": "note", "removed": "note"}
 BLANK = 0  # the number of the row that a script copies
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from review.labels import translate
@@ -60,7 +61,7 @@ class Piece:
 
 
 def marks(spec: CaseSpec, form: Form, own: Iterable[Highlight], voices: Iterable[Voice] = ()) -> dict[str, list[Mark]]:
-    """What was highlighted in the texts of `spec`, by passage: the reader's own, and that of the others whose reviews are shown.
+    """What was highlighted in the texts of `spec`, by passage: the reader's own, and that of others whose reviews are shown.
 
     What was highlighted at the first look is looked up by its text, which stands elsewhere once the traps are revealed.
     """
@@ -100,7 +101,7 @@ def pieces(
             continue
         end = here + len(span.text)
         edges = [here, *(cut for cut in cuts if here < cut < end), end]
-        for start, stop in zip(edges, edges[1:], strict=False):
+        for start, stop in pairwise(edges):
             begun = tuple(number for at, number in due if at <= start)
             due = [(at, number) for at, number in due if at > start]
             over = tuple(each for each in marked if each.start <= start and stop <= each.end)

@@ -34,11 +34,11 @@ _PMID_PREFIX = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Evidence: where it stands (`reference`: guideline's name, DOI, PMID, URL, book or a part of the case itself; `section` of it),
-    the passage quoted, and the day it was read (ISO date).
+    """Evidence: where it stands (`reference`: guideline's name, DOI, PMID, URL, book or a part of the case itself; `section` of
+    it), the passage quoted, and the day it was read (ISO date).
 
-    Of the case itself `section` is the place of the passage, `<passage's key>:<start>-<end>` in code points. Of a search without
-    result `reference` is where somebody searched, `passage` the words searched for and `read_on` the day.
+    Of the case itself `section` is the place of the passage, `<passage's key>:<start>-<end>` in code points. Of a search that
+    found nothing `reference` is where somebody searched, `passage` the words searched for and `read_on` the day.
     """
 
     kind: str = ""
@@ -113,8 +113,8 @@ def latest_day() -> date:
 def citation_faults(citations: Sequence[Citation], *, today: date | None = None) -> list[tuple[str, Fault]]:
     """Everything that is wrong with `citations`, as (field, code); fields are `citation.<n>.<part>`, n from 1.
 
-    The reference must have the form of its kind; a guideline and a book want their section or page too; each wants the passage quoted and the
-    day it was read, not after `today` (default: the latest day anywhere on Earth).
+    The reference must have the form of its kind; a guideline and a book want their section or page too; each
+    wants the passage quoted and the day it was read, not after `today` (default: the latest day anywhere on Earth).
     """
     last = today or latest_day()
     found: list[tuple[str, Fault]] = []

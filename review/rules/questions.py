@@ -187,8 +187,8 @@ class Problem:
     code: Literal[
         "unanswered", "unknown-value", "note-missing", "wording-missing", "wording-unchanged",
         "verdict-missing", "verdict-contradicts", "reason-missing", "change-reason-missing", "unknown-field",
-        "evidence-missing", "evidence-unfit", "citation-malformed", "citation-incomplete", "citation-duplicate", "severity-missing",
-        "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
+        "evidence-missing", "evidence-unfit", "citation-malformed", "citation-incomplete", "citation-duplicate",
+        "severity-missing", "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
         "criterion-missing", "criterion-duplicate", "no-rubric-left",
         "highlight-misplaced", "highlight-duplicate", "too-many", "unconfirmed",
     ]  # fmt: skip

@@ -27,8 +27,8 @@ _ANSWERING = {"assistant", "doctor", "physician", "ai", "助手", "医生"}
 
 @dataclass(frozen=True, slots=True)
 class TrapNote:
-    """What a row of the traps says, for the margin of the turns that it is about. `first`: the mark that keys lead to; `at`: the
-    offset of the words that it is about."""
+    """What a row of the traps says, for the margin of the turns that it is about. `first`: the mark that keys lead to; `at`:
+    the offset of the words that it is about."""
 
     number: int
     code: str

@@ -91,8 +91,9 @@ QUESTIONS = (
     ),
 )
 
-# Which kinds of source show that a trap of this type is false; of the others, what is published. Ours: the paper asks for evidence
-# "against authoritative sources". What does not exist is shown by a search without result; a contradiction, by the text itself.
+# Which kinds of source show that a trap of this type is false; of the others, what is published. Ours: the paper asks for
+# evidence "against authoritative sources". What does not exist is shown by a search without result; a contradiction, by the
+# text itself; and a report, which is not altered, is itself a source for every type.
 _INVENTED: tuple[CitationKind, ...] = (*PUBLISHED, "search")
 _IN_THE_TEXT: tuple[CitationKind, ...] = (*PUBLISHED, "case")
 EVIDENCE: dict[str, tuple[CitationKind, ...]] = {
@@ -163,7 +164,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
             reasons=REASONS,
             dissents=DISSENTS,
             rubrics_editable=True,
-            terms=_terms(sample.content["traps"]),
+            terms=_terms(sample.content["traps"], sample.task),
             labels=LABELS,
         ),
         policy=POLICY,
@@ -173,12 +174,12 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     )
 
 
-def _terms(traps: Sequence[dict[str, Any]]) -> tuple[TrapTerm, ...]:
+def _terms(traps: Sequence[dict[str, Any]], task: str) -> tuple[TrapTerm, ...]:
+    itself: tuple[CitationKind, ...] = ("case",) if task == "report" else ()
     definitions = {term.code: term.definition for term in TERMS}
     names = {trap["code"]: trap["name"] for trap in traps}
-    return tuple(
-        TrapTerm(code, name, definitions.get(code, ""), EVIDENCE.get(code, PUBLISHED)) for code, name in names.items()
-    )
+    kinds = {code: tuple(dict.fromkeys((*EVIDENCE.get(code, PUBLISHED), *itself))) for code in names}
+    return tuple(TrapTerm(code, name, definitions.get(code, ""), kinds[code]) for code, name in names.items())
 
 
 def _as_a_model_sees_it(sample: NewSample) -> tuple[Block, ...]:

@@ -7,7 +7,6 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from review import errors
-from review.access import visibility
 from review.assignments import first_look, queries, services
 from review.models import Assignment, Draft, FirstLook, Review, User
 from review.rules.blocks import Diff, Highlight, Table, Text, Turn
@@ -108,7 +107,7 @@ def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: Us
     looked(held, EARLY)
     client = browse(ana)
     address = reverse("review:case", args=[held.pk])
-    page = post(client, "draft", held, wholly_approving(), **{"do": "add-highlight"})
+    page = post(client, "draft", held, wholly_approving(), do="add-highlight")
     assert page.url == f"{address}#highlight-1-quote"
     typed = {"highlight.1.quote": "Neurostatin", "highlight.1.label": "trap", "revision": "1"}
     page = post(client, "draft", held, wholly_approving(), **typed)
