@@ -70,6 +70,7 @@ HARMS: dict[str, Promise] = {
 }
 GROUNDS: dict[str, Promise] = {
     Ground.CONSENSUS: _("both reviewers agreed"),
+    Ground.CORRECTED: _("both approved, with rubrics that the second reviewer corrected"),
     Ground.PRIMARY_ALONE: _("primary reviewer's verdict only"),
     Ground.RUBRIC_INADEQUATE: _("a rubric was judged inadequate"),
     Ground.ADJUDICATED: _("decided by the adjudicators"),
@@ -84,6 +85,7 @@ ACHIEVED: dict[str, Promise] = {
     "approved": _("Submitted. The case is approved."),
     "rejected": _("Submitted. The case is rejected."),
     "consensus-approved": _("Submitted. Approved by both."),
+    "corrected-approved": _("Submitted. Approved by both, with your corrections."),
     "consensus-rejected": _("Submitted. Rejected by both."),
     "rubric-inadequate-rejected": _("Submitted. Rejected: a rubric was judged inadequate."),
     "adjudication": _("Submitted. You two differ: the case goes to adjudication."),

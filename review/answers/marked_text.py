@@ -25,7 +25,7 @@ class Voice(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TextMark:
     """Highlighted words of one text. name: of the label; style: its place among the form's, from 1; who: empty for the reader's
     own; fixed: the reader's own, which stands since the first look."""
 
@@ -40,7 +40,7 @@ class Mark:
         return f"{self.name} ({self.who})" if self.who else self.name
 
 
-Marks = Mapping[str, Sequence[Mark]]  # by the key of the passage
+Marks = Mapping[str, Sequence[TextMark]]  # by the key of the passage
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +49,20 @@ class Piece:
 
     op: Op
     text: str
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[TextMark, ...] = ()
     at: int = 0  # where it begins
     traps: tuple[int, ...] = ()
 
-    def layers(self) -> list[tuple[bool, list[Mark]]]:
+    def layers(self) -> list[tuple[bool, list[TextMark]]]:
         """(whether a script may take them away, marks): the reader's own, inside what stands."""
         own = [each for each in self.marks if not each.who and not each.fixed]
         others = [each for each in self.marks if each.who or each.fixed]
         return [(yes, some) for yes, some in ((True, own), (False, others)) if some]
 
 
-def marks(spec: CaseSpec, form: Form, own: Iterable[Highlight], voices: Iterable[Voice] = ()) -> dict[str, list[Mark]]:
+def marks(
+    spec: CaseSpec, form: Form, own: Iterable[Highlight], voices: Iterable[Voice] = ()
+) -> dict[str, list[TextMark]]:
     """What was highlighted in the texts of `spec`, by passage: the reader's own, and that of others whose reviews are shown.
 
     What was highlighted at the first look is looked up by its text, which stands elsewhere once the traps are revealed.
@@ -68,7 +70,7 @@ def marks(spec: CaseSpec, form: Form, own: Iterable[Highlight], voices: Iterable
     texts = texts_of(spec.blocks)
     looked = texts_of(spec.first_look) if spec.first_look != spec.blocks else {}
     styles = {label.value: (translate(label.label), number) for number, label in enumerate(form.labels, 1)}
-    found: dict[str, list[Mark]] = {}
+    found: dict[str, list[TextMark]] = {}
     for who, highlights in [("", own), *((voice.who, voice.highlights) for voice in voices if not voice.own)]:
         for each in highlights:
             early = each.first_look and bool(looked)
@@ -76,7 +78,7 @@ def marks(spec: CaseSpec, form: Form, own: Iterable[Highlight], voices: Iterable
             if text is None or not 0 <= each.start < each.end <= len(text) or each.label not in styles:
                 continue  # words of a draft that have no place yet
             name, style = styles[each.label]
-            mark = Mark(each.start, each.end, name, style, who, fixed=early)
+            mark = TextMark(each.start, each.end, name, style, who, fixed=early)
             at = [key for key, there in texts.items() if there == text and not key.endswith(".source")]
             for key in at if early else [each.passage]:
                 found.setdefault(key, []).append(mark)
@@ -84,7 +86,11 @@ def marks(spec: CaseSpec, form: Form, own: Iterable[Highlight], voices: Iterable
 
 
 def pieces(
-    spans: Sequence[Span], marked: Sequence[Mark] = (), traps: Sequence[tuple[int, int]] = (), *, source: bool = False
+    spans: Sequence[Span],
+    marked: Sequence[TextMark] = (),
+    traps: Sequence[tuple[int, int]] = (),
+    *,
+    source: bool = False,
 ) -> list[Piece]:
     """`spans` cut where a mark begins or ends, and where a trap's words begin; traps: (offset, number of the trap).
 

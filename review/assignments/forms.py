@@ -52,6 +52,7 @@ class PostedReview:
 
     me: User
     case: Case
+    assignment: Assignment
     token: uuid.UUID
     revision: int
     answers: Answers
@@ -71,6 +72,7 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
     return PostedReview(
         me=me,
         case=case,
+        assignment=assignment,
         token=posted_token(request),
         revision=int(revision) if revision.isascii() and revision.isdigit() and len(revision) < 10 else 0,
         answers=answers_from_post(case.frozen.form, request.POST, others, texts),

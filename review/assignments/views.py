@@ -172,7 +172,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         assignment = queries.assignment_of(posted.me, assignment_id)
         answers = case_page.kept_as_committed(case_page.own_answers(posted.me, assignment), answers)
     try:
-        if "agreed" not in request.POST and (wrong := _unconfirmed(posted, assignment_id, answers)):
+        if "agreed" not in request.POST and (wrong := _unconfirmed(posted, answers)):
             raise errors.Incomplete(wrong)
         with signatures.count_refused_signatures(request, posted.me, assignment_id, posted.token):
             review = services.submit(
@@ -194,7 +194,10 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         messages.success(request, _("Your answer is committed. Now compare it with the first reviewer's answer."))
         return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
     if again is not None:
-        messages.success(request, _("Your vote is committed. The two votes differ. Read both, then vote again."))
+        messages.success(
+            request,
+            _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again."),
+        )
         return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
     messages.success(request, str(ACHIEVED.get(visibility.achieved(review), ACHIEVED["submitted"])))
     return redirect_with_receipt(
@@ -296,8 +299,8 @@ def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, ty
     )
 
 
-def _unconfirmed(posted: PostedReview, assignment_id: int, answers: Answers) -> list[Problem]:
-    assignment = queries.posted_to(assignment_id)
+def _unconfirmed(posted: PostedReview, answers: Answers) -> list[Problem]:
+    assignment = posted.assignment
     if assignment.physician_id != posted.me.pk or assignment.token != posted.token:
         return []  # refused as such
     return case_page.unconfirmed(posted.me, assignment, answers)

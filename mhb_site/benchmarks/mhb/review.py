@@ -145,7 +145,7 @@ LABELS = (
 
 # secondary, secondary_confirms, inadequate_rejects, discussion: all as the paper describes its review, which is the default.
 # Naturalness first, because a marked trap no longer looks natural.
-POLICY = Policy(reveal_first_look=True)
+POLICY = Policy(reveal_first_look=True, settle_wording=True)
 
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from review.answers.marked_text import Mark, pieces, trap_offset
+from review.answers.marked_text import TextMark, pieces, trap_offset
 from review.rules.blocks import Dialogue, Diff, Highlight, Turn, highlight_faults, placed, texts_of
 from review.rules.diffing import Span, diff_words
 from review.templatetags.review_blocks import marked_text
@@ -84,7 +84,7 @@ RANGES = st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, len(TEXT))
 @settings(max_examples=60, deadline=None)
 def test_overlapping_marks_are_escaped_and_well_nested(ranges: list[tuple[int, int, int]], other: bool) -> None:
     found = [
-        Mark(start, end, f"<L{n}>", n, "First reviewer" if other and n == 1 else "")
+        TextMark(start, end, f"<L{n}>", n, "First reviewer" if other and n == 1 else "")
         for start, end, n in ranges
         if start < end
     ]
@@ -97,7 +97,7 @@ def test_overlapping_marks_are_escaped_and_well_nested(ranges: list[tuple[int, i
 @given(RANGES, st.sampled_from(["Take it.", "Take Neurostatin it.", "请问", ""]))
 @settings(max_examples=60, deadline=None)
 def test_pieces_are_the_text_and_each_mark_covers_its_words(ranges: list[tuple[int, int, int]], before: str) -> None:
-    marked = [Mark(start, end, "L", n) for start, end, n in ranges if start < end]
+    marked = [TextMark(start, end, "L", n) for start, end, n in ranges if start < end]
     cut = pieces(diff_words(before, TEXT), marked, [(3, 1)])
     assert "".join(piece.text for piece in cut if piece.op != "delete") == TEXT
     assert "".join(piece.text for piece in cut if piece.op != "insert") == before
