@@ -98,7 +98,7 @@ function add({ passage, text, start, end }, label) {
     panel.open = true;
     changed();
   }
-  status.textContent = status.dataset.added.replace("{label}", label.name).replace("{words}", quote);
+  status.textContent = `${label.name}: ${quote}`;
 }
 
 function remove({ passage, text, start, end }) {

@@ -252,7 +252,7 @@ SETTLE = Policy(settle_wording=True)
 def test_a_correction_that_the_first_reviewer_has_not_seen_is_no_consensus(ana: User, bo: User) -> None:
     case = opened(policy=SETTLE, form=WHOLE_FORM)
     say(ana, wholly_approving())
-    better = corrected("Calls it invented.", change_reason="Clearer.")
+    better = replace(corrected("Calls it invented."), change_reason="Clearer.")
     say(bo, wholly_approving(), better)
     case.refresh_from_db()
     assert (case.state, case.ground) == (State.APPROVED, Ground.CORRECTED)
