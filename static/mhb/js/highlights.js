@@ -124,6 +124,7 @@ list.addEventListener("input", (event) => {
   }
   draw();
 });
+form.addEventListener("rows:add", () => setTimeout(draw)); // drafts.js puts rows back
 list.addEventListener("click", (event) => event.target.closest("[data-remove]") && setTimeout(changed));
 
 // Marks in the text: one's own are drawn anew with every change, those of others stand as the server has drawn them.
