@@ -118,12 +118,13 @@ def pieces(
 
 
 _QUOTED = re.compile("[\"“「『‘'](.{2,80}?)[\"”」』’']")
+_SENTENCE = re.compile(r"\S(?:[^.!?。！？]|[.!?](?!\s))*[.!?。！？]*")
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]{3,}")
 
 
 def trap_offset(spans: Sequence[Span], said: Iterable[str]) -> int:
-    """Where in a changed text the words of a trap begin: words that its description quotes; else the change that has most words
-    in common with it; else the first change. `spans`: the comparison; offsets are of the text after the change."""
+    """Where in a changed text the words of a trap begin: words that its description quotes; else the sentence that came and
+    has most words in common with it; else the first change. Offsets are of the text after the change."""
     described = list(said)
     changed: list[tuple[int, str]] = []
     here = 0
@@ -131,13 +132,13 @@ def trap_offset(spans: Sequence[Span], said: Iterable[str]) -> int:
     for span in spans:
         if span.op != "equal" and first is None:
             first = here
-        if span.op == "insert" and span.text.strip():
-            changed.append((here + len(span.text) - len(span.text.lstrip()), span.text))
+        if span.op == "insert":
+            changed += [(here + said.start(), said[0]) for said in _SENTENCE.finditer(span.text)]
         here += len(span.text) if span.op != "delete" else 0
     for text in described:
         for quote in _QUOTED.findall(text):
             for at, new in changed:
-                if (place := new.lstrip().casefold().find(quote.casefold())) >= 0:
+                if (place := new.casefold().find(quote.casefold())) >= 0:
                     return at + place
     words = set(_WORD.findall(" ".join(described).casefold()))
     shares = [(len(words & set(_WORD.findall(new.casefold()))), at) for at, new in changed]

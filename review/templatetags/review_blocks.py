@@ -1,6 +1,6 @@
 """How a case's blocks are drawn, and the words for the machine's values."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -135,24 +135,27 @@ _CHANGED = {"insert": "ins", "delete": "del"}
 def _html(cut: Iterable[Piece], card: str = "") -> SafeString:
     """Pieces as elements that never overlap. In Python: a conversation has hundreds of them. card: where the traps are told."""
     found: list[SafeString] = []
-    for piece in cut:
-        for number in piece.traps:
-            name = gettext("Trap %(n)s") % {"n": number}
-            link = '<a class="trap-mark trap-mark--here" data-aside href="#{}-{}" aria-label="{}">{}</a>'
-            found.append(format_html(link, card, number, name, number))
-        text: SafeString = conditional_escape(piece.text)
-        for own, layer in piece.layers() if piece.marks else ():
-            look = " ".join(["mark", *(f"mark--{each.style}" for each in layer)])
-            ended = ", ".join(dict.fromkeys(str(each) for each in layer if each.end == piece.at + len(piece.text)))
-            name = format_html(' data-name="{}"', ended) if ended else ""
-            title = ", ".join(dict.fromkeys(map(str, layer)))
-            start = (
-                '<mark class="{}" title="{}"{} data-own>{}</mark>' if own else '<mark class="{}" title="{}"{}>{}</mark>'
-            )
-            text = format_html(start, look, title, name, text)
-        tag = _CHANGED.get(piece.op)
+    for op, run in groupby(cut, key=lambda piece: piece.op):  # one sign for what came, however many marks cut it
+        text = mark_safe("".join(part for piece in run for part in _parts_of(piece, card)))  # noqa: S308 -- each is escaped
+        tag = _CHANGED.get(op)
         found.append(format_html(f"<{tag}>{{}}</{tag}>", text) if tag else text)
     return mark_safe("".join(found))  # noqa: S308 -- each of them is escaped
+
+
+def _parts_of(piece: Piece, card: str) -> Iterator[SafeString]:
+    for number in piece.traps:
+        name = gettext("Trap %(n)s") % {"n": number}
+        link = '<a class="trap-mark trap-mark--here" data-aside href="#{}-{}" aria-label="{}">{}</a>'
+        yield format_html(link, card, number, name, number)
+    text: SafeString = conditional_escape(piece.text)
+    for own, layer in piece.layers() if piece.marks else ():
+        look = " ".join(["mark", *(f"mark--{each.style}" for each in layer)])
+        ended = ", ".join(dict.fromkeys(str(each) for each in layer if each.end == piece.at + len(piece.text)))
+        name = format_html(' data-name="{}"', ended) if ended else ""
+        title = ", ".join(dict.fromkeys(map(str, layer)))
+        start = '<mark class="{}" title="{}"{} data-own>{}</mark>' if own else '<mark class="{}" title="{}"{}>{}</mark>'
+        text = format_html(start, look, title, name, text)
+    yield text
 
 
 @register.filter

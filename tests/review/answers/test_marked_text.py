@@ -122,5 +122,8 @@ def test_a_trap_stands_at_the_change_that_it_shares_most_words_with_else_at_the_
     )
     assert trap_offset(spans, ["Ten tablets are too many."]) == len("Take Neurostatin and ")
     assert trap_offset(spans, ["Something else."]) == len("Take ")
+    more = (Span("insert", " Scans hurt, 2.5 times more. A low CRP excludes it. "),)
+    assert trap_offset(more, ["CRP excludes nothing."]) == len(" Scans hurt, 2.5 times more. ")
+    assert trap_offset(more, ["Scans are harmless."]) == 1
     assert trap_offset((Span("equal", "Take "), Span("delete", "none.")), ["It is."]) == 5
     assert trap_offset((Span("equal", "Take it."),), []) == 0
