@@ -63,7 +63,7 @@ def test_words_are_chosen_and_labelled_by_keyboard_alone(desk: Page) -> None:
     desk.keyboard.press("Delete")
     assert [each["label"] for each in saved(desk)] == ["trap"]
     desk.keyboard.press("Escape")
-    expect(desk.locator("[data-stop] input:focus")).to_have_count(1)
+    expect(desk.locator(".split__ask:focus")).to_have_count(1)
 
 
 def test_chinese_goes_by_words_and_a_place_counts_code_points(desk: Page) -> None:
