@@ -59,8 +59,10 @@ CITATION_KINDS: dict[str, Promise] = {
     "guideline": _("Guideline"),
     "doi": _("DOI"),
     "pmid": _("PMID"),
-    "url": _("Web address"),
-    "case": _("This case"),
+    "url": _("Web page"),
+    "book": _("Book"),
+    "case": _("The text itself"),
+    "search": _("Searched, not found"),
 }
 # What the levels of the AHRQ Common Formats Harm Scale mean, in short.
 HARMS: dict[str, Promise] = {
@@ -74,6 +76,7 @@ HARMS: dict[str, Promise] = {
 }
 GROUNDS: dict[str, Promise] = {
     Ground.CONSENSUS: _("both reviewers agreed"),
+    Ground.CORRECTED: _("both approved, with rubrics that the second reviewer corrected"),
     Ground.PRIMARY_ALONE: _("primary reviewer's verdict only"),
     Ground.RUBRIC_INADEQUATE: _("a rubric was judged inadequate"),
     Ground.ADJUDICATED: _("decided by the adjudicators"),
@@ -88,6 +91,7 @@ ACHIEVED: dict[str, Promise] = {
     "approved": _("Submitted. The case is approved."),
     "rejected": _("Submitted. The case is rejected."),
     "consensus-approved": _("Submitted. Approved by both."),
+    "corrected-approved": _("Submitted. Approved by both, with your corrections."),
     "consensus-rejected": _("Submitted. Rejected by both."),
     "rubric-inadequate-rejected": _("Submitted. Rejected: a rubric was judged inadequate."),
     "adjudication": _("Submitted. You two differ: the case goes to adjudication."),
@@ -120,6 +124,7 @@ SENTENCES: dict[str, Promise] = {
     "evidence-kind-missing": _(
         "This answer asks for another kind of source. Add one of the kinds named with the question."
     ),
+    "evidence-unfit": _("None of your sources is of a kind that shows every trap. See which kinds fit under Evidence."),
     "citation-malformed": _("The reference does not match this type of source. Check the type and the reference."),
     "citation-incomplete": _(
         "The source is incomplete. Enter the reference, the quoted passage and the date you read it."
@@ -131,6 +136,10 @@ SENTENCES: dict[str, Promise] = {
     "dissent-reason-missing": _("Explain why you approve a case that the first reviewer rejected."),
     "criterion-missing": _("Describe what a good answer must do."),
     "criterion-duplicate": _("Another rubric already says the same."),
+    "highlight-misplaced": _("These words are not in the text. Copy them exactly as they are shown."),
+    "highlight-duplicate": _("You have already highlighted these words with this label."),
+    "unconfirmed": _("Confirm the answers that both reviewers gave, or change them."),
+    "too-many": _("Too many highlights. Remove some."),
     "no-rubric-left": _("No rubrics are left. Keep one, or add your own."),
 }
 

@@ -194,8 +194,9 @@ class Rubric(models.Model):
     """One criterion of a sample version. `approved` is the wording that physicians settled on, empty until then, and where
     none was asked.
 
-    `severity`: the harm they expect where a clinician follows the hallucination, if they were asked. `removed`: they took the
-    rubric away, and it is kept to say so. `added`: a rubric of theirs.
+    `severity`: the harm they expect where a clinician follows the hallucination, if they were asked: the median of
+    `severities`, the levels that each of them chose. `removed`: they took the rubric away, and it is kept to say so.
+    `added`: a rubric of theirs.
     """
 
     version = models.ForeignKey(SampleVersion, on_delete=models.PROTECT, related_name="rubrics")
@@ -204,6 +205,7 @@ class Rubric(models.Model):
     traps = models.JSONField(default=list)
     approved = models.TextField(blank=True)
     severity = models.CharField(max_length=40, blank=True)
+    severities = models.JSONField(default=list)
     removed = models.BooleanField(default=False)
     added = models.BooleanField(default=False)
 

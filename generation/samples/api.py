@@ -61,7 +61,7 @@ class RubricSerializer(serializers.ModelSerializer[Rubric]):
 
     class Meta:
         model = Rubric
-        fields = ["key", "criterion", "approved", "traps", "severity", "removed", "added"]
+        fields = ["key", "criterion", "approved", "traps", "severity", "severities", "removed", "added"]
 
 
 class VersionSerializer(serializers.ModelSerializer[SampleVersion]):

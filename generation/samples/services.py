@@ -127,6 +127,7 @@ def _settle_rubrics(version: SampleVersion, settled: Sequence[SettledRubric]) ->
             version=version, key=each.key, criterion=each.criterion, traps=list(each.tags), added=True
         )
         rubric.approved, rubric.severity, rubric.removed = each.criterion, each.severity, each.removed
+        rubric.severities = list(each.severities)
         rubric.save()
 
 

@@ -9,7 +9,8 @@ from django.utils.translation import get_language
 
 from review import errors
 from review.models import Assignment, Case, Event, FirstLook, Review, User
-from review.rules.case_spec import CaseSpec
+from review.rules.case_spec import CaseSpec, answers_from_json
+from review.rules.consolidation import standing_wording
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import Opinion, Phase, Role, State, Verdict, position
 
@@ -28,8 +29,20 @@ def reviewed_by_simulated() -> bool:
 
 def opinions(case: Case) -> list[Opinion]:
     """The reviews of a case as the machine reads them, in order."""
-    rows = counted_reviews().filter(case=case).order_by("id").values_list("role", "phase", "verdict", "inadequate")
-    return [Opinion(Role(role), Phase(phase), Verdict(verdict), bad) for role, phase, verdict, bad in rows]
+    rows = list(
+        counted_reviews().filter(case=case).order_by("id").values_list("id", "role", "phase", "verdict", "inadequate")
+    )
+    wordings: dict[int, str] = {}
+    if case.spec["policy"].get("settle_wording") and any(role != Role.PRIMARY for _pk, role, *_rest in rows):
+        said = Review.objects.filter(pk__in=[pk for pk, *_rest in rows])
+        wordings = {
+            pk: standing_wording(case.frozen.form, answers_from_json(answers))
+            for pk, answers in said.values_list("pk", "answers")
+        }
+    return [
+        Opinion(Role(role), Phase(phase), Verdict(verdict), bad, wordings.get(pk, ""))
+        for pk, role, phase, verdict, bad in rows
+    ]
 
 
 def current_assignments(physician: User) -> QuerySet[Assignment]:
@@ -77,6 +90,10 @@ def looks_first(case: Case) -> bool:
     return bool(case.spec["policy"].get("reveal_first_look"))  # not `frozen`: this is asked for every row of lists
 
 
+def _adjudicates_blind(case: Case) -> bool:
+    return bool(case.spec["policy"].get("adjudicators_blind"))
+
+
 def first_look_of(assignment: Assignment, physician: User) -> FirstLook | None:
     """The physician's own first look at this case, if it was taken."""
     if physician.pk in assignment.looks_read:
@@ -114,9 +131,10 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
     """The reviews of `case` that `user` may read now. `own`: the user's assignment in it, where it is at hand.
 
     Who oversees cases reads all that was submitted. A physician reads the own ones; as secondary the primary's, once the
-    own blind answer is committed; as adjudicator the first two physicians' at once and the other adjudicator's when both
-    have voted; when the case is closed, all of a case in which the physician had a role. Before the first look, where the
-    policy asks for one, nobody reads anything: what others say names the traps. Reviews taken back are shown to nobody.
+    own blind answer is committed; as adjudicator the first two physicians' at once (where the policy says so, when both
+    adjudicators have voted) and the other adjudicator's when both have voted; when the case is closed, all of a case in
+    which the physician had a role. Before the first look, where the policy asks for one, nobody reads anything: what
+    others say names the traps. Reviews taken back are shown to nobody.
     """
     everything = counted_reviews().filter(case=case).select_related("physician", "guideline")
     if allowed(user, Can.OVERSEE):
@@ -135,7 +153,7 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
     role = Role(own.role)
     if role is Role.SECONDARY and own.phase == Phase.CONFIRM:
         seen |= Q(role=Role.PRIMARY)
-    if role.stage is State.ADJUDICATION:
+    if role.stage is State.ADJUDICATION and (own.phase == Phase.DISCUSS or not _adjudicates_blind(case)):
         seen |= Q(role__in=[Role.PRIMARY, Role.SECONDARY])
         if own.phase == Phase.DISCUSS:
             seen |= Q(phase=Phase.COMMIT)

@@ -1,14 +1,27 @@
 """The answer form as it is shown: its controls, what each holds, and one sentence per problem."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from django.utils.translation import gettext
 
 from review.answers import harms
-from review.answers.asked import USUAL, Asked, asked, wanted_with
+from review.answers.asked import asked, wanted_with
+from review.answers.controls import (
+    AddedRow,
+    CitationRow,
+    Control,
+    Correction,
+    FilledForm,
+    FormProblem,
+    HarmRow,
+    HighlightRow,
+    Option,
+    Row,
+)
 from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_evidence, blank_citation
 from review.labels import CITATION_KINDS, FINDINGS, HARMS, SENTENCES, VERDICTS, translate
+from review.rules.blocks import Highlight
 from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
     AddedRubric,
@@ -21,158 +34,6 @@ from review.rules.questions import (
     RubricAnswer,
     RubricText,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One radio button or box."""
-
-    id: str
-    value: str
-    label: str
-    chosen: bool
-    wording: tuple[Span, ...] = ()  # of an offer: what it changes in the original
-    reducible: bool | None = None  # of a reason: whether a new version can mend it
-    about: str = ""  # what the label means, at length
-    wants: str = ""  # what is required with this answer: a note, a wording, evidence
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """One field of the form: a text field, or with `options` a group of them. `focus`: the first that has a problem."""
-
-    name: str
-    id: str
-    value: str
-    options: tuple[Option, ...] = ()
-    error: str = ""
-    focus: bool = False
-
-    @property
-    def target(self) -> str:
-        """The id that an error summary leads to."""
-        return self.options[0].id if self.options else self.id
-
-    @property
-    def answered(self) -> bool:
-        """Whether one of the options is chosen."""
-        return any(option.chosen for option in self.options)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A question (as `asked` says) or a rubric with its controls. `diff`: the corrected wording against the original.
-
-    given: answered before the traps were revealed, to be read and not changed. asks: the
-    question in words, under a title that names the criterion.
-    """
-
-    number: int
-    title: str
-    help: str
-    tags: tuple[str, ...]
-    choice: Control
-    note: Control
-    wording: Control | None = None
-    severity: Control | None = None
-    diff: tuple[Span, ...] = ()
-    given: bool = False
-    asks: str = ""
-    asked: Asked = USUAL
-
-    @property
-    def controls(self) -> tuple[Control, ...]:
-        """All of the row's fields, in the order of the page."""
-        return tuple(each for each in (self.choice, self.wording, self.note, self.severity) if each is not None)
-
-    @property
-    def missing(self) -> bool:
-        return any(control.error for control in self.controls)
-
-
-@dataclass(frozen=True, slots=True)
-class HarmRow:
-    """The harm of one trap, which counts for its rubrics. `rubrics`: the names of their fields."""
-
-    tag: str
-    choice: Control
-    rubrics: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CitationRow:
-    """One source."""
-
-    number: int
-    kind: Control
-    reference: Control
-    section: Control
-    passage: Control
-    read_on: Control
-
-    @property
-    def controls(self) -> tuple[Control, ...]:
-        return (self.reference, self.passage, self.kind, self.read_on, self.section)
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """What was changed in the wording of the rubric with this number; nothing: not corrected."""
-
-    number: int
-    diff: tuple[Span, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AddedRow:
-    """One rubric of the physician's own. `tags` are boxes, `severity` is None where it is not asked."""
-
-    number: int
-    criterion: Control
-    tags: Control
-    severity: Control | None
-
-    @property
-    def controls(self) -> tuple[Control, ...]:
-        return tuple(each for each in (self.criterion, self.tags, self.severity) if each is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class FormProblem:
-    """A line of the error summary."""
-
-    target: str
-    label: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class FilledForm:
-    """The whole form as a page shows it. A blank row of each kind lets a script add one without asking.
-
-    `dissent_code` has options only where the primary's rejection is before the physician's eyes.
-    """
-
-    questions: tuple[Row, ...]
-    rubrics: tuple[Row, ...]
-    harms: tuple[HarmRow, ...]
-    citations: tuple[CitationRow, ...]
-    added: tuple[AddedRow, ...]
-    verdict: Control
-    reason_code: Control
-    dissent_code: Control
-    reason: Control
-    change_reason: Control
-    blank_citation: CitationRow
-    blank_added: AddedRow
-    evidence_error: str
-    faults: tuple[FormProblem, ...]
-
-    @property
-    def cites(self) -> bool:
-        """Whether any source says anything."""
-        return any(row.reference.value or row.passage.value for row in self.citations)
-
 
 _WANTS = {"corrected": "wording", "inadequate": "note", "removed": "note"}
 BLANK = 0  # the number of the row that a script copies
@@ -209,6 +70,16 @@ class _Filling:
             self.control(f"{name}.section", f"{id_}-section", citation.section),
             self.control(f"{name}.passage", f"{id_}-passage", citation.passage),
             self.control(f"{name}.read_on", f"{id_}-read-on", citation.read_on),
+        )
+
+    def highlight(self, form: Form, number: int, highlight: Highlight) -> HighlightRow:
+        name, id_ = f"highlight.{number}", f"highlight-{number}"
+        labels = [(label.value, translate(label.label)) for label in form.labels]
+        return HighlightRow(
+            number,
+            self.control(f"{name}.label", f"{id_}-label", highlight.label, labels),
+            self.control(f"{name}.quote", f"{id_}-quote", highlight.quote),
+            highlight,
         )
 
     def added(self, form: Form, number: int, rubric: AddedRubric) -> AddedRow:
@@ -261,6 +132,7 @@ def fill_form(
         harms=_harms(filling, form, of_traps),
         citations=tuple(filling.citation(number, each) for number, each in enumerate(sources, 1)),
         added=tuple(filling.added(form, number, each) for number, each in enumerate(answers.added, 1)),
+        highlights=tuple(filling.highlight(form, number, each) for number, each in enumerate(answers.highlights, 1)),
         verdict=filling.control(
             "verdict", "verdict", answers.verdict, [(v, str(label)) for v, label in VERDICTS.items()]
         ),
@@ -270,12 +142,25 @@ def fill_form(
         ),
         reason=filling.control("reason", "reason", answers.reason),
         change_reason=filling.control("change_reason", "change-reason", answers.change_reason),
+        agreed=filling.control("agreed", "agreed", "1"),
         blank_citation=filling.citation(BLANK, blank_citation()),
         blank_added=filling.added(form, BLANK, AddedRubric("")),
+        blank_highlight=filling.highlight(form, BLANK, Highlight()),
         evidence_error=filling.wrong.get("citations", ""),
+        fitting=_fitting(form),
         faults=(),
     )
     return replace(made, faults=tuple(_faults(made, filling.wrong)))
+
+
+def _fitting(form: Form) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """Which kinds of source show which traps, where the form says so."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for term in form.terms:
+        if term.evidence:
+            kinds = tuple(str(CITATION_KINDS[kind]) for kind in term.evidence)
+            found.setdefault(kinds, []).append(f"{term.code} {translate(term.name)}")
+    return tuple((kinds, tuple(names)) for kinds, names in found.items())
 
 
 def _question(filling: _Filling, number: int, form: Form, answer: Answer, given: Collection[str]) -> Row:
@@ -375,6 +260,7 @@ def _faults(made: FilledForm, wrong: Mapping[str, str]) -> Iterator[FormProblem]
 
 
 def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
+    yield gettext("What both reviewers agree on"), made.agreed
     for row in made.questions:
         yield from ((f"{row.number} {row.title}", control) for control in row.controls)
         if row.asked.sources:
@@ -389,6 +275,9 @@ def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
     for own in made.added:
         label = gettext("Your rubric %(number)s") % {"number": own.number}
         yield from ((label, control) for control in own.controls)
+    for marked in made.highlights:
+        label = gettext("Highlight %(number)s") % {"number": marked.number}
+        yield from ((label, control) for control in marked.controls)
     yield gettext("Verdict"), made.verdict
     yield gettext("Reason"), made.reason_code
     yield gettext("Reason"), made.dissent_code

@@ -8,6 +8,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from review.answers import harms
+from review.rules.blocks import Highlight, placed
 from review.rules.citations import recognised
 from review.rules.questions import AddedRubric, Answer, Answers, Citation, Form, Question, RubricAnswer
 
@@ -25,11 +26,18 @@ Offers = Mapping[str, Sequence[Offer]]  # by rubric key
 NO_OFFERS: Offers = {}
 
 
-def answers_from_post(form: Form, data: QueryDict, offers: Offers = NO_OFFERS) -> Answers:
+def posts_highlights(data: QueryDict) -> bool:
+    """Whether any words of the text were highlighted."""
+    return bool(_rows(data, "highlight"))
+
+
+def answers_from_post(
+    form: Form, data: QueryDict, offers: Offers = NO_OFFERS, texts: Mapping[str, str] | None = None
+) -> Answers:
     """What was typed, complete or not, with the row added or removed that `do` asks for, or the open rubrics found adequate.
 
     The harm is asked once a trap: a rubric without a level of its own has the worst of its traps'. Fields that the case does
-    not ask for are left out.
+    not ask for are left out. texts: what the physician sees of the case, in which highlighted words are found.
     """
 
     def text(name: str) -> str:
@@ -57,8 +65,8 @@ def answers_from_post(form: Form, data: QueryDict, offers: Offers = NO_OFFERS) -
         for n in _rows(data, "citation")
         if do != f"remove-citation.{n}"
     ]
-    if do == "add-citation":
-        citations.append(blank_citation())
+    if do in ("add-citation", "add-search"):
+        citations.append(blank_citation(kind="search" if do == "add-search" else ""))
     added = [
         AddedRubric(
             text(f"added.{n}.criterion"),
@@ -70,6 +78,22 @@ def answers_from_post(form: Form, data: QueryDict, offers: Offers = NO_OFFERS) -
     ]
     if do == "add-rubric":
         added.append(AddedRubric("", form.tags if len(form.tags) == 1 else ()))
+    highlights = [
+        placed(
+            Highlight(
+                text(f"highlight.{n}.quote"),
+                text(f"highlight.{n}.label"),
+                text(f"highlight.{n}.passage"),
+                _number(text(f"highlight.{n}.start")),
+                _number(text(f"highlight.{n}.end")),
+            ),
+            texts or {},
+        )
+        for n in _rows(data, "highlight")
+        if do != f"remove-highlight.{n}"
+    ]
+    if do == "add-highlight":
+        highlights.append(Highlight())
     return Answers(
         questions={
             question.key: Answer(text(f"question.{question.key}"), text(f"question.{question.key}.note"))
@@ -83,7 +107,12 @@ def answers_from_post(form: Form, data: QueryDict, offers: Offers = NO_OFFERS) -
         change_reason=text("change_reason"),
         citations=tuple(citations) if asks_evidence(form) else (),
         added=tuple(added) if form.rubrics_editable else (),
+        highlights=tuple(highlights) if form.labels else (),
     )
+
+
+def _number(text: str) -> int:
+    return int(text) if re.fullmatch("[0-9]{1,8}", text) else 0
 
 
 def _recognised(citation: Citation) -> Citation:
@@ -103,12 +132,13 @@ def tidy(answers: Answers) -> Answers:
         answers,
         citations=tuple(each for each in answers.citations if each.reference or each.section or each.passage),
         added=tuple(each for each in answers.added if each.criterion.strip()),
+        highlights=tuple(each for each in answers.highlights if each.quote.strip()),
     )
 
 
-def blank_citation() -> Citation:
+def blank_citation(kind: str = "") -> Citation:
     """A new row: read today, most likely. Its kind is seen from the reference."""
-    return Citation(read_on=timezone.localdate().isoformat())
+    return Citation(kind, read_on=timezone.localdate().isoformat())
 
 
 def asks_evidence(form: Form) -> bool:

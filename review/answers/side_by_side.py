@@ -8,7 +8,7 @@ from django.utils.translation import gettext
 from review.answers.posted_answers import Offer
 from review.labels import CITATION_KINDS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS, translate
 from review.models import Review, User
-from review.rules.blocks import Block, Dialogue, Diff, Text, Turn
+from review.rules.blocks import Block, Dialogue, Diff, Highlight, Text, Turn
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.citations import identity
 from review.rules.diffing import Span, TurnPair, align_turns, diff_words
@@ -34,6 +34,10 @@ class ReviewColumn:
     who: str
     answers: Answers
     own: bool = False
+
+    @property
+    def highlights(self) -> tuple[Highlight, ...]:
+        return self.answers.highlights
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,25 @@ def _extras(form: Form, voices: Sequence[ReviewColumn]) -> list[ComparedLine]:
         )
         differs = _differ(frozenset(map(identity, voice.answers.citations)) for voice in voices)
         found.append(ComparedLine(gettext("Evidence"), (), cells, differs))
+    if any(voice.answers.highlights for voice in voices):
+        cells = tuple(
+            ComparedCell(
+                voice.who,
+                str(len(voice.answers.highlights)),
+                "\n".join(highlighted(form, each) for each in voice.answers.highlights),
+            )
+            for voice in voices
+        )
+        differs = _differ(frozenset(voice.answers.highlights) for voice in voices)
+        found.append(ComparedLine(gettext("Highlights"), (), cells, differs))
     return found
+
+
+def highlighted(form: Form, highlight: Highlight) -> str:
+    """A highlight in one line."""
+    label = next((translate(each.label) for each in form.labels if each.value == highlight.label), highlight.label)
+    words = gettext("“%(passage)s”") % {"passage": highlight.quote}
+    return f"{label}: {words}" + (f" ({gettext('first look')})" if highlight.first_look else "")
 
 
 def _added(form: Form, answers: Answers) -> list[str]:
@@ -211,7 +233,8 @@ def _added(form: Form, answers: Answers) -> list[str]:
 def cited(citation: Citation) -> str:
     """A source in one line."""
     kind = str(CITATION_KINDS.get(citation.kind, citation.kind))
-    place = ", ".join(part for part in (citation.reference.strip(), citation.section.strip()) if part)
+    section = "" if citation.kind == "case" else citation.section.strip()  # a place for programs
+    place = ", ".join(part for part in (citation.reference.strip(), section) if part)
     passage = gettext("“%(passage)s”") % {"passage": citation.passage.strip()} if citation.passage.strip() else ""
     return " ".join(part for part in (f"{kind}:", place, passage, f"({citation.read_on})") if part)
 
@@ -229,6 +252,7 @@ def plain(form: Form, answers: Answers) -> str:
         lines.append((title, _finding(form, finding), "\n".join(filter(None, (finding.wording, finding.note)))))
     lines += [(gettext("Your rubric"), "", text) for text in _added(form, answers)]
     lines += [(gettext("Source"), "", cited(each)) for each in answers.citations]
+    lines += [(gettext("Highlight"), "", highlighted(form, each)) for each in answers.highlights]
     verdict = str(VERDICTS.get(answers.verdict, answers.verdict))
     lines.append((gettext("Verdict"), verdict, _reasons(form, answers)))
     return "\n\n".join(

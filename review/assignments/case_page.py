@@ -11,13 +11,15 @@ from review import errors
 from review.access import visibility
 from review.answers import common_ground, signatures
 from review.answers.answer_form import fill_form
-from review.answers.side_by_side import Change, anonymous_columns, changes, compare, offers
+from review.answers.marked_text import marks
+from review.answers.side_by_side import Change, ReviewColumn, anonymous_columns, changes, compare, offers
 from review.assignments import eligibility, queries
+from review.assignments.first_look import with_committed_first_look
 from review.common.decorators import signed_in_account
 from review.labels import translate
 from review.models import Assignment, Case, User
 from review.rules.case_spec import CaseSpec, answers_from_json
-from review.rules.questions import Answers, Problem, with_first_look
+from review.rules.questions import Answers, Problem, problems, with_first_look
 from review.rules.state_machine import ADJUDICATORS, Phase, Role, Verdict
 
 
@@ -51,7 +53,7 @@ def show(
     assignment: Assignment,
     *,
     answers: Answers | None = None,
-    problems: Sequence[Problem] = (),
+    wrong: Sequence[Problem] = (),
     status: int = 200,
     stale: errors.StaleDraft | None = None,
     seen: int = 0,
@@ -78,10 +80,9 @@ def show(
     whole = assignment.case.shown.form  # what the others were asked, at their stages
     blind = assignment.phase == Phase.COMMIT
     shared: Collection[str] = ()
-    if blind and assignment.role in ADJUDICATORS and len(voices) > 1:
-        ground = common_ground.common(spec.form, [voice.answers for voice in voices])
+    if (ground := _ground(assignment, spec, voices)) is not None:
         # Before anything was sent: what was sent back is shown as it was typed.
-        answers = answers if problems else common_ground.filled(answers, ground)
+        answers = answers if wrong else common_ground.filled(answers, ground)
         shared = common_ground.agreed(spec.form, answers, ground)
     rejected_before = assignment.phase == Phase.CONFIRM and any(
         voice.role == Role.PRIMARY and voice.answers.verdict == Verdict.REJECT for voice in voices
@@ -90,9 +91,11 @@ def show(
         "case": assignment.case,
         "spec": spec,
         "draft": kept,
-        "sheet": fill_form(spec.form, answers, problems, offers(voices), given, rejected_before=rejected_before),
+        "sheet": fill_form(spec.form, answers, wrong, offers(voices), given, rejected_before=rejected_before),
         "voices": voices,
+        "marks": marks(spec, spec.form, answers.highlights, voices),
         "shared": shared,
+        "confirmed": "agreed" in request.POST,
         "comparison": compare(whole, voices) if len(voices) > 1 else None,
         "changes": None if looking else _changes(assignment.case, spec),
         "why": translate(assignment.why) % {"version": assignment.case.version},
@@ -117,6 +120,26 @@ def show(
         **lease_of(assignment),
     }
     return render(request, "review/assignments/case.html", context, status=status)
+
+
+def _ground(assignment: Assignment, spec: CaseSpec, voices: Sequence[ReviewColumn]) -> Answers | None:
+    """What an adjudicator, who votes for the first time, finds filled in: where both reviewers agree."""
+    if assignment.phase != Phase.COMMIT or assignment.role not in ADJUDICATORS or len(voices) < 2:
+        return None
+    return common_ground.common(spec.form, [voice.answers for voice in voices])
+
+
+def unconfirmed(me: User, assignment: Assignment, answers: Answers) -> list[Problem]:
+    """What is wrong with answers that were filled in for an adjudicator and not confirmed; nothing where there were none."""
+    if assignment.role not in ADJUDICATORS or assignment.phase != Phase.COMMIT:
+        return []
+    spec = visibility.case_shown_to(me, assignment)
+    voices = anonymous_columns(me, visibility.reviews_shown_to(me, assignment.case, assignment))
+    ground = _ground(assignment, spec, voices)
+    if ground is None or not common_ground.agreed(spec.form, answers, ground):
+        return []
+    answers = with_committed_first_look(spec, visibility.first_look_of(assignment, me), answers)
+    return [Problem("agreed", "unconfirmed"), *problems(spec.form, answers)]
 
 
 def _changes(case: Case, spec: CaseSpec) -> list[Change] | None:

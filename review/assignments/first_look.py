@@ -1,6 +1,7 @@
 """The first look: what a physician answers before the traps are shown ("A marked trap no longer looks natural")."""
 
 import uuid
+from dataclasses import replace
 
 from django.utils import timezone
 
@@ -9,8 +10,10 @@ from review.access import visibility
 from review.assignments.claims import fenced_assignment, renew
 from review.audit.trail import record, recording_events
 from review.models import Event, FirstLook, User
+from review.rules.blocks import highlight_faults, texts_of
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json
-from review.rules.questions import Answers, first_look_problems, with_first_look
+from review.rules.citations import located
+from review.rules.questions import Answers, Problem, first_look_problems, with_first_look
 from review.rules.state_machine import Phase
 
 
@@ -31,7 +34,8 @@ def reveal(physician: User, assignment_id: int, token: uuid.UUID, answers: Answe
     looked = visibility.first_look_of(assignment, physician)
     if looked is not None:
         return looked
-    if missing := first_look_problems(form, answers):
+    answers = own_highlights(answers, revealed=False)
+    if missing := first_look_problems(form, answers) + highlight_problems(assignment.case.frozen, answers):
         raise errors.Incomplete(missing)
     looked = FirstLook.objects.create(
         assignment=assignment,
@@ -50,3 +54,45 @@ def with_committed_first_look(spec: CaseSpec, looked: FirstLook | None, answers:
     if looked is None:
         raise errors.NotRevealed
     return with_first_look(spec.form, answers, answers_from_json(looked.answers))
+
+
+def own_highlights(answers: Answers, *, revealed: bool) -> Answers:
+    """`answers` with the highlights that can be made now: before the reveal all are of the first look, afterwards none is."""
+    if not answers.highlights:
+        return answers
+    if revealed:
+        return replace(answers, highlights=tuple(each for each in answers.highlights if not each.first_look))
+    return replace(answers, highlights=tuple(replace(each, first_look=True) for each in answers.highlights))
+
+
+def located_citations(spec: CaseSpec, answers: Answers) -> tuple[Answers, list[Problem]]:
+    """`answers` with the places of the passages that they cite from the case itself, and what is not in its text."""
+    if all(each.kind != "case" for each in answers.citations):
+        return answers, []
+    texts = texts_of(spec.blocks)
+    found = [located(each, texts) for each in answers.citations]
+    wrong = [
+        Problem(f"citation.{number}.passage", "highlight-misplaced")
+        for number, (each, place) in enumerate(zip(answers.citations, found, strict=True), 1)
+        if place is None and each.passage.strip()
+    ]
+    told = zip(answers.citations, found, strict=True)
+    return replace(answers, citations=tuple(place or each for each, place in told)), wrong
+
+
+def highlight_problems(spec: CaseSpec, answers: Answers, *, draft: bool = False) -> list[Problem]:
+    """What is wrong with the highlights against the frozen case; in a draft, words without a place or a label may wait."""
+    if not answers.highlights:
+        return []
+    labels = {label.value for label in spec.form.labels}
+    early = {label.value for label in spec.form.first_look.labels}
+    found = highlight_faults(answers.highlights, labels, texts_of(spec.blocks), texts_of(spec.first_look))
+    for number, each in enumerate(answers.highlights, 1):
+        if each.first_look and each.label in labels - early:
+            found.append((f"highlight.{number}.label", "unknown-value"))
+    if draft:
+        open_ones = {f"highlight.{n}.quote" for n, each in enumerate(answers.highlights, 1) if not each.passage}
+        open_ones |= {f"highlight.{n}.label" for n, each in enumerate(answers.highlights, 1) if not each.label}
+        waits = ("highlight-duplicate", "too-many")
+        found = [(field, code) for field, code in found if field not in open_ones and code not in waits]
+    return [Problem(field, code) for field, code in found]

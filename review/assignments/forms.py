@@ -9,12 +9,14 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
 from review.access import visibility
-from review.answers.answer_form import Correction, corrections
-from review.answers.posted_answers import answers_from_post
+from review.answers.answer_form import corrections
+from review.answers.controls import Correction
+from review.answers.posted_answers import answers_from_post, posts_highlights
 from review.answers.side_by_side import anonymous_columns, offers
 from review.assignments import queries
 from review.common.decorators import posted_token, signed_in_account
 from review.models import Assignment, Declined, User
+from review.rules.blocks import texts_of
 from review.rules.questions import Answers
 from review.rules.state_machine import ADJUDICATORS, Phase
 
@@ -66,6 +68,7 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
     # What others wrote can only be taken over where it is open to read: not while the first two answer blind.
     blind = assignment.phase == Phase.COMMIT and assignment.role not in ADJUDICATORS
     others = {} if blind else offers(anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
+    texts = texts_of(visibility.case_shown_to(me, assignment).blocks) if posts_highlights(request.POST) else {}
     # `over`: the version that the physician has chosen to replace, in place of the one that this page was made from.
     revision = request.POST.get("over") or request.POST.get("revision", "")
     return PostedReview(
@@ -73,7 +76,7 @@ def read_posted(request: HttpRequest, assignment_id: int) -> PostedReview:
         assignment=assignment,
         token=posted_token(request),
         revision=int(revision) if revision.isascii() and revision.isdigit() and len(revision) < 10 else 0,
-        answers=answers_from_post(visibility.asked_of(assignment, case).form, request.POST, others),
+        answers=answers_from_post(visibility.asked_of(assignment, case).form, request.POST, others, texts),
         local=request.POST.get("local", ""),
     )
 

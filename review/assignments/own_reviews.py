@@ -7,12 +7,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from review.access import visibility
+from review.answers.marked_text import marks
 from review.answers.side_by_side import anonymous_columns, compare
 from review.assignments import claims, queries
 from review.assignments.forms import DeclineForm, ProblemForm
 from review.common.decorators import posted_token, redirect_with_receipt, requires, signed_in_account
 from review.common.paging import page_of
 from review.models import Assignment, Declined
+from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
 
 
@@ -41,6 +43,7 @@ def mine_detail(request: HttpRequest, review_id: int) -> HttpResponse:
         "spec": spec,
         "comparison": compare(spec.form, voices),
         "voices": voices,
+        "marks": marks(spec, spec.form, answers_from_json(review.answers).highlights, voices),
         "simulated": review.case.simulated,
     }
     return render(request, "review/assignments/mine_detail.html", context)

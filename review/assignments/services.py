@@ -15,7 +15,12 @@ from review.access import visibility
 from review.answers import signatures
 from review.assignments import eligibility, queries, review_drafts
 from review.assignments.claims import fence, fenced_assignment, lease, renew
-from review.assignments.first_look import with_committed_first_look
+from review.assignments.first_look import (
+    highlight_problems,
+    located_citations,
+    own_highlights,
+    with_committed_first_look,
+)
 from review.audit.trail import record, record_submitted, recording_events
 from review.common import sql
 from review.discussion import remarks
@@ -61,7 +66,7 @@ def save_draft(physician: User, assignment_id: int, token: uuid.UUID, answers: A
 
     `revision` is the draft's revision the writer has seen (0: none). The draft is kept even when the lease is lost or the
     case was closed meanwhile; then LeaseLost or CaseClosed is raised after it was stored. A draft saved from another window
-    meanwhile is not overwritten: StaleDraft.
+    meanwhile is not overwritten: StaleDraft. A highlight whose words are not where it says: Incomplete, and nothing is kept.
     """
     late: errors.LeaseLost | errors.CaseClosed | None = None
     with transaction.atomic():
@@ -70,6 +75,10 @@ def save_draft(physician: User, assignment_id: int, token: uuid.UUID, answers: A
         except (errors.LeaseLost, errors.CaseClosed) as error:
             assignment, late = Assignment.objects.get(pk=assignment_id), error
         phase = _due(assignment, physician)
+        if answers.highlights:
+            answers = own_highlights(answers, revealed=visibility.is_revealed(physician, assignment))
+            if wrong := highlight_problems(assignment.case.frozen, answers, draft=True):
+                raise errors.Incomplete(wrong)
         draft = review_drafts.keep(assignment, physician, phase, answers_to_json(answers), revision=revision)
         if draft is None:
             raise _outdated(late) if late is not None else errors.StaleDraft
@@ -162,13 +171,16 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
     phase = Phase(assignment.phase)
     turns = turns_of(case, assignment)
     spec = visibility.asked_of(assignment, case)
+    answers = own_highlights(answers, revealed=True)
     answers = with_committed_first_look(spec, looked, answers)
     committed, rejected_before = None, False
     if phase is Phase.CONFIRM:
         blind = {review.role: review for review in turns.reviews if review.phase == Phase.COMMIT}
         committed = answers_from_json(blind[role].answers)
         rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
-    if missing := problems(spec.form, answers, committed=committed, rejected_before=rejected_before):
+    answers, nowhere = located_citations(spec, answers)
+    missing = problems(spec.form, answers, committed=committed, rejected_before=rejected_before)
+    if missing := missing + nowhere + highlight_problems(spec, answers):
         raise errors.Incomplete(missing)
     answers = without_unasked(spec.form, answers)
     signatures.check_code(physician, spec.policy, code)

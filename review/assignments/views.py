@@ -24,7 +24,7 @@ from review.models import Assignment
 from review.quality import reliability
 from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
-from review.rules.questions import Answers
+from review.rules.questions import Answers, Problem
 from review.rules.state_machine import Phase
 
 
@@ -135,11 +135,15 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
 def _row_asked_for(request: HttpRequest, answers: Answers) -> str:
     """Where a page that was loaded to add a row, or to take one away, is to be read on."""
     do = request.POST.get("do", "")
-    if do == "add-citation":
+    if do in ("add-citation", "add-search"):
         return f"citation-{len(answers.citations)}-reference"
     if do == "add-rubric":
         return f"added-{len(answers.added)}-criterion"
-    return {"remove-citation": "evidence", "remove-rubric": "added"}.get(do.split(".")[0], "")
+    if do == "add-highlight":
+        return f"highlight-{len(answers.highlights)}-quote"
+    return {"remove-citation": "evidence", "remove-rubric": "added", "remove-highlight": "highlights"}.get(
+        do.split(".")[0], ""
+    )
 
 
 @requires(Can.REVIEW)
@@ -169,6 +173,8 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
             raise errors.NotYours
         answers = case_page.kept_as_committed(case_page.own_answers(posted.me, posted.assignment), answers)
     try:
+        if "agreed" not in request.POST and (wrong := _unconfirmed(posted, answers)):
+            raise errors.Incomplete(wrong)
         with signatures.count_refused_signatures(request, posted.me, posted.assignment, posted.token):
             review = services.submit(
                 posted.me,
@@ -190,7 +196,10 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
         messages.success(request, _("Your answer is committed. Now compare it with the first reviewer's answer."))
         return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
     if again is not None:
-        messages.success(request, _("Your vote is committed. The two votes differ. Read both, then vote again."))
+        messages.success(
+            request,
+            _("Your vote is committed. The two votes differ. Read both verdicts and rubrics, then vote again."),
+        )
         return redirect_with_receipt(redirect("review:case", assignment_id), posted.local)
     messages.success(request, str(ACHIEVED.get(visibility.achieved(review), ACHIEVED["submitted"])))
     return redirect_with_receipt(
@@ -269,7 +278,7 @@ def _sent_back(
         "arrived": "" if stale else posted.local,
     }
     if isinstance(refused, errors.Incomplete):
-        return case_page.show(request, assignment, problems=refused.problems, **said)
+        return case_page.show(request, assignment, wrong=refused.problems, **said)
     return case_page.show(request, assignment, unsigned=refused, **said)
 
 
@@ -290,6 +299,13 @@ def _lost(request: HttpRequest, late: errors.ReviewError, assignment_id: int, ty
         context,
         status=late.status,
     )
+
+
+def _unconfirmed(posted: PostedReview, answers: Answers) -> list[Problem]:
+    assignment = posted.assignment
+    if assignment.physician_id != posted.me.pk or assignment.token != posted.token:
+        return []  # refused as such
+    return case_page.unconfirmed(posted.me, assignment, answers)
 
 
 def _is_htmx(request: HttpRequest) -> bool:

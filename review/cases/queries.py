@@ -108,7 +108,8 @@ class SettledCase:
 def settled_case(case: Case) -> SettledCase:
     """The result of a closed case, from the reviews that count.
 
-    Rubrics stand as the last to see everybody's left them (see `settling.rubrics`). Evidence is that of all who approved.
+    Rubrics stand as the last to see everybody's left them (see `consolidation.rubrics`), with the median of all raters' harm.
+    Evidence is that of all who approved.
     Reasons are those of all who speak for rejection; whether they can be mended, say those who decided: the adjudicators
     where it came to them, else all who rejected. A rubric found inadequate can always be mended.
     """
@@ -125,7 +126,7 @@ def settled_case(case: Case) -> SettledCase:
     return SettledCase(
         state=State(case.state),
         ground=case.ground,
-        rubrics=consolidation.rubrics(spec.form, deciding) if approved else (),
+        rubrics=consolidation.rubrics(spec.form, deciding, list(said.values())) if approved else (),
         citations=consolidation.citations([each for each in said.values() if each.verdict == Verdict.APPROVE])
         if approved
         else (),

@@ -6,7 +6,7 @@ They know no benchmark: whatever a case asks, they answer. Every note of theirs 
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from review import errors
@@ -14,6 +14,7 @@ from review.access import visibility
 from review.assignments import claims, first_look, services
 from review.cases import queries
 from review.models import Assignment, Case, Review, User
+from review.rules.blocks import passages
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answer, Answers, Choice, Citation, Form, Question, Reason, RubricAnswer
 from review.rules.state_machine import ADJUDICATORS, Phase, Role, State, Verdict
@@ -232,10 +233,22 @@ def _detailed(case: Case, answers: Answers, chance: random.Random) -> Answers:
     if not citations and _wants_evidence(form, answers):
         section, passage = f"Section {chance.randint(1, 12)}", f"What the trap claims is not so. {SIGNED}"
         read_on = case.opened_at.date().isoformat()
-        citations = tuple(Citation(kind, REFERENCES[kind], section, passage, read_on) for kind in kinds)
+        asked = (Citation(kind, REFERENCES[kind], section, passage, read_on) for kind in kinds)
+        citations = (*asked, *_fitting(case, read_on))
     coded = answers.verdict == Verdict.REJECT and not answers.reason_code and reasons
     code = chance.choice(reasons).code if coded else answers.reason_code
     return replace(answers, rubrics=rubrics, citations=citations, reason_code=code)
+
+
+def _fitting(case: Case, read_on: str) -> Iterator[Citation]:
+    """What shows a trap besides a guideline: a search without result, or words of the case itself."""
+    spec = case.frozen
+    kinds = {kind for term in spec.form.terms if term.evidence for kind in term.evidence}
+    if "search" in kinds:
+        yield Citation("search", "Simulated drug register", "", f"what the trap names {SIGNED}", read_on)
+    text = next((passage.text for passage in passages(spec.blocks) if passage.text.strip()), "")
+    if "case" in kinds and text:
+        yield Citation("case", "Simulated place", "", text.strip()[:60].strip(), read_on)
 
 
 def _likely(reasons: Sequence[Reason], chance: random.Random) -> list[Reason]:

@@ -1,5 +1,8 @@
 """The admin's pages on cases."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -12,7 +15,8 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from review import errors
 from review.access import visibility
-from review.answers.side_by_side import compare, named_columns
+from review.answers.marked_text import marks
+from review.answers.side_by_side import ReviewColumn, compare, named_columns
 from review.assignments import claims
 from review.calibration import queries as calibration_queries
 from review.cases import queries, services
@@ -21,7 +25,7 @@ from review.cases.bulk import ACTIONS
 from review.cases.forms import CaseFilters, PriorityForm, WithdrawForm
 from review.common.decorators import requires, signed_in_account
 from review.common.lists import act_on_chosen, listing
-from review.labels import CASE_STATES
+from review.labels import CASE_STATES, ROLES
 from review.models import Case, User
 from review.people import queries as people_queries
 from review.rules.permissions import Can
@@ -93,6 +97,7 @@ def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | Priori
         "spec": spec,
         "comparison": compare(spec.form, voices),
         "voices": voices,
+        "marks": marks(spec, spec.form, (), _last_words(voices)),
         "trail": queries.trail(case),
         "holds": visibility.held_assignments(case),
         "versions": queries.versions(case),
@@ -106,6 +111,12 @@ def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | Priori
         "simulated": case.simulated,
     }
     return render(request, "review/cases/history.html", context, status=422 if refused else 200)
+
+
+def _last_words(voices: Iterable[ReviewColumn]) -> list[ReviewColumn]:
+    """The last review of each role, under the role's name: for the text, where there is little room."""
+    last = {voice.role: voice for voice in voices}
+    return [replace(voice, who=str(ROLES[role])) for role, voice in last.items()]
 
 
 @requires(Can.OVERSEE)

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from rest_framework import serializers
 
-from review.rules.blocks import Point, Turn
+from review.rules.blocks import Highlight, Point, Turn
 from review.rules.citations import KINDS
-from review.rules.questions import RUBRIC_VALUES, Choice, Level, Question, Reason, RubricText
+from review.rules.questions import RUBRIC_VALUES, Choice, HighlightLabel, Level, Question, Reason, RubricText, TrapTerm
 from review.rules.state_machine import Verdict
 
 Field = serializers.Field[Any, Any, Any, Any]
@@ -64,7 +64,9 @@ class RubricAnswerSerializer(serializers.Serializer[Any]):
 
 
 class CitationSerializer(serializers.Serializer[Any]):
-    """Evidence. `reference`: a guideline's name (with its `section`), DOI, PMID or URL; `read_on`: ISO date."""
+    """Evidence. `reference`: a guideline's or book's name (with its `section`), DOI, PMID, URL or part of this case; `read_on`:
+    ISO date. Kind `case`: `passage` must be in the text of the case; `section` becomes its place ("1.3:5-16", passage and code
+    points). Kind `search` (searched, not found): `reference` is where, `passage` the words, `read_on` when."""
 
     kind = serializers.ChoiceField(choices=KINDS, allow_blank=True, default="")
     reference = serializers.CharField(allow_blank=True, default="", max_length=2000)
@@ -79,6 +81,20 @@ class AddedRubricSerializer(serializers.Serializer[Any]):
     criterion = serializers.CharField(allow_blank=True, trim_whitespace=False)
     tags = serializers.ListField(child=serializers.CharField(max_length=100), default=list, max_length=100)
     severity = serializers.CharField(allow_blank=True, default="", max_length=100)
+
+
+class HighlightSerializer(DataclassSerializer):
+    """Words of a text of the case. `passage`: block and turn, counted from 1 ("1.3"; "1.3.source" for the text before it was
+    changed); `start` and `end` count its Unicode code points; `quote`: exactly these words. `first_look` is set by the server:
+    highlighted before the traps were revealed, in the text shown then."""
+
+    mirrors = Highlight
+
+    quote = serializers.CharField(trim_whitespace=False)
+    passage = serializers.CharField(max_length=30)
+    start = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
+    end = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
+    first_look = serializers.BooleanField(default=False)
 
 
 class AnswersSerializer(serializers.Serializer[Any]):
@@ -105,6 +121,7 @@ class AnswersSerializer(serializers.Serializer[Any]):
     )
     citations = CitationSerializer(many=True, default=list)
     added = AddedRubricSerializer(many=True, default=list)
+    highlights = HighlightSerializer(many=True, default=list)
 
 
 class TokenSerializer(serializers.Serializer[Any]):
@@ -168,6 +185,13 @@ class RubricTextSerializer(DataclassSerializer):
     mirrors = RubricText
 
 
+class TrapTermSerializer(DataclassSerializer):
+    """What a tag means. `evidence`: the kinds of citation of which one shows the trap; empty: any."""
+
+    mirrors = TrapTerm
+    evidence = serializers.ListField(child=serializers.CharField(), default=list)
+
+
 class LevelSerializer(DataclassSerializer):
     """One level of the harm scale."""
 
@@ -178,6 +202,13 @@ class ReasonSerializer(DataclassSerializer):
     """A reason to reject a sample, or to approve it against a rejection. `reducible`: a revision can fix it."""
 
     mirrors = Reason
+
+
+class HighlightLabelSerializer(DataclassSerializer):
+    """As what words of the text can be highlighted. `first_look`: before the traps are revealed, too."""
+
+    mirrors = HighlightLabel
+    first_look = serializers.BooleanField(default=False)
 
 
 class FormSerializer(serializers.Serializer[Any]):
@@ -192,6 +223,8 @@ class FormSerializer(serializers.Serializer[Any]):
         many=True, default=list, help_text="Reasons for a confirmed approval against the primary's rejection."
     )
     rubrics_editable = serializers.BooleanField(default=False)
+    labels = HighlightLabelSerializer(many=True, default=list)
+    terms = TrapTermSerializer(many=True, default=list)
 
 
 class ShownSpecSerializer(serializers.Serializer[Any]):

@@ -9,9 +9,9 @@ from review import errors
 from review.access import visibility
 from review.audit.trail import record, recording_events
 from review.common import sql
-from review.discussion import passages
 from review.models import Assignment, Case, Event, Notice, Remark, User
 from review.models.usernames import normal
+from review.rules.blocks import passages
 from review.rules.permissions import Can, UserRole, allowed
 from review.rules.state_machine import State
 
@@ -83,7 +83,7 @@ def _anchor(author: User, case: Case, quote: str, passage: str) -> dict[str, obj
     if own is not None:
         own.case = case
         spec = visibility.case_shown_to(author, own)
-    found = [each for each in passages.passages(spec) if quote in each.text]
+    found = [each for each in passages(spec.blocks) if quote in each.text]
     if not found or len(quote) > LONGEST:
         raise errors.PassageUnknown
     here = next((each for each in found if each.key == passage), found[0])

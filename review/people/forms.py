@@ -153,6 +153,7 @@ KEYS: dict[str, Promise] = {
     "h": _("Guideline for this stage"),
     "b": _("Return to queue"),
     "z": _("Undo submission"),
+    "m": _("Select words"),
 }
 
 

@@ -1,6 +1,6 @@
 """Whether to trust the reviews: agreement by criterion, and one physician's own figures. Read only.
 
-Only independent answers count (phase COMMIT: the other's was not yet shown), and no review that was taken back. Agreement is
+Only sealed answers count (phase COMMIT: the other's was not yet shown), and no review that was taken back. Agreement is
 on cases that are work; what a physician has answered includes the copies (calibration, repeats), because a count without them
 would tell whoever keeps a count of their own which cases were copies. Nothing here puts physicians in an order.
 """
@@ -34,7 +34,11 @@ SHOWN = 200  # cases in the picture of speed against length: the last so many
 
 
 class RaterPair(StrEnum):
-    """Which two answers are compared: the reviewers' blind ones, or the adjudicators' first votes."""
+    """Which two answers are compared: the reviewers' blind ones, or the adjudicators' first votes.
+
+    The votes are sealed from each other. They are independent answers only where the policy hides the reviews from the
+    adjudicators: elsewhere both have read the same two reviews, and what these agree on was filled in for them.
+    """
 
     REVIEWERS = "reviewers"
     ADJUDICATORS = "adjudicators"

@@ -1,7 +1,9 @@
-"""What a case can show. Each block has one template, `templates/review/blocks/<kind>.html`; nothing here knows a benchmark."""
+"""What a case can show, and places in its texts. Each block has one template, `templates/review/blocks/<kind>.html`; nothing
+here knows a benchmark."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -108,11 +110,119 @@ class RubricText:
 
 @dataclass(frozen=True, slots=True)
 class TrapTerm:
-    """What a tag means: the name of its trap, and its definition."""
+    """What a tag means: the name of its trap, and its definition. `evidence`: the kinds of source of which one shows it; empty:
+    any."""
 
     code: str
     name: str
     definition: str = ""
+    evidence: tuple[str, ...] = ()
 
 
 Block = Text | Dialogue | Diff | Table | Image | Points
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A running text of a case: what a comment or a highlight can point at. `source`: as it was before it was changed."""
+
+    block: int
+    turn: int
+    text: str
+    source: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name on the page (`data-passage`), counted from 1."""
+        return f"{self.block + 1}.{self.turn + 1}{'.source' if self.source else ''}"
+
+
+def passages(blocks: Iterable[Block]) -> Iterator[Passage]:
+    """The running texts of what is shown; a changed text as it is shown comes before its source."""
+    for number, block in enumerate(blocks):
+        match block:
+            case Text():
+                yield Passage(number, 0, block.text)
+            case Dialogue(turns=turns):
+                yield from _texts(number, turns)
+            case Diff():
+                yield from _texts(number, block.after)
+                yield from _texts(number, block.before, source=True)
+
+
+def _texts(block: int, turns: Iterable[Turn], *, source: bool = False) -> Iterator[Passage]:
+    return (Passage(block, number, turn.text, source) for number, turn in enumerate(turns))
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """Words of a case's text under one of the form's labels.
+
+    passage: the key of the passage; empty: its author gave the words alone, and they are not found yet. start, end: of the
+    words in the passage's text, in Unicode code points. first_look: made before the traps were revealed, in the text of then.
+    """
+
+    quote: str = ""
+    label: str = ""
+    passage: str = ""
+    start: int = 0
+    end: int = 0
+    first_look: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HighlightLabel:
+    """As what words of the text can be highlighted. `first_look`: before the traps are revealed, too."""
+
+    value: str
+    label: str
+    first_look: bool = False
+
+
+HighlightFault = Literal["highlight-misplaced", "unknown-value", "highlight-duplicate", "too-many"]
+MOST_HIGHLIGHTS = 100  # of one review
+
+
+def texts_of(blocks: Iterable[Block]) -> dict[str, str]:
+    """The running texts by the keys of their passages."""
+    return {passage.key: passage.text for passage in passages(blocks)}
+
+
+def placed(highlight: Highlight, texts: Mapping[str, str]) -> Highlight:
+    """The same with the place of its words: where it says, else in the same passage, else the first place anywhere.
+
+    Words that are nowhere come back without a place.
+    """
+    words = highlight.quote
+    if words and texts.get(highlight.passage, "")[highlight.start : highlight.end] == words:
+        return highlight
+    for key in [highlight.passage, *texts] if words.strip() else ():
+        for form in dict.fromkeys((words, words.strip())):
+            if (start := texts.get(key, "").find(form)) >= 0:
+                return replace(highlight, quote=form, passage=key, start=start, end=start + len(form))
+    return replace(highlight, passage="", start=0, end=0)
+
+
+def highlight_faults(
+    highlights: Sequence[Highlight],
+    labels: Collection[str],
+    texts: Mapping[str, str],
+    looked_at: Mapping[str, str],
+) -> list[tuple[str, HighlightFault]]:
+    """Everything that is wrong with `highlights`, as (field, code); fields are `highlight.<n>.<part>`, n from 1.
+
+    looked_at: the texts of the first look, to which what was highlighted then refers.
+    """
+    found: list[tuple[str, HighlightFault]] = []
+    for number, each in enumerate(highlights, 1):
+        text = (looked_at if each.first_look else texts).get(each.passage)
+        inside = text is not None and 0 <= each.start < each.end <= len(text)
+        if text is None or not inside or text[each.start : each.end] != each.quote:
+            found.append((f"highlight.{number}.quote", "highlight-misplaced"))
+        elif each in highlights[: number - 1]:
+            found.append((f"highlight.{number}.quote", "highlight-duplicate"))
+        if each.label not in labels:
+            found.append((f"highlight.{number}.label", "unknown-value"))
+    if len(highlights) > MOST_HIGHLIGHTS:
+        found.append(("highlights", "too-many"))
+    return found

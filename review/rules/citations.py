@@ -1,20 +1,28 @@
 """Evidence: what a citation must say, and when two of them name the same thing. Its form is checked; nothing is looked up.
 
+The text of the case itself is a source, too, with the place in it; so is a search that found nothing, for what does not exist.
+
 DOI: ISO 26324 as Crossref writes them (`10.<registrant>/<suffix>`, case does not matter). PMID: PubMed's number of up to eight
 digits.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal, get_args
 from urllib.parse import unquote, urlsplit
 
-CitationKind = Literal["guideline", "doi", "pmid", "url", "case"]
+from review.rules.blocks import Highlight, TrapTerm, placed
+
+CitationKind = Literal["guideline", "doi", "pmid", "url", "book", "case", "search"]
 KINDS: tuple[CitationKind, ...] = get_args(CitationKind)
+PUBLISHED: tuple[CitationKind, ...] = ("guideline", "doi", "pmid", "url", "book")
 Fault = Literal["citation-malformed", "citation-incomplete", "citation-duplicate"]
 
+_ISBN = re.compile(r"ISBN(?:-1[03])?:?\s*[0-9][0-9Xx -]{8,16}", re.IGNORECASE)
+_SEARCHED = re.compile(r"(?:not found|searched|search):?\s|检索|未检索到|未找到", re.IGNORECASE)
+_PLACE = re.compile(r"([0-9.]{1,12}(?:\.source)?):([0-9]{1,8})-([0-9]{1,8})")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DOI = re.compile(r"10\.[0-9]{4,9}(?:\.[0-9]+)*/[^\s]+")
 _DOI_PREFIX = re.compile(r"(?:https?://(?:dx\.|www\.)?doi\.org/|doi:\s*|doi\.org/)", re.IGNORECASE)
@@ -26,8 +34,12 @@ _PMID_PREFIX = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Evidence: where it stands (`reference`: guideline's name, DOI, PMID, URL or a part of the case itself; `section` of it),
-    the passage quoted, and the day it was read (ISO date)."""
+    """Evidence: where it stands (`reference`: guideline's name, DOI, PMID, URL, book or a part of the case itself; `section` of
+    it), the passage quoted, and the day it was read (ISO date).
+
+    Of the case itself `section` is the place of the passage, `<passage's key>:<start>-<end>` in code points. Of a search that
+    found nothing `reference` is where somebody searched, `passage` the words searched for and `read_on` the day.
+    """
 
     kind: str = ""
     reference: str = ""
@@ -37,7 +49,8 @@ class Citation:
 
 
 def recognised(reference: str) -> CitationKind | Literal[""]:
-    """The kind of source that a reference names; what is no DOI, PMID or web address is a guideline. Empty: it is empty."""
+    """The kind of source that a reference names; what is no DOI, PMID, web address, ISBN or search is a guideline. Empty: it is
+    empty."""
     plain = _squeezed(reference)
     if _doi(plain):
         return "doi"
@@ -45,6 +58,10 @@ def recognised(reference: str) -> CitationKind | Literal[""]:
         return "pmid"
     if _url(plain):
         return "url"
+    if _ISBN.match(plain):
+        return "book"
+    if _SEARCHED.match(plain):
+        return "search"
     return "guideline" if plain else ""
 
 
@@ -76,6 +93,8 @@ def identity(citation: Citation) -> tuple[str, str, str]:
     """
     kind, plain = citation.kind, normalised(citation)
     reference = plain.reference
+    if kind == "search":
+        return kind, reference.casefold(), " ".join(plain.passage.split()).casefold()
     if kind == "url":
         if _DOI_PREFIX.match(reference) and (doi := _doi(reference)):
             kind, reference = "doi", doi
@@ -94,8 +113,8 @@ def latest_day() -> date:
 def citation_faults(citations: Sequence[Citation], *, today: date | None = None) -> list[tuple[str, Fault]]:
     """Everything that is wrong with `citations`, as (field, code); fields are `citation.<n>.<part>`, n from 1.
 
-    The reference must have the form of its kind; a guideline wants its section too; each wants the passage quoted and the
-    day it was read, not after `today` (default: the latest day anywhere on Earth).
+    The reference must have the form of its kind; a guideline and a book want their section or page too; each
+    wants the passage quoted and the day it was read, not after `today` (default: the latest day anywhere on Earth).
     """
     last = today or latest_day()
     found: list[tuple[str, Fault]] = []
@@ -114,7 +133,7 @@ def citation_faults(citations: Sequence[Citation], *, today: date | None = None)
             if cited in seen:
                 found.append((f"{where}.reference", "citation-duplicate"))
             seen.add(cited)
-        if citation.kind == "guideline" and not citation.section.strip():
+        if citation.kind in ("guideline", "book") and not citation.section.strip():
             found.append((f"{where}.section", "citation-incomplete"))
         if not citation.passage.strip():
             found.append((f"{where}.passage", "citation-incomplete"))
@@ -179,3 +198,24 @@ def _day(text: str) -> date | None:
         return date.fromisoformat(text.strip()) if _DAY.fullmatch(text.strip()) else None
     except ValueError:
         return None
+
+
+def located(citation: Citation, texts: Mapping[str, str]) -> Citation | None:
+    """A passage of the case itself with its place, found by its words; None where they are not in `texts` (passages by key).
+
+    Other citations are as they are.
+    """
+    if citation.kind != "case":
+        return citation
+    told = _PLACE.fullmatch(citation.section.strip())
+    key, start, end = (told[1], int(told[2]), int(told[3])) if told else (citation.section.strip(), 0, 0)
+    found = placed(Highlight(citation.passage, "", key, start, end), texts)
+    if not found.passage:
+        return None
+    return replace(citation, passage=found.quote, section=f"{found.passage}:{found.start}-{found.end}")
+
+
+def unproved(terms: Sequence[TrapTerm], sources: Sequence[Citation]) -> list[TrapTerm]:
+    """The traps of which no source is of a kind that shows them."""
+    cited = {citation.kind for citation in sources}
+    return [term for term in terms if term.evidence and not cited & set(term.evidence)]

@@ -4,7 +4,7 @@ Plain values. `review.cases.queries.settled_case` says whose answers count.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 
 from review.rules.citations import Citation, identity, normalised
@@ -14,8 +14,11 @@ from review.rules.state_machine import Verdict
 
 @dataclass(frozen=True, slots=True)
 class SettledRubric:
-    """A rubric as the physicians left it. `criterion` is the wording that stands, `severity` a level of the form's scale or
-    empty; one that was removed is kept to say so, and one that a physician added has the key `P<n>`."""
+    """A rubric as the physicians left it. `criterion` is the wording that stands, `severity` the median of `severities` or
+    empty; one that was removed is kept to say so, and one that a physician added has the key `P<n>`.
+
+    severities: the level that each rater chose, in the order of the workflow.
+    """
 
     key: str
     criterion: str
@@ -23,45 +26,84 @@ class SettledRubric:
     severity: str = ""
     removed: bool = False
     added_by_physician: bool = False
+    severities: tuple[str, ...] = ()
 
 
-def rubrics(form: Form, deciding: Sequence[Answers]) -> tuple[SettledRubric, ...]:
+def rubrics(form: Form, deciding: Sequence[Answers], raters: Sequence[Answers] = ()) -> tuple[SettledRubric, ...]:
     """The form's rubrics in their order, then those added.
 
     `deciding`: the answers, in the order of the workflow, of those who had seen what everybody before them said: the
     adjudicators, else the secondary who has confirmed. Whatever earlier ones corrected, removed or added stands only if a
     deciding one took it over. Several deciding ones were sealed from each other, so each may have left alone what another
     changed without knowing of it: a correction and an addition of one stand, of two corrections the later; a rubric is
-    removed only if all of them removed it; of severities the last one counts.
+    removed only if all of them removed it. The severity is the median of what all `raters` chose (the deciding ones, where
+    nobody else is named).
     """
+    raters = raters or deciding
     settled = [
-        _settled(rubric, [each.rubrics.get(rubric.key, RubricAnswer()) for each in deciding]) for rubric in form.rubrics
+        _settled(
+            form,
+            rubric,
+            [each.rubrics.get(rubric.key, RubricAnswer()) for each in deciding],
+            [each.rubrics.get(rubric.key, RubricAnswer()) for each in raters],
+        )
+        for rubric in form.rubrics
     ]
     taken = {rubric.key for rubric in form.rubrics}
     free = (key for number in count(1) if (key := f"P{number}") not in taken)
     added: dict[str, AddedRubric] = {}
+    harms: dict[str, list[str]] = {}
     for own in (own for each in deciding for own in each.added):
         folded = " ".join(own.criterion.split()).casefold()
-        added[folded] = replace(added.get(folded, own), severity=own.severity)
+        added.setdefault(folded, own)
+        harms.setdefault(folded, []).append(own.severity)
     standing = {" ".join(rubric.criterion.split()).casefold() for rubric in settled if not rubric.removed}
     settled += [
-        SettledRubric(key, own.criterion.strip(), own.tags, own.severity, added_by_physician=True)
+        SettledRubric(
+            key,
+            own.criterion.strip(),
+            own.tags,
+            median_level(form, harms[folded]),
+            added_by_physician=True,
+            severities=tuple(filter(None, harms[folded])),
+        )
         for key, (folded, own) in zip(free, ((f, own) for f, own in added.items() if f not in standing), strict=False)
     ]
     return tuple(settled)
 
 
-def _settled(rubric: RubricText, findings: Sequence[RubricAnswer]) -> SettledRubric:
+def standing_wording(form: Form, answers: Answers) -> str:
+    """The rubrics that these answers leave standing, with those added; equal for two that mean the same set, spaces aside."""
+    standing = [
+        (rubric.key, " ".join((found.wording if found.value == "corrected" else rubric.criterion).split()))
+        for rubric in form.rubrics
+        if (found := answers.rubrics.get(rubric.key, RubricAnswer())).value in STANDING
+    ]
+    added = sorted((" ".join(own.criterion.split()), sorted(own.tags)) for own in answers.added)
+    return repr((standing, added))
+
+
+def median_level(form: Form, levels: Sequence[str]) -> str:
+    """The middle of some levels of the form's scale; of an even number the more severe of the two in the middle."""
+    scale = [level.value for level in form.severities]
+    places = sorted(scale.index(level) for level in levels if level in scale)
+    return scale[places[len(places) // 2]] if places else ""
+
+
+def _settled(
+    form: Form, rubric: RubricText, findings: Sequence[RubricAnswer], rated: Sequence[RubricAnswer]
+) -> SettledRubric:
     if findings and all(finding.value == "removed" for finding in findings):
         return SettledRubric(rubric.key, rubric.criterion, rubric.tags, removed=True)
     standing = [finding for finding in findings if finding.value in STANDING]
     wordings = [finding.wording.strip() for finding in standing if finding.value == "corrected"]
-    severities = [finding.severity for finding in standing if finding.severity]
+    severities = tuple(each.severity for each in rated if each.value in STANDING and each.severity)
     return SettledRubric(
         rubric.key,
         wordings[-1] if wordings else rubric.criterion,
         rubric.tags,
-        severities[-1] if severities else "",
+        median_level(form, severities),
+        severities=severities,
     )
 
 

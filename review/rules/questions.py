@@ -6,11 +6,14 @@ from datetime import date
 from typing import Literal
 
 from review.rules import citations
+from review.rules.blocks import Highlight
+from review.rules.blocks import HighlightLabel as HighlightLabel
 from review.rules.blocks import RubricText as RubricText
 from review.rules.blocks import TrapTerm as TrapTerm
 from review.rules.citations import Citation as Citation
 from review.rules.citations import CitationKind as CitationKind
 from review.rules.state_machine import Opinion, Phase, Role, Verdict
+from review.rules.state_machine import Reason as Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +67,6 @@ class Level:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a sample is rejected, or why it is approved against the primary's rejection.
-
-    A reducible one (ambiguous wording, missing context, something overlooked) can be mended; an irreducible one (true medical
-    disagreement) cannot: a sample rejected for it is dropped.
-    """
-
-    code: str
-    label: str
-    reducible: bool
-
-
 RubricValue = Literal["adequate", "corrected", "inadequate", "removed"]
 RUBRIC_VALUES: tuple[RubricValue, ...] = ("adequate", "corrected", "inadequate", "removed")
 STANDING: tuple[RubricValue, ...] = ("adequate", "corrected")  # with these the rubric stays
@@ -89,6 +79,7 @@ class Form:
     severities: the harm scale asked for each rubric that stands; empty: not asked. reasons: the list a rejection is coded by;
     empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
     not asked. rubrics_editable: rubrics may be added and removed, not only corrected. terms: what the rubrics' tags mean.
+    labels: as what stretches of the text may be highlighted; empty: not at all.
     wordings: language -> `<key>.label`, `.asks`, `.help`, `.choice.<value>` -> the text in it, where an admin wrote one.
     """
 
@@ -99,6 +90,7 @@ class Form:
     dissents: tuple[Reason, ...] = ()
     rubrics_editable: bool = False
     terms: tuple[TrapTerm, ...] = ()
+    labels: tuple[HighlightLabel, ...] = ()
     wordings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def at(self, stage: str) -> "Form":
@@ -115,7 +107,10 @@ class Form:
     @property
     def first_look(self) -> "Form":
         """What is asked before the traps are revealed, and nothing that would tell of them."""
-        return Form(tuple(each for each in self.questions if each.first_look and not each.about))
+        return Form(
+            tuple(each for each in self.questions if each.first_look and not each.about),
+            labels=tuple(label for label in self.labels if label.first_look),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +160,7 @@ class Answers:
     change_reason: str = ""
     citations: tuple[Citation, ...] = ()
     added: tuple[AddedRubric, ...] = ()
+    highlights: tuple[Highlight, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +168,19 @@ class Problem:
     """What is missing or contradictory, and the form field it concerns.
 
     Fields: `question.<key>`, `question.<key>.note`, `rubric.<key>` with `.wording`, `.note` and `.severity`, `rubrics` (all of
-    them), `added.<n>.criterion`, `.tags` and `.severity`, `citations` (all), `citation.<n>.<part>`, `verdict`, `reason`,
-    `reason_code`, `dissent_code`, `change_reason`; n counts from 1.
+    them), `added.<n>.criterion`, `.tags` and `.severity`, `citations` (all), `citation.<n>.<part>`, `highlights` (all),
+    `highlight.<n>.<part>`, `verdict`, `reason`, `reason_code`, `dissent_code`, `change_reason`, `agreed`; n from 1.
     """
 
     field: str
     code: Literal[
         "unanswered", "unknown-value", "note-missing", "wording-missing", "wording-unchanged",
         "verdict-missing", "verdict-contradicts", "reason-missing", "change-reason-missing", "unknown-field",
-        "evidence-missing", "evidence-kind-missing", "citation-malformed", "citation-incomplete", "citation-duplicate",
+        "evidence-missing", "evidence-kind-missing", "evidence-unfit",
+        "citation-malformed", "citation-incomplete", "citation-duplicate",
         "severity-missing", "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
         "criterion-missing", "criterion-duplicate", "no-rubric-left",
+        "highlight-misplaced", "highlight-duplicate", "too-many", "unconfirmed",
     ]  # fmt: skip
 
 
@@ -206,6 +204,8 @@ def problems(
         found.append(Problem("citations", "evidence-missing"))
     elif any(c.evidence_kinds and not {s.kind for s in answers.citations} & {*c.evidence_kinds} for c in chosen):
         found.append(Problem("citations", "evidence-kind-missing"))
+    elif any(choice.evidence for choice in chosen) and citations.unproved(form.terms, answers.citations):
+        found.append(Problem("citations", "evidence-unfit"))
     found += [Problem(field, code) for field, code in citations.citation_faults(answers.citations, today=today)]
     found += _problems_of_rubrics(form, answers)
     found += _problems_of_additions(form, answers)
@@ -243,10 +243,17 @@ def first_look_problems(form: Form, answers: Answers) -> list[Problem]:
 
 
 def with_first_look(form: Form, answers: Answers, looked: Answers) -> Answers:
-    """`answers`, their part of the first look as it was given then, whatever they say of it now."""
+    """`answers`, their part of the first look as it was given then, whatever they say of it now.
+
+    What was highlighted before the traps were revealed stands, too.
+    """
     first = {question.key for question in form.questions if question.first_look}
     now = {key: answer for key, answer in answers.questions.items() if key not in first}
-    return replace(answers, questions={key: looked.questions[key] for key in first & looked.questions.keys()} | now)
+    return replace(
+        answers,
+        questions={**{key: looked.questions[key] for key in first & looked.questions.keys()}, **now},
+        highlights=(*looked.highlights, *(each for each in answers.highlights if not each.first_look)),
+    )
 
 
 def is_asked(question: Question, answers: Answers) -> bool:

@@ -63,6 +63,7 @@ class Ground(StrEnum):
     """Why a case ended as it did."""
 
     CONSENSUS = "consensus"
+    CORRECTED = "corrected"  # both approve, and the rubrics that stand are not those that the first approved
     PRIMARY_ALONE = "primary-alone"
     UNREVIEWED = "unreviewed"
     RUBRIC_INADEQUATE = "rubric-inadequate"
@@ -94,6 +95,11 @@ class Policy:
     fresh_eyes_required: whoever had a role in an earlier version may not take one in a later; otherwise only preferred.
     reveal_first_look: naturalness is judged before the traps are shown ("whether the trap-infused dialogue or question flows
         naturally"): a marked trap no longer looks natural.
+    adjudicators_blind: an adjudicator sees the two reviews, and what both said, only after both adjudicators have voted. The
+        paper says "two additional physicians" and not what they see: by default they see the dispute that they are to settle.
+    settle_wording: two adjudicators who both approve and leave other rubrics standing, or word one differently, vote once more:
+        what is approved is what both have agreed to. A case whose secondary approves other wordings than the primary closes on
+        the ground `corrected`, not `consensus`. Ours; off for cases from before. Wants `discussion`.
     other_hospital: the secondary and the adjudicators come from other hospitals than the primary.
     sign_with_password: signing off a review asks for the password again.
     sign_with_second_factor: signing off a review asks for a code of the physician's authenticator app.
@@ -108,6 +114,8 @@ class Policy:
     discussion: bool = True
     fresh_eyes_required: bool = False
     reveal_first_look: bool = False
+    adjudicators_blind: bool = False
+    settle_wording: bool = False
     other_hospital: bool = False
     sign_with_password: bool = False
     sign_with_second_factor: bool = False
@@ -116,13 +124,28 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a sample is rejected, or why it is approved against the primary's rejection.
+
+    A reducible one (ambiguous wording, missing context, something overlooked) can be mended; an irreducible one (true medical
+    disagreement) cannot: a sample rejected for it is dropped.
+    """
+
+    code: str
+    label: str
+    reducible: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a submitted review says to the machine. `inadequate`: a rubric was found not aligned with its trap."""
+    """What a submitted review says to the machine. `inadequate`: a rubric was found not aligned with its trap; `wording`: the
+    rubrics that an approval leaves standing, comparable."""
 
     role: Role
     phase: Phase
     verdict: Verdict
     inadequate: bool = False
+    wording: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +210,21 @@ def _position(policy: Policy, given: dict[Opening, Opinion]) -> Position:
     if policy.inadequate_rejects and (primary.inadequate or secondary.inadequate):
         return Position(State.REJECTED, ground=Ground.RUBRIC_INADEQUATE)
     if primary.verdict == secondary.verdict:
-        return _closed(primary.verdict, Ground.CONSENSUS)
+        reworded = policy.settle_wording and primary.verdict is Verdict.APPROVE and primary.wording != secondary.wording
+        return _closed(primary.verdict, Ground.CORRECTED if reworded else Ground.CONSENSUS)
 
     for phase in [Phase.COMMIT, Phase.DISCUSS] if policy.discussion else [Phase.COMMIT]:
         turns_of_both = {role: Opening(role, phase) for role in ADJUDICATORS}
         missing = frozenset(turn for turn in turns_of_both.values() if turn not in given)
         if missing:
             return Position(State.ADJUDICATION, missing)
-        first, second = (given[turns_of_both[role]].verdict for role in ADJUDICATORS)
-        if first == second:
-            return _closed(first, Ground.ADJUDICATED)
+        first, second = (given[turns_of_both[role]] for role in ADJUDICATORS)
+        if first.verdict != second.verdict:
+            continue
+        asked_again = policy.settle_wording and policy.discussion and phase is Phase.COMMIT
+        if asked_again and first.verdict is Verdict.APPROVE and first.wording != second.wording:
+            continue
+        return _closed(first.verdict, Ground.ADJUDICATED)
     return Position(State.REJECTED, ground=Ground.UNDECIDED)
 
 

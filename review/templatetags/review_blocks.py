@@ -1,21 +1,24 @@
 """How a case's blocks are drawn, and the words for the machine's values."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
 from django import template
 from django.template.loader import render_to_string
 from django.utils.functional import Promise
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
 
 from review.access import visibility
+from review.answers.marked_text import Marks, Piece, pieces, trap_offset
 from review.charts.scatter import points_chart
 from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, translate
 from review.models import Review, User
 from review.rules.blocks import Block, Diff, Points, Table
-from review.rules.diffing import TurnPair, align_turns
+from review.rules.diffing import Span, TurnPair, align_turns
 from review.rules.questions import Form
 
 register = template.Library()
@@ -25,13 +28,15 @@ _ANSWERING = {"assistant", "doctor", "physician", "ai", "助手", "医生"}
 
 @dataclass(frozen=True, slots=True)
 class TrapNote:
-    """What a row of the traps says, for the margin of the turns that it is about. `first`: the mark that keys lead to."""
+    """What a row of the traps says, for the margin of the turns that it is about. `first`: the mark that keys lead to; `at`:
+    the offset of the words that it is about."""
 
     number: int
     code: str
     name: str
     lines: tuple[tuple[str, str], ...]
     first: bool
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,9 @@ def _parts(pairs: Iterable[TurnPair], notes: dict[int, tuple[TrapNote, ...]]) ->
     for pair in pairs:
         before += pair.before is not None
         after += pair.after is not None
-        rows.append(DiffRow(pair, before, after, notes.get(after, ()) if pair.after is not None else ()))
+        here = notes.get(after, ()) if pair.after is not None else ()
+        placed = (replace(note, at=trap_offset(pair.spans, [text for _c, text in note.lines])) for note in here)
+        rows.append(DiffRow(pair, before, after, tuple(placed)))
     return [
         (same, list(run)) for same, run in groupby(rows, key=lambda row: row.pair.change == "same" and not row.notes)
     ]
@@ -80,12 +87,14 @@ def show_block(
     beside: str = "",
     among: Sequence[Block] = (),
     view: str = "shown",
+    marks: Marks | None = None,
 ) -> SafeString:
     """`{% show_block block forloop.counter case.language folded=True %}`: the block by its own template.
 
     beside: what tells it from the same block of another version on the page.
     folded: what was planted stays closed until the reader opens it, so that naturalness is judged on the text alone.
     among: all blocks of the case, where the traps are shown beside their turns. view: of a conversation, the one that is open.
+    marks: what was highlighted in the texts of the case.
     """
     notes = _notes(among)
     parts = _parts(align_turns(block.before, block.after), notes) if isinstance(block, Diff) else []
@@ -100,8 +109,60 @@ def show_block(
         "folded": folded,
         "language": language,
         "beside": beside,
+        "marks": marks or {},
     }
     return render_to_string(f"review/blocks/{block.kind}.html", context)
+
+
+@register.simple_tag
+def marked_text(text: str, marks: Marks, key: str, side: str = "") -> SafeString:
+    """`{% marked_text turn.text marks "1.2" %}`: a text with what was highlighted in it; `side` "source": as it was before."""
+    marked = marks.get(f"{key}.source" if side else key, ())
+    return _html(pieces([Span("equal", text)], marked)) if marked else conditional_escape(text)
+
+
+@register.simple_tag
+def marked_changes(row: DiffRow, marks: Marks, number: int, side: str = "") -> SafeString:
+    """`{% marked_changes row marks number "source" %}`: a pair of turns with its changes, highlights and traps."""
+    if side:
+        return _html(pieces(row.pair.spans, marks.get(f"{number}.{row.before}.source", ()), source=True))
+    traps = [(note.at, note.number) for note in row.notes]
+    return _html(pieces(row.pair.spans, marks.get(f"{number}.{row.after}", ()), traps), f"trap-{number}-{row.after}")
+
+
+_CHANGED = {"insert": "ins", "delete": "del"}
+
+
+def _html(cut: Iterable[Piece], card: str = "") -> SafeString:
+    """Pieces as elements that never overlap. In Python: a conversation has hundreds of them. card: where the traps are told."""
+    found: list[SafeString] = []
+    for op, run in groupby(cut, key=lambda piece: piece.op):  # one sign for what came, however many marks cut it
+        text = mark_safe("".join(part for piece in run for part in _parts_of(piece, card)))  # noqa: S308 -- each is escaped
+        tag = _CHANGED.get(op)
+        found.append(format_html(f"<{tag}>{{}}</{tag}>", text) if tag else text)
+    return mark_safe("".join(found))  # noqa: S308 -- each of them is escaped
+
+
+def _parts_of(piece: Piece, card: str) -> Iterator[SafeString]:
+    for number in piece.traps:
+        name = gettext("Trap %(n)s") % {"n": number}
+        link = '<a class="trap-mark trap-mark--here" data-aside href="#{}-{}" aria-label="{}">{}</a>'
+        yield format_html(link, card, number, name, number)
+    text: SafeString = conditional_escape(piece.text)
+    for own, layer in piece.layers() if piece.marks else ():
+        look = " ".join(["mark", *(f"mark--{each.style}" for each in layer)])
+        ended = ", ".join(dict.fromkeys(str(each) for each in layer if each.end == piece.at + len(piece.text)))
+        name = format_html(' data-name="{}"', ended) if ended else ""
+        title = ", ".join(dict.fromkeys(map(str, layer)))
+        start = '<mark class="{}" title="{}"{} data-own>{}</mark>' if own else '<mark class="{}" title="{}"{}>{}</mark>'
+        text = format_html(start, look, title, name, text)
+    yield text
+
+
+@register.filter
+def join_key(number: int, turn: int) -> str:
+    """`{{ number|join_key:forloop.counter }}`: the key of a passage."""
+    return f"{number}.{turn}"
 
 
 @register.inclusion_tag("review/answers/_code.html")

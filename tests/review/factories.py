@@ -17,6 +17,7 @@ from review.rules.questions import (
     Choice,
     Citation,
     Form,
+    HighlightLabel,
     Level,
     Question,
     Reason,
@@ -67,6 +68,7 @@ WHOLE_FORM = Form(
     reasons=(Reason("unclear", "Unclear wording", reducible=True), Reason("disputed", "Disputed", reducible=False)),
     dissents=(Reason("misread", "Misread", reducible=True), Reason("opinion", "Another opinion", reducible=False)),
     rubrics_editable=True,
+    labels=(HighlightLabel("trap", "Trap"), HighlightLabel("odd", "Odd", first_look=True)),
 )
 LOOK_FIRST = Policy(reveal_first_look=True)
 SEEN_PLAIN = (Dialogue("As a model sees it", (Turn("user", "May I take Neurostatin tonight?"),)),)

@@ -31,6 +31,9 @@ def fields(answers: Answers) -> dict[str, Any]:
     for number, added in enumerate(answers.added, 1):
         typed |= {f"added.{number}.criterion": added.criterion, f"added.{number}.severity": added.severity}
         typed[f"added.{number}.tags"] = list(added.tags)
+    for number, each in enumerate(answers.highlights, 1):
+        for part in ("quote", "label", "passage", "start", "end"):
+            typed[f"highlight.{number}.{part}"] = getattr(each, part)
     return typed
 
 

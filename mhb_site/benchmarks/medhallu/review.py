@@ -9,7 +9,7 @@ from generation.recipes.recipe import NewSample
 from mhb_site.benchmarks.medhallu.taxonomy import TERMS
 from review.rules.blocks import Block, Diff, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import Choice, Form, Question, Reason
+from review.rules.questions import Choice, Form, HighlightLabel, Question, Reason
 from review.rules.state_machine import Policy
 
 QUESTIONS = (
@@ -63,6 +63,7 @@ _REASONS = (
     ("disagreement", _("Medical experts genuinely disagree"), False),
     ("source", _("The question or its true answer is unsuitable"), False),
 )
+LABELS = (HighlightLabel("false", _("False claim")), HighlightLabel("hint", _("Hint")))
 DISSENTS = (
     Reason("misread", _("The first reviewer misread the answer or the passages"), reducible=True),
     Reason("evidence", _("The evidence supports the sample"), reducible=True),
@@ -92,6 +93,7 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
             # Not its one rubric, which is the same for all samples: it stands as it is.
             reasons=tuple(Reason(code, label, again and not published) for code, label, again in _REASONS),
             dissents=DISSENTS,
+            labels=LABELS,
         ),
         policy=policy(sample),
         language=sample.language,

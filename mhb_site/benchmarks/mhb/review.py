@@ -10,7 +10,8 @@ from generation.recipes.recipe import NewSample
 from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.rules.blocks import Block, Dialogue, Diff, Table, Text, Turn
 from review.rules.case_spec import CaseSpec
-from review.rules.questions import Choice, Form, Level, Question, Reason, RubricText, TrapTerm
+from review.rules.citations import PUBLISHED, CitationKind
+from review.rules.questions import Choice, Form, HighlightLabel, Level, Question, Reason, RubricText, TrapTerm
 from review.rules.state_machine import Policy
 
 SPEAKERS = {"user": _("User"), "assistant": _("Assistant")}
@@ -100,6 +101,21 @@ LOCKED = {
     ),
 }
 
+# Which kinds of source show that a trap of this type is false; of the others, what is published. Ours: the paper asks for
+# evidence "against authoritative sources". What does not exist is shown by a search without result; a contradiction, by the
+# text itself; and a report, which is not altered, is itself a source for every type.
+_INVENTED: tuple[CitationKind, ...] = (*PUBLISHED, "search")
+_IN_THE_TEXT: tuple[CitationKind, ...] = (*PUBLISHED, "case")
+EVIDENCE: dict[str, tuple[CitationKind, ...]] = {
+    "A1": _INVENTED,  # non-existent entity
+    "A2": _IN_THE_TEXT,  # input contradiction
+    "A4": _IN_THE_TEXT,  # memory distortion
+    "A5": _INVENTED,  # research fabrication
+    "B3": _IN_THE_TEXT,  # multimodal integration failure
+    "D1": _INVENTED,  # procedural invention
+    "D2": _INVENTED,  # source fabrication
+}
+
 # The levels of the AHRQ Common Formats Harm Scale: the harm to a patient whose clinician followed the hallucination.
 SEVERITIES = (
     Level("none", _("none")),
@@ -130,9 +146,16 @@ DISSENTS = (
     Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
 )
 
+# What words of the text can be highlighted as; before the traps are revealed, what a reader stumbles over.
+LABELS = (
+    HighlightLabel("trap", _("Trap")),
+    HighlightLabel("false", _("False claim"), first_look=True),
+    HighlightLabel("hint", _("Hint"), first_look=True),
+)
+
 # secondary, secondary_confirms, inadequate_rejects, discussion: all as the paper describes its review, which is the default.
 # Naturalness first, because a marked trap no longer looks natural.
-POLICY = Policy(reveal_first_look=True)
+POLICY = Policy(reveal_first_look=True, settle_wording=True)
 
 
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
@@ -151,7 +174,8 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
             reasons=REASONS,
             dissents=DISSENTS,
             rubrics_editable=True,
-            terms=_terms(sample.content["traps"]),
+            terms=_terms(sample.content["traps"], sample.task),
+            labels=LABELS,
         ),
         policy=POLICY,
         language=sample.language,
@@ -160,10 +184,12 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     )
 
 
-def _terms(traps: Sequence[dict[str, Any]]) -> tuple[TrapTerm, ...]:
+def _terms(traps: Sequence[dict[str, Any]], task: str) -> tuple[TrapTerm, ...]:
+    itself: tuple[CitationKind, ...] = ("case",) if task == "report" else ()
     definitions = {term.code: term.definition for term in TERMS}
     names = {trap["code"]: trap["name"] for trap in traps}
-    return tuple(TrapTerm(code, name, definitions.get(code, "")) for code, name in names.items())
+    kinds = {code: tuple(dict.fromkeys((*EVIDENCE.get(code, PUBLISHED), *itself))) for code in names}
+    return tuple(TrapTerm(code, name, definitions.get(code, ""), kinds[code]) for code, name in names.items())
 
 
 def _as_a_model_sees_it(sample: NewSample) -> tuple[Block, ...]:

@@ -64,7 +64,7 @@ function showKept(page) {
   const field = $("[data-kept]", page ?? document);
   if (!page || !field) return;
   for (const key of keysFrom(page.dataset.keptLocal)) {
-    const unsaved = (read(key)?.fields ?? []).filter(([name, value]) => value && /note|wording|reason|passage|reference|criterion/.test(name));
+    const unsaved = (read(key)?.fields ?? []).filter(([name, value]) => value && /note|wording|reason|reference|criterion|quote|^citation\.\d+\.passage/.test(name));
     const lines = unsaved.map(([, value]) => value).filter((value) => !field.value.includes(value));
     if (lines.length) field.value += `\n\n${lines.join("\n\n")}`;
   }

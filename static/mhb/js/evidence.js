@@ -8,8 +8,12 @@ const evidence = $(".evidence", form);
 const FORMS = {
   doi: /^(?:(?:https?:\/\/)?(?:dx\.|www\.)?doi\.org\/|doi:\s*)?10\.\d{4,9}(?:\.\d+)*\/\S+$/i,
   pmid: /^(?:https?:\/\/(?:www\.)?(?:pubmed\.ncbi\.nlm\.nih\.gov|ncbi\.nlm\.nih\.gov\/pubmed)\/|pmid:?\s*)?[1-9]\d{0,7}\/?$/i,
+  book: /^ISBN(?:-1[03])?:?\s*\d[\dXx -]{8,16}$/i,
+  search: /^(?:(?:not found|searched|search):?\s|检索|未检索到|未找到)/i,
   url: /^https?:\/\/[^\s/@]+\.[^\s/@]+(?:\/\S*)?$/i,
 };
+
+const STRICT = new Set(["doi", "pmid", "url"]);
 
 const part = (row, name) => $(`[name$=".${name}"]`, row);
 const tell = (field) => field.dispatchEvent(new Event("input", { bubbles: true }));
@@ -23,7 +27,7 @@ function kindOf(reference) {
 function look(row) {
   const [kind, reference] = [part(row, "kind"), part(row, "reference")];
   if (!kind.hasAttribute("data-own")) kind.value = kindOf(reference.value);
-  const fits = !FORMS[kind.value] || FORMS[kind.value].test(reference.value.trim()) || !reference.value.trim();
+  const fits = !STRICT.has(kind.value) || FORMS[kind.value].test(reference.value.trim()) || !reference.value.trim();
   reference.setCustomValidity(fits ? "" : evidence.dataset.malformed);
   const at = `${reference.id}-form`;
   document.getElementById(at)?.remove();
@@ -32,7 +36,9 @@ function look(row) {
     list.append(Object.assign(document.createElement("li"), { textContent: evidence.dataset.malformed }));
     reference.after(list);
   }
-  part(row, "section").required = kind.value === "guideline";
+  part(row, "section").required = ["guideline", "book"].includes(kind.value);
+  part(row, "section").closest(".field").hidden = ["case", "search"].includes(kind.value);
+  for (const name of $$("[data-named]", row)) name.hidden = (name.dataset.named === "search") !== (kind.value === "search");
 }
 
 function freeRow() {
@@ -57,19 +63,19 @@ document.addEventListener("selectionchange", () => {
   const node = selection.anchorNode;
   const passage = (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.closest?.("[data-passage]");
   const text = selection.toString().trim();
-  if (passage && text) selected = { passage, text };
+  if (passage && text) selected = { passage, text, place: window.mhbSelectedPlace?.() };
   $("[data-cite]", evidence)?.toggleAttribute("disabled", !selected);
 });
 
 function cite() {
   if (!selected) return;
-  const { passage, text } = selected;
+  const { passage, text, place } = selected;
   const title = $(".block__title, .callout__head", passage.closest("section, figure"))?.textContent.trim() ?? "";
   const [, turn] = passage.dataset.passage.split(".");
   const several = $$("[data-passage]", passage.closest("section")).length > 1;
   evidence.classList.add("evidence--open");
   const row = freeRow();
-  fill(row, { kind: "case", reference: several ? `${title} (${turn})` : title, passage: text });
+  fill(row, { kind: "case", reference: several ? `${title} (${turn})` : title, section: place ?? passage.dataset.passage, passage: text });
   tell(part(row, "passage"));
   form.dispatchEvent(new CustomEvent("answered", { detail: part(row, "passage") }));
 }
@@ -96,6 +102,12 @@ if (evidence) {
   });
   evidence.addEventListener("click", (event) => {
     if (event.target.closest("[data-cite]")) cite();
+    if (event.target.closest("[data-add-search]")) {
+      event.preventDefault();
+      const row = freeRow();
+      fill(row, { kind: "search" });
+      part(row, "reference").focus();
+    }
     const recent = event.target.closest("[data-recent]");
     if (!recent) return;
     event.preventDefault();

@@ -74,14 +74,14 @@ document.addEventListener("keydown", (event) => {
 
 // The place of `quote` in an element whose text may be cut into several nodes by difference marks. What is only there for the
 // other side of a comparison is no part of the text.
-const others = ".diff__side--before ins, .diff__side--after del";
+const others = ".diff__side--before ins, .diff__side--after del, [data-aside]";
 
 function find(element, quote) {
   const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
   const nodes = [];
   let text = "";
   while (walker.nextNode()) {
-    if (walker.currentNode.parentElement.matches(others)) continue;
+    if (walker.currentNode.parentElement.closest(others)) continue;
     nodes.push([walker.currentNode, text.length]);
     text += walker.currentNode.data;
   }

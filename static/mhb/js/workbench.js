@@ -91,7 +91,7 @@ form.addEventListener("click", (event) => {
   if (adder) {
     const blank = (row) => !$$("input[type='text'], textarea", row).some((field) => field.value.trim());
     const row = $$("[data-row]", adder.parentElement).find(blank) ?? addRow(adder.dataset.add);
-    $("[name$='.reference'], [name$='.criterion']", row).focus();
+    $("[name$='.reference'], [name$='.criterion'], [name$='.quote']", row).focus();
   } else {
     const row = remover.closest("[data-row]");
     const list = row.parentElement;

@@ -24,6 +24,7 @@ from review.rules.questions import Answers
 from review.rules.state_machine import Phase, Policy, Role, State
 from tests.conftest import Clock
 from tests.review.factories import approving, opened, rejecting, say, send, take, to_adjudication, to_secondary
+from tests.review.pages import Open
 
 UNSENT = "typed and not sent by "
 
@@ -47,10 +48,10 @@ def may_read(viewer: User, review: Review, case: Case) -> bool:
         committed = case.frozen.policy.secondary_confirms and (Role.SECONDARY, Phase.COMMIT) in mine
         return committed and review.role == Role.PRIMARY
     if role in (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2):
-        if review.role in (Role.PRIMARY, Role.SECONDARY):
-            return True
         votes = [own for own in reviews if own.role in (Role.ADJUDICATOR_1, Role.ADJUDICATOR_2)]
         both_voted = len([own for own in votes if own.phase == Phase.COMMIT]) == 2
+        if review.role in (Role.PRIMARY, Role.SECONDARY):
+            return both_voted or not case.frozen.policy.adjudicators_blind
         return both_voted and review.phase == Phase.COMMIT
     return False
 
@@ -89,6 +90,7 @@ def look(everybody: list[User], case: Case) -> None:
         secondary_confirms=st.booleans(),
         discussion=st.booleans(),
         reveal_first_look=st.booleans(),
+        adjudicators_blind=st.booleans(),
     ),
     turns=st.lists(
         st.tuples(st.integers(0, 5), st.sampled_from(["take", "look", "submit", "take back"]), st.booleans()),
@@ -165,6 +167,24 @@ def test_adjudicators_are_sealed_from_each_other_until_both_have_voted(
     assert visibility.reviews_shown_to(dina, case).filter(physician=chen).exists()
     say(chen, rejecting())
     assert [review.phase for review in visibility.reviews_shown_to(dina, case).filter(physician=chen)] == [Phase.COMMIT]
+
+
+def test_adjudicators_who_vote_blind_see_nothing_until_both_have_voted(
+    browse: Open, ana: User, bo: User, chen: User, dina: User
+) -> None:
+    case = to_adjudication(ana, bo, policy=Policy(adjudicators_blind=True))
+    mine = take(chen)
+    take(dina)
+    page = browse(chen).get(reverse("review:case", args=[mine.pk])).content.decode()
+    assert "First reviewer" not in page
+    assert 'name="agreed"' not in page, "nothing is filled in from what is hidden"
+    say(chen, approving())
+    for adjudicator in (chen, dina):
+        others = visibility.reviews_shown_to(adjudicator, case).exclude(physician=adjudicator)
+        assert not others.exists()
+    say(dina, rejecting())
+    for adjudicator in (chen, dina):
+        assert visibility.reviews_shown_to(adjudicator, case).exclude(physician=adjudicator).count() >= 3
 
 
 def test_who_lost_the_case_reads_nothing_of_it(ana: User, bo: User, chen: User, dina: User) -> None:

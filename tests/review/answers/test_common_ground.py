@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from review.answers.common_ground import agreed, common, filled
-from review.models import User
+from review.models import Review, User
 from review.rules.questions import Answer, Answers, RubricAnswer
 from tests.review.factories import (
     FORM,
@@ -18,7 +18,7 @@ from tests.review.factories import (
     to_secondary,
     wholly_approving,
 )
-from tests.review.pages import Elements, Open, checked
+from tests.review.pages import Elements, Open, checked, post, text_of
 
 ONE = wholly_approving()
 OTHER = replace(
@@ -57,6 +57,22 @@ def test_the_adjudicator_is_asked_what_differs_and_confirms_the_rest(
     assert [attrs.get("value") for attrs in Elements(page).named("agreed")] == ["1"]
     assert {checked(page, f"question.{question.key}") for question in FORM.questions} == {"yes"}
     assert checked(page, "verdict") is None
+
+
+def test_without_a_script_too_what_was_filled_in_is_confirmed_once(
+    browse: Open, ana: User, bo: User, chen: User
+) -> None:
+    to_adjudication(ana, bo)
+    mine, client = take(chen), browse(chen)
+    refused = post(client, "submit", mine, approving())
+    assert refused.status_code == 422
+    assert 'href="#agreed"' in text_of(refused)
+    assert not Review.objects.filter(physician=chen).exists()
+    again = post(client, "submit", mine, approving(verdict=""), agreed="1")
+    assert again.status_code == 422
+    assert "checked" in Elements(again).named("agreed")[0], "what was confirmed stays so"
+    assert post(client, "submit", mine, approving(), agreed="1").status_code == 302
+    assert Review.objects.filter(physician=chen).exists()
 
 
 def test_who_answers_blind_is_shown_nothing_of_it(browse: Open, ana: User, bo: User) -> None:

@@ -474,7 +474,11 @@ def test_whoever_agrees_is_not_asked_why(browse: Open, ana: User, bo: User) -> N
 
 
 def test_only_ones_own_sources_are_offered_again(browse: Open, ana: User, bo: User) -> None:
-    case = to_secondary(ana, wholly_approving(citations=(CITATION, replace(CITATION, kind="case"))), form=WHOLE_FORM)
+    case = to_secondary(
+        ana,
+        wholly_approving(citations=(CITATION, replace(CITATION, kind="case", passage="Neurostatin"))),
+        form=WHOLE_FORM,
+    )
     address = reverse("review:recent-sources")
     page = browse(ana).get(address)
     assert [a["data-reference"] for _, a in Elements(page).found if "data-recent" in a] == [CITATION.reference]

@@ -373,7 +373,7 @@ def test_adjudicators_see_both_reviews_and_not_each_other_until_they_differ(
     waiting = browse(chen).get(reverse("review:case", args=[one.pk]), follow=True)
     assert "First reviewer" in text_of(waiting)
 
-    answer = post(client, "submit", other, approving())
+    answer = post(client, "submit", other, approving(), agreed="1")
     assert answer["Location"] == address
     page = text_of(client.get(address))
     assert "chen&#x27;s own reason" in page

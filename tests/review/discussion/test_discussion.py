@@ -7,10 +7,10 @@ from django.test import Client
 from django.urls import reverse
 
 from review import errors
-from review.discussion import guidelines, passages, remarks
+from review.discussion import guidelines, remarks
 from review.discussion import notices as discussion_notices
 from review.models import Case, Event, Notice, User
-from review.rules.blocks import Diff, Text, Turn
+from review.rules.blocks import Diff, Text, Turn, passages
 from review.rules.permissions import UserRole
 from review.rules.state_machine import State
 from review.templatetags.review_talk import markdown
@@ -98,7 +98,7 @@ def test_only_who_takes_part_speaks_and_it_is_in_the_trail(adela: User, ana: Use
 def test_a_passage_is_found_in_the_text_or_refused(ana: User) -> None:
     case = opened()
     take(ana)
-    first = next(passages.passages(case.frozen))
+    first = next(passages(case.frozen.blocks))
     text, quote = first.text, first.text[2:9].strip()
     anchor = remarks.remark(ana, case.pk, "Here.", quote=quote).anchor
     assert anchor is not None
@@ -253,7 +253,7 @@ def test_every_running_text_of_the_page_is_a_passage(client: Client, ana: User) 
     client.force_login(ana)
     page = client.get(reverse("review:case", args=[held.pk]))
     shown = [attrs["data-passage"] for _, attrs in Elements(page).found if "data-passage" in attrs]
-    assert set(shown) == {passage.key for passage in passages.passages(case.frozen)}
+    assert set(shown) == {passage.key for passage in passages(case.frozen.blocks)}
     assert shown.count("2.2.source") == 2, "in the changes and in the source"
 
 

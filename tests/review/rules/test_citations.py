@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from review.rules.citations import Citation, citation_faults, identity, latest_day, normalised
+from review.rules.citations import (
+    Citation,
+    citation_faults,
+    identity,
+    latest_day,
+    located,
+    normalised,
+    recognised,
+)
 
 TODAY = date(2026, 3, 1)
 DOI = Citation("doi", "10.1000/ABC.1", "", "It lowers the risk.", "2026-02-28")
@@ -71,7 +79,11 @@ def test_references_that_are_none(kind: str, reference: str) -> None:
     ("cited", "fault"),
     [
         (replace(DOI, kind=""), ("citation.1.kind", "citation-incomplete")),
-        (replace(DOI, kind="book"), ("citation.1.kind", "citation-malformed")),
+        (replace(DOI, kind="rumour"), ("citation.1.kind", "citation-malformed")),
+        (replace(GUIDELINE, kind="book", section=""), ("citation.1.section", "citation-incomplete")),
+        (Citation("search", "", "", "Neurostatin", "2026-03-01"), ("citation.1.reference", "citation-incomplete")),
+        (Citation("search", "PubMed", "", " ", "2026-03-01"), ("citation.1.passage", "citation-incomplete")),
+        (Citation("search", "PubMed", "", "Neurostatin", ""), ("citation.1.read_on", "citation-incomplete")),
         (replace(DOI, reference=" "), ("citation.1.reference", "citation-incomplete")),
         (replace(GUIDELINE, reference=""), ("citation.1.reference", "citation-incomplete")),
         (replace(GUIDELINE, section=" "), ("citation.1.section", "citation-incomplete")),
@@ -148,3 +160,52 @@ def test_a_doi_is_the_same_however_it_is_prefixed(suffix: str, prefix: str) -> N
     written = replace(DOI, reference=prefix + bare)
     assert citation_faults([written], today=TODAY) == []
     assert identity(written) == identity(replace(DOI, reference=bare.upper()))
+
+
+@pytest.mark.parametrize(
+    ("reference", "kind"),
+    [
+        ("ISBN 978-3-16-148410-0", "book"),
+        ("isbn: 316148410X", "book"),
+        ("Searched: PubMed", "search"),
+        ("not found in the register", "search"),
+        ("检索PubMed", "search"),
+        ("Searching for sugar: a textbook", "guideline"),
+        ("10.1000/isbn", "doi"),
+    ],
+)
+def test_books_and_searches_are_seen_from_the_reference(reference: str, kind: str) -> None:
+    assert recognised(reference) == kind
+
+
+def test_two_searches_in_one_place_are_two_sources() -> None:
+    one = Citation("search", "PubMed", "", "Neurostatin", "2026-03-01")
+    other = replace(one, passage="Neurostatin dose")
+    assert citation_faults([one, other], today=TODAY) == []
+    assert citation_faults([one, replace(one, passage="NEUROSTATIN ")], today=TODAY) == [
+        ("citation.2.reference", "citation-duplicate")
+    ]
+
+
+TEXTS = {"1.1": "Take Neurostatin.", "1.2": "Neurostatin helps."}
+
+
+@pytest.mark.parametrize(
+    ("section", "place"),
+    [
+        ("", "1.1:5-16"),
+        ("1.2", "1.2:0-11"),
+        ("1.2:0-11", "1.2:0-11"),
+        ("1.2:3-14", "1.2:0-11"),
+        ("9.9:0-1", "1.1:5-16"),
+    ],
+)
+def test_words_of_the_case_are_cited_with_their_place(section: str, place: str) -> None:
+    found = located(Citation("case", "Talk", section, "Neurostatin", "2026-03-01"), TEXTS)
+    assert found is not None
+    assert found.section == place
+
+
+def test_words_that_the_case_does_not_say_are_not_in_it() -> None:
+    assert located(Citation("case", "Talk", "1.1:5-16", "Neurostatine", "2026-03-01"), TEXTS) is None
+    assert located(GUIDELINE, TEXTS) == GUIDELINE

@@ -18,6 +18,7 @@ from review.rules.questions import (
     Form,
     Problem,
     RubricAnswer,
+    TrapTerm,
     differs,
     first_look_problems,
     opinion,
@@ -158,7 +159,8 @@ def test_removed_is_no_veto() -> None:
 def test_the_first_look_asks_its_own_questions_and_tells_of_nothing_else() -> None:
     first = WHOLE_FORM.first_look
     assert [question.key for question in first.questions] == ["natural"]
-    assert first == Form(first.questions)
+    assert first == Form(first.questions, labels=first.labels)
+    assert [label.value for label in first.labels] == ["odd"], "a label that is only for revealed traps is not shown"
     assert first_look_problems(WHOLE_FORM, Answers()) == [Problem("question.natural", "unanswered")]
     assert first_look_problems(WHOLE_FORM, Answers({"natural": Answer("no")})) == [
         Problem("question.natural.note", "note-missing")
@@ -274,6 +276,8 @@ def test_every_code_is_tested() -> None:
     tested = [*ONE_PROBLEM, *ONE_PROBLEM_OF_THE_WHOLE]
     tested += [(answers, problem) for answers, problem in DISSENTS if problem]
     codes = {problem.code for _answers, problem in tested} | {"change-reason-missing", "evidence-kind-missing"}
+    codes |= {"highlight-misplaced", "highlight-duplicate", "too-many"}  # test_marked_text, test_highlights
+    codes |= {"unconfirmed", "evidence-unfit"}  # test_common_ground, and below
     assert codes == set(get_args(Problem.__dataclass_fields__["code"].type))
 
 
@@ -357,3 +361,18 @@ def test_what_postgresql_cannot_store_does_not_reach_it() -> None:
     kept = answers_to_json(rejecting("a\0b \ud800", questions=GOOD | {"natu\0ral": Answer("yes")}))
     assert kept["reason"] == "ab ?"
     assert "natural" in kept["questions"]
+
+
+TERMS = (TrapTerm("A1", "Invented", evidence=("guideline", "search")), TrapTerm("C2", "Dose", evidence=("guideline",)))
+SEARCH = Citation("search", "PubMed", "", "Neurostatin", "2020-01-15")
+
+
+@pytest.mark.parametrize(
+    ("citations", "shows"),
+    [((CITATION,), True), ((SEARCH,), False), ((SEARCH, CITATION), True), ((replace(CITATION, kind="url"),), False)],
+)
+def test_each_trap_wants_a_source_of_a_kind_that_shows_it(citations: tuple[Citation, ...], shows: bool) -> None:
+    unfit = Problem("citations", "evidence-unfit")
+    answers = wholly_approving(citations=citations)
+    assert (unfit not in problems(replace(WHOLE_FORM, terms=TERMS), answers, today=TODAY)) is shows
+    assert unfit not in problems(WHOLE_FORM, answers, today=TODAY)

@@ -32,6 +32,7 @@ policies = st.builds(
     inadequate_rejects=st.booleans(),
     discussion=st.booleans(),
     fresh_eyes_required=st.booleans(),
+    settle_wording=st.booleans(),
     primary=st.booleans(),
 )
 opinions = st.builds(
@@ -279,3 +280,30 @@ def test_without_its_setting_an_inadequate_rubric_is_a_dissent_like_any_other() 
     policy = Policy(inadequate_rejects=False)
     assert position(policy, [primary(R, True), blind(A), confirmed(A)]).state is State.ADJUDICATION
     assert position(policy, [primary(R, True), blind(A), confirmed(R)]).state is State.REJECTED
+
+
+def test_adjudicators_who_word_a_rubric_differently_are_asked_once_more() -> None:
+    policy = Policy(secondary_confirms=False, settle_wording=True)
+    disputed = [primary(A), blind(R)]
+    one, other = (Opinion(role, Phase.COMMIT, A, wording=role.value) for role in ADJUDICATORS)
+    now = position(policy, [*disputed, one, other])
+    assert now.state is State.ADJUDICATION
+    assert {opening.phase for opening in now.openings} == {Phase.DISCUSS}
+    again = [replace(each, phase=Phase.DISCUSS) for each in (one, other)]
+    assert position(policy, [*disputed, one, other, *again]).ground is Ground.ADJUDICATED, "once"
+    alike = replace(other, wording=one.wording)
+    assert position(policy, [*disputed, one, alike]).ground is Ground.ADJUDICATED
+    assert position(replace(policy, discussion=False), [*disputed, one, other]).ground is Ground.ADJUDICATED
+    assert position(replace(policy, settle_wording=False), [*disputed, one, other]).ground is Ground.ADJUDICATED
+    rejected = [replace(each, verdict=R) for each in (one, other)]
+    assert position(policy, [*disputed, *rejected]).state is State.REJECTED
+
+
+def test_consensus_is_only_what_both_have_approved() -> None:
+    policy = Policy(settle_wording=True)
+    one, other = replace(primary(A), wording="as it was"), replace(confirmed(A), wording="corrected")
+    assert position(policy, [one, blind(A), other]).ground is Ground.CORRECTED
+    assert position(policy, [one, blind(A), replace(other, wording="as it was")]).ground is Ground.CONSENSUS
+    assert position(Policy(), [one, blind(A), other]).ground is Ground.CONSENSUS, "cases from before"
+    rejected = [replace(one, verdict=R), blind(R), replace(other, verdict=R)]
+    assert position(policy, rejected).ground is Ground.CONSENSUS

@@ -1,0 +1,305 @@
+// Highlights: words of the text under a label, by mouse and by keyboard. A highlight is a row of the form (label, words, place); the
+// server checks it against the text. Places count Unicode code points, as the server does; the page counts UTF-16 units.
+
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+const form = $("[data-answers]");
+const desk = $("[data-workbench]");
+const panel = $("#highlights-panel");
+const list = $("[data-rows='highlight']", panel);
+const status = $("[data-highlight-status]", panel);
+const menu = $("[data-highlight-menu]", panel).content.firstElementChild.cloneNode(true);
+const labels = $$("[data-highlight-as]", menu).map((one) => ({ value: one.dataset.highlightAs, name: one.dataset.label, style: one.dataset.style }));
+
+// A passage's text. What is only there for the other side of a comparison, and numbers of traps, are no part of it.
+const OTHERS = ".diff__side--before ins, .diff__side--after del, [data-aside]";
+
+function nodesOf(passage) {
+  const walker = document.createTreeWalker(passage, NodeFilter.SHOW_TEXT);
+  const found = [];
+  let at = 0;
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (node.parentElement.closest(OTHERS)) continue;
+    found.push({ node, at });
+    at += node.length;
+  }
+  return found;
+}
+
+const textOf = (passage) => nodesOf(passage).map(({ node }) => node.data).join("");
+const points = (text, units) => [...text.slice(0, units)].length;
+const units = (text, count) => [...text].slice(0, count).join("").length;
+const passageOf = (node) => (node?.nodeType === Node.TEXT_NODE ? node.parentElement : node)?.closest?.("[data-passage]");
+
+// How many units of the passage's text come before a point of the document.
+function offsetOf(passage, container, offset) {
+  const point = new Range();
+  point.setStart(container, offset);
+  let count = 0;
+  for (const { node } of nodesOf(passage)) {
+    if (node === container) return count + offset;
+    if (point.comparePoint(node, node.length) > 0) return count;
+    count += node.length;
+  }
+  return count;
+}
+
+function selectedWords() {
+  const selection = document.getSelection();
+  if (selection.isCollapsed || !selection.rangeCount) return null;
+  const range = selection.getRangeAt(0);
+  const passage = passageOf(range.startContainer);
+  if (!passage || !desk.contains(passage)) return null;
+  const text = textOf(passage);
+  const inside = passage.contains(range.endContainer);
+  let start = offsetOf(passage, range.startContainer, range.startOffset);
+  let end = inside ? offsetOf(passage, range.endContainer, range.endOffset) : text.length; // drawn on beyond it: up to its end
+  while (start < end && /\s/.test(text[start])) start += 1;
+  while (end > start && /\s/.test(text[end - 1])) end -= 1;
+  return start < end ? { passage, text, start, end } : null;
+}
+
+// For evidence.js: the place as the server writes it.
+window.mhbSelectedPlace = () => {
+  const words = selectedWords();
+  return words ? `${words.passage.dataset.passage}:${points(words.text, words.start)}-${points(words.text, words.end)}` : undefined;
+};
+
+// Rows.
+const part = (row, name) => $(`[name$=".${name}"]`, row);
+const rows = () => $$("[data-row]", list);
+
+function read(row) {
+  return {
+    row,
+    key: part(row, "passage").value,
+    start: Number(part(row, "start").value),
+    end: Number(part(row, "end").value),
+    label: part(row, "label").value,
+  };
+}
+
+function changed() {
+  $("[data-highlights-count]", panel).textContent = $$("[data-row]", panel).length;
+  draw();
+  form.dispatchEvent(new Event("input"));
+}
+
+function add({ passage, text, start, end }, label) {
+  const place = { passage: passage.dataset.passage, start: points(text, start), end: points(text, end), label: label.value };
+  const already = rows().map(read).find((one) =>
+    one.key === place.passage && one.start === place.start && one.end === place.end && one.label === place.label);
+  const quote = text.slice(start, end);
+  if (!already) {
+    form.dispatchEvent(new CustomEvent("rows:add", { detail: { kind: "highlight" } }));
+    const row = rows().at(-1);
+    for (const [name, value] of Object.entries({ ...place, quote })) part(row, name).value = value;
+    panel.open = true;
+    changed();
+  }
+  status.textContent = `${label.name}: ${quote}`;
+}
+
+function remove({ passage, text, start, end }) {
+  const [from, to] = [points(text, start), points(text, end)];
+  const gone = rows().map(read).filter((one) => one.key === passage.dataset.passage && one.start < to && from < one.end);
+  for (const one of gone) one.row.remove();
+  if (!gone.length) return;
+  changed();
+  status.textContent = status.dataset.removed;
+}
+
+// Words that were typed or altered in a row: their place is looked for at once, and by the server again.
+list.addEventListener("input", (event) => {
+  const row = event.target.closest("[data-row]");
+  if (event.target.matches("[name$='.quote']")) {
+    const words = event.target.value.trim();
+    const passage = words && $$("[data-passage]", desk).find((one) => textOf(one).includes(words));
+    const text = passage ? textOf(passage) : "";
+    const start = text.indexOf(words);
+    part(row, "passage").value = passage ? passage.dataset.passage : "";
+    part(row, "start").value = passage ? points(text, start) : 0;
+    part(row, "end").value = passage ? points(text, start + words.length) : 0;
+  }
+  draw();
+});
+form.addEventListener("rows:add", () => setTimeout(draw)); // drafts.js puts rows back
+list.addEventListener("click", (event) => event.target.closest("[data-remove]") && setTimeout(changed));
+
+// Marks in the text: one's own are drawn anew with every change, those of others stand as the server has drawn them.
+function wrap(passage, start, end, label) {
+  const words = nodesOf(passage).filter(({ node, at }) => at < end && start < at + node.length);
+  for (const { node, at } of words) {
+    const from = Math.max(start - at, 0);
+    const part = from ? node.splitText(from) : node;
+    const length = Math.min(end - at, from + part.length) - from;
+    if (length < part.length) part.splitText(length);
+    const mark = Object.assign(document.createElement("mark"), { className: `mark mark--${label.style}`, title: label.name });
+    mark.dataset.own = "";
+    if (at + from + length >= end) mark.dataset.name = label.name;
+    part.replaceWith(mark);
+    mark.append(part);
+  }
+}
+
+function draw() {
+  const selected = moving ?? selectedWords();
+  for (const mark of $$("mark[data-own]", desk)) {
+    const parent = mark.parentNode;
+    mark.replaceWith(...mark.childNodes);
+    parent.normalize();
+  }
+  for (const one of rows().map(read)) {
+    const label = labels.find(({ value }) => value === one.label);
+    if (!label || !one.key) continue;
+    for (const passage of $$(`[data-passage="${CSS.escape(one.key)}"]`, desk)) {
+      const text = textOf(passage);
+      wrap(passage, units(text, one.start), units(text, one.end), label);
+    }
+  }
+  if (selected) select(selected);
+}
+
+function pointAt(passage, offset, last) {
+  const nodes = nodesOf(passage);
+  const found = nodes.findLast(({ at }) => (last ? at < offset : at <= offset)) ?? nodes[0];
+  return [found.node, Math.min(offset - found.at, found.node.length)];
+}
+
+function select({ passage, start, end }) {
+  if (!nodesOf(passage).length) return;
+  document.getSelection().setBaseAndExtent(...pointAt(passage, start), ...pointAt(passage, end, true));
+}
+
+// The menu of labels beside selected words.
+menu.hidden = true;
+menu.addEventListener("mousedown", (event) => event.preventDefault()); // the selection stays
+menu.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-highlight-as]");
+  const words = selectedWords();
+  if (!button || !words) return;
+  add(words, labels.find(({ value }) => value === button.dataset.highlightAs));
+  if (!moving) document.getSelection().removeAllRanges();
+});
+$(".split__text", desk).append(menu);
+
+function offer() {
+  const words = selectedWords();
+  menu.hidden = !words;
+  if (!words) return;
+  const box = document.getSelection().getRangeAt(0).getBoundingClientRect();
+  const { width, height } = menu.getBoundingClientRect();
+  const below = box.bottom + height + 8 < innerHeight;
+  menu.style.top = `${below ? box.bottom + 8 : Math.max(box.top - height - 8, 8)}px`;
+  menu.style.left = `${Math.max(8, Math.min(box.left, innerWidth - width - 8))}px`;
+}
+
+let pressed = false;
+document.addEventListener("pointerdown", () => (pressed = true));
+document.addEventListener("pointerup", () => {
+  pressed = false;
+  setTimeout(offer);
+});
+document.addEventListener("selectionchange", () => pressed || offer());
+addEventListener("scroll", () => menu.hidden || offer(), { passive: true, capture: true });
+
+// By keyboard: a selection that moves by words and sentences, in English and Chinese alike.
+let moving = null; // {passage, text, start, end, origin}: origin is where an extended selection began
+
+const shown = () => $$("[data-passage]", desk).filter((one) => one.checkVisibility() && textOf(one).trim());
+
+function stretches(passage, text, granularity) {
+  const language = passage.closest("[lang]")?.lang || document.documentElement.lang;
+  const cut = [...new Intl.Segmenter(language, { granularity }).segment(text)];
+  return cut
+    .filter(({ segment, isWordLike }) => (granularity === "word" ? isWordLike : segment.trim()))
+    .map(({ segment, index }) => ({ start: index + segment.length - segment.trimStart().length, end: index + segment.trimEnd().length }));
+}
+
+function enter(passage, last = false, granularity = "word") {
+  const text = textOf(passage);
+  const all = stretches(passage, text, granularity);
+  const one = last ? all.at(-1) : all[0];
+  if (!one) return;
+  passage.tabIndex = -1;
+  passage.focus({ preventScroll: true });
+  moving = { passage, text, ...one, origin: one };
+  follow();
+}
+
+function follow() {
+  select(moving);
+  const [node] = pointAt(moving.passage, moving.end, true);
+  node.parentElement.scrollIntoView({ block: "nearest" });
+  status.textContent = moving.text.slice(moving.start, moving.end);
+}
+
+function step(by, granularity, extend) {
+  const { passage, text, origin } = moving;
+  const all = stretches(passage, text, granularity);
+  const forward = !extend || moving.end > origin.end || (moving.start === origin.start && by > 0);
+  const edge = extend ? (forward ? moving.end : moving.start) : by > 0 ? moving.end : moving.start;
+  const next =
+    by > 0
+      ? all.find((one) => (extend && !forward ? one.start > edge : one.end > edge))
+      : all.findLast((one) => (extend && forward && moving.end > origin.end ? one.end < edge : one.start < edge));
+  if (!next) {
+    const around = shown();
+    const other = extend ? null : around[around.indexOf(passage) + by];
+    if (other) enter(other, by < 0, granularity);
+    return;
+  }
+  if (!extend) moving = { passage, text, ...next, origin: next };
+  else if (forward && (by > 0 || moving.end > origin.end)) moving = { ...moving, start: origin.start, end: Math.max(next.end, origin.end) };
+  else moving = { ...moving, start: Math.min(next.start, origin.start), end: origin.end };
+  follow();
+}
+
+function leave() {
+  moving = null;
+  menu.hidden = true;
+  document.getSelection().removeAllRanges();
+}
+
+const STEPS = { ArrowRight: [1, "word"], ArrowLeft: [-1, "word"], ArrowDown: [1, "sentence"], ArrowUp: [-1, "sentence"] };
+
+document.addEventListener(
+  "keydown",
+  (event) => {
+    if (!moving || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target !== moving.passage) return;
+    const label = /^[1-9]$/.test(event.key) && labels[Number(event.key) - 1];
+    if (STEPS[event.key]) step(...STEPS[event.key], event.shiftKey);
+    else if (label) add(moving, label);
+    else if (event.key === "Delete" || event.key === "Backspace") remove(moving);
+    else {
+      if (event.key === "Escape") leave(); // answering.js leads back to the questions
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  },
+  { capture: true },
+);
+
+document.addEventListener("focusin", (event) => {
+  if (moving && event.target !== moving.passage && !menu.contains(event.target)) leave();
+});
+
+const begin = $("[data-select-words]", desk);
+begin.hidden = false;
+$(".views__head", desk)?.append(begin);
+begin.addEventListener("click", () => {
+  if (moving) return leave();
+  const words = selectedWords();
+  const all = shown();
+  const passage = words?.passage ?? all.find((one) => one.getBoundingClientRect().bottom > 100) ?? all[0];
+  if (!passage) return;
+  if (!passage.checkVisibility()) $("#split-text").checked = true;
+  enter(passage);
+  status.textContent = status.dataset.words;
+});
+
+$("[data-highlights-keys]", panel).hidden = false;
+draw();

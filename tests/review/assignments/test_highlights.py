@@ -1,0 +1,191 @@
+"""Highlights: kept with the answer, checked against the frozen text, and read only by those who may read the review."""
+
+from dataclasses import replace
+
+import pytest
+from django.urls import reverse
+from rest_framework.test import APIClient
+
+from review import errors
+from review.assignments import first_look, queries, services
+from review.models import Assignment, Draft, FirstLook, Review, User
+from review.rules.blocks import Diff, Highlight, Table, Text, Turn
+from review.rules.case_spec import answers_from_json
+from review.rules.questions import Answer, Answers
+from tests.review.factories import (
+    CITATION,
+    LOOK_FIRST,
+    SEEN_PLAIN,
+    WHOLE_FORM,
+    look,
+    opened,
+    send,
+    take,
+    wholly_approving,
+)
+from tests.review.pages import Open, post, text_of
+
+SAID = "May I take Neurostatin tonight?"
+BLOCKS = (
+    Text("Bait", "Is it safe & <b>sound</b>?"),
+    Diff("Talk", (Turn("user", "May I take it?"),), (Turn("user", SAID),)),
+    Table(
+        "Traps",
+        ("Code", "Trap", "Location", "False"),
+        (("A1", "Invented", "1", "“Neurostatin” exists."),),
+        "trap",
+        places=((1,),),
+    ),
+)
+NAME = Highlight("Neurostatin", "trap", "2.1", 11, 22)
+EARLY = Highlight("take Neurostatin", "odd", "1.1", 6, 22)
+
+
+@pytest.fixture
+def held(ana: User) -> Assignment:
+    opened(form=WHOLE_FORM, policy=LOOK_FIRST, first_look=SEEN_PLAIN, blocks=BLOCKS)
+    return take(ana)
+
+
+def looked(assignment: Assignment, *highlights: Highlight) -> None:
+    assert assignment.physician is not None
+    assert assignment.token is not None
+    answers = Answers({"natural": Answer("yes")}, highlights=highlights)
+    first_look.reveal(assignment.physician, assignment.pk, assignment.token, answers)
+
+
+def kept(review: Review) -> tuple[Highlight, ...]:
+    return answers_from_json(review.answers).highlights
+
+
+def test_what_was_highlighted_before_the_reveal_stands_beside_what_came_after(held: Assignment) -> None:
+    looked(held, EARLY)
+    review = send(held, wholly_approving(highlights=(NAME, replace(EARLY, quote="x", first_look=True))))
+    assert kept(review) == (replace(EARLY, first_look=True), NAME)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(NAME, start=10, end=21),
+        replace(NAME, quote="neurostatin"),
+        replace(NAME, passage="3.1"),
+        replace(NAME, label="no"),
+    ],
+)
+def test_a_highlight_that_is_not_in_the_text_is_refused_at_submit_and_draft(held: Assignment, wrong: Highlight) -> None:
+    looked(held)
+    with pytest.raises(errors.Incomplete) as refused:
+        send(held, wholly_approving(highlights=(wrong,)))
+    assert [problem.field.rpartition(".")[0] for problem in refused.value.problems] == ["highlight.1"]
+    assert held.physician is not None
+    assert held.token is not None
+    with pytest.raises(errors.Incomplete):
+        services.save_draft(held.physician, held.pk, held.token, Answers(highlights=(wrong,)), revision=0)
+    assert not Draft.objects.exists()
+
+
+def test_before_the_reveal_only_the_text_and_labels_of_the_first_look_count(held: Assignment) -> None:
+    for wrong in (NAME, replace(EARLY, label="trap")):
+        with pytest.raises(errors.Incomplete):
+            looked(held, wrong)
+    assert not FirstLook.objects.exists()
+
+
+def test_words_without_a_place_wait_in_a_draft_and_are_refused_at_submit(held: Assignment) -> None:
+    looked(held)
+    assert held.physician is not None
+    assert held.token is not None
+    typing = wholly_approving(highlights=(Highlight("Neuros tatin"),))
+    services.save_draft(held.physician, held.pk, held.token, typing, revision=0)
+    with pytest.raises(errors.Incomplete):
+        send(held, typing)
+
+
+@pytest.mark.both
+def test_without_a_script_words_and_a_label_are_enough(held: Assignment, ana: User, browse: Open) -> None:
+    looked(held, EARLY)
+    client = browse(ana)
+    address = reverse("review:case", args=[held.pk])
+    page = post(client, "draft", held, wholly_approving(), do="add-highlight")
+    assert page.url == f"{address}#highlight-1-quote"
+    typed = {"highlight.1.quote": "Neurostatin", "highlight.1.label": "trap", "revision": "1"}
+    page = post(client, "draft", held, wholly_approving(), **typed)
+    assert page.status_code == 302
+    shown = text_of(client.get(address))
+    assert '<mark class="mark mark--1" title="Trap" data-name="Trap" data-own>Neurostatin</mark>' in shown
+    assert '<mark class="mark mark--2" title="Odd" data-name="Odd">' in shown, (
+        "the first look's stands, and no script moves it"
+    )
+    assert "&lt;b&gt;sound&lt;/b&gt;" in shown
+    sent = post(client, "submit", held, wholly_approving(), **typed)
+    assert sent.status_code == 302
+    assert kept(Review.objects.get()) == (replace(EARLY, first_look=True), replace(NAME))
+
+
+def test_a_citation_of_the_text_itself_is_checked_against_it(held: Assignment) -> None:
+    looked(held)
+    cited = replace(CITATION, kind="case", reference="Talk", section="", passage="Neurostatin")
+    with pytest.raises(errors.Incomplete) as refused:
+        send(held, wholly_approving(citations=(replace(cited, passage="There is no such drug."),)))
+    assert [problem.field for problem in refused.value.problems] == ["citation.1.passage"]
+    review = send(held, wholly_approving(citations=(cited,)))
+    assert answers_from_json(review.answers).citations[0].section == "2.1:11-22"
+
+
+def test_words_that_are_not_in_the_text_are_sent_back_with_the_field(held: Assignment, ana: User, browse: Open) -> None:
+    looked(held)
+    typed = {"highlight.1.quote": "Neurostatine", "highlight.1.label": "trap"}
+    page = post(browse(ana), "submit", held, wholly_approving(), **typed)
+    assert page.status_code == 422
+    assert "These words are not in the text." in text_of(page)
+    assert 'href="#highlight-1-quote"' in text_of(page)
+
+
+def test_before_the_reveal_a_quote_of_the_hidden_text_is_found_nowhere(
+    held: Assignment, ana: User, browse: Open
+) -> None:
+    client = browse(ana)
+    typed = {"highlight.1.quote": "Is it safe", "highlight.1.label": "odd"}
+    page = post(client, "draft", held, Answers(), **typed)
+    assert page.status_code == 302
+    draft = queries.draft_of(held, ana)
+    assert draft is not None
+    assert draft.answers["highlights"][0]["passage"] == ""
+
+
+def test_the_second_reviewer_sees_the_firsts_highlights_only_after_the_own_answer(
+    held: Assignment, bo: User, browse: Open
+) -> None:
+    looked(held)
+    send(held, wholly_approving(highlights=(NAME,)))
+    second = take(bo)
+    look(second)
+    client = browse(bo)
+    address = reverse("review:case", args=[second.pk])
+    assert "<mark" not in text_of(client.get(address))
+    send(second, wholly_approving())
+    shown = text_of(client.get(address))
+    assert 'title="Trap (First reviewer)"' in shown
+    assert "Highlights" in shown
+    assert "“Neurostatin”" in shown
+
+
+def test_the_api_takes_and_shows_them(held: Assignment, ana: User) -> None:
+    client = APIClient()
+    client.force_authenticate(ana)
+    looked(held)
+    there = f"/api/v1/assignments/{held.public_id}/"
+    form = client.get(there).json()["case"]["form"]
+    assert form["labels"] == [
+        {"value": "trap", "label": "Trap", "first_look": False},
+        {"value": "odd", "label": "Odd", "first_look": True},
+    ]
+    place = {"quote": "Neurostatin", "label": "trap", "passage": "2.1", "start": 11, "end": 22}
+    body = {"token": str(held.token), "revision": 0, "answers": {"highlights": [place]}}
+    assert client.put(f"{there}draft/", body, format="json").status_code == 200
+    assert client.get(there).json()["draft"]["answers"]["highlights"] == [place | {"first_look": False}]
+    body["answers"] = {"highlights": [place | {"start": 12}]}
+    refused = client.put(f"{there}draft/", body | {"revision": 1}, format="json")
+    assert refused.status_code == 422
+    assert refused.json()["problems"][0]["field"] == "highlight.1.quote"
