@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('review', '0002_keys'),
+        ('review', '0003_forms'),
     ]
 
     operations = [
