@@ -1,5 +1,6 @@
 """Who may see what of a case. Blindness lives here: pages, API and exports ask and get the same refusal."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 
@@ -27,21 +28,21 @@ def reviewed_by_simulated() -> bool:
     return counted_reviews().filter(physician__simulated=True).exists()
 
 
-def opinions(case: Case) -> list[Opinion]:
-    """The reviews of a case as the machine reads them, in order."""
-    rows = list(
-        counted_reviews().filter(case=case).order_by("id").values_list("id", "role", "phase", "verdict", "inadequate")
-    )
-    wordings: dict[int, str] = {}
-    if case.spec["policy"].get("settle_wording") and any(role != Role.PRIMARY for _pk, role, *_rest in rows):
-        said = Review.objects.filter(pk__in=[pk for pk, *_rest in rows])
-        wordings = {
-            pk: standing_wording(case.frozen.form, answers_from_json(answers))
-            for pk, answers in said.values_list("pk", "answers")
-        }
+def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opinion]:
+    """The reviews of a case as the machine reads them, in order. `reviews`: those that count, where they are at hand."""
+    if reviews is None:
+        reviews = list(counted_reviews().filter(case=case).order_by("id"))
+    settles = case.frozen.policy.settle_wording and any(each.role != Role.PRIMARY for each in reviews)
+    form = case.frozen.form
     return [
-        Opinion(Role(role), Phase(phase), Verdict(verdict), bad, wordings.get(pk, ""))
-        for pk, role, phase, verdict, bad in rows
+        Opinion(
+            Role(each.role),
+            Phase(each.phase),
+            Verdict(each.verdict),
+            each.inadequate,
+            standing_wording(form, answers_from_json(each.answers)) if settles else "",
+        )
+        for each in reviews
     ]
 
 

@@ -29,7 +29,7 @@ from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, 
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers, opinion, problems, without_unasked
-from review.rules.state_machine import Opinion, Phase, Position, Role, Verdict, position
+from review.rules.state_machine import Phase, Position, Role, Verdict, position
 
 Hold = Assignment.Hold
 
@@ -204,7 +204,7 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
     record_submitted(review, key or "")
     turns.reviews.append(review)
     # The phase may be the next one after this, with its own token.
-    follow_reviews(case, position(spec.policy, turns.opinions), actor=physician, turns=turns)
+    follow_reviews(case, position(spec.policy, visibility.opinions(case, turns.reviews)), actor=physician, turns=turns)
     return review
 
 
@@ -218,13 +218,6 @@ class Turns:
     assignments: dict[str, Assignment]
     reviews: list[Review]
     attempts: Counter[tuple[str, str]]
-
-    @property
-    def opinions(self) -> list[Opinion]:
-        """The reviews as the machine reads them."""
-        return [
-            Opinion(Role(each.role), Phase(each.phase), Verdict(each.verdict), each.inadequate) for each in self.reviews
-        ]
 
 
 _TURNS = """SELECT {a}, {r}, t.id FROM review_assignment a LEFT JOIN review_review r ON r.assignment_id = a.id
