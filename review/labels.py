@@ -156,6 +156,14 @@ POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
         _("A rubric found inadequate by either reviewer rejects the sample without adjudication."),
     ),
     "discussion": (_("Second vote"), _("Two adjudicators who differ see both rationales and vote once more.")),
+    "adjudicators_blind": (
+        _("Adjudicators vote first"),
+        _("Adjudicators see the earlier reviews only after both have voted."),
+    ),
+    "settle_wording": (
+        _("Settle the wording"),
+        _("Two adjudicators who approve different rubrics vote once more. Requires the second vote."),
+    ),
     "fresh_eyes_required": (
         _("New physicians for each version"),
         _("Physicians with a role in an earlier version of a sample cannot take a later one."),
