@@ -19,7 +19,7 @@ def zipped_release(release: Release, format_name: str) -> IO[bytes]:
 
     Raises UnknownExportFormat for an unknown format.
     """
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the sender closes it
     try:
         with tempfile.TemporaryDirectory() as folder:
             export.export_release(release, format_name, Path(folder))
