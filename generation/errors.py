@@ -133,6 +133,12 @@ class WrongPlan(GenerationError):
     status = 422
 
 
+class WrongDraw(GenerationError):
+    """Records cannot be drawn like this."""
+
+    status = 422
+
+
 class UnknownCheck(GenerationError):
     """The recipe has no check with this name."""
 
