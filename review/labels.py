@@ -7,6 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from review.rules.case_spec import UNDETERMINED
 from review.rules.state_machine import NOT_SAMPLED, Ground, Phase, Role, State, Verdict
 
 ROLES: dict[str, Promise] = {
@@ -124,6 +125,11 @@ SENTENCES: dict[str, Promise] = {
     "criterion-duplicate": _("Another rubric already says the same."),
     "no-rubric-left": _("No rubrics are left. Keep one, or add your own."),
 }
+
+
+def language_label(code: str) -> str:
+    """A language as readers see it: by its code, in words where nobody knows it."""
+    return gettext("unknown, waits for an admin") if code == UNDETERMINED else code
 
 
 def translate(msgid: str) -> str:

@@ -13,4 +13,18 @@ class Migration(migrations.Migration):
             name='draw',
             field=models.JSONField(blank=True, default=dict),
         ),
+        migrations.AddField(
+            model_name='rubric',
+            name='polarity',
+            field=models.CharField(blank=True, max_length=8),
+        ),
+        migrations.AddField(
+            model_name='sourcerecord',
+            name='language_confidence',
+            field=models.FloatField(blank=True, null=True),
+        ),
+        migrations.AddConstraint(
+            model_name='rubric',
+            constraint=models.CheckConstraint(condition=models.Q(('polarity__in', ['', 'must', 'must not'])), name='rubric_polarity_known'),
+        ),
     ]

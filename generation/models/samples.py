@@ -195,12 +195,13 @@ class Rubric(models.Model):
     none was asked.
 
     `severity`: the harm they expect where a clinician follows the hallucination, if they were asked. `removed`: they took the
-    rubric away, and it is kept to say so. `added`: a rubric of theirs.
+    rubric away, and it is kept to say so. `added`: a rubric of theirs. `polarity`: 'must', 'must not', or '' where nobody said.
     """
 
     version = models.ForeignKey(SampleVersion, on_delete=models.PROTECT, related_name="rubrics")
     key = models.CharField(max_length=16)
     criterion = models.TextField()
+    polarity = models.CharField(max_length=8, blank=True)
     traps = models.JSONField(default=list)
     approved = models.TextField(blank=True)
     severity = models.CharField(max_length=40, blank=True)
@@ -208,7 +209,10 @@ class Rubric(models.Model):
     added = models.BooleanField(default=False)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["version", "key"], name="rubric_keyed_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["version", "key"], name="rubric_keyed_once"),
+            models.CheckConstraint(condition=Q(polarity__in=["", "must", "must not"]), name="rubric_polarity_known"),
+        ]
 
 
 class TaxonomyTerm(models.Model):

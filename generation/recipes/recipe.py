@@ -118,11 +118,13 @@ def each(
 
 @dataclass(frozen=True, slots=True)
 class NewRubric:
-    """One criterion of a new sample; `traps` are the keys of the traps it is tied to."""
+    """One criterion of a new sample; `traps` are the keys of the traps it is tied to. `polarity`: 'must' or 'must not', empty
+    where the benchmark's criteria have none."""
 
     key: str
     criterion: str
     traps: tuple[str, ...] = ()
+    polarity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ class NewSample:
 class ModelRole:
     """A role that an endpoint is bound to at launch; `default` names the role whose endpoint plays it otherwise.
 
-    `optional`: the recipe can do without. `kinds`: the record kinds for which it is needed; empty: all.
+    `optional`: the recipe can do without. `kinds`: the record kinds for which it is needed; empty: all. `apart`: the role whose
+    model should not play this one as well, as it would judge its own work: the batch says so where it does.
     """
 
     name: str
@@ -156,6 +159,7 @@ class ModelRole:
     default: str = ""
     optional: bool = False
     kinds: frozenset[str] = frozenset()
+    apart: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,9 @@ TERMS: tuple[Term, ...] = (
 )
 
 
+MULTIMODAL = "B3"  # asked for only where a record has an image
+
+
 class UnknownTrap(LookupError):
     """This trap type is not in the taxonomy."""
 
