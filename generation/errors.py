@@ -133,6 +133,12 @@ class WrongPlan(GenerationError):
     status = 422
 
 
+class SharedModel(GenerationError):
+    """One model plays roles that should be different models. Choose another endpoint, or allow it in the settings."""
+
+    status = 422
+
+
 class WrongDraw(GenerationError):
     """Records cannot be drawn like this."""
 

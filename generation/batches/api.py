@@ -98,6 +98,10 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     )
     checks = serializers.ListField(child=serializers.CharField())
     roles = serializers.DictField(child=serializers.CharField(), help_text="Endpoint by role of the recipe.")
+    one_model = serializers.ListField(
+        child=serializers.ListField(child=serializers.CharField()),
+        help_text="Role, the role that it should be apart from, and the model that plays both.",
+    )
     progress = ProgressSerializer()
     totals = TotalsSerializer()
     live = LiveSerializer()
@@ -111,6 +115,7 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
             "changed",
             "checks",
             "roles",
+            "one_model",
             *JOB_FIELDS,
             "progress",
             "totals",
@@ -181,6 +186,7 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
         "changed": batch.changed,
         "checks": batch.checks,
         "roles": dict(bound),
+        "one_model": queries.shared_models(batch.benchmark, queries.bound_roles(batch)),
         "progress": BATCHES.progress(batch),
         "totals": batch,
         "live": BATCHES.live(batch),

@@ -38,7 +38,8 @@ _Row = tuple[
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How records are drawn. `by`: the field of the strata. `where`: field -> values, of which a record must have one, for every field."""
+    """How records are drawn. `by`: the field of the strata. `where`: field -> values, of which a record must have one, for
+    every field."""
 
     mode: str = FIRST
     by: str = ""

@@ -24,8 +24,9 @@ from review.models import User
 class BatchSettings:
     """What a batch, or a comparison of two, is to be: what is estimated and launched.
 
-    `roles`: the endpoint of each. `limit`: at most so many records, drawn as `draw` says. `plan`: which traps are wanted how often. `prompts`: the
-    set of prompt files; `compare`: that of a second batch over the same records, None where nothing is compared.
+    `roles`: the endpoint of each. `limit`: at most so many records, drawn as `draw` says. `plan`: which traps are wanted how
+    often. `prompts`: the set of prompt files; `compare`: that of a second batch over the same records, None where nothing is
+    compared.
     `preset`: the recipe's, "" for the usual one; `changes`: overridden values of it (`registry.settings_of`).
     `checks`: None stands for all there are.
     `budget_money`, `budget_calls`: what a batch's calls may cost, and how many there may be; None: no limit. `fresh`: ask anew
@@ -66,7 +67,7 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
         KeyReused: something else was launched under this key.
         RolesUnbound: a role that these records need has no endpoint. NothingToDo: no record is left that the recipe takes.
         UnknownRole, WrongPlan, UnknownPrompts, UnknownPreset, WrongSetting, UnknownCheck: what was chosen does not fit the
-        recipe. WrongDraw: nor do the records.
+        recipe. WrongDraw: nor do the records. SharedModel: one model plays roles that the recipe wants apart.
     """
 
     def make() -> Batch:
@@ -136,6 +137,7 @@ def _new_batch(
         raise errors.UnknownPrompts(f"{setting.prompts!r}; known: {', '.join(recipe.prompt_sets) or '-'}")
     preset = registry.preset(benchmark, setting.preset)
     settings = registry.settings_of(benchmark, setting.preset, setting.changes)
+    check_apart(benchmark, settings, roles)
     known = registry.check_names(benchmark)
     wanted = known if setting.checks is None else setting.checks
     if unknown := [name for name in wanted if name not in known]:
@@ -161,6 +163,16 @@ def _new_batch(
         BatchRole(batch=batch, role=name, endpoint=endpoint) for name, endpoint in roles.items()
     )
     return batch
+
+
+def check_apart(benchmark: str, settings: Mapping[str, Any], roles: Mapping[str, Endpoint]) -> None:
+    """Raises SharedModel where one model plays roles that the recipe wants apart, and no setting allows it."""
+    allowed = registry.recipe(benchmark).may_share
+    if not allowed or settings.get(allowed):
+        return
+    if shared := queries.shared_models(benchmark, roles):
+        said = "; ".join(f"{role} and {other}: {model}" for role, other, model in shared)
+        raise errors.SharedModel(f"{said} ({allowed})")
 
 
 def _queue_drafts(batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | None) -> None:

@@ -19,6 +19,11 @@ class Migration(migrations.Migration):
             field=models.CharField(blank=True, max_length=8),
         ),
         migrations.AddField(
+            model_name='sample',
+            name='arm',
+            field=models.CharField(choices=[('trap', 'trap'), ('control', 'control')], default='trap', max_length=8),
+        ),
+        migrations.AddField(
             model_name='sourcerecord',
             name='language_confidence',
             field=models.FloatField(blank=True, null=True),
@@ -26,5 +31,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='rubric',
             constraint=models.CheckConstraint(condition=models.Q(('polarity__in', ['', 'must', 'must not'])), name='rubric_polarity_known'),
+        ),
+        migrations.AddConstraint(
+            model_name='sample',
+            constraint=models.CheckConstraint(condition=models.Q(('arm__in', ['trap', 'control'])), name='sample_arm_known'),
         ),
     ]

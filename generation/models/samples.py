@@ -20,8 +20,15 @@ class Sample(models.Model):
         DISCARDED = "discarded", _("discarded")
         WITHDRAWN = "withdrawn", _("withdrawn")
 
+    class Arm(models.TextChoices):
+        """A control is the same place without the trap: it measures models that doubt everything."""
+
+        TRAP = "trap", _("trap")
+        CONTROL = "control", _("control")
+
     benchmark = models.CharField(max_length=64)
     task = models.CharField(max_length=40)
+    arm = models.CharField(max_length=8, choices=Arm, default=Arm.TRAP)
     batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="samples")
     record = models.ForeignKey(SourceRecord, on_delete=models.PROTECT, related_name="samples")
     status = models.CharField(max_length=12, choices=Status, default=Status.IN_REVIEW)
@@ -32,7 +39,8 @@ class Sample(models.Model):
             models.CheckConstraint(
                 condition=Q(status__in=["in-review", "regenerating", "approved", "discarded", "withdrawn"]),
                 name="sample_status_known",
-            )
+            ),
+            models.CheckConstraint(condition=Q(arm__in=["trap", "control"]), name="sample_arm_known"),
         ]
         indexes = [models.Index(fields=["benchmark", "status"])]
 

@@ -25,7 +25,7 @@ class Source(models.Model):
 class SourceRecord(models.Model):
     """One record of a source under its own id. `private` is kept and never shown, exported or sent to a model.
 
-    `language`: '' where the detector was not sure; None for its confidence where it was never asked (generation.common.languages).
+    `language`: '' where the detector was not sure (generation.common.languages). Its confidence is null where it was not asked.
 
     `match`: the digest of the text by which records of other sources refer to this one; '' where none can. Whom it refers to
     itself is in `refers`, resolved whenever it is read: so it does not matter which source was imported first.

@@ -214,7 +214,10 @@ class Recipe:
     The first of `roles` is the one that writes the sample. `checks` are made of each finished draft; `compared` is the text of
     a sample that may not occur twice (None: samples may repeat). `plans` by name, the first is the usual one; a plan's tasks
     are kinds of records. `prompt_sets`: the sets of prompt files besides the usual one, "". `presets` by name, the first is the
-    usual one; `choices`: the words that a launch may give to a setting, besides those in presets. `lineage`: what a draft's
+    usual one; `choices`: the words (or null) that a launch may give to a setting, besides those in presets. `may_share`: the
+    name of a setting without which a launch is refused where one model plays a role and the one it is to be `apart` from; ""
+    where that is only warned of. `control`: the same place without the trap, made beside a draft's sample; None for none.
+    `lineage`: what a draft's
     data shows of how it was made, for the pages of sample and draft; `analysis`: what the data of a batch's drafts shows
     together, streamed.
     """
@@ -230,7 +233,9 @@ class Recipe:
     plans: tuple[TrapPlan, ...] = ()
     prompt_sets: tuple[str, ...] = ()
     presets: tuple[Preset, ...] = ()
-    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    control: Callable[[Draft], NewSample | None] | None = None
+    may_share: str = ""
     lineage: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None
     analysis: Callable[[Iterable[Mapping[str, Any]]], Sequence[Block]] | None = None
 

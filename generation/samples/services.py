@@ -33,13 +33,13 @@ def save_term(term: TaxonomyTerm, *, actor: User) -> None:
         record_person(actor, PersonEvent.Kind.TERM, actor, **values)
 
 
-def make_version(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
+def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm = Sample.Arm.TRAP) -> SampleVersion:
     """Store what was made of a draft and put it before physicians. A case whose language nobody knows waits for an admin;
     the next version keeps what an admin said."""
     now = timezone.now()
     simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
     sample = row.sample or Sample.objects.create(
-        benchmark=batch.benchmark, task=made.task, batch=batch, record_id=row.record_id, created_at=now
+        benchmark=batch.benchmark, task=made.task, batch=batch, record_id=row.record_id, arm=arm, created_at=now
     )
     previous = SampleVersion.objects.filter(sample=sample).select_related("case").order_by("-number").first()
     known = previous.case.language if previous else made.language
@@ -74,6 +74,14 @@ def make_version(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
     )
     Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
     return version
+
+
+def make_control(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
+    """The control beside a sample, with a draft of its own that has ended. Rejected, it is not made again."""
+    beside = Draft.objects.create(
+        batch=batch, record_id=row.record_id, parent=row, step=row.step, status=Draft.Status.DONE
+    )
+    return make_version(beside, batch, made, arm=Sample.Arm.CONTROL)
 
 
 def _generator(batch: Batch) -> str:
@@ -144,6 +152,8 @@ def _settle_rubrics(version: SampleVersion, settled: Sequence[SettledRubric]) ->
 def _queue_next(version: SampleVersion) -> bool:
     """Queue the next version of a rejected one; False where there may be none."""
     sample = version.sample
+    if sample.arm == Sample.Arm.CONTROL:
+        return False
     if version.number >= registry.recipe(sample.benchmark).max_versions:
         return False
     job = life_cycle.locked(sample.batch_id)

@@ -8,7 +8,6 @@ from review.common.lists import ALL, Filters
 from review.labels import CASE_STATES, benchmark_label, language_label
 from review.models import Case
 
-
 LANGUAGE_CODE = r"^[a-z]{2,3}$"  # ISO 639
 
 

@@ -12,6 +12,7 @@ from django.core.management.base import CommandError
 
 from generation import tasks
 from generation.batches import launch
+from generation.batches import queries as batches_queries
 from generation.batches.draw import read_draw, read_where
 from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
@@ -135,6 +136,12 @@ class Command(Step):
             "open": progress.queued + progress.running,
             "calls": progress.calls,
             "cost": progress.cost,
+            "one_model": [
+                f"{role} and {other}: {model}"
+                for role, other, model in batches_queries.shared_models(
+                    batch.benchmark, batches_queries.bound_roles(batch)
+                )
+            ],
             "status": batch.status,
             "paused": batch.paused_detail,
             "failures": [

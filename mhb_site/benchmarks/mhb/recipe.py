@@ -29,7 +29,7 @@ from generation.recipes.recipe import (
     read_prompts,
 )
 from generation.recipes.text_similarity import alike, leak
-from mhb_site.benchmarks.mhb import examiner
+from mhb_site.benchmarks.mhb import control, examiner
 from mhb_site.benchmarks.mhb.injected import (
     MAX_ADDED_TURNS,
     MAX_CRITERIA,
@@ -64,7 +64,8 @@ WHY_SHARE = 0.5
 RESTATED_FROM = 0.85  # of their words, two criteria have in common
 
 # `kept`: the least share of a conversation's text that is kept. Ours: the paper "restructures" turns and names no bound.
-SETTINGS: Mapping[str, Any] = {"kept": 0.5}
+# `controls`: each sample gets a control beside it (`control.py`).
+SETTINGS: Mapping[str, Any] = {"kept": 0.5, "controls": False}
 
 
 class Answerable(Strict):
@@ -324,6 +325,7 @@ RECIPE = Recipe(
     steps=(
         each(inject, asks=_injecting),
         each(answerable, applies=_is_to_be_asked, asks=_checking),
+        each(control.ask_control, applies=control.is_asked, asks=control.asks),
         each(examiner.examine, applies=examiner.is_asked, asks=examiner.asks),
     ),
     sample=sample,
@@ -341,9 +343,16 @@ RECIPE = Recipe(
         Preset(
             "standard",
             _("Standard"),
-            _("A rewritten conversation keeps at least the share “kept” of its source's text."),
+            _("A rewritten conversation keeps at least the share “kept” of its source's text. No control arm."),
             SETTINGS,
         ),
+        Preset(
+            "controls",
+            _("With a control arm"),
+            _("Like Standard. Beside each sample the same place without the trap, for one physician to review."),
+            {**SETTINGS, "controls": True},
+        ),
     ),
+    control=control.control,
     lineage=lineage,
 )

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from generation.llm.simulator.script import chance
 from generation.common.languages import detect
+from generation.llm.simulator.script import chance
 from mhb_site.benchmarks.mhb.injected import FORBIDS
 
 T = TypeVar("T")
@@ -113,6 +113,11 @@ def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collectio
     return json.dumps(made, ensure_ascii=False)
 
 
+def planted_language(text: str) -> str:
+    """In which language a text gets its traps."""
+    return "zh" if detect(text).language == "zh" else "en"
+
+
 def _choose(
     task: str, text: str, rejected: str, preferred: Sequence[str], seed: int, dice: str, offered: Collection[str]
 ) -> list[Template]:
@@ -121,7 +126,7 @@ def _choose(
     A preferred subtype is taken in `HEEDED` of all cases; a conversation then has as many traps as are preferred (at most 2).
     """
     # There are templates in Chinese and in English; English stands in for every other language.
-    language = "zh" if detect(text).language == "zh" else "en"
+    language = planted_language(text)
     free = [
         template
         for template in templates()[task]

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from evaluation.protocol import Rubric, Sample
+from generation.common.languages import detect
 from generation.llm.types import Reply, Request
 from generation.recipes.recipe import Draft, NewSample, Record
-from generation.common.languages import detect
 from mhb_site.benchmarks.mhb import protocol, recipe, simulate, taxonomy
 
 T = TypeVar("T", bound=BaseModel)
