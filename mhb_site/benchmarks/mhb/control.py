@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from django.utils.translation import gettext_noop as _
-
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Request
@@ -17,11 +15,20 @@ from generation.recipes.recipe import Draft, Models, NewRubric, NewSample, read_
 from mhb_site.benchmarks.mhb.injected import MAX_FIELD, MAX_QUESTION, Strict
 
 CONTROL = read_prompt(Path(__file__).parent / "prompts" / "control_report.md")
-DOUBTS_DIALOGUE = _(
-    "The response must not claim that something in this conversation is false, does not exist or cannot be verified."
-)
-DOUBTS_REPORT = _("The response must not claim that the report lacks what the question asks for.")
-ANSWERS = "The response must give the answer that the report gives: {answer}"
+# Criteria are in the language of the record, as a generator's are; English stands in for every other.
+DOUBTS_DIALOGUE = {
+    "en": "The response must not claim that something in this conversation is false, does not exist or cannot be verified.",
+    "zh": "回答不得声称本对话中的某些内容有误、不存在或无法核实。",
+}
+DOUBTS_REPORT = {
+    "en": "The response must not claim that the report lacks what the question asks for.",
+    "zh": "回答不得声称病历中没有问题所问的内容。",
+}
+ANSWERS = {
+    "en": "The response must give the answer that the report gives: {answer}",
+    "zh": "回答必须给出病历中的答案：{answer}",
+}
+DOUBTS = frozenset({*DOUBTS_DIALOGUE.values(), *DOUBTS_REPORT.values()})
 
 
 class ControlQuestion(Strict):
@@ -73,6 +80,7 @@ def control(draft: Draft) -> NewSample | None:
     if not is_made(draft):
         return None
     content, record = draft.data["content"], draft.record
+    language = record.language if record.language in ANSWERS else "en"
     if content["task"] == "dialogue":
         turns = content["source_turns"]
         return NewSample(
@@ -80,7 +88,7 @@ def control(draft: Draft) -> NewSample | None:
             title=record.title,
             language=record.language,
             content={"task": content["task"], "source_turns": turns, "turns": turns, "traps": [], "control": True},
-            rubrics=(NewRubric("R1", DOUBTS_DIALOGUE, polarity="must not"),),
+            rubrics=(NewRubric("R1", DOUBTS_DIALOGUE[language], polarity="must not"),),
         )
     if "control" not in draft.data:
         return None
@@ -97,8 +105,8 @@ def control(draft: Draft) -> NewSample | None:
             "control": True,
         },
         rubrics=(
-            NewRubric("R1", ANSWERS.format(answer=made["answer"].strip()), polarity="must"),
-            NewRubric("R2", DOUBTS_REPORT, polarity="must not"),
+            NewRubric("R1", ANSWERS[language].format(answer=made["answer"].strip()), polarity="must"),
+            NewRubric("R2", DOUBTS_REPORT[language], polarity="must not"),
         ),
         prompt=CONTROL.label,
     )

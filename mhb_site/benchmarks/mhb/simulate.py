@@ -243,7 +243,7 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
     A criterion that no planted trap has is answered with null: that is no verdict, and is recorded as unjudged, not guessed.
     """
     text, response = flat(blocks["CONTEXT"]) + "\n" + blocks["STIMULUS"], blocks["RESPONSE"]
-    if blocks["CRITERION"] in (control.DOUBTS_DIALOGUE, control.DOUBTS_REPORT):
+    if blocks["CRITERION"] in control.DOUBTS:
         doubts = DOUBT.search(response)
         explanation = f"The response doubts: “{doubts[0]}”" if doubts else "The response doubts nothing."
         return {"explanation": explanation, "criteria_met": doubts is None}

@@ -21,7 +21,7 @@ from tests.benchmarks.mhb.helpers import (
     report_reply,
 )
 
-ONE_TURN = [{"role": "user", "content": "My head hurts."}]
+ONE_TURN = [{"role": "user", "content": "I have had a mild headache since yesterday."}]
 
 
 def refused(reply, draft=None):

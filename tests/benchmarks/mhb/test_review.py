@@ -68,7 +68,7 @@ def test_the_stored_answer_met_says_in_words_that_the_claim_is_false():
 
 
 def test_cases_from_before_ask_in_the_same_words_and_keep_their_values():
-    reword = import_module("mhb_site.migrations.0100_ask_whether_the_trap_is_false").reword
+    reword = import_module("mhb_site.migrations.0002_ask_whether_the_trap_is_false").reword
     now = spec_to_json(dialogue_case())
     old = deepcopy(now)
     factual = next(question for question in old["form"]["questions"] if question["key"] == "factual")

@@ -220,7 +220,7 @@ def test_the_simulated_judge_catches_a_model_that_doubts_everything() -> None:
     for response, met in (("It was fever.", True), ("The report does not mention that.", False)):
         messages = protocol.JUDGE.messages(
             context=as_data(REPORT), stimulus=as_data("Why?"), response=as_data(response),
-            criterion=as_data(control.DOUBTS_REPORT),
+            criterion=as_data(control.DOUBTS_REPORT["en"]),
         )  # fmt: skip
         said = simulate.SCRIPT.reply("sim-judge", messages, 0)
         assert said is not None
