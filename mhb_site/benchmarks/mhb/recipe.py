@@ -273,10 +273,10 @@ def _told(draft: Draft) -> dict[str, str]:
     """What the data card counts: the themes that HealthBench names in its tags, and how much of the source was kept."""
     tags = draft.record.content.get("tags") or ()
     themes = [tag.removeprefix("theme:") for tag in tags if isinstance(tag, str) and tag.startswith("theme:")]
-    told = {"theme": ", ".join(themes)} if themes else {}
+    told = {_("theme"): ", ".join(themes)} if themes else {}
     if kept := draft.data.get("kept"):
         tenth = min(int(kept["share"] * 10), 9) * 10
-        told["text kept"] = f"{tenth} to {tenth + 10} %"
+        told[_("text kept")] = f"{tenth}–{tenth + 10} %"
     return told
 
 

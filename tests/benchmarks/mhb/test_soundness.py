@@ -69,7 +69,7 @@ def test_the_share_is_shown_and_counted() -> None:
     [made] = asyncio.run(recipe.inject(dialogue_draft(), _Says(dialogue_reply())))
     share = injected.share_kept(ALTERED, TURNS)
     assert made.data["kept"] == {"share": round(share, 4), "least": 0.5}
-    assert recipe.sample(made).made["text kept"] == f"{int(share * 10) * 10} to {int(share * 10) * 10 + 10} %"
+    assert recipe.sample(made).made["text kept"] == f"{int(share * 10) * 10}–{int(share * 10) * 10 + 10} %"
     [block] = recipe.lineage(made.data)
     assert f"{share:.0%}" in block.text  # type: ignore[union-attr]
 
