@@ -89,7 +89,7 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
                 check_dialogue, source=source, terms=offered(draft), kept=least_kept(draft), rejected=draft.previous
             ),
         )
-        made = {
+        made: dict[str, Any] = {
             "task": _("dialogue"),
             "source_turns": source,
             "turns": [{"role": turn.role, "content": turn.content.strip()} for turn in altered.turns],

@@ -3,6 +3,7 @@ examiner looks at it, and beside it stands a control."""
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,7 @@ def test_the_simulated_examiner_stops_what_gives_itself_away() -> None:
 @pytest.mark.both
 def test_a_finding_of_the_examiner_stops_a_draft(tmp_path: Path, models: str, monkeypatch: pytest.MonkeyPatch) -> None:
     source = imported(conversations_file(tmp_path / "own.jsonl", 2))
-    monkeypatch.setattr(simulate, "_HINTS", simulate.re.compile("."))
+    monkeypatch.setattr(simulate, "_HINTS", re.compile("."))
     roles = {"generator": endpoint(models), "examiner": endpoint(models, "sim-examiner")}
     batch = _worked(BatchSettings("mhb", source, roles, checks=[examiner.GIVES_AWAY]))
     assert set(batch.drafts.values_list("gate", flat=True)) == {Draft.Gate.STOPPED}
