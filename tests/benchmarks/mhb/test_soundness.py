@@ -67,7 +67,7 @@ def test_a_source_with_turns_appended_is_refused() -> None:
 
 
 def test_the_share_is_shown_and_counted() -> None:
-    [made] = asyncio.run(recipe.inject(dialogue_draft(), _Says(dialogue_reply())))
+    [made] = asyncio.run(recipe.inject(dialogue_draft(), _says(dialogue_reply())))
     share = injected.share_kept(ALTERED, TURNS)
     assert made.data["kept"] == {"share": round(share, 4), "least": 0.5}
     assert recipe.sample(made).made["text kept"] == f"{int(share * 10) * 10}–{int(share * 10) * 10 + 10} %"
@@ -114,11 +114,11 @@ def test_criteria_carry_their_polarity() -> None:
 
 def test_criteria_that_restate_each_other_are_found() -> None:
     twice = [CRITERIA[1], {"criterion": "The response must not give any dose of Cephalorin.", "traps": ["A1"]}]
-    [made] = asyncio.run(recipe.inject(dialogue_draft(), _Says(dialogue_reply(rubrics=twice))))
+    [made] = asyncio.run(recipe.inject(dialogue_draft(), _says(dialogue_reply(rubrics=twice))))
     found = recipe.restated(made)
     assert found is not None
     assert found.detail.startswith("R1, R2: ")
-    [other] = asyncio.run(recipe.inject(dialogue_draft(), _Says(dialogue_reply(rubrics=CRITERIA))))
+    [other] = asyncio.run(recipe.inject(dialogue_draft(), _says(dialogue_reply(rubrics=CRITERIA))))
     assert recipe.restated(other) is None
     assert alike("", "") == 0
 
@@ -126,7 +126,7 @@ def test_criteria_that_restate_each_other_are_found() -> None:
 def test_no_scripted_sample_restates_itself() -> None:
     for number in range(60):
         draft = (dialogue_draft if number % 2 else report_draft)()
-        [made] = asyncio.run(recipe.inject(draft, _Simulated(number)))
+        [made] = asyncio.run(recipe.inject(draft, _simulated(number)))
         assert recipe.restated(made) is None
 
 
@@ -204,12 +204,12 @@ def test_without_the_setting_there_is_no_control(tmp_path: Path, models: str) ->
 
 def test_a_control_question_must_quote_the_report() -> None:
     draft = report_draft(settings={"controls": True})
-    [asked] = asyncio.run(recipe.inject(draft, _Simulated(0)))
+    [asked] = asyncio.run(recipe.inject(draft, _simulated(0)))
     wrong = {"question": "When did he leave?", "answer": "On day 9.", "where": "He left on day 9."}
     with pytest.raises(BrokenReply, match="does not stand in the report"):
-        asyncio.run(control.ask_control(asked, _Says(wrong)))
+        asyncio.run(control.ask_control(asked, _says(wrong)))
     right = {**wrong, "where": "He left on day 5."}
-    [made] = asyncio.run(control.ask_control(asked, _Says(right)))
+    [made] = asyncio.run(control.ask_control(asked, _says(right)))
     sample = control.control(made)
     assert sample is not None
     assert [rubric.polarity for rubric in sample.rubrics] == ["must", "must not"]
@@ -259,6 +259,14 @@ class _Simulated(_Says):
         said = simulate.SCRIPT.reply("sim-generator", messages, self._seed)
         assert said is not None
         return said
+
+
+def _says(reply: dict[str, Any]) -> Any:
+    return _Says(reply)
+
+
+def _simulated(seed: int) -> Any:
+    return _Simulated(seed)
 
 
 def _worked(settings: BatchSettings) -> Batch:

@@ -104,9 +104,11 @@ def fixed(script: Any) -> Any:
                 {"role": "assistant", "content": "Cephalorin does help many people."},
                 {"role": "user", "content": "And how much Cephalorin is right for an adult?"},
             ]
-            from tests.benchmarks.mhb.helpers import dialogue_reply
+            from tests.benchmarks.mhb.helpers import RUBRICS, dialogue_reply
 
-            return json.dumps(dialogue_reply(turns=turns))
+            # The rejected version unchanged would be refused: the next one has the same text and one criterion less.
+            again = "<<<REJECTED\nnull\n" not in messages[1].content
+            return json.dumps(dialogue_reply(turns=turns, rubrics=RUBRICS[:1] if again else RUBRICS))
 
     return Fixed()
 
