@@ -99,7 +99,7 @@ def test_a_plan_of_ones_own_is_uploaded(admin: Client, source: Source, models: s
     assert admin.post(url, {**sent, "budget_calls": "9", "confirmed": "1"}).status_code == 302
     batch = Batch.objects.get()
     assert batch.plan["targets"] == {"dialogue": {"C2": 4}}
-    assert batch.checks == ["identical", "leak", "answerable"]
+    assert batch.checks == ["identical", "leak", "answerable", "restated", "gives-away", "exists"]
 
 
 def test_the_page_of_a_planned_batch_shows_both_numbers(admin: Client, source: Source, models: str) -> None:
@@ -254,8 +254,8 @@ def test_both_batches_are_over_the_same_records_with_the_same_wishes(compared: C
     assert (a.prompts, b.prompts) == ("", "v1")
     wishes = [list(batch.drafts.order_by("record").values_list("record", "preferred")) for batch in (a, b)]
     assert wishes[0] == wishes[1]
-    assert {call.prompt for call in calls(a)} == {"mhb/inject_dialogue@3"}
-    assert {call.prompt for call in calls(b)} == {"mhb/v1/inject_dialogue@1"}
+    assert {call.prompt for call in calls(a)} == {"mhb/inject_dialogue@3", "mhb/examine@1"}
+    assert {call.prompt for call in calls(b)} == {"mhb/v1/inject_dialogue@1", "mhb/examine@1"}
     assert "<<<PREFERRED" in calls(a)[0].sent["messages"][1]["content"]
     assert "<<<PREFERRED" not in calls(b)[0].sent["messages"][1]["content"]
 
