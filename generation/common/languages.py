@@ -34,7 +34,9 @@ class Detected:
 
 def detect(text: str) -> Detected:
     """The language of a text."""
-    beginning = " ".join(text[: 4 * READ_ON].split())[:READ_ON]
+    # Half of a surrogate pair is no text for the detector; a record that has one is refused later, with its reason.
+    whole = text[: 4 * READ_ON].encode("utf-8", "replace").decode()
+    beginning = " ".join(whole.split())[:READ_ON]
     letters = len(_LETTERS.findall(beginning))
     if not letters or (letters < FEWEST and beginning.isascii()):
         return Detected("", 0.0)
