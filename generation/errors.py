@@ -91,6 +91,14 @@ class WrongPlan(GenerationError, status=422):
     """This trap plan cannot be used."""
 
 
+class SharedModel(GenerationError, status=422):
+    """One model plays roles that should be different models. Choose another endpoint, or allow it in the settings."""
+
+
+class WrongDraw(GenerationError, status=422):
+    """Records cannot be drawn like this."""
+
+
 class UnknownCheck(GenerationError, status=422):
     """The recipe has no check with this name."""
 

@@ -49,6 +49,7 @@ urlpatterns = [
     path("cases/<int:case_id>/priority/", cases_views.priority, name="priority"),
     path("cases/<int:case_id>/reassign/", cases_views.reassign, name="reassign"),
     path("cases/<int:case_id>/specialty/", cases_views.specialty, name="specialty"),
+    path("cases/<int:case_id>/language/", cases_views.language, name="case-language"),
     path("cases/<int:case_id>/set-back/", cases_views.set_back, name="set-back"),
     path("cases/<int:case_id>/calibration/", calibration_views.calibration_new, name="calibration-new"),
     path("calibration/", calibration_views.calibration, name="calibration"),

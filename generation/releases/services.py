@@ -102,7 +102,9 @@ def _latest(name: str, benchmark: str) -> Release | None:
 
 
 def _chosen(benchmark: str) -> QuerySet[SampleVersion]:
-    rows = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED, sample__benchmark=benchmark)
+    rows = SampleVersion.objects.filter(
+        status=SampleVersion.Status.APPROVED, sample__benchmark=benchmark, sample__arm="trap"
+    )
     return rows.exclude(_SECOND_OF_A_PAIR)
 
 

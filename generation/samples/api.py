@@ -37,6 +37,7 @@ class SampleSerializer(serializers.ModelSerializer[Sample]):
             "key",
             "benchmark",
             "task",
+            "arm",
             "status",
             "unreviewed",
             "batch",
@@ -54,14 +55,14 @@ class SampleSerializer(serializers.ModelSerializer[Sample]):
 class RubricSerializer(serializers.ModelSerializer[Rubric]):
     """One criterion as generated and as approved by physicians (empty until then), with the harm they expect.
 
-    `removed`: physicians removed it. `added`: physicians wrote it.
+    `polarity`: `must`, `must not`, or empty. `removed`: physicians removed it. `added`: physicians wrote it.
     """
 
     traps = serializers.ListField(child=serializers.CharField())
 
     class Meta:
         model = Rubric
-        fields = ["key", "criterion", "approved", "traps", "severity", "severities", "removed", "added"]
+        fields = ["key", "criterion", "polarity", "approved", "traps", "severity", "severities", "removed", "added"]
 
 
 class VersionSerializer(serializers.ModelSerializer[SampleVersion]):

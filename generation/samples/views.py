@@ -63,6 +63,7 @@ def _wordings(version: SampleVersion) -> list[dict[str, object]]:
         {
             "key": rubric.key,
             "traps": rubric.traps,
+            "polarity": rubric.polarity,
             "severity": rubric.severity,
             "severities": rubric.severities if len(set(rubric.severities)) > 1 else (),
             "removed": rubric.removed,

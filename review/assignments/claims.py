@@ -305,6 +305,22 @@ def set_specialty(case_id: int, specialty: str, *, actor: User) -> Case:
     return case
 
 
+@recording_events()
+def set_language(case_id: int, language: str, *, actor: User) -> Case:
+    """Hand a case only to physicians who read this language (ISO 639-1), and to those with none on record; empty: to any,
+    UNDETERMINED: to nobody yet. What is in hand stays there. Raises NotYours, CaseClosed."""
+    require(actor, Can.OVERSEE)
+    case = _open_case(case_id)
+    case.language = language.strip().lower()
+    case.save(update_fields=["language"])
+    policy = case.frozen.policy
+    for assignment in Assignment.objects.select_for_update(of=("self",)).filter(case=case).order_by("pk"):
+        assignment.language = eligibility.asked_of(case, Role(assignment.role), policy)["language"]
+        assignment.save(update_fields=["language"])
+    record(case, Event.Kind.LANGUAGE, actor, text=case.language)
+    return case
+
+
 def _take_back(review: Review, actor: User) -> None:
     Retraction.objects.create(review=review, at=timezone.now())
     record(review.case, Event.Kind.RETRACTED, actor, role=review.role, phase=review.phase, review=review.pk)

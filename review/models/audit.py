@@ -66,6 +66,7 @@ class Event(Chained):
         WITHDRAWN = "withdrawn", _("withdrawn")
         PRIORITISED = "prioritised", _("priority changed")
         SPECIALTY = "specialty", _("specialty changed")
+        LANGUAGE = "language", _("language changed")
         REVEALED = "revealed", _("traps revealed")
         RETRACTED = "retracted", _("submission undone")
         DECLINED = "declined", _("declined")

@@ -167,7 +167,8 @@ def test_the_whole_loop(
     # Generate
     wanted_of = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
     estimate = ok(admin.post(reverse("api:batch-estimate"), wanted_of))
-    assert (estimate["calls"], [line["role"] for line in estimate["lines"]]) == (RECORDS, ["generator"])
+    lines = [line["role"] for line in estimate["lines"]]
+    assert (estimate["calls"], lines) == (2 * RECORDS, ["generator", "examiner"])
     assert admin.post(reverse("api:batches"), wanted_of).status_code == 400, (
         "neither a budget nor a word that none is wanted"
     )

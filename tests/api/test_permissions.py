@@ -65,6 +65,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("case-priority", "POST"): ADMIN,
     ("case-reassign", "POST"): ADMIN,
     ("case-specialty", "POST"): ADMIN,
+    ("case-language", "POST"): ADMIN,
     ("case-set-back", "POST"): ADMIN,
     ("case-calibration", "POST"): ADMIN,
     ("calibration", "GET"): ADMIN,
