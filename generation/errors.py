@@ -103,6 +103,24 @@ class NothingNew(GenerationError):
     status = 409
 
 
+class MixedSimulated(GenerationError):
+    """Some of these samples are simulated and some are not. Choose simulated=no, simulated=yes or simulated=any."""
+
+    status = 422
+
+
+class WrongComposition(GenerationError):
+    """This composition cannot be used."""
+
+    status = 422
+
+
+class FreezeInProgress(GenerationError):
+    """A release with this name is already being frozen. Wait until it has finished."""
+
+    status = 409
+
+
 class KeyReused(GenerationError):
     """This key was already used for a different launch. Send the same request again, or use a new key."""
 

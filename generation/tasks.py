@@ -9,6 +9,7 @@ from kombu.exceptions import OperationalError
 from generation.jobs import services
 from generation.jobs.kinds import kind_of
 from generation.models import Job
+from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,11 @@ def wake(task: "Task[..., Any]", *args: int) -> None:
 @shared_task
 def run_import(import_id: int) -> None:
     sources_services.run_import(import_id)
+
+
+@shared_task
+def run_freeze(freeze_id: int) -> None:
+    releases_services.run_freeze(freeze_id)
 
 
 @shared_task

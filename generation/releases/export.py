@@ -5,35 +5,36 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from django.db.models import Prefetch
-
 from generation import errors
 from generation.common import formats
+from generation.common.chunks import CHUNK, chunked
 from generation.models import Release, ReleasedRubric, ReleasedSample
 from generation.releases import audit_bundle, exporters
 from generation.releases.data_card import data_card
 from generation.releases.exporters import jsonl
 from generation.releases.exporters.manifest import manifest, write_checksums
-from generation.releases.services import CHUNK
+
+RUBRIC_FIELDS = ("key", "criterion", "traps", "severity")
 
 
-def exported_samples(release: Release) -> Iterator[dict[str, Any]]:
-    """The export objects of a release, in order, streamed."""
-    rows = (
-        ReleasedSample.objects.filter(release=release)
-        .prefetch_related(Prefetch("rubrics", ReleasedRubric.objects.order_by("pk")))
-        .order_by("position")
-    )
-    for sample in rows.iterator(chunk_size=CHUNK):
-        rubrics = [
-            {"key": r.key, "criterion": r.criterion, "traps": r.traps, "severity": r.severity}
-            for r in sample.rubrics.all()
-        ]
-        yield {
-            "citations": [],
-            **sample.exported,
-            "rubrics": rubrics,
-        }  # frozen before there were citations: it has none
+def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
+    """The export objects of one part of a release, in order, streamed."""
+    columns = ("pk", "exported")
+    rows = ReleasedSample.objects.filter(release=release, split=split).order_by("position").values_list(*columns)
+    for chunk in chunked(rows.iterator(chunk_size=CHUNK)):
+        rubrics = _rubrics([pk for pk, _exported in chunk])
+        for pk, exported in chunk:
+            # Frozen before there were citations, or a canary: it has none.
+            about = {"split": split} if "canary" in exported else {}
+            yield {"citations": [], **exported, **about, "rubrics": rubrics.get(pk, [])}
+
+
+def _rubrics(samples: list[int]) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = {}
+    rows = ReleasedRubric.objects.filter(sample__in=samples).order_by("pk")
+    for sample, *values in rows.values_list("sample_id", *RUBRIC_FIELDS):
+        found.setdefault(sample, []).append(dict(zip(RUBRIC_FIELDS, values, strict=True)))
+    return found
 
 
 def export_release(release: Release, format_name: str, folder: Path) -> dict[str, Any]:

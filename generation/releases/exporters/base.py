@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-# {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool, "source": {...},
+# {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool, "language": str, "specialty": str,
+#  "arm": "trap" | "control", "split": "public" | "held-out", "canary": str, "source": {...},
 #  "content": {...}, "facets": {name: [str]}, "citations": [{"kind", "reference", "section", "passage", "read_on": str}],
 #  "made": {name: str}, "review": {...}, "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str}]}
-PLAIN = ("sample_id", "version", "benchmark", "task", "simulated")
+ADDED = ("language", "specialty", "arm", "split", "canary")  # texts; empty where the release is older
+PLAIN = ("sample_id", "version", "benchmark", "task", "simulated", *ADDED)
 NESTED = ("source", "content", "facets", "citations", "made", "review")
 COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics"))
-LATER = frozenset({"made"})  # not in releases that were frozen before it was told: their bytes stay what they were
+LATER = frozenset({"made", *ADDED})  # not in releases that were frozen before it was told: their bytes stay what they were
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity"})
 
 
