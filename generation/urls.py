@@ -38,6 +38,7 @@ urlpatterns = [
     path("samples/<int:pk>/", samples_views.sample, name="sample"),
     path("drafts/<int:pk>/calls/", samples_views.calls, name="calls"),
     path("releases/", releases_views.releases, name="releases"),
+    path("releases/freezes/", releases_views.freezes, name="freezes"),
     path("releases/<slug:name>/<int:version>/", releases_views.release, name="release"),
     path("releases/<slug:name>/<int:version>/samples/", releases_views.release_samples, name="release-samples"),
     path(

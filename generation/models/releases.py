@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from generation import errors
 from generation.models.samples import Sample, SampleVersion
 from generation.models.work import Work, work_constraints
 from review.models import User
@@ -32,12 +33,16 @@ class Release(models.Model):
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
     trail_end = models.PositiveBigIntegerField(default=0)  # the last event in review's chain by then
-    composition = models.JSONField(default=dict)  # what was chosen (`Composition.as_json`); {}: frozen before one could choose
+    composition = models.JSONField(
+        default=dict
+    )  # what was chosen (`Composition.as_json`); {}: frozen before one could choose
     excluded = models.JSONField(default=dict)  # reason -> how many samples it left out
     about = models.JSONField(default=dict)  # what the data card says beyond the counts
     canary = models.CharField(max_length=64, blank=True)  # in every file; the same for all versions of a name
     held_out_count = models.PositiveIntegerField(default=0)  # of `samples_count`
-    held_out_sha256 = models.CharField(max_length=64, blank=True)  # of their JSON Lines; `sha256` is then that of the others
+    held_out_sha256 = models.CharField(
+        max_length=64, blank=True
+    )  # of their JSON Lines; `sha256` is then that of the others
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["name", "version"], name="release_versioned_once")]
@@ -93,9 +98,10 @@ class Freeze(Work):
         ]
 
     @property
-    def percent(self) -> int:
-        """How much of it is read, which is the longer part."""
-        return 100 * self.read // self.total if self.total else 0
+    def reason(self) -> str:
+        """Why it failed, in the reader's language."""
+        kind = getattr(errors, self.error, None)
+        return str(kind(self.detail)) if kind else self.detail
 
 
 class ReleasedSample(models.Model):

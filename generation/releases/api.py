@@ -1,7 +1,9 @@
 """The API of releases."""
 
+from functools import partial
 from typing import Any
 
+from django.db import transaction
 from django.db.models import Prefetch
 from django.http import FileResponse, HttpResponse
 from django.http.response import HttpResponseBase
@@ -15,9 +17,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from generation.models import Release, ReleasedRubric, ReleasedSample
+from generation import tasks
+from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, data_card, export, exporters, queries, services
+from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query, page_of
 from review.common.decorators import signed_in_account
@@ -99,16 +103,49 @@ class FreezeSerializer(serializers.Serializer[Any]):
 
     name = serializers.SlugField(max_length=100)
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
+    batches = serializers.ListField(
+        child=serializers.IntegerField(min_value=1), default=list, help_text="Numbers of batches; empty: all."
+    )
+    where = serializers.DictField(
+        child=serializers.CharField(max_length=200),
+        default=dict,
+        help_text="`source`, `task`, `language`, `specialty`: a value. `reviewed`, `simulated`: `yes`, `no` or `any`.",
+    )
+    with_controls = serializers.BooleanField(default=False)
+    with_unreviewed = serializers.BooleanField(default=False, help_text="Include samples not sampled for review.")
+    held_out = serializers.FloatField(
+        default=0, min_value=0, max_value=0.9, help_text="Share of source records that stay out of the public export."
+    )
+    seed = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
     preview = serializers.BooleanField(default=False)
 
 
 class FreezePreviewSerializer(DataclassSerializer):
-    """What would go into a release, by status, and what would not (yet). `before`: samples of the version before it."""
+    """What would go into a release, by status, and what would not, by reason. `before`: samples of the version before it."""
 
     grounds = serializers.DictField(child=serializers.IntegerField())
+    counts = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
+    excluded = serializers.DictField(child=serializers.IntegerField())
+
+    mirrors = services.FreezePreview
+
+
+class FreezeStatusSerializer(serializers.ModelSerializer[Freeze]):
+    """A release in the making. `read` of `total` samples are read; `release` is there once it is `done`."""
+
+    release = serializers.CharField(allow_null=True, default=None, help_text="NAME@VERSION")
+    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
 
     class Meta:
-        mirrors = services.FreezePreview
+        model = Freeze
+        fields = [
+            *("id", "name", "benchmark", "composition", "status", "total", "read", "release", "error", "detail"),
+            *("created_by", "created_at", "finished_at"),
+        ]
+
+    def to_representation(self, instance: Freeze) -> dict[str, Any]:
+        made = instance.release
+        return {**super().to_representation(instance), "release": f"{made.name}@{made.version}" if made else None}
 
 
 class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
@@ -151,15 +188,24 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     queryset = queries.releases()
     row = "<slug:name>/<int:version>"
 
-    @extend_schema(request=FreezeSerializer, responses={200: FreezePreviewSerializer, 201: WholeReleaseSerializer})
+    @extend_schema(request=FreezeSerializer, responses={200: FreezePreviewSerializer, 202: FreezeStatusSerializer})
     def create(self, request: Request) -> Response:
-        """Freeze all approved samples as the next version of a name. 409 if nothing is approved or nothing is new."""
+        """Freeze the chosen samples as the next version of a name. A worker does it; follow `freezes/{id}/`.
+
+        409 if nothing is approved; 422 if simulated and real samples would be mixed.
+        """
         body = checked_body(FreezeSerializer, request)
+        name, preview = body.pop("name"), body.pop("preview")
         samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
-        if body["preview"]:
-            return Response(FreezePreviewSerializer(services.preview(body["name"], benchmark=body["benchmark"])).data)
-        release = services.freeze_release(body["name"], benchmark=body["benchmark"], actor=signed_in_account(request))
-        return Response(WholeReleaseSerializer(release).data, status=201)
+        benchmark = body.pop("benchmark")
+        composition = Composition(**{**body, "batches": tuple(body["batches"])})
+        if preview:
+            counted = services.preview(name, benchmark=benchmark, composition=composition)
+            return Response(FreezePreviewSerializer(counted).data)
+        actor = signed_in_account(request)
+        row = services.start_freeze(name, benchmark=benchmark, composition=composition, actor=actor)
+        transaction.on_commit(partial(tasks.wake, tasks.run_freeze, row.pk))
+        return Response(FreezeStatusSerializer(row).data, status=202)
 
     @extend_schema(responses=WholeReleaseSerializer)
     def retrieve(self, request: Request, name: str, version: int) -> Response:
@@ -189,12 +235,7 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
                 filename=f"{name}-v{version}.jsonl",
                 content_type="application/jsonl",
             )
-        return FileResponse(
-            archive.zipped_release(release, format_name),
-            as_attachment=True,
-            filename=f"{name}-v{version}-{format_name}.zip",
-            content_type="application/zip",
-        )
+        return archive.as_download(archive.stream(release, format_name), f"{name}-v{version}-{format_name}.zip")
 
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
     @action(detail=True, url_path="data-card", url_name="card")
@@ -202,3 +243,16 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         """The release's data card, as Markdown."""
         card = data_card.data_card(_release(name, version))
         return HttpResponse(card, content_type="text/markdown; charset=utf-8")
+
+
+class FreezeViewSet(ListModelMixin, GenericViewSet[Freeze]):
+    """Releases in the making and those that were made here, newest first."""
+
+    can = Can.PRODUCE
+    serializer_class = FreezeStatusSerializer
+    pagination_class = NewestFirst
+    queryset = queries.freezes()
+
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One freeze and its progress."""
+        return Response(FreezeStatusSerializer(self.get_object()).data)

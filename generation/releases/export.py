@@ -12,7 +12,7 @@ from generation.models import Release, ReleasedRubric, ReleasedSample
 from generation.releases import audit_bundle, exporters
 from generation.releases.data_card import data_card
 from generation.releases.exporters import jsonl
-from generation.releases.exporters.manifest import manifest, write_checksums
+from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, manifest
 
 RUBRIC_FIELDS = ("key", "criterion", "traps", "severity")
 
@@ -37,26 +37,41 @@ def _rubrics(samples: list[int]) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
+def exporter_of(format_name: str) -> exporters.Exporter:
+    """Raises UnknownExportFormat."""
+    try:
+        return exporters.load(format_name)
+    except formats.UnknownFormat as error:
+        raise errors.UnknownExportFormat(f"{format_name!r}; known: {', '.join(exporters.available())}") from error
+
+
 def export_release(release: Release, format_name: str, folder: Path) -> dict[str, Any]:
     """Write a release into `folder` (made if absent): data, `DATACARD.md`, the trail of its samples,
     `manifest.json`, `SHA256SUMS`.
 
     The same release gives the same bytes. Returns the manifest. Raises UnknownExportFormat for an unknown format.
     """
-    try:
-        exporter = exporters.load(format_name)
-    except formats.UnknownFormat as error:
-        raise errors.UnknownExportFormat(f"{format_name!r}; known: {', '.join(exporters.available())}") from error
+    exporter_of(format_name)
     folder.mkdir(parents=True, exist_ok=True)
-    files = exporter.write(exported_samples(release), folder)
+    files = list(files_of(release, format_name, folder))
+    listed = [path for path in files if path.name not in (MANIFEST, SUMS)]
+    return {"release": release.name, "version": release.version, "format": format_name, **manifest(folder, listed)}
+
+
+def files_of(release: Release, format_name: str, folder: Path) -> Iterator[Path]:
+    """Write the files into the existing `folder`, one after the other; each may be removed once it was handed out."""
+    sums = Checksums(folder)
     card = folder / "DATACARD.md"
     card.write_text(data_card(release), encoding="utf-8", newline="\n")
-    files += [card, *audit_bundle.write(release, folder)]
+    yield sums.add(card)
+    for path in exporter_of(format_name).write(exported_samples(release), folder):
+        yield sums.add(path)
+    for path in audit_bundle.write(release, folder):
+        yield sums.add(path)
     # A release that was frozen before it was counted keeps its bytes.
     about = {"made": release.made, "grounds": release.grounds} if release.grounds else {}
     about |= {"reviewers": release.reviewers} if release.simulated_samples else {}
-    write_checksums(folder, files, about)
-    return {"release": release.name, "version": release.version, "format": format_name, **manifest(folder, files)}
+    yield from sums.write(about)
 
 
 def open_samples(release: Release) -> IO[bytes]:

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db.models import Count, F, Q, QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext
 
 from generation import errors
-from generation.models import Batch, Release, ReleasedSample, Rubric, SampleVersion
+from generation.models import Batch, Freeze, Release, ReleasedSample, Rubric, SampleVersion
 from generation.recipes import registry
 from generation.recipes.recipe import NewRubric, NewSample
 from generation.samples.queries import terms
@@ -69,6 +71,18 @@ def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:
 def releases() -> QuerySet[Release]:
     """All releases, newest first."""
     return Release.objects.select_related("created_by").order_by("-pk")
+
+
+def freezes() -> QuerySet[Freeze]:
+    """All freezes, newest first."""
+    return Freeze.objects.select_related("release", "created_by").order_by("-pk")
+
+
+def shown_freezes() -> list[Freeze]:
+    """Those that are not over, and those that failed within a day: everything else is a release."""
+    unfinished = Q(status__in=[Freeze.Status.QUEUED, Freeze.Status.RUNNING])
+    failed = Q(status=Freeze.Status.FAILED, finished_at__gte=timezone.now() - timedelta(days=1))
+    return list(freezes().filter(unfinished | failed)[:20])
 
 
 def approved_counts() -> dict[str, tuple[int, int]]:

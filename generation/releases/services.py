@@ -200,9 +200,9 @@ def _store(row: Freeze, latest: Release | None, chosen: list[Choice], spool: Spo
         return
     # Of what was read, something may have been withdrawn since.
     approved = set(
-        SampleVersion.objects.filter(
-            sample__benchmark=row.benchmark, status=SampleVersion.Status.APPROVED
-        ).values_list("pk", flat=True)
+        SampleVersion.objects.filter(sample__benchmark=row.benchmark, status=SampleVersion.Status.APPROVED).values_list(
+            "pk", flat=True
+        )
     )
     if any(one.version_id not in approved for one in chosen):
         finish(row, Work.Status.QUEUED)  # the sweeper has it begun anew

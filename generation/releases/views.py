@@ -1,15 +1,22 @@
 """Pages of releases."""
 
+from functools import partial
+from typing import Any
+
 from django.contrib import messages
-from django.http import FileResponse, HttpRequest, HttpResponse
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_safe
+from django_htmx.http import HttpResponseClientRefresh
 
+from generation import tasks
 from generation.batches import queries as batches_queries
+from generation.endpoints import queries as endpoints_queries
 from generation.errors import GenerationError
-from generation.models import Release, ReleasedRubric, SampleVersion
+from generation.models import Freeze, Release, ReleasedRubric, SampleVersion
 from generation.recipes import forms as recipes_forms
 from generation.releases import archive, exporters, forms, queries, services
 from generation.samples import services as samples_services
@@ -28,28 +35,49 @@ def releases(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
         data = form.cleaned_data
+        chosen: dict[str, Any] = {"benchmark": data["benchmark"]}
         try:
-            preview = services.preview(data["name"], benchmark=data["benchmark"])
+            chosen["composition"] = form.composition()
+            preview = services.preview(data["name"], **chosen)
             if data["seen"] != preview.seen:
                 return _preview(request, form, preview)
-            made = services.freeze_release(data["name"], benchmark=data["benchmark"], actor=signed_in_account(request))
+            row = services.start_freeze(data["name"], **chosen, actor=signed_in_account(request))
         except GenerationError as error:
             form.add_error(None, str(error))
         else:
-            messages.success(request, _("%(release)s is frozen.") % {"release": made})
-            return redirect("generation:release", made.name, made.version)
+            transaction.on_commit(partial(tasks.wake, tasks.run_freeze, row.pk))
+            messages.success(request, _("%(release)s is being frozen.") % {"release": preview.release})
+            return redirect("generation:releases")
     approved = queries.approved_counts()
     context = {
         "page": keyset(queries.releases(), request, size=25, newest_first=True),
         "form": form,
         "approved": [(label, *approved.get(name, (0, 0))) for name, label in recipes_forms.benchmark_choices()],
+        **_freezes(),
     }
     return render(request, "generation/releases/releases.html", context, status=422 if form.errors else 200)
 
 
+@require_safe
+@requires(Can.PRODUCE)
+def freezes(request: HttpRequest) -> HttpResponse:
+    """The releases that are being frozen; once none is, the page is loaded afresh."""
+    context = _freezes()
+    if not context["freezing"]:
+        return HttpResponseClientRefresh()
+    return render(request, "generation/releases/_freezes.html", context)
+
+
+def _freezes() -> dict[str, object]:
+    rows = queries.shown_freezes()
+    freezing = any(row.status in (Freeze.Status.QUEUED, Freeze.Status.RUNNING) for row in rows)
+    return {"freezes": rows, "freezing": freezing, "idle": freezing and not endpoints_queries.worker_lives()}
+
+
 def _preview(request: HttpRequest, form: forms.FreezeForm, preview: services.FreezePreview) -> HttpResponse:
     """What would be frozen, before it is."""
-    context = {"preview": preview, "data": form.cleaned_data}
+    fields = [field for field in form if field.name != "seen"]
+    context = {"preview": preview, "data": form.cleaned_data, "fields": fields}
     return render(request, "generation/releases/freeze_preview.html", context)
 
 
@@ -104,7 +132,4 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
 def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:  # noqa: ARG001
     """The whole release in one format, as a zip whose bytes depend on nothing else."""
     found = _release(name, version)
-    file = archive.zipped_release(found, format_name)
-    return FileResponse(
-        file, as_attachment=True, filename=f"{name}-v{version}-{format_name}.zip", content_type="application/zip"
-    )
+    return archive.as_download(archive.stream(found, format_name), f"{name}-v{version}-{format_name}.zip")

@@ -5,7 +5,9 @@ from decimal import Decimal
 
 from django import template
 from django.utils.formats import number_format
+from django.utils.functional import Promise
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from generation.recipes import registry
 from generation.recipes.registry import module
@@ -30,6 +32,30 @@ _SIGNS = {
 def sign(status: str) -> str:
     """The state whose badge stands for `status`."""
     return _SIGNS.get(status, status)
+
+
+_EXCLUSIONS = {
+    "in-review": _("still in review"),
+    "withdrawn": _("withdrawn"),
+    "reported": _("reported, not yet decided"),
+    "second-of-pair": _("second sample of a compared record"),
+    "other-batch": _("from another batch"),
+    "other-source": _("from another source"),
+    "other-task": _("another task"),
+    "other-language": _("another language"),
+    "other-specialty": _("another specialty"),
+    "control": _("control sample"),
+    "unreviewed": _("not sampled for review"),
+    "reviewed": _("reviewed"),
+    "simulated": _("simulated"),
+    "not-simulated": _("not simulated"),
+}
+
+
+@register.filter
+def exclusion(reason: str) -> Promise | str:
+    """Why a sample is not in a release, in words."""
+    return _EXCLUSIONS.get(reason, reason)
 
 
 @register.filter

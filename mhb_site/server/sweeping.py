@@ -40,7 +40,8 @@ def sweep() -> dict[str, int]:
         wake(tasks.run_freeze, pk)
     for pk in chain.from_iterable(jobs.values()):
         wake(tasks.work_on_job, pk)
-    return {"leases": leases, "imports": len(imports), "freezes": len(freezes), **{name: len(due) for name, due in jobs.items()}}
+    found = {"leases": leases, "imports": len(imports), "freezes": len(freezes)}
+    return {**found, **{name: len(due) for name, due in jobs.items()}}
 
 
 def _guarded(part: Callable[[], T], otherwise: T) -> T:

@@ -105,6 +105,8 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("review-retract", "POST"): PHYSICIAN,
     ("releases", "GET"): READERS,
     ("releases", "POST"): ADMIN,
+    ("freezes", "GET"): ADMIN,
+    ("freeze", "GET"): ADMIN,
     ("release", "GET"): READERS,
     ("release-samples", "GET"): READERS,
     ("release-export", "GET"): READERS,

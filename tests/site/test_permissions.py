@@ -164,6 +164,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "generation/samples/<int:pk>/":                         ("403 403 403 200", "405 405 405 405"),
     "generation/drafts/<int:pk>/calls/":                    ("403 403 403 200", "405 405 405 405"),
     "generation/releases/":                                 ("403 403 200 200", "403 403 403 302"),
+    "generation/releases/freezes/":                         ("403 403 403 200", "405 405 405 405"),
     "generation/releases/<slug:name>/<int:version>/":       ("403 403 200 200", "405 405 405 405"),
     "generation/releases/<slug:name>/<int:version>/samples/": ("403 403 200 200", "405 405 405 405"),
     "generation/releases/<slug:name>/<int:version>/export/<slug:format_name>/": ("403 403 200 200", "405 405 405 405"),

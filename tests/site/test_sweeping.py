@@ -41,7 +41,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 def nothing() -> dict[str, int]:
-    return {"leases": 0, "imports": 0, "batches": 0, "runs": 0}
+    return {"leases": 0, "imports": 0, "freezes": 0, "batches": 0, "runs": 0}
 
 
 def test_nothing_to_do_wakes_nobody(sent: list[tuple[str, int]]) -> None:
@@ -61,6 +61,7 @@ def test_every_kind_of_work_is_brought_to_its_end(
         for name, pk in sent:
             {
                 "run_import": sources_services.run_import,
+                "run_freeze": releases_services.run_freeze,
                 "work_on_job": lambda pk: kind_of(Job.objects.get(pk=pk)).work(pk),
             }[name](pk)
         sent.clear()

@@ -19,8 +19,12 @@ ADDED = ("language", "specialty", "arm", "split", "canary")  # texts; empty wher
 PLAIN = ("sample_id", "version", "benchmark", "task", "simulated", *ADDED)
 NESTED = ("source", "content", "facets", "citations", "made", "review")
 COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics"))
-LATER = frozenset({"made", *ADDED})  # not in releases that were frozen before it was told: their bytes stay what they were
+LATER = frozenset(
+    {"made", *ADDED}
+)  # not in releases that were frozen before it was told: their bytes stay what they were
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity"})
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 class WrongSample(Exception):
@@ -65,7 +69,7 @@ def _check(mapping: Mapping[str, Any], columns: frozenset[str], what: str) -> No
 
 def canonical(value: Any) -> str:
     """`value` as JSON on one line: keys sorted, no spaces, characters as they are. Raises ValueError for NaN."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 @contextmanager

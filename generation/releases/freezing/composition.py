@@ -111,9 +111,7 @@ def judged(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
     ).annotate(
         arm=F("sample__arm") if has_arm else Value(TRAP),
         erratum=_LATEST_ERRATUM,
-        is_simulated=Case(
-            When(Q(simulated=True) | _BY_A_SIMULATED_REVIEWER, then=Value("yes")), default=Value("no")
-        ),
+        is_simulated=Case(When(Q(simulated=True) | _BY_A_SIMULATED_REVIEWER, then=Value("yes")), default=Value("no")),
     )
     found = [
         When(status=Status.IN_REVIEW, then=Value("in-review")),
