@@ -103,6 +103,24 @@ class NothingNew(GenerationError):
     status = 409
 
 
+class UnknownSample(GenerationError):
+    """There is no such sample, or you cannot read it."""
+
+    status = 404
+
+
+class NotApproved(GenerationError):
+    """This sample is not approved, or it was withdrawn."""
+
+    status = 409
+
+
+class NotReported(GenerationError):
+    """Nobody has reported this sample, or the report was decided."""
+
+    status = 409
+
+
 class MixedSimulated(GenerationError):
     """Some of these samples are simulated and some are not. Choose simulated=no, simulated=yes or simulated=any."""
 

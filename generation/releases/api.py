@@ -9,7 +9,7 @@ from django.http import FileResponse, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
@@ -22,11 +22,13 @@ from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, data_card, export, exporters, queries, services
 from generation.releases.freezing.composition import Composition
+from generation.samples import errata
 from generation.samples import services as samples_services
+from generation.samples.api import ErratumSerializer
 from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query, page_of
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
-from review.rules.permissions import Can
+from review.rules.permissions import Can, allowed
 
 
 class CountSerializer(serializers.Serializer[Any]):
@@ -90,12 +92,20 @@ class WholeReleaseSerializer(ReleaseSerializer):
     )
     statuses = serializers.DictField(child=serializers.IntegerField())
     unreviewed = serializers.IntegerField()
+    composition = serializers.DictField()
+    excluded = serializers.DictField(child=serializers.IntegerField())
+    errata = serializers.SerializerMethodField()
 
     class Meta(ReleaseSerializer.Meta):
         fields = [
             *ReleaseSerializer.Meta.fields,
             *("counts", "sources", "generators", "made", "grounds", "statuses", "unreviewed", "reviewers"),
+            *("composition", "excluded", "canary", "held_out_count", "held_out_sha256", "errata"),
         ]
+
+    @extend_schema_field(ErratumSerializer(many=True))
+    def get_errata(self, release: Release) -> Any:
+        return ErratumSerializer(errata.errata_of(release), many=True).data
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
@@ -166,7 +176,7 @@ class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
 
     class Meta:
         model = ReleasedSample
-        fields = ["position", "key", "task", "exported", "rubrics"]
+        fields = ["position", "key", "task", "split", "exported", "rubrics"]
 
 
 class ExportQuery(serializers.Serializer[Any]):
@@ -215,9 +225,11 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @extend_schema(responses=ReleasedSampleSerializer(many=True))
     @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)
     def samples(self, request: Request, name: str, version: int) -> Response:
-        """The samples of a release, in its order."""
+        """The samples of a release, in its order; those that are held out for admins only."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
-        return page_of(self, queries.released_samples(_release(name, version)).prefetch_related(rubrics))
+        held_out = allowed(request.user, Can.PRODUCE)
+        rows = queries.released_samples(_release(name, version), with_held_out=held_out)
+        return page_of(self, rows.prefetch_related(rubrics))
 
     @extend_schema(
         parameters=[ExportQuery],

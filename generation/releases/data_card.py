@@ -3,6 +3,7 @@
 from django.template.loader import render_to_string
 
 from generation.models import Release, ReleasedSample
+from generation.samples import errata
 from review.rules.questions import Question
 from review.rules.state_machine import Ground
 
@@ -14,6 +15,7 @@ def data_card(release: Release) -> str:
         "reviewed_how": _reviewed_how(release),
         "physicians": _physicians(release),
         "questions": _questions(release),
+        "errata": errata.errata_of(release),
     }
     return render_to_string("generation/releases/data_card.md", context)
 

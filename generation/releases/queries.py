@@ -93,9 +93,10 @@ def approved_counts() -> dict[str, tuple[int, int]]:
     return {benchmark: (n, unreviewed) for benchmark, n, unreviewed in rows}
 
 
-def released_samples(release: Release) -> QuerySet[ReleasedSample]:
+def released_samples(release: Release, *, with_held_out: bool) -> QuerySet[ReleasedSample]:
     """The samples of a release in its order, with the title of each."""
-    return ReleasedSample.objects.filter(release=release).annotate(title=F("version__title")).order_by("pk")
+    rows = ReleasedSample.objects.filter(release=release).annotate(title=F("version__title")).order_by("pk")
+    return rows if with_held_out else rows.filter(split=ReleasedSample.Split.PUBLIC)
 
 
 def new_sample(version: SampleVersion) -> NewSample:

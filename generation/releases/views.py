@@ -16,13 +16,14 @@ from generation import tasks
 from generation.batches import queries as batches_queries
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import GenerationError
-from generation.models import Freeze, Release, ReleasedRubric, SampleVersion
+from generation.models import Erratum, Freeze, Release, ReleasedRubric, SampleVersion
 from generation.recipes import forms as recipes_forms
 from generation.releases import archive, exporters, forms, queries, services
+from generation.samples import errata
 from generation.samples import services as samples_services
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
-from review.rules.permissions import Can, require
+from review.rules.permissions import Can, allowed, require
 
 
 @requires(Can.READ_RESULTS)
@@ -95,6 +96,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "simulated": found.simulated,
         "simulated_reviewers": found.simulated_samples,
         "planted": queries.term_counts(found.benchmark, found.counts),
+        "errata": list(errata.errata_of(found)),
         "formats": [(format_name, exporters.load(format_name).label) for format_name in exporters.available()],
     }
     return render(request, "generation/releases/release.html", context)
@@ -105,7 +107,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
 def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The samples of a release: a list, and the one that is read."""
     found = _release(name, version)
-    rows = queries.released_samples(found)
+    rows = queries.released_samples(found, with_held_out=allowed(request.user, Can.PRODUCE))
     page = keyset(rows.defer("exported"), request, size=25)
     wanted = request.GET.get("selected", "")
     chosen = rows.filter(pk=int(wanted)).first() if wanted.isdecimal() and len(wanted) < 19 else None
@@ -121,9 +123,11 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
         "simulated_reviewers": found.simulated_samples,
     }
     if chosen is not None:
-        made = SampleVersion.objects.select_related("case").get(pk=chosen.version_id)
+        made = SampleVersion.objects.select_related("case", "sample").get(pk=chosen.version_id)
         rubrics = ReleasedRubric.objects.filter(sample=chosen).order_by("pk")
-        context |= {"made": made, "blocks": made.case.frozen.blocks, "rubrics": rubrics}
+        last = errata.history(made.sample).last()
+        erratum = last if last is not None and last.kind != Erratum.Kind.DISMISSED else None
+        context |= {"made": made, "blocks": made.case.frozen.blocks, "rubrics": rubrics, "erratum": erratum}
     return render(request, "generation/releases/release_samples.html", context)
 
 

@@ -34,6 +34,12 @@ def sign(status: str) -> str:
     return _SIGNS.get(status, status)
 
 
+@register.filter
+def cell(text: str) -> str:
+    """A text as the cell of a table in Markdown: on one line, without what would end the cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
 _EXCLUSIONS = {
     "in-review": _("still in review"),
     "withdrawn": _("withdrawn"),

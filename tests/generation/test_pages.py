@@ -27,6 +27,7 @@ from generation.models import (
     Freeze,
     Import,
     ImportRefusal,
+    Release,
     Rubric,
     Sample,
     SampleVersion,
