@@ -103,6 +103,12 @@ class NothingNew(GenerationError):
     status = 409
 
 
+class UnfitFormat(GenerationError):
+    """This format needs samples with one question each, whose answers a judge decides on. This benchmark has others."""
+
+    status = 422
+
+
 class UnknownSample(GenerationError):
     """There is no such sample, or you cannot read it."""
 

@@ -28,7 +28,7 @@ from generation.samples.api import ErratumSerializer
 from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query, page_of
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
-from review.rules.permissions import Can, allowed
+from review.rules.permissions import Can, allowed, require
 
 
 class CountSerializer(serializers.Serializer[Any]):
@@ -183,6 +183,9 @@ class ExportQuery(serializers.Serializer[Any]):
     """The format. JSON Lines is the plain file; the others are a zip with data card and checksums."""
 
     format = serializers.ChoiceField(choices=exporters.available(), default="jsonl")
+    split = serializers.ChoiceField(
+        choices=ReleasedSample.Split.values, default="public", help_text="`held-out`: admins only."
+    )
 
 
 def _release(name: str, version: int) -> Release:
@@ -238,16 +241,21 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @action(detail=True)
     def export(self, request: Request, name: str, version: int) -> HttpResponseBase:
         """The whole release as a file: the same release and format give the same bytes."""
-        format_name = checked_query(ExportQuery, request)["format"]
+        query = checked_query(ExportQuery, request)
+        format_name, split = query["format"], query["split"]
         release = _release(name, version)
+        if split != ReleasedSample.Split.PUBLIC:
+            require(request.user, Can.PRODUCE)
         if format_name == "jsonl":
             return FileResponse(
-                export.open_samples(release),
+                export.open_samples(release, split),
                 as_attachment=True,
                 filename=f"{name}-v{version}.jsonl",
                 content_type="application/jsonl",
             )
-        return archive.as_download(archive.stream(release, format_name), f"{name}-v{version}-{format_name}.zip")
+        return archive.as_download(
+            archive.stream(release, format_name, split=split), f"{name}-v{version}-{format_name}.zip"
+        )
 
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
     @action(detail=True, url_path="data-card", url_name="card")

@@ -8,7 +8,7 @@ from pathlib import Path
 from django.http import StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
-from generation.models import Release
+from generation.models import Release, ReleasedSample
 from generation.releases import export
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can name
@@ -39,10 +39,13 @@ class _Outbox:
         return block
 
 
-def stream(release: Release, format_name: str) -> Iterator[bytes]:
-    """The zip, block by block: each file goes out when it is written, and is removed. Raises UnknownExportFormat at once."""
-    export.exporter_of(format_name)
-    return _blocks(release, format_name)
+def stream(release: Release, format_name: str, *, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[bytes]:
+    """The zip, block by block: each file goes out when it is written, and is removed.
+
+    Raises UnknownExportFormat, UnfitFormat.
+    """
+    export.check_fits(release, format_name)  # at once, and not when half of it is sent
+    return _blocks(release, format_name, split)
 
 
 def as_download(blocks: Iterator[bytes], name: str) -> StreamingHttpResponse:
@@ -52,14 +55,14 @@ def as_download(blocks: Iterator[bytes], name: str) -> StreamingHttpResponse:
     return response
 
 
-def _blocks(release: Release, format_name: str) -> Iterator[bytes]:
+def _blocks(release: Release, format_name: str, split: str) -> Iterator[bytes]:
     top = f"{release.name}-v{release.version}"
     outbox = _Outbox()
     with (
         tempfile.TemporaryDirectory() as folder,
         zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive,  # type: ignore[call-overload]
     ):
-        for path in export.files_of(release, format_name, Path(folder)):
+        for path in export.files_of(release, format_name, Path(folder), split=split):
             entry = zipfile.ZipInfo(f"{top}/{path.relative_to(folder).as_posix()}", EPOCH)
             entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, UNIX, PLAIN_FILE
             entry.file_size = path.stat().st_size  # lets files beyond 4 GiB get the longer header they need

@@ -1,7 +1,8 @@
 """Writes releases out as files."""
 
+import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -9,6 +10,7 @@ from generation import errors
 from generation.common import formats
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Release, ReleasedRubric, ReleasedSample
+from generation.recipes import registry
 from generation.releases import audit_bundle, exporters
 from generation.releases.data_card import data_card
 from generation.releases.exporters import jsonl
@@ -45,28 +47,72 @@ def exporter_of(format_name: str) -> exporters.Exporter:
         raise errors.UnknownExportFormat(f"{format_name!r}; known: {', '.join(exporters.available())}") from error
 
 
-def export_release(release: Release, format_name: str, folder: Path) -> dict[str, Any]:
+def check_fits(release: Release, format_name: str) -> exporters.Exporter:
+    """The exporter. Raises UnknownExportFormat, UnfitFormat."""
+    exporter = exporter_of(format_name)
+    if getattr(exporter, "asks", False):
+        first = ReleasedSample.objects.filter(release=release).order_by("position").first()
+        if first is not None and _messages(release, first.exported, first.key, first.task) is None:
+            raise errors.UnfitFormat(format_name)
+    return exporter
+
+
+def fitting(release: Release) -> list[tuple[str, str]]:
+    """The formats that can hold this release, with their labels."""
+    found = []
+    for name in exporters.available():
+        with contextlib.suppress(errors.UnfitFormat):
+            found.append((name, check_fits(release, name).label))
+    return found
+
+
+def _messages(release: Release, exported: Mapping[str, Any], key: str, task: str) -> list[dict[str, str]] | None:
+    return registry.messages(release.benchmark, key, task, exported["content"])
+
+
+def _asked(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The samples with what a model under test is sent."""
+    for sample in samples:
+        messages = _messages(release, sample, sample["sample_id"], sample["task"])
+        if messages is None:
+            raise errors.UnfitFormat(sample["sample_id"])
+        yield {**sample, "messages": messages}
+
+
+def export_release(
+    release: Release, format_name: str, folder: Path, *, split: str = ReleasedSample.Split.PUBLIC
+) -> dict[str, Any]:
     """Write a release into `folder` (made if absent): data, `DATACARD.md`, the trail of its samples,
     `manifest.json`, `SHA256SUMS`.
 
     The same release gives the same bytes. Returns the manifest. Raises UnknownExportFormat for an unknown format.
     """
-    exporter_of(format_name)
+    check_fits(release, format_name)
     folder.mkdir(parents=True, exist_ok=True)
-    files = list(files_of(release, format_name, folder))
+    files = list(files_of(release, format_name, folder, split=split))
     listed = [path for path in files if path.name not in (MANIFEST, SUMS)]
-    return {"release": release.name, "version": release.version, "format": format_name, **manifest(folder, listed)}
+    about = {"release": release.name, "version": release.version, "format": format_name, "split": split}
+    return {**about, **manifest(folder, listed)}
 
 
-def files_of(release: Release, format_name: str, folder: Path) -> Iterator[Path]:
+def files_of(
+    release: Release, format_name: str, folder: Path, *, split: str = ReleasedSample.Split.PUBLIC
+) -> Iterator[Path]:
     """Write the files into the existing `folder`, one after the other; each may be removed once it was handed out."""
     sums = Checksums(folder)
     card = folder / "DATACARD.md"
-    card.write_text(data_card(release), encoding="utf-8", newline="\n")
+    text = data_card(release)
+    card.write_text(text, encoding="utf-8", newline="\n")
     yield sums.add(card)
-    for path in exporter_of(format_name).write(exported_samples(release), folder):
+    exporter = check_fits(release, format_name)
+    if readme := getattr(exporter, "readme", None):
+        path = folder / "README.md"
+        path.write_text(readme(text, _about(release)), encoding="utf-8", newline="\n")
         yield sums.add(path)
-    for path in audit_bundle.write(release, folder):
+    samples = exported_samples(release, split)
+    for path in exporter.write(_asked(release, samples) if getattr(exporter, "asks", False) else samples, folder):
+        yield sums.add(path)
+    for path in audit_bundle.write(release, folder, split):
         yield sums.add(path)
     # A release that was frozen before it was counted keeps its bytes.
     about = {"made": release.made, "grounds": release.grounds} if release.grounds else {}
@@ -74,8 +120,18 @@ def files_of(release: Release, format_name: str, folder: Path) -> Iterator[Path]
     yield from sums.write(about)
 
 
-def open_samples(release: Release) -> IO[bytes]:
+def _about(release: Release) -> dict[str, Any]:
+    """What the hub's metadata say."""
+    return {
+        "name": str(release),
+        "languages": list(release.about.get("counts", {}).get("language", {})),
+        "samples": release.samples_count,
+        "licence": "; ".join(sorted({source["licence"] for source in release.sources})) or "unknown",
+    }
+
+
+def open_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> IO[bytes]:
     """The JSON Lines of a release, open at their beginning; the file vanishes when it is closed."""
     with tempfile.TemporaryDirectory() as folder:
-        [path] = jsonl.write(exported_samples(release), Path(folder))
+        [path] = jsonl.write(exported_samples(release, split), Path(folder))
         return path.open("rb")

@@ -16,9 +16,9 @@ from generation import tasks
 from generation.batches import queries as batches_queries
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import GenerationError
-from generation.models import Erratum, Freeze, Release, ReleasedRubric, SampleVersion
+from generation.models import Erratum, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.recipes import forms as recipes_forms
-from generation.releases import archive, exporters, forms, queries, services
+from generation.releases import archive, export, forms, queries, services
 from generation.samples import errata
 from generation.samples import services as samples_services
 from review.common.decorators import requires, signed_in_account
@@ -97,7 +97,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "simulated_reviewers": found.simulated_samples,
         "planted": queries.term_counts(found.benchmark, found.counts),
         "errata": list(errata.errata_of(found)),
-        "formats": [(format_name, exporters.load(format_name).label) for format_name in exporters.available()],
+        "formats": export.fitting(found),
     }
     return render(request, "generation/releases/release.html", context)
 
@@ -133,7 +133,12 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
 
 @require_GET
 @requires(Can.READ_RESULTS)
-def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:  # noqa: ARG001
-    """The whole release in one format, as a zip whose bytes depend on nothing else."""
-    found = _release(name, version)
-    return archive.as_download(archive.stream(found, format_name), f"{name}-v{version}-{format_name}.zip")
+def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:
+    """One part of a release (`?split=`) in one format, as a zip whose bytes depend on nothing else."""
+    found, split = _release(name, version), ReleasedSample.Split.PUBLIC
+    if request.GET.get("split") == ReleasedSample.Split.HELD_OUT:
+        require(request.user, Can.PRODUCE)
+        split = ReleasedSample.Split.HELD_OUT
+    blocks = archive.stream(found, format_name, split=split)
+    part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"
+    return archive.as_download(blocks, f"{name}-v{version}{part}-{format_name}.zip")

@@ -14,14 +14,14 @@ from typing import Any, Protocol
 # {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool, "language": str, "specialty": str,
 #  "arm": "trap" | "control", "split": "public" | "held-out", "canary": str, "source": {...},
 #  "content": {...}, "facets": {name: [str]}, "citations": [{"kind", "reference", "section", "passage", "read_on": str}],
-#  "made": {name: str}, "review": {...}, "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str}]}
+#  "made": {name: str}, "messages": [{"role": str, "content": str}] (where the exporter `asks`), "review": {...},
+#  "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str}]}
 ADDED = ("language", "specialty", "arm", "split", "canary")  # texts; empty where the release is older
 PLAIN = ("sample_id", "version", "benchmark", "task", "simulated", *ADDED)
 NESTED = ("source", "content", "facets", "citations", "made", "review")
-COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics"))
-LATER = frozenset(
-    {"made", *ADDED}
-)  # not in releases that were frozen before it was told: their bytes stay what they were
+COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics", "messages"))
+# Not in releases that were frozen before they were told, whose bytes stay what they were, or not for every format.
+LATER = frozenset({"made", "messages", *ADDED})
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity"})
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -41,6 +41,8 @@ class Exporter(Protocol):
 
     name: str
     label: str
+    # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent; and it may offer
+    # `readme(card, about)`, the text of a README.md.
 
     def write(self, samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         """Write `samples` into the existing `folder`, streamed, and return the files made. Raises WrongSample, OSError;
