@@ -16,6 +16,9 @@ def data_card(release: Release) -> str:
         "physicians": _physicians(release),
         "questions": _questions(release),
         "errata": errata.errata_of(release),
+        "agreement": release.about.get("agreement", {}).get(ReleasedSample.Split.PUBLIC, []),
+        "adjudicated": release.grounds.get(Ground.ADJUDICATED, 0),
+        "adjudicated_share": f"{release.grounds.get(Ground.ADJUDICATED, 0) / max(release.reviewed, 1):.1%}",
     }
     return render_to_string("generation/releases/data_card.md", context)
 

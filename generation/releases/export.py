@@ -1,6 +1,8 @@
 """Writes releases out as files."""
 
 import contextlib
+import json
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,10 +13,12 @@ from generation.common import formats
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Release, ReleasedRubric, ReleasedSample
 from generation.recipes import registry
-from generation.releases import audit_bundle, exporters
+from generation.releases import audit_bundle, exporters, ratings
 from generation.releases.data_card import data_card
 from generation.releases.exporters import jsonl
+from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, manifest
+from generation.releases.exporters.programs import verify_release
 
 RUBRIC_FIELDS = ("key", "criterion", "traps", "severity")
 
@@ -114,16 +118,37 @@ def files_of(
         yield sums.add(path)
     for path in audit_bundle.write(release, folder, split):
         yield sums.add(path)
+    yield sums.add(ratings.write(release, split, folder))
+    if "agreement" in release.about:
+        path = folder / "agreement.json"
+        lines = json.dumps(release.about["agreement"][split], indent=1, sort_keys=True)
+        path.write_text(lines + "\n", encoding="utf-8", newline="\n")
+        yield sums.add(path)
+    checker = folder / "verify_release.py"
+    shutil.copyfile(verify_release.__file__, checker)
+    yield sums.add(checker)
+    path = folder / "croissant.json"
+    described = json.dumps(croissant(_about(release), sums.entries), indent=1, ensure_ascii=False)
+    path.write_text(described + "\n", encoding="utf-8", newline="\n")
+    yield sums.add(path)
     # A release that was frozen before it was counted keeps its bytes.
     about = {"made": release.made, "grounds": release.grounds} if release.grounds else {}
     about |= {"reviewers": release.reviewers} if release.simulated_samples else {}
+    if release.canary:
+        digest = release.sha256 if split == ReleasedSample.Split.PUBLIC else release.held_out_sha256
+        about |= {"split": split, "sha256": digest, "canary": release.canary}
     yield from sums.write(about)
 
 
 def _about(release: Release) -> dict[str, Any]:
     """What the hub's metadata say."""
     return {
-        "name": str(release),
+        "name": release.name,
+        "version": f"{release.version}.0.0",
+        "date": release.created_at.date().isoformat(),
+        "description": f"A release of the benchmark {release.benchmark}: {release.samples_count} samples."
+        + (f" Canary: {release.canary}" if release.canary else ""),
+        "citation": " ".join(source["citation"] for source in release.sources),
         "languages": list(release.about.get("counts", {}).get("language", {})),
         "samples": release.samples_count,
         "licence": "; ".join(sorted({source["licence"] for source in release.sources})) or "unknown",

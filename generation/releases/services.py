@@ -16,7 +16,9 @@ from generation.llm.errors import GivenUp
 from generation.models import Freeze, Release, ReleasedSample, SampleVersion
 from generation.models.work import Work
 from generation.recipes import registry
+from generation.releases import ratings
 from generation.releases.freezing import content
+from generation.releases.freezing.card_facts import card_facts
 from generation.releases.freezing.composition import Choice, Composition, choices, tally
 from generation.releases.freezing.spool import Spool
 from generation.samples import queries as samples_queries
@@ -155,12 +157,14 @@ def _freeze(row: Freeze) -> None:
     canary = latest.canary if latest is not None and latest.canary else f"{row.name}-{uuid.uuid4()}"
     terms = samples_queries.terms(row.benchmark)
     totals = content.Totals()
+    rated: dict[str, list[tuple[str, int, int]]] = {split: [] for split in ReleasedSample.Split.values}
     if not _still_ours(row, read=0, total=len(chosen)):
         return
     with Spool() as spool:
         for one in content.written(row.benchmark, chosen, terms, canary):
             spool.add(one)
             totals.add(one)
+            rated[one.choice.split].append((one.sample["sample_id"], one.sample["version"], one.case_id))
             if totals.samples % RENEWED == 0 and not _still_ours(row, read=totals.samples):
                 return  # the lease ran out and somebody else freezes now
         if latest is not None and _same(latest, spool):
@@ -179,7 +183,11 @@ def _freeze(row: Freeze) -> None:
             "sha256": spool.digest(),
             "composition": composition.as_json(),
             "excluded": dict(counted.excluded),
-            "about": {"counts": counted.counts},
+            "about": {
+                "counts": counted.counts,
+                **card_facts(ids),
+                "agreement": {split: ratings.agreement(samples, canary) for split, samples in rated.items()},
+            },
             "canary": canary,
             "held_out_count": totals.held_out,
             "held_out_sha256": spool.digest_if_any(ReleasedSample.Split.HELD_OUT),

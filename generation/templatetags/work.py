@@ -40,6 +40,14 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+@register.filter
+def figure(value: float | None, interval: list[float] | None) -> str:
+    """A figure of agreement with its interval."""
+    if value is None:
+        return "not defined"
+    return f"{value:.2f}" + (f" ({interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
+
+
 _EXCLUSIONS = {
     "in-review": _("still in review"),
     "withdrawn": _("withdrawn"),

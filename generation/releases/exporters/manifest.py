@@ -29,6 +29,11 @@ class Checksums:
         self._folder = folder
         self._entries: list[dict[str, Any]] = []
 
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """The files so far, by path."""
+        return sorted(self._entries, key=lambda entry: str(entry["path"]))
+
     def add(self, path: Path) -> Path:
         """Take the sum of a file of the export; returns the file."""
         self._entries += manifest(self._folder, [path])["files"]
@@ -37,7 +42,7 @@ class Checksums:
     def write(self, about: Mapping[str, Any] | None = None) -> list[Path]:
         """Write `manifest.json` over all files, and `SHA256SUMS` over them and the manifest, for `sha256sum -c SHA256SUMS`
         in the folder. Returns the two. `about`: what else the manifest says, before the files."""
-        entries = sorted(self._entries, key=lambda entry: str(entry["path"]))
+        entries = self.entries
         manifest_path, sums_path = self._folder / MANIFEST, self._folder / SUMS
         text = json.dumps({**(about or {}), "files": entries}, indent=2, ensure_ascii=False) + "\n"
         manifest_path.write_text(text, encoding="utf-8", newline="\n")

@@ -29,6 +29,7 @@ class Written:
     """One sample as it is released. `fields`: its export object, each value as JSON. `facets`: those of each rubric."""
 
     choice: Choice
+    case_id: int
     sample: Mapping[str, Any]
     fields: Mapping[str, str]
     facets: Sequence[Mapping[str, list[str]]]
@@ -54,7 +55,7 @@ def written(benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], c
                 terms,
             )
             sample |= {"split": one.split, "canary": canary}
-            yield Written(one, sample, jsonl.encoded(sample), facets)
+            yield Written(one, row["case_id"], sample, jsonl.encoded(sample), facets)
 
 
 def _versions(pks: Sequence[int]) -> Iterator[tuple[Any, ...]]:

@@ -64,7 +64,7 @@ def test_hf_has_one_table_and_the_hubs_metadata(release: Release, tmp_path: Path
     assert rows[0]["messages"][-1]["role"] == "user"
     assert {row["canary"] for row in rows} == {release.canary}
     readme = (tmp_path / "out" / "README.md").read_text()
-    assert readme.startswith('---\npretty_name: "own v1"\nlanguage:\n- "en"\n')
+    assert readme.startswith('---\npretty_name: "own"\nlanguage:\n- "en"\n')
     assert "path: test.parquet" in readme
     assert "# own, version 1" in readme
 
