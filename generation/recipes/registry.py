@@ -157,7 +157,11 @@ def messages(benchmark: str, key: str, task: str, content: Mapping[str, Any]) ->
     None where the benchmark asks more than one question about it, or reads the answers by code: no other tool could do that.
     """
     protocol = module(benchmark, "protocol").PROTOCOL
-    asked = protocol.ask(SimpleNamespace(key=key, task=task, content=content), 0) if protocol.judge else ()
+    asked = (
+        protocol.ask(SimpleNamespace(key=key, task=task, content=content), 0)
+        if getattr(protocol, "judge", None)
+        else ()
+    )
     if len(asked) != 1:
         return None
     return [{"role": message.role, "content": message.content} for message in asked[0].messages]

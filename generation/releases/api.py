@@ -94,13 +94,16 @@ class WholeReleaseSerializer(ReleaseSerializer):
     unreviewed = serializers.IntegerField()
     composition = serializers.DictField()
     excluded = serializers.DictField(child=serializers.IntegerField())
+    marker = serializers.CharField(
+        source="canary", help_text="The canary of the release: a text that is in every sample and nowhere else."
+    )
     errata = serializers.SerializerMethodField()
 
     class Meta(ReleaseSerializer.Meta):
         fields = [
             *ReleaseSerializer.Meta.fields,
             *("counts", "sources", "generators", "made", "grounds", "statuses", "unreviewed", "reviewers"),
-            *("composition", "excluded", "canary", "held_out_count", "held_out_sha256", "errata"),
+            *("composition", "excluded", "marker", "held_out_count", "held_out_sha256", "errata"),
         ]
 
     @extend_schema_field(ErratumSerializer(many=True))

@@ -47,7 +47,7 @@ class FreezePreview:
     @property
     def seen(self) -> str:
         """The counts as a form sends them back: another string means that something has changed since."""
-        return f"{self.approved}+{self.not_sampled}-{self.held_out}"
+        return f"{self.approved}+{self.not_sampled}" + (f"-{self.held_out}" if self.held_out else "")
 
 
 def preview(name: str, *, benchmark: str, composition: Composition | None = None) -> FreezePreview:

@@ -121,7 +121,7 @@ class ErratumSerializer(serializers.ModelSerializer[Erratum]):
         fields = ["sample", "kind", "reason", "at"]
 
 
-class ReasonSerializer(serializers.Serializer[Any]):
+class ErratumReasonSerializer(serializers.Serializer[Any]):
     """Why."""
 
     reason = serializers.CharField(max_length=2000)
@@ -170,24 +170,28 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
         sample = get_object_or_404(Sample, pk=pk)
         return Response(ErratumSerializer(errata.history(sample), many=True).data)
 
-    @extend_schema(request=ReasonSerializer, responses={201: ErratumSerializer})
+    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
     @action(detail=True, methods=["post"], can=Can.READ_RESULTS)
     def report(self, request: Request, pk: int) -> Response:
         """Report an approved sample: it stays out of releases until an admin decides. 404 if you cannot read it."""
-        return _erratum(errata.report(pk, actor=signed_in_account(request), **checked_body(ReasonSerializer, request)))
+        return _erratum(
+            errata.report(pk, actor=signed_in_account(request), **checked_body(ErratumReasonSerializer, request))
+        )
 
-    @extend_schema(request=ReasonSerializer, responses={201: ErratumSerializer})
+    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
     @action(detail=True, methods=["post"])
     def dismiss(self, request: Request, pk: int) -> Response:
         """Dismiss the report of a sample. 409 if there is none."""
-        return _erratum(errata.dismiss(pk, actor=signed_in_account(request), **checked_body(ReasonSerializer, request)))
+        return _erratum(
+            errata.dismiss(pk, actor=signed_in_account(request), **checked_body(ErratumReasonSerializer, request))
+        )
 
-    @extend_schema(request=ReasonSerializer, responses={201: ErratumSerializer})
+    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
     @action(detail=True, methods=["post"])
     def withdraw(self, request: Request, pk: int) -> Response:
         """Withdraw an approved sample: it goes into no later release, and those that hold it show an erratum."""
         return _erratum(
-            errata.withdraw(pk, actor=signed_in_account(request), **checked_body(ReasonSerializer, request))
+            errata.withdraw(pk, actor=signed_in_account(request), **checked_body(ErratumReasonSerializer, request))
         )
 
 
@@ -202,10 +206,10 @@ class ReviewedSampleViewSet(GenericViewSet[Erratum]):
     serializer_class = ErratumSerializer
     row = "<int:review_id>"
 
-    @extend_schema(request=ReasonSerializer, responses={201: ErratumSerializer})
+    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
     @action(detail=True, methods=["post"])
     def report(self, request: Request, review_id: int) -> Response:
         """Report the approved sample of a closed case that you reviewed. 404 for any other."""
         me = signed_in_account(request)
         sample = errata.sample_reviewed(me, review_id)
-        return _erratum(errata.report(sample, actor=me, **checked_body(ReasonSerializer, request)))
+        return _erratum(errata.report(sample, actor=me, **checked_body(ErratumReasonSerializer, request)))

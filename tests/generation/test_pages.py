@@ -481,7 +481,7 @@ def test_a_release_is_frozen_read_and_downloaded(
     researcher = Client()
     researcher.force_login(rui)
     first = frozen(tmp_path, models, physicians, conversations=1)
-    seen = {"benchmark": "mhb", "seen": f"{first.samples_count}+0-0"}
+    seen = {"benchmark": "mhb", "seen": f"{first.samples_count}+0"}
     answer: Page = admin.post(reverse("generation:releases"), {"name": "second", **seen})
     assert answer["Location"] == reverse("generation:releases")
     assert "0 of 1 samples" in text_of(admin.get(answer["Location"]))

@@ -26,6 +26,7 @@ from generation.models import (
     BatchRole,
     Call,
     Draft,
+    Freeze,
     Reference,
     Release,
     Sample,
@@ -583,7 +584,7 @@ def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Cl
     assert releases_queries.approved_counts() == {"brew": (3, 2)}
     page = text_of(admin.get(reverse("generation:releases")))
     assert "3 samples ready to freeze, 2 of them not sampled for review" in page
-    asked = {"name": "brews", "benchmark": "brew"}
+    asked = {"name": "brews", "benchmark": "brew", "with_unreviewed": "on"}
     preview = admin.post(reverse("generation:releases"), asked)
     assert not Release.objects.exists(), "the first step freezes nothing"
     assert (preview.context["preview"].approved, preview.context["preview"].not_sampled) == (1, 2)
@@ -592,6 +593,7 @@ def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Cl
     assert "The samples have changed since the preview." in text_of(changed)
     assert not Release.objects.exists(), "another selection than was shown"
     assert admin.post(reverse("generation:releases"), {**asked, "seen": "1+2"}).status_code == 302
+    releases_services.run_freeze(Freeze.objects.get().pk)
     assert Release.objects.get().statuses == {"approved": 1, "not-sampled": 2}
 
 
@@ -662,6 +664,7 @@ def test_a_release_from_before_keeps_its_bytes(half: Batch, tmp_path: Path) -> N
     release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     older = [{k: v for k, v in row.exported.items() if k != "made"} for row in ReleasedSample.objects.order_by("pk")]
     release.pk, release.version, release.grounds, release.made = None, 2, {}, {}
+    release.canary, release.about = "", {}
     release.save()
     for at, exported in enumerate(older):
         ReleasedSample.objects.create(

@@ -82,10 +82,27 @@ def test_hf_loads_with_datasets(release: Release, tmp_path: Path) -> None:
 
 
 @needs_tools
+def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path) -> None:
+    export.export_release(release, "parquet", tmp_path / "out")
+    code = (
+        "import mlcroissant\n"
+        "found = mlcroissant.Dataset('out/croissant.json')\n"
+        "assert not found.metadata.issues.errors, found.metadata.issues.report()\n"
+        "print(found.metadata.name, len(found.metadata.distribution))\n"
+    )
+    name, files = tool(code, tmp_path).split()
+    assert (name, int(files) > 5) == ("own", True)
+
+
+@needs_tools
 def test_inspect_runs_the_task(release: Release, tmp_path: Path) -> None:
     export.export_release(release, "inspect", tmp_path / "out")
     code = (
-        "import sys; sys.path.insert(0, 'out')\n"
+        # It counts tokens by a table that it would download.
+        "import sys, tiktoken; sys.path.insert(0, 'out')\n"
+        "class Words:\n"
+        "    def encode(self, text, **how): return text.split()\n"
+        "tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: Words()\n"
         "from inspect_ai import eval\n"
         "from inspect_ai.model import ModelOutput, get_model\n"
         "from task import mhb\n"

@@ -156,7 +156,10 @@ def test_pages_and_api(release: Release, three: list[Sample], rui: User, adela: 
 
 
 def test_a_physician_reports_from_an_own_review(three: list[Sample], client: Client, zoe: User) -> None:
-    own = Review.objects.filter(case__lineage=three[0].key).order_by("pk")[0]
+    own, other = (
+        Review.objects.filter(case__lineage=sample.key, role="primary").select_related("physician").get()
+        for sample in three[:2]
+    )
     client.force_login(own.physician)
     page = reverse("review:mine-detail", args=[own.pk])
     url = reverse("generation:review-report", args=[own.pk])
@@ -165,13 +168,12 @@ def test_a_physician_reports_from_an_own_review(three: list[Sample], client: Cli
     shown = client.get(page).content.decode()
     assert "This sample was reported." in shown
     assert url not in shown
-    other = Review.objects.filter(case__lineage=three[1].key, physician=own.physician)[0]
-    said = client.post(
-        reverse("api:review-report", args=[other.pk]), {"reason": "Also."}, content_type="application/json"
-    )
-    assert said.status_code == 201
     client.force_login(zoe)
     assert client.post(url, {"reason": "Not mine."}).status_code == 404
+    client.force_login(other.physician)
+    body = {"reason": "Also."}
+    said = client.post(reverse("api:review-report", args=[other.pk]), body, content_type="application/json")
+    assert said.status_code == 201
 
 
 def test_the_command(release: Release, three: list[Sample], manage: Manage) -> None:

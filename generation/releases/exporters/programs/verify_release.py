@@ -69,13 +69,14 @@ class Agreement:
         dice = random.Random(f"{SEED} {pair} {question}")
         drawn: dict[str, list[float]] = {"raw": [], "kappa": [], "ac1": []}
         for _ in range(REPLICATES):
-            weight = Counter(dice.choices(raters, k=len(raters)))
             table: Counter[Pair] = Counter()
-            for (one, other, both), n in kinds:
-                times = weight[one] * weight[other]
-                if times and (cases := _poisson(dice, n)):
-                    for two in both:
-                        table[two] += times * cases
+            while not table:  # of few raters, a draw may leave no pair
+                weight = Counter(dice.choices(raters, k=len(raters)))
+                for (one, other, both), n in kinds:
+                    times = weight[one] * weight[other]
+                    if times and (cases := _poisson(dice, n)):
+                        for two in both:
+                            table[two] += times * cases
             for name, value in figures(table).items():
                 if value is not None:
                     drawn[name].append(value)
