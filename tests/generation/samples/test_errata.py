@@ -8,6 +8,7 @@ import pytest
 from django.db import DatabaseError, transaction
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from generation import errors
 from generation.models import Erratum, Release, Sample, SampleVersion
@@ -15,9 +16,10 @@ from generation.releases import data_card, export, services
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
 from review.errors import NotAllowed, NotYours
-from review.models import Review, User
-from tests.engine import Manage, approved, conversations_file, imported
-from tests.review.factories import account
+from review.models import Case, Review, User
+from tests.engine import Manage, approved, conversations_file, endpoint, generated, imported
+from tests.review.approve import approval
+from tests.review.factories import account, say
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 
@@ -174,6 +176,24 @@ def test_a_physician_reports_from_an_own_review(three: list[Sample], client: Cli
     body = {"reason": "Also."}
     said = client.post(reverse("api:review-report", args=[other.pk]), body, content_type="application/json")
     assert said.status_code == 201
+
+
+def test_the_form_tells_nothing_of_an_open_case(tmp_path: Path, models: str, ana: User, client: Client) -> None:
+    """Nor of a copy, whose outcome nobody is told: the form follows the outcome that the page shows."""
+    generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+    say(ana, approval)
+    own = Review.objects.get()
+    client.force_login(ana)
+    assert (
+        "report" not in client.get(reverse("review:mine-detail", args=[own.pk])).content.decode().partition("<main")[2]
+    )
+    assert client.post(reverse("generation:review-report", args=[own.pk]), {"reason": "Wrong."}).status_code == 404
+    Case.objects.update(state="approved", ground="consensus", closed_at=timezone.now())
+    SampleVersion.objects.update(status="approved")
+    own.refresh_from_db()
+    assert errata.reportable(ana, own) is not None
+    own.case.kind = Case.Kind.REPEAT
+    assert errata.reportable(ana, own) is None
 
 
 def test_the_command(release: Release, three: list[Sample], manage: Manage) -> None:

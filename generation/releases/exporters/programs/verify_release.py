@@ -25,7 +25,7 @@ from typing import Any
 COLUMNS = ["sample_id", "version", "rater", "role", "answer", "simulated", "rubric", "question", "value"]
 PAIRS = {"reviewers": ("primary", "secondary"), "adjudicators": ("adjudicator-1", "adjudicator-2")}
 BLIND = "blind"
-REPLICATES = 500
+REPLICATES = 200
 SEED = 2008
 DIGITS = 6
 ENOUGH = 0.95  # share of the replicates that must be defined for an interval
