@@ -122,9 +122,9 @@ def judged(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
     if composition.batches:
         found.append(When(~Q(sample__batch__in=composition.batches), then=Value("other-batch")))
     found += [
-        When(~Q(**{FIELDS[name]: value}), then=Value(f"other-{name}"))
-        for name, value in composition.where.items()
-        if name in FIELDS
+        When(~Q(**{column: composition.where[name]}), then=Value(f"other-{name}"))
+        for name, column in FIELDS.items()  # in their order: a database may give back keys in another
+        if name in composition.where
     ]
     if not composition.with_controls:
         found.append(When(arm=CONTROL, then=Value("control")))
