@@ -266,8 +266,8 @@ def _fits(physician: User, passed: Iterable[str]) -> _Where:
     fits = _one_of("calibration", ["", *passed])
     if physician.stages:
         fits &= _one_of("turn", [TURNS[State(stage)] for stage in physician.stages])
-    if specialty := physician.specialty.strip().casefold():
-        fits &= _one_of("specialty", ["", specialty])
+    if specialties := physician.asked_specialties:
+        fits &= _one_of("specialty", ["", *specialties])
     if physician.languages:
         fits &= _one_of("language", ["", *(language.partition("-")[0].lower() for language in physician.languages)])
     return fits
