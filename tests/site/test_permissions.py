@@ -39,6 +39,8 @@ PUBLIC = {
     "accounts/logout/": "302 302",
     "accounts/signup/": "200 200",  # the page says that nobody signs up
     "accounts/inactive/": "200 405",
+    "accounts/invitation/": "410 410",  # nobody was invited
+    "accounts/invitation/<int:person_id>/<str:token>/": "302 405",
     "i18n/setlang/": "302 302",
     "styleguide/": "404 404",
     "health/": "200 200",
@@ -62,6 +64,8 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "accounts/login/":                                      ("302 302 302 302", "302 302 302 302"),
     "accounts/logout/":                                     ("200 200 200 200", "302 302 302 302"),
     "accounts/inactive/":                                   ("200 200 200 200", "405 405 405 405"),
+    "accounts/invitation/":                                 ("410 410 410 410", "410 410 410 410"),
+    "accounts/invitation/<int:person_id>/<str:token>/":     ("302 302 302 302", "405 405 405 405"),
     "accounts/signup/":                                     ("302 302 302 302", "302 302 302 302"),
     "accounts/reauthenticate/":                             ("200 200 200 200", "200 200 200 200"),
     "accounts/password/change/":                            ("200 200 200 200", "302 302 302 302"),
@@ -123,12 +127,14 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "review/calibration/<int:item_id>/":                    ("403 403 403 200", "403 403 403 302"),
     "review/people/":                                       ("403 403 403 200", "403 403 403 302"),
     "review/people/new/":                                   ("403 403 403 200", "403 403 403 302"),
+    "review/people/import/":                                ("403 403 403 200", "403 403 403 200"),
     "review/people/<int:person_id>/":                       ("403 403 403 200", "403 403 403 405"),
     "review/people/<int:person_id>/edit/":                  ("403 403 403 200", "403 403 403 302"),
     "review/people/<int:person_id>/pause/":                 ("403 403 403 302", "403 403 403 302"),
     "review/people/<int:person_id>/calibration/":           ("403 403 403 302", "403 403 403 302"),
     "review/people/<int:person_id>/active/":                ("403 403 403 302", "403 403 403 302"),
     "review/people/<int:person_id>/password/":              ("403 403 403 302", "403 403 403 302"),
+    "review/people/<int:person_id>/invitation/":            ("403 403 403 302", "403 403 403 200"),
     "review/people/<int:person_id>/second-factor/":         ("403 403 403 302", "403 403 403 302"),
     "review/agreement/":                                    ("403 403 403 200", "403 403 403 405"),
     "review/progress/":                                     ("403 403 403 200", "403 403 403 405"),
@@ -268,6 +274,8 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "review/people/<int:person_id>/calibration/": lambda _: {},
     "review/people/<int:person_id>/active/": lambda _: {"active": "0"},
     "review/people/<int:person_id>/password/": lambda _: {"password": PASSWORD},
+    "review/people/import/": lambda _: {"name": "people.csv", "text": "name\nNo Va\n", "import": "1"},
+    "review/people/<int:person_id>/invitation/": lambda _: {},
     "review/people/<int:person_id>/second-factor/": of_a_second_factor,
     "generation/sources/": a_file,
     "generation/endpoints/": lambda _: {**ENDPOINT, "name": "new", "timeout": "60"},
@@ -300,7 +308,7 @@ IDLE = {
     "accounts/reauthenticate/", "accounts/password/set/", "accounts/login/code/confirm/",
     "accounts/second-factor/authenticate/", "accounts/second-factor/reauthenticate/",
     "accounts/second-factor/totp/activate/", "accounts/second-factor/recovery-codes/generate/",
-    "accounts/tokens/", "accounts/tokens/revoke/",
+    "accounts/tokens/", "accounts/tokens/revoke/", "accounts/invitation/",
 }  # fmt: skip
 
 
