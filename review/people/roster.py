@@ -16,6 +16,7 @@ from review.rules.permissions import UserRole
 from review.rules.text import is_storable
 
 COLUMNS = ("name", "role", "specialties", "languages", "institution", "hospital", "email", "username")
+COLUMN_OF = {"first_name": "name", "last_name": "name", "specialty": "specialties"}
 MOST_BYTES = 1024 * 1024
 MOST_ROWS = 1000
 
@@ -81,7 +82,8 @@ def new_account(**said: str) -> User:
     try:
         user.clean_fields(exclude=[*wrong, *(["username"] if not name else [])])
     except ValidationError as error:
-        wrong |= error.message_dict
+        for field, messages in error.message_dict.items():
+            wrong[COLUMN_OF.get(field, field)] = messages
     if wrong:
         raise ValidationError(wrong)
     return user
