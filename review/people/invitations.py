@@ -19,7 +19,7 @@ class _Signer(PasswordResetTokenGenerator):
 
     key_salt = "review.people.invitations"
 
-    def _make_hash_value(self, user: User, timestamp: int) -> str:  # type: ignore[override]
+    def _make_hash_value(self, user: User, timestamp: int) -> str:
         return f"{user.pk}/{user.password}/{user.invited_at and user.invited_at.timestamp()}/{timestamp}"
 
 

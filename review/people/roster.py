@@ -35,7 +35,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RosterRow:
     """The account that a row asks for, not stored."""
 
     row: int
@@ -47,7 +47,7 @@ class Roster:
     """What a file asks for. With a refusal nothing of it is stored."""
 
     file: str
-    entries: list[Entry]
+    entries: list[RosterRow]
     refusals: list[Refusal]
 
 
@@ -92,7 +92,7 @@ def new_account(**said: str) -> User:
 def check_new(**said: str) -> User:
     """The same, where name and e-mail address are nobody else's."""
     user = new_account(**said)
-    if taken := [reason for _row, reason in _taken([Entry(1, user)])]:
+    if taken := [reason for _row, reason in _taken([RosterRow(1, user)])]:
         raise ValidationError({"name": taken})
     return user
 
@@ -104,12 +104,12 @@ def is_language_code(code: str) -> bool:
 
 def read_roster(file: str, data: bytes) -> Roster:
     """Everybody that a CSV file lists, and every reason why a row is refused. Nothing is stored."""
-    entries: list[Entry] = []
+    entries: list[RosterRow] = []
     refusals: list[Refusal] = []
     try:
         for row, said in _rows(data):
             try:
-                entries.append(Entry(row, new_account(**_named(said))))
+                entries.append(RosterRow(row, new_account(**_named(said))))
             except ValidationError as error:
                 refusals += [Refusal(file, row, f"{name}: {' '.join(of)}") for name, of in error.message_dict.items()]
             except _Refused as error:
@@ -161,7 +161,7 @@ def _named(said: tuple[list[str], list[str]]) -> dict[str, str]:
     return dict(zip(header, cells, strict=True))
 
 
-def _taken(entries: list[Entry]) -> Iterator[tuple[int, str]]:
+def _taken(entries: list[RosterRow]) -> Iterator[tuple[int, str]]:
     """Rows whose account name or e-mail address belongs to an account, or to a row above."""
     names, mails = (
         [entry.user.username for entry in entries],

@@ -308,7 +308,7 @@ IDLE = {
     "accounts/reauthenticate/", "accounts/password/set/", "accounts/login/code/confirm/",
     "accounts/second-factor/authenticate/", "accounts/second-factor/reauthenticate/",
     "accounts/second-factor/totp/activate/", "accounts/second-factor/recovery-codes/generate/",
-    "accounts/tokens/", "accounts/tokens/revoke/", "accounts/invitation/",
+    "accounts/tokens/", "accounts/tokens/revoke/",
 }  # fmt: skip
 
 
