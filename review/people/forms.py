@@ -170,7 +170,6 @@ class RosterForm(forms.Form):
 
     file = forms.FileField(
         label=_("CSV file"),
-        required=False,
         widget=forms.FileInput(attrs={"accept": ".csv,text/csv"}),
         help_text=_(
             "First row: name, role, specialties, languages, institution, hospital, email; only name is required. "
@@ -180,11 +179,15 @@ class RosterForm(forms.Form):
     name = forms.CharField(required=False, max_length=200, widget=forms.HiddenInput)
     text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["file"].required = not self.data.get("text")
+
     def clean(self) -> dict[str, Any]:
         """`name` and `data`: what was uploaded, or what is sent again."""
         sent = self.cleaned_data.get("file")
-        if sent is None and not self.cleaned_data.get("text"):
-            raise ValidationError({"file": gettext("Choose a file.")})
+        if "file" in self.errors:
+            return {}
         if sent is None:
             return {"name": self.cleaned_data.get("name", ""), "data": self.cleaned_data["text"].encode()}
         return {"name": sent.name, "data": sent.read(MOST_BYTES + 1)}
