@@ -73,7 +73,7 @@ def test_excels_file_is_read() -> None:
         ("name\nAna!\n", "people.csv, row 2: username: "),
         (f"name,hospital\nAna,{'x' * 201}\n", "people.csv, row 2: hospital: "),
         (f"name,specialties\nAna,{'x' * 301}\n", "people.csv, row 2: specialties: "),
-        (f"name\n{'x ' * 80}\n", "people.csv, row 2: name: "),
+        (f"name,username\n{'x ' * 80},bo\n", "people.csv, row 2: name: "),
         ("name\nAna\nANA\n", "people.csv, row 3: Row 2 has the account name “ana”, too."),
         ("name\nTaken\n", "people.csv, row 2: The account “taken” exists."),
         ("name,email\nAna,t@example.org\n", "people.csv, row 2: An account has the e-mail address t@example.org."),
