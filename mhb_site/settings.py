@@ -106,6 +106,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+PASSWORD_RESET_TIMEOUT = ENV.invitation_hours * 3600  # of invitations, which are the only links that set a password
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
 ACCOUNT_ADAPTER = "mhb_site.sign_in.adapters.ClosedAdapter"
@@ -262,6 +263,7 @@ MHB_CURRENCY = ENV.currency
 MHB_MAX_REPLY_BYTES = ENV.max_reply_bytes
 MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
 MHB_RELEASES_PER_HOUR = ENV.releases_per_hour
+MHB_SITE_URL = ENV.site
 MHB_CALIBRATION_SHARE = ENV.calibration_share
 MHB_REPEAT_SHARE = ENV.repeat_share
 MHB_EMBEDDED = ENV.embedded

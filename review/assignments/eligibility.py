@@ -267,9 +267,9 @@ def _fits(physician: User, passed: Iterable[str]) -> _Where:
     fits = _one_of("calibration", ["", *passed])
     if physician.stages:
         fits &= _one_of("turn", [TURNS[State(stage)] for stage in physician.stages])
-    if specialty := physician.specialty.strip().casefold():
-        fits &= _one_of("specialty", ["", specialty])
-    # Whose language nobody knows waits until an admin has named it; reserving it names whoever is to read it.
+    if specialties := physician.asked_specialties:
+        fits &= _one_of("specialty", ["", *specialties])
+    # Whose language nobody knows waits until an admin has named it; reserving it names its reader.
     fits &= _Where("w.language <> %s", (UNDETERMINED,))
     if physician.languages:
         fits &= _one_of("language", ["", *(language.partition("-")[0].lower() for language in physician.languages)])

@@ -97,6 +97,8 @@ class PersonEvent(Chained):
         CLOSED = "closed", _("account closed")
         OPENED = "opened", _("account reopened")
         PASSWORD = "password", _("password changed")
+        INVITED = "invited", _("invitation link created")
+        UNINVITED = "uninvited", _("invitation withdrawn")
         SECOND_FACTOR = "second-factor", _("second factor removed")
         OWN_FACTOR = "own-factor", _("second factor set up or removed")
         ROLE = "role", _("role changed")
