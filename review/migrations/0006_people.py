@@ -19,6 +19,7 @@ KINDS = [
     ("item-made", "calibration case created"),
     ("item-changed", "calibration case edited"),
     ("term", "taxonomy term added or changed"),
+    ("form", "review form published"),
 ]
 
 
