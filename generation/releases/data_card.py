@@ -1,6 +1,5 @@
 """The data card of a release."""
 
-from django.db.models import Min
 from django.template.loader import render_to_string
 
 from generation.models import Release, ReleasedSample
@@ -27,9 +26,12 @@ def data_card(release: Release) -> str:
 def _questions(release: Release) -> tuple[Question, ...]:
     """What physicians were asked, as of the first sample reviewed by each version of the form: what each stored answer says."""
     rows = ReleasedSample.objects.filter(release=release).exclude(version__case__ground=Ground.UNREVIEWED)
-    by_form = rows.order_by("version__case__spec__form_version").values("version__case__spec__form_version")
-    firsts = by_form.annotate(first=Min("position")).values_list("first", flat=True)
-    samples = rows.filter(position__in=list(firsts)).select_related("version__case").order_by("position")
+    form = "version__case__spec__form_version"
+    samples = []
+    for version in rows.order_by().values_list(form, flat=True).distinct():  # few
+        of_form = {form: version} if version is not None else {f"{form}__isnull": True}
+        samples.append(rows.filter(**of_form).select_related("version__case").order_by("position")[0])
+    samples.sort(key=lambda sample: sample.position)
     asked: dict[tuple[str, str, tuple[str, ...]], Question] = {}
     for question in (each for sample in samples for each in sample.version.case.frozen.form.questions):
         key = question.key.partition(":")[0]

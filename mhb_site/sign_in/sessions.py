@@ -36,6 +36,11 @@ class SessionStore(db.SessionStore):
 
     account: User | None = None
 
+    def save(self, must_create: bool = False) -> None:
+        super().save(must_create)
+        if (account := self.get(SESSION_KEY)) and self.session_key:
+            _keep_in_mind(self.session_key, int(account))
+
     def _get_session_from_db(self) -> Any:
         key = self.session_key or ""
         if key in _accounts:
@@ -62,10 +67,14 @@ def _account(request: HttpRequest) -> Any:
     with _reading_along(getattr(request.session, "account", None)):
         user = get_user(request)
     if user.pk is not None and request.session.session_key:
-        if len(_accounts) >= KEPT_IN_MIND:
-            _accounts.clear()
-        _accounts[request.session.session_key] = user.pk
+        _keep_in_mind(request.session.session_key, user.pk)
     return user
+
+
+def _keep_in_mind(session: str, account: int) -> None:
+    if len(_accounts) >= KEPT_IN_MIND:
+        _accounts.clear()
+    _accounts[session] = account
 
 
 @contextmanager

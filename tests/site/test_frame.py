@@ -52,7 +52,7 @@ def test_each_role_has_its_own_rail():
     assert names(person("physician")) == ["Workbench", "My reviews", "Guidelines"]
     assert names(person("researcher")) == ["Releases", "Runs", "API"]
     assert names(person("admin")) == [
-        *("Overview", "Sources", "Batches", "Cases", "Physicians", "Audit", "Agreement"),
+        *("Overview", "Sources", "Batches", "Cases", "Review forms", "Physicians", "Audit", "Agreement"),
         *("Releases", "Runs", "Endpoints", "API"),
     ]
     assert names(None) == []

@@ -22,6 +22,7 @@ from review.models import Assignment
 from tests.api.conftest import uploads
 from tests.engine import conversation
 from tests.review.approve import approval
+from tests.review.forms.test_pages import typed
 from tests.review.pages import fields
 from tests.site.routes import address, django_admin, routes
 from tests.site.test_second_factor import enrol
@@ -92,7 +93,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "review/guidelines/":                                   ("200 200 403 200", "405 405 405 405"),
     "review/guidelines/<slug:benchmark>/<slug:stage>/":     ("403 403 403 200", "403 403 403 302"),
     "review/forms/":                                        ("403 403 403 200", "403 403 403 405"),
-    "review/forms/<slug:benchmark>/":                       ("403 403 403 200", "403 403 403 200"),
+    "review/forms/<slug:benchmark>/":                       ("403 403 403 200", "403 403 403 302"),
     "review/forms/<slug:benchmark>/preview/":               ("403 403 403 405", "403 403 403 200"),
     "review/forms/<slug:benchmark>/compare/":               ("403 403 403 200", "403 403 403 405"),
     "review/forms/<slug:benchmark>/restore/":               ("403 403 403 405", "403 403 403 302"),
@@ -255,8 +256,7 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     },
     "review/next/": lambda _: {},
     "review/guidelines/<slug:benchmark>/<slug:stage>/": lambda _: {"text": "Read it twice.", "base": "1"},
-    "review/forms/<slug:benchmark>/": lambda _: {"do": "preview"},
-    "review/forms/<slug:benchmark>/preview/": lambda _: {},
+    "review/forms/<slug:benchmark>/": lambda w: w.review_form | {"do": "publish"},
     "review/forms/<slug:benchmark>/restore/": lambda _: {"version": "0", "base": "0"},
     "review/cases/": lambda world: {"action": "prioritise", "rows": world.waiting.pk, "prioritise-priority": "4"},
     "review/people/": lambda world: {"action": "pause", "rows": world["zoe"].pk},
@@ -326,6 +326,7 @@ IDLE = {
     "accounts/second-factor/authenticate/", "accounts/second-factor/reauthenticate/",
     "accounts/second-factor/totp/activate/", "accounts/second-factor/recovery-codes/generate/",
     "accounts/tokens/", "accounts/tokens/revoke/",
+    "review/forms/<slug:benchmark>/preview/",
 }  # fmt: skip
 
 
@@ -350,7 +351,9 @@ def everything() -> dict[str, list[Any]]:
 
 @pytest.fixture
 def world(db: None) -> World:
-    return World()
+    made = World()
+    made.review_form = typed(signed_in(made, "adela").get(reverse("review:form-edit", args=["mhb"])).content.decode())
+    return made
 
 
 class Visitor:

@@ -114,6 +114,7 @@ class World:
         self.people = people()
         self.held: dict[str, Assignment] = {}
         self.closed: dict[str, Case] = {}
+        self.review_form: dict[str, Any] = {}  # as its editor would post it
         self.judge = endpoint("http://models.example/v1", "judge")
         with ago(days=23):
             self.batch = drafts(24, "own")
