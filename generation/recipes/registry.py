@@ -162,11 +162,9 @@ def messages(benchmark: str, key: str, task: str, content: Mapping[str, Any]) ->
     None where the benchmark asks more than one question about it, or reads the answers by code: no other tool could do that.
     """
     protocol = module(benchmark, "protocol").PROTOCOL
-    asked = (
-        protocol.ask(SimpleNamespace(key=key, task=task, content=content), 0)
-        if getattr(protocol, "judge", None)
-        else ()
-    )
+    if not getattr(protocol, "judge", None):
+        return None
+    asked = protocol.ask(SimpleNamespace(key=key, task=task, content=content), 0)
     if len(asked) != 1:
         return None
     return [{"role": message.role, "content": message.content} for message in asked[0].messages]

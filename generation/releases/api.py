@@ -107,7 +107,7 @@ class WholeReleaseSerializer(ReleaseSerializer):
 
     @extend_schema_field(ErratumSerializer(many=True))
     def get_errata(self, release: Release) -> Any:
-        return ErratumSerializer(errata.errata_of(release), many=True).data
+        return ErratumSerializer(list(errata.errata_of(release)), many=True).data
 
 
 class FreezeSerializer(serializers.Serializer[Any]):

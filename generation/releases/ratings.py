@@ -12,7 +12,7 @@ from generation.models import Release, ReleasedSample
 from generation.releases.exporters.base import replacing
 from generation.releases.exporters.programs.verify_release import COLUMNS, Agreement
 from review.access.visibility import counted_reviews
-from review.audit import verification
+from review.audit import trail
 from review.models import ChainHead
 from review.rules.state_machine import Phase
 
@@ -30,7 +30,7 @@ def ratings(samples: Sequence[tuple[str, int, int]], canary: str) -> Iterator[li
 
     Notes, evidence and wordings stay behind: they are free text.
     """
-    secret = ChainHead.objects.values_list("key", flat=True).get(pk=verification.EVENTS)
+    secret = ChainHead.objects.values_list("key", flat=True).get(pk=trail.EVENTS)
     reviews: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     rows = counted_reviews().filter(case__in=[case for _key, _version, case in samples]).order_by("pk")
     columns = ("case_id", "physician_id", "physician__simulated", "role", "phase", "verdict", "answers")

@@ -115,7 +115,7 @@ class WholeSampleSerializer(SampleSerializer):
 class ErratumSerializer(serializers.ModelSerializer[Erratum]):
     """What became known of a sample after its approval: it was reported, the report was dismissed, or it was withdrawn."""
 
-    sample = serializers.CharField(source="sample.key")  # type: ignore[assignment]
+    sample = serializers.CharField(source="sample.key")
 
     class Meta:
         model = Erratum

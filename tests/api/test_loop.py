@@ -226,10 +226,10 @@ def test_the_whole_loop(
     at = ("spring", 1)
     assert ok(researcher.get(reverse("api:release", args=at)))["sha256"] == release["sha256"]
     exported = researcher.get(reverse("api:release-export", args=at), {"format": "jsonl"})
-    lines = exported.getvalue()
+    text = exported.getvalue()
     assert exported["Content-Type"] == "application/jsonl"
-    assert hashlib.sha256(lines).hexdigest() == release["sha256"]
-    assert [json.loads(line)["sample_id"] for line in lines.splitlines()] == [
+    assert hashlib.sha256(text).hexdigest() == release["sha256"]
+    assert [json.loads(line)["sample_id"] for line in text.splitlines()] == [
         sample["key"] for sample in everything_in(researcher, "release-samples", *at)
     ]
     for format_name, inside in (("csv", "samples.csv"), ("parquet", "samples.parquet")):

@@ -105,11 +105,10 @@ class Choice:
 
 def judged(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
     """The living and withdrawn versions of a benchmark, each with `reason`: why it is left out, '' where it goes in."""
-    has_arm = any(one.name == "arm" for one in Sample._meta.get_fields())
     rows = SampleVersion.objects.filter(
         sample__benchmark=benchmark, status__in=[Status.APPROVED, Status.IN_REVIEW, Status.WITHDRAWN]
     ).annotate(
-        arm=F("sample__arm") if has_arm else Value(TRAP),
+        arm=F("sample__arm"),
         erratum=_LATEST_ERRATUM,
         is_simulated=Case(When(Q(simulated=True) | _BY_A_SIMULATED_REVIEWER, then=Value("yes")), default=Value("no")),
     )
@@ -179,7 +178,7 @@ def tally(benchmark: str, composition: Composition) -> Tally:
 
 def choices(benchmark: str, composition: Composition) -> Iterator[Choice]:
     """What goes in, in the order of the samples."""
-    rows = judged(benchmark, composition).filter(reason="").order_by("sample_id")
+    rows = judged(benchmark, composition).filter(Q(reason="")).order_by("sample_id")
     columns = ("pk", "sample__record__source__name", "sample__record__external_id")
     for pk, source, external_id in rows.values_list(*columns).iterator(chunk_size=5000):
         held_out = composition.held_out and composition.holds_out(source, external_id)
