@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 
 from generation import errors
-from generation.models import Erratum, ReleasedSample, Sample, SampleVersion
+from generation.models import Erratum, ReleasedSample, SampleVersion
 from review.access.visibility import counted_reviews
 from review.rules.state_machine import Ground
 

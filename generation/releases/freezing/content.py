@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, Value
+from django.db.models import Count, F
 
 from generation.models import BatchRole, Rubric, Sample, SampleVersion, Source, SourceRecord
 from generation.recipes import registry
 from generation.recipes.recipe import Term
 from generation.releases.exporters import jsonl
-from generation.releases.freezing.composition import TRAP, Choice
+from generation.releases.freezing.composition import Choice
 from generation.sources import queries as sources_queries
 from review.access.visibility import counted_reviews
 from review.rules.state_machine import NOT_SAMPLED, Ground
@@ -59,8 +59,7 @@ def written(benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], c
 
 
 def _versions(pks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    has_arm = any(one.name == "arm" for one in Sample._meta.get_fields())
-    rows = SampleVersion.objects.filter(pk__in=pks).annotate(sample_arm=F("sample__arm") if has_arm else Value(TRAP))
+    rows = SampleVersion.objects.filter(pk__in=pks).annotate(sample_arm=F("sample__arm"))
     return rows.values_list(*_COLUMNS).iterator(chunk_size=CHUNK)
 
 
