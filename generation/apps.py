@@ -8,6 +8,7 @@ class GenerationConfig(AppConfig):
         from generation.batches.kind import BATCHES
         from generation.jobs import kinds, overview
         from generation.recipes import registry
+        from generation.samples import errata
         from review.common import panels
         from review.labels import name_benchmarks
 
@@ -17,3 +18,4 @@ class GenerationConfig(AppConfig):
         panels.register("attention", "generation/jobs/_needing.html", overview.needing_jobs)
         panels.register("in-progress", "generation/jobs/_going.html", overview.going_jobs)
         panels.register("cost", "generation/jobs/_week.html", overview.cost)
+        panels.register("own-review", "generation/samples/_own_review.html", errata.of_own_review)

@@ -71,6 +71,34 @@ class NothingNew(GenerationError, status=409):
     """The approved samples are the same as in the latest release with this name. There is nothing new to freeze."""
 
 
+class UnfitFormat(GenerationError, status=422):
+    """This format needs samples with one question each, whose answers a judge decides on. This benchmark has others."""
+
+
+class UnknownSample(GenerationError, status=404):
+    """There is no such sample, or you cannot read it."""
+
+
+class NotApproved(GenerationError, status=409):
+    """This sample is not approved, or it was withdrawn."""
+
+
+class NotReported(GenerationError, status=409):
+    """Nobody has reported this sample, or the report was decided."""
+
+
+class MixedSimulated(GenerationError, status=422):
+    """Some of these samples are simulated and some are not. Choose simulated=no, simulated=yes or simulated=any."""
+
+
+class WrongComposition(GenerationError, status=422):
+    """This composition cannot be used."""
+
+
+class FreezeInProgress(GenerationError, status=409):
+    """A release with this name is already being frozen. Wait until it has finished."""
+
+
 class KeyReused(GenerationError, status=409):
     """This key was already used for a different launch. Send the same request again, or use a new key."""
 
@@ -89,6 +117,14 @@ class BudgetTooSmall(GenerationError, status=409):
 
 class WrongPlan(GenerationError, status=422):
     """This trap plan cannot be used."""
+
+
+class SharedModel(GenerationError, status=422):
+    """One model plays roles that should be different models. Choose another endpoint, or allow it in the settings."""
+
+
+class WrongDraw(GenerationError, status=422):
+    """Records cannot be drawn like this."""
 
 
 class UnknownCheck(GenerationError, status=422):

@@ -5,6 +5,7 @@ from celery import shared_task
 from generation.jobs import services
 from generation.jobs.kinds import kind_of
 from generation.models import Job
+from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 from review.common import waking
 
@@ -12,6 +13,11 @@ from review.common import waking
 @shared_task
 def run_import(import_id: int) -> None:
     sources_services.run_import(import_id)
+
+
+@shared_task
+def run_freeze(freeze_id: int) -> None:
+    releases_services.run_freeze(freeze_id)
 
 
 @shared_task

@@ -37,8 +37,13 @@ urlpatterns = [
     path("comparisons/<int:pk>/records/<int:record_id>/", outcomes_views.comparison_record, name="comparison-record"),
     path("samples/", samples_views.samples, name="samples"),
     path("samples/<int:pk>/", samples_views.sample, name="sample"),
+    path("samples/<int:pk>/report/", samples_views.sample_report, name="sample-report"),
+    path("reviews/<int:review_id>/report/", samples_views.review_report, name="review-report"),
+    path("samples/<int:pk>/withdraw/", samples_views.sample_withdraw, name="sample-withdraw"),
+    path("samples/<int:pk>/dismiss/", samples_views.sample_dismiss, name="sample-dismiss"),
     path("drafts/<int:pk>/calls/", samples_views.calls, name="calls"),
     path("releases/", releases_views.releases, name="releases"),
+    path("releases/freezes/", releases_views.freezes, name="freezes"),
     path("releases/<slug:name>/<int:version>/", releases_views.release, name="release"),
     path("releases/<slug:name>/<int:version>/samples/", releases_views.release_samples, name="release-samples"),
     path(

@@ -61,6 +61,8 @@ class Env(BaseSettings):
     currency: Annotated[str, Field(max_length=12)] = "USD"  # of the endpoints' prices; empty: none is shown
     review_lease_minutes: int = 15
     releases_per_hour: Annotated[int, Field(ge=1)] = 10  # cases that a physician may give back or decline in an hour
+    invitation_hours: Annotated[int, Field(ge=1, le=24 * 90)] = 24 * 7  # how long an invitation link is valid
+    site_url: str = ""  # what links of the command line begin with; empty: the first trusted origin
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # of the claims, where calibration items are active
     repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # of the claims
     log_json: bool = False
@@ -97,6 +99,13 @@ class Env(BaseSettings):
         if value and not value.startswith(("postgres://", "postgresql://")):
             raise ValueError("must begin with postgresql:// (leave it empty to use the embedded SQLite database)")
         return value
+
+    @field_validator("site_url")
+    @classmethod
+    def _site_is_an_address(cls, value: str) -> str:
+        if value and (urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).hostname):
+            raise ValueError("must begin with https:// or http:// and name a host")
+        return value.rstrip("/")
 
     @field_validator("redis_url")
     @classmethod
@@ -150,6 +159,12 @@ class Env(BaseSettings):
         return read_proxies(self.trusted_proxies)
 
     @property
+    def site(self) -> str:
+        """What the address of each page begins with, where no request tells it."""
+        origins = [origin for origin in self.trusted_origins if "*" not in origin]
+        return self.site_url or (origins[0] if origins else f"http://localhost:{self.port}")
+
+    @property
     def embedded(self) -> bool:
         return not self.database_url
 
@@ -188,7 +203,7 @@ class Env(BaseSettings):
             asked = settings.get("OPTIONS", {})  # what the URL asks for: sslmode, options
             settings["OPTIONS"] = {
                 **asked,
-                # After a long absence each attempt waits as long as the absence has lasted: rather a new one for each request.
+                # After a long absence each attempt waits as long as the absence has lasted: rather a new one for whoever asks.
                 "pool": {"min_size": 1, "max_size": self.database_pool, "timeout": 20, "reconnect_timeout": 5},
                 # Planning takes longer than answering: what is asked again and again is prepared (3 times: a claim's rounds).
                 "server_side_binding": True,

@@ -106,6 +106,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+PASSWORD_RESET_TIMEOUT = ENV.invitation_hours * 3600  # of invitations, which are the only links that set a password
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
 ACCOUNT_ADAPTER = "mhb_site.sign_in.adapters.ClosedAdapter"
@@ -128,7 +129,7 @@ AXES_USERNAME_CALLABLE = "mhb_site.sign_in.limits.attempted_name"
 AXES_CLIENT_IP_CALLABLE = "mhb_site.sign_in.limits.client_address"
 AXES_FAILURE_LIMIT = 10  # of a name from an address
 AXES_COOLOFF_TIME = 0.25  # hours
-AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else someone who goes on guessing locks the account for good
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else whoever goes on guessing locks the account for good
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_LOCKOUT_CALLABLE = "mhb_site.web.errors.locked_out"
 AXES_VERBOSE = False
@@ -262,6 +263,7 @@ MHB_CURRENCY = ENV.currency
 MHB_MAX_REPLY_BYTES = ENV.max_reply_bytes
 MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
 MHB_RELEASES_PER_HOUR = ENV.releases_per_hour
+MHB_SITE_URL = ENV.site
 MHB_CALIBRATION_SHARE = ENV.calibration_share
 MHB_REPEAT_SHARE = ENV.repeat_share
 MHB_EMBEDDED = ENV.embedded

@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from mhb_site import views
-from mhb_site.sign_in import tokens
+from mhb_site.sign_in import first_password, tokens
 from review.people.accounts import noting_factors
 
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign] # by the site's own sign-in, which asks for the second factor
@@ -27,6 +27,8 @@ urlpatterns = [
     path("accounts/confirm-email/", views.gone),
     path("accounts/tokens/", tokens.tokens, name="tokens"),
     path("accounts/tokens/revoke/", tokens.revoke_token, name="token-revoke"),
+    path("accounts/invitation/<int:person_id>/<str:token>/", first_password.invitation, name="invitation"),
+    path("accounts/invitation/", first_password.first_password, name="first-password"),
     path("accounts/second-factor/", include(_OWN_FACTORS)),
     path("accounts/second-factor/", include("allauth.mfa.urls")),
     path("accounts/", include("allauth.account.urls")),

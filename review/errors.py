@@ -157,5 +157,19 @@ class NotStuck(ReviewError, status=409):
     """No confirmation or second vote is pending in this role."""
 
 
+class InvitationInvalid(ReviewError, status=410):
+    """This invitation link is not valid. It may have been used, replaced or withdrawn, or it is too old. Ask the person
+    who invited you for a new one.
+    """
+
+
+class NotInvitable(ReviewError, status=409):
+    """This account needs no invitation: it is closed, or its password has been set."""
+
+
+class RosterRefused(ReviewError, status=422):
+    """The file was refused, and no account was created."""
+
+
 class NotReserved(ReviewError, status=409):
     """This case cannot be assigned to this person."""

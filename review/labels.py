@@ -7,6 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
+from review.rules.case_spec import UNDETERMINED
 from review.rules.permissions import UserRole
 from review.rules.state_machine import NOT_SAMPLED, Ground, Phase, Role, State, Verdict
 
@@ -183,6 +184,11 @@ POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
         _("Physicians must pass the calibration cases before they work on real ones."),
     ),
 }
+
+
+def language_label(code: str) -> str:
+    """A language as readers see it: by its code, in words where nobody knows it."""
+    return gettext("unknown, waits for an admin") if code == UNDETERMINED else code
 
 
 def translate(msgid: str) -> str:

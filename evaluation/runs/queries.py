@@ -20,6 +20,7 @@ from generation.llm.types import Request
 from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
 from generation.models.work import Work
 from review.models import User
+from review.rules.case_spec import UNDETERMINED
 
 Status = Work.Status
 
@@ -119,7 +120,8 @@ def endpoints_of(run: Run) -> QuerySet[Endpoint]:
 
 def language_of(row: ReleasedSample) -> str:
     """The language of a released sample (ISO 639-1), '' where it is unknown: models are expected to answer in it."""
-    return row.version.case.language
+    language = row.version.case.language
+    return "" if language == UNDETERMINED else language
 
 
 def judgment_input(row: Judgment) -> tuple[Sample, Rubric, Response]:

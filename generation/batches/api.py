@@ -11,6 +11,7 @@ from rest_framework.views import APIView
 
 from generation import tasks
 from generation.batches import estimate, launch, queries, services
+from generation.batches.draw import MAX_SEED, read_draw
 from generation.batches.kind import BATCHES
 from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
@@ -87,6 +88,9 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     """A batch with its models, settings (of its preset, at launch), plan (scaled to it), checks, budget and
     progress."""
 
+    draw = serializers.DictField(
+        help_text="How its records were drawn: mode, field, seed, where, available and drawn records, and per stratum both."
+    )
     plan = serializers.DictField(help_text="Name, targets by task and subtype, clusters by task and cluster.")
     settings = serializers.DictField(help_text="Setting values at launch, by name.")
     changed = serializers.ListField(
@@ -95,6 +99,10 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     checks = serializers.ListField(child=serializers.CharField())
     roles = serializers.DictField(child=serializers.CharField(), help_text="Endpoint by role of the recipe.")
     models = ModelAskedSerializer(many=True)
+    one_model = serializers.ListField(
+        child=serializers.ListField(child=serializers.CharField()),
+        help_text="Role, the role that it should be apart from, and the model that plays both.",
+    )
     progress = ProgressSerializer()
     totals = TotalsSerializer()
     live = LiveSerializer()
@@ -102,12 +110,14 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
     class Meta(BatchSerializer.Meta):
         fields = [
             *BatchSerializer.Meta.fields,
+            "draw",
             "plan",
             "settings",
             "changed",
             "checks",
             "roles",
             "models",
+            "one_model",
             *JOB_FIELDS,
             "progress",
             "totals",
@@ -128,6 +138,15 @@ class BatchAskSerializer(serializers.Serializer[Any]):
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_ID, allow_null=True, default=None, help_text="Record limit."
     )
+    draw = serializers.CharField(
+        max_length=200, default="", allow_blank=True, help_text="first (default), random or stratified:FIELD."
+    )
+    seed = serializers.IntegerField(min_value=0, max_value=MAX_SEED, default=0, help_text="The seed of a random draw.")
+    where = serializers.DictField(
+        child=serializers.ListField(child=serializers.CharField(max_length=300), min_length=1, max_length=100),
+        default=dict,
+        help_text='Draw only records with one of these values of each field: {"language": ["en"]}.',
+    )
     plan = serializers.JSONField(required=False, help_text='A name, or targets such as {"A1": 30, "C": 20}.')
     prompts = serializers.CharField(
         max_length=64, default="", allow_blank=True, help_text="The prompt set; empty: the default."
@@ -146,8 +165,11 @@ class LaunchSerializer(ConfirmSerializer, BatchAskSerializer):
 
 
 def batch_settings(body: dict[str, Any]) -> launch.BatchSettings:
-    """What a body asks for. Raises WrongPlan."""
-    return launch.BatchSettings(**{**body, "plan": registry.plan_of(body["benchmark"], body.get("plan", ""))})
+    """What a body asks for. Raises WrongPlan, WrongDraw."""
+    rest = {name: value for name, value in body.items() if name not in ("seed", "where")}
+    plan = registry.plan_of(body["benchmark"], body.get("plan", ""))
+    draw = read_draw(body["draw"], body["seed"], body["where"])
+    return launch.BatchSettings(**{**rest, "plan": plan, "draw": draw})
 
 
 def estimate_response(settings: launch.BatchSettings) -> Response:
@@ -160,12 +182,14 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
     return {
         **{name: getattr(batch, name) for name in BatchSerializer.Meta.fields},
         **job_values(batch),
+        "draw": batch.draw,
         "plan": batch.plan,
         "settings": batch.settings,
         "changed": batch.changed,
         "checks": batch.checks,
         "roles": dict(bound),
         "models": queries.models_asked(batch),
+        "one_model": queries.shared_models(batch.benchmark, queries.bound_roles(batch)),
         "progress": BATCHES.progress(batch),
         "totals": batch,
         "live": BATCHES.live(batch),

@@ -9,7 +9,7 @@ from django.db.models import Count
 
 from generation import errors
 from generation.batches import queries
-from generation.batches.launch import BatchSettings, choose_records
+from generation.batches.launch import BatchSettings, check_apart, choose_records
 from generation.jobs.estimate import Estimate, Usual, estimate_line, paces
 from generation.models import Batch, Call, Draft, Endpoint, SourceRecord
 from generation.recipes import registry, trap_plan
@@ -27,7 +27,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     First versions alone: every version that physicians send back costs as much again. All records of a kind are taken to be
     asked what the first one of the kind is; what an optional role without an endpoint would be asked is left out. Raises what
     a launch would: RolesUnbound, UnknownRole, NothingToDo, SamePrompts, UnknownPrompts, UnknownPreset, WrongSetting,
-    WrongPlan.
+    WrongPlan, WrongDraw, SharedModel.
     """
     benchmark, plan, checks = settings.benchmark, settings.plan, settings.checks
     recipe = registry.recipe(benchmark)
@@ -35,10 +35,11 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
     prompts = settings.prompt_sets
     if unknown := [name for name in prompts if name and name not in recipe.prompt_sets]:
         raise errors.UnknownPrompts(", ".join(unknown))
-    chosen = choose_records(settings)
+    chosen = choose_records(settings).records
     wanted = tuple(registry.check_names(benchmark) if checks is None else checks)
     counts = Counter(kind for _pk, kind in chosen)
     bound = queries.bind_roles(benchmark, settings.roles, counts)
+    check_apart(benchmark, values, bound)
     terms = samples_queries.terms(benchmark)
     if plan is not None:
         _check_plan(plan, counts, terms)

@@ -12,8 +12,19 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from generation.batches import launch
+from generation.batches.draw import (
+    FIELDS,
+    FIRST,
+    MAX_SEED,
+    RANDOM,
+    STRATIFIED,
+    Draw,
+    fields_of,
+    read_draw,
+    read_where,
+)
 from generation.common.fields import ShallowJSON
-from generation.errors import WrongPlan, WrongSetting
+from generation.errors import WrongDraw, WrongPlan, WrongSetting
 from generation.jobs.forms import SpendingForm
 from generation.models import Endpoint, Source
 from generation.recipes import registry
@@ -57,6 +68,32 @@ class LaunchForm(SpendingForm):
     limit = forms.IntegerField(
         label=_("Record limit"), min_value=1, required=False, help_text=_("Leave empty to use all remaining records.")
     )
+    draw = forms.ChoiceField(
+        label=_("Records"),
+        required=False,
+        choices=[
+            (FIRST, _("in order of import")),
+            (RANDOM, _("drawn at random")),
+            (STRATIFIED, _("drawn at random, in proportion to the values of a field")),
+        ],
+    )
+    stratify_by = forms.ChoiceField(
+        label=_("Field for strata"), required=False, help_text=_("Only used by a draw in proportion to a field.")
+    )
+    seed = forms.IntegerField(
+        label=_("Seed"),
+        min_value=0,
+        max_value=MAX_SEED,
+        required=False,
+        help_text=_("The same seed draws the same records. Leave empty for 0."),
+    )
+    where = forms.CharField(
+        label=_("Only records with"),
+        required=False,
+        max_length=5_000,
+        widget=forms.Textarea(attrs={"rows": 2, "class": "mono", "spellcheck": "false"}),
+        help_text=_("One FIELD=VALUE on each line. Fields: %(fields)s. Write unknown where a record has no value."),
+    )
     plan = forms.ChoiceField(
         label=_("Trap plan"),
         required=False,
@@ -95,6 +132,9 @@ class LaunchForm(SpendingForm):
                 required=not (role.default or role.optional),
                 empty_label=_unchosen(role),
             )
+        known = fields_of(source)
+        self.fields["stratify_by"].choices = [(name, name) for name in known]  # type: ignore[attr-defined]
+        self.fields["where"].help_text = self.fields["where"].help_text % {"fields": ", ".join(known)}
         presets = [(preset.name, _preset_choice(preset)) for preset in recipe.presets]
         plans = [(plan.name, plan.name) for plan in recipe.plans]
         sets = [("", _("default prompts")), *((name, name) for name in recipe.prompt_sets)]
@@ -121,6 +161,10 @@ class LaunchForm(SpendingForm):
                 "preset",
                 "changes",
                 "limit",
+                "draw",
+                "stratify_by",
+                "seed",
+                "where",
                 "plan",
                 "plan_file",
                 "prompts",
@@ -153,6 +197,14 @@ class LaunchForm(SpendingForm):
         """The plan of the file that came before the estimate. Raises ValidationError where it was changed on its way."""
         text = self.cleaned_data["plan_text"]
         return self._read_plan(text) if text else None
+
+    def clean_where(self) -> dict[str, list[str]]:
+        """The filter. Raises ValidationError for a line that is none."""
+        lines = [line for line in self.cleaned_data["where"].splitlines() if line.strip()]
+        try:
+            return read_where(lines)
+        except WrongDraw as mistake:
+            raise ValidationError(str(mistake)) from mistake
 
     def clean_changes(self) -> dict[str, Any]:
         """The overridden values. Raises ValidationError for a name that the preset does not have."""
@@ -190,6 +242,13 @@ class LaunchForm(SpendingForm):
         return any(field.required for name, field in self.fields.items() if name.startswith("role-"))
 
     @property
+    def _draw(self) -> Draw:
+        data = self.cleaned_data
+        mode = data["draw"] or FIRST
+        how = f"{mode}:{data['stratify_by'] or FIELDS[0]}" if mode == STRATIFIED else mode
+        return read_draw(how, data["seed"], data["where"])
+
+    @property
     def settings(self) -> launch.BatchSettings:
         """What is to be launched, of a valid form."""
         data = self.cleaned_data
@@ -203,6 +262,7 @@ class LaunchForm(SpendingForm):
             source=self._source,
             roles={name.removeprefix("role-"): each for name, each in chosen if name.startswith("role-") and each},
             limit=data["limit"],
+            draw=self._draw,
             plan=plan,
             prompts=data.get("prompts", ""),
             compare=against[1:] if against else None,

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from generation import errors
 from generation.batches import queries
+from generation.batches.draw import Draw, Drawn, draw_records
 from generation.common.chunks import chunked
 from generation.jobs import life_cycle
 from generation.models import Batch, BatchRole, Comparison, Draft, Endpoint, Source
@@ -23,8 +24,9 @@ from review.models import User
 class BatchSettings:
     """What a batch, or a comparison of two, is to be: what is estimated and launched.
 
-    `roles`: the endpoint of each. `limit`: at most so many records. `plan`: which traps are wanted how often. `prompts`: the
-    set of prompt files; `compare`: that of a second batch over the same records, None where nothing is compared.
+    `roles`: the endpoint of each. `limit`: at most so many records, drawn as `draw` says. `plan`: which traps are wanted how
+    often. `prompts`: the set of prompt files; `compare`: that of a second batch over the same records, None where nothing is
+    compared.
     `preset`: the recipe's, "" for the usual one; `changes`: overridden values of it (`registry.settings_of`).
     `checks`: None stands for all there are.
     `budget_money`, `budget_calls`: what a batch's calls may cost, and how many there may be; None: no limit. `fresh`: ask anew
@@ -35,6 +37,7 @@ class BatchSettings:
     source: Source
     roles: Mapping[str, Endpoint]
     limit: int | None = None
+    draw: Draw = field(default_factory=Draw)
     plan: TrapPlan | None = None
     prompts: str = ""
     compare: str | None = None
@@ -56,7 +59,7 @@ class BatchSettings:
 
 
 def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str = "") -> Batch:
-    """Queue a draft for up to `limit` records that have no draft of this benchmark yet, oldest first.
+    """Queue a draft for up to `limit` records that have no draft of this benchmark yet, as they are drawn.
 
     `key`: what the same person launched under it before is returned, and nothing launched.
 
@@ -64,14 +67,14 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
         KeyReused: something else was launched under this key.
         RolesUnbound: a role that these records need has no endpoint. NothingToDo: no record is left that the recipe takes.
         UnknownRole, WrongPlan, UnknownPrompts, UnknownPreset, WrongSetting, UnknownCheck: what was chosen does not fit the
-        recipe.
+        recipe. WrongDraw: nor do the records. SharedModel: one model plays roles that the recipe wants apart.
     """
 
     def make() -> Batch:
-        chosen = _lock_records(settings)
-        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(chosen))
-        batch = _new_batch(settings, bound, actor)
-        _queue_drafts(batch, chosen, settings.plan)
+        drawn = _lock_records(settings)
+        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(drawn.records))
+        batch = _new_batch(settings, bound, actor, drawn)
+        _queue_drafts(batch, drawn.records, settings.plan)
         return batch
 
     return life_cycle.launch_once(Batch, key, make, actor=actor, asked=settings)
@@ -86,15 +89,15 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
         raise errors.SamePrompts
 
     def make() -> Batch:
-        chosen = _lock_records(settings)
-        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(chosen))
+        drawn = _lock_records(settings)
+        bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(drawn.records))
         comparison = Comparison.objects.create(
             benchmark=settings.benchmark, source=settings.source, created_by=actor, created_at=timezone.now()
         )
         made = []
         for arm, name in zip("AB", (settings.prompts, settings.compare or ""), strict=True):
-            batch = _new_batch(replace(settings, prompts=name), bound, actor, comparison, arm)
-            _queue_drafts(batch, chosen, settings.plan)
+            batch = _new_batch(replace(settings, prompts=name), bound, actor, drawn, comparison, arm)
+            _queue_drafts(batch, drawn.records, settings.plan)
             made.append(batch)
         return made[0]
 
@@ -102,19 +105,16 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
     return Comparison.objects.get(batches=first)
 
 
-def choose_records(settings: BatchSettings) -> list[tuple[int, str]]:
-    """The records of a launch with their kinds. Raises NothingToDo."""
+def choose_records(settings: BatchSettings) -> Drawn:
+    """The records of a launch with their kinds. Raises NothingToDo, WrongDraw."""
     recipe = registry.recipe(settings.benchmark)
     if settings.limit is not None and settings.limit < 1:
         raise errors.NothingToDo
     records = queries.records_without_draft(settings.source, settings.benchmark, recipe.kinds)
-    chosen = list(records.values_list("pk", "content__kind")[: settings.limit])
-    if not chosen:
-        raise errors.NothingToDo
-    return chosen
+    return draw_records(records, settings.source, settings.draw, settings.limit)
 
 
-def _lock_records(settings: BatchSettings) -> list[tuple[int, str]]:
+def _lock_records(settings: BatchSettings) -> Drawn:
     """The records of a launch. Two launches at once would use a record twice: the source is locked."""
     Source.objects.select_for_update(no_key=True).get(pk=settings.source.pk)
     return choose_records(settings)
@@ -128,6 +128,7 @@ def _new_batch(
     setting: BatchSettings,
     roles: Mapping[str, Endpoint],
     actor: User | None,
+    drawn: Drawn,
     comparison: Comparison | None = None,
     arm: str = "",
 ) -> Batch:
@@ -136,6 +137,7 @@ def _new_batch(
         raise errors.UnknownPrompts(f"{setting.prompts!r}; known: {', '.join(recipe.prompt_sets) or '-'}")
     preset = registry.preset(benchmark, setting.preset)
     settings = registry.settings_of(benchmark, setting.preset, setting.changes)
+    check_apart(benchmark, settings, roles)
     known = registry.check_names(benchmark)
     wanted = known if setting.checks is None else setting.checks
     if unknown := [name for name in wanted if name not in known]:
@@ -149,6 +151,7 @@ def _new_batch(
         settings=settings,
         changed=[name for name in settings if preset and settings[name] != preset.values[name]],
         endpoint_settings={str(endpoint.pk): endpoint.frozen for endpoint in roles.values()},
+        draw=drawn.kept,
         budget_money=setting.budget_money,
         budget_calls=setting.budget_calls,
         fresh=setting.fresh,
@@ -161,6 +164,16 @@ def _new_batch(
         BatchRole(batch=batch, role=name, endpoint=endpoint) for name, endpoint in roles.items()
     )
     return batch
+
+
+def check_apart(benchmark: str, settings: Mapping[str, Any], roles: Mapping[str, Endpoint]) -> None:
+    """Raises SharedModel where one model plays roles that the recipe wants apart, and no setting allows it."""
+    allowed = registry.recipe(benchmark).may_share
+    if not allowed or settings.get(allowed):
+        return
+    if shared := queries.shared_models(benchmark, roles):
+        said = "; ".join(f"{role} and {other}: {model}" for role, other, model in shared)
+        raise errors.SharedModel(f"{said} ({allowed})")
 
 
 def _queue_drafts(batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | None) -> None:

@@ -14,6 +14,7 @@ from generation.jobs import queries as jobs_queries
 from generation.jobs.queries import ModelAsked
 from generation.models import (
     Batch,
+    BatchRole,
     Call,
     Draft,
     Endpoint,
@@ -69,6 +70,22 @@ def _played_by(role: str, roles: Mapping[str, Endpoint], defaults: Mapping[str, 
         seen.add(role)
         role = defaults.get(role, "")
     return None
+
+
+def shared_models(benchmark: str, roles: Mapping[str, Endpoint]) -> list[tuple[str, str, str]]:
+    """(role, the role that it is to be apart from, their model) where one model plays both."""
+    found = []
+    for role in registry.recipe(benchmark).roles:
+        one, other = roles.get(role.name), roles.get(role.apart)
+        if one and other and one.model.casefold() == other.model.casefold():
+            found.append((role.name, role.apart, one.model))
+    return found
+
+
+def bound_roles(batch: Batch) -> dict[str, Endpoint]:
+    """The endpoint of each role of a batch, in the recipe's order."""
+    rows = BatchRole.objects.filter(batch=batch).select_related("endpoint").order_by("pk")
+    return {row.role: row.endpoint for row in rows}
 
 
 def kinds_left(source: Source, benchmark: str) -> dict[str, int]:

@@ -19,10 +19,10 @@ from generation.jobs.services import settle
 from generation.llm.errors import LLMError
 from generation.models import Batch, BatchRole, Draft, Import, ImportStatus, Sample, SampleVersion
 from generation.models.work import Work
-from generation.recipes import registry
+from generation.recipes import registry, text_similarity
 from generation.recipes.recipe import Draft as DraftValue
-from generation.recipes.recipe import Dropped
-from generation.samples.services import make_version
+from generation.recipes.recipe import Dropped, NewSample
+from generation.samples.services import make_control, make_version
 from generation.sources import queries as sources_queries
 from review.audit.trail import recording_events
 from review.models import User
@@ -131,7 +131,19 @@ def _admit(row: Draft, batch: Batch, value: DraftValue) -> None:
     if pre_review_checks.run_checks(row, batch, value, print_):
         pre_review_checks.stop(row)
     else:
-        pre_review_checks.remember(make_version(row, batch, made), print_)
+        _make(row, batch, value, made, print_)
+
+
+def _make(
+    row: Draft, batch: Batch, value: DraftValue, made: NewSample, print_: text_similarity.Fingerprint | None
+) -> SampleVersion:
+    """The sample, and beside its first version the control where the recipe makes one."""
+    version = make_version(row, batch, made)
+    pre_review_checks.remember(version, print_)
+    control = registry.recipe(batch.benchmark).control
+    if control is not None and row.sample_id is None and (beside := control(value)) is not None:
+        make_control(row, batch, beside)
+    return version
 
 
 @transaction.atomic
@@ -155,9 +167,7 @@ def let_through(draft_id: int, *, actor: User | None, reason: str) -> SampleVers
     value = queries.draft_value(row)
     made = registry.recipe(row.batch.benchmark).sample(value)
     pre_review_checks.decide(row, Draft.Gate.LET_THROUGH, actor, reason)
-    version = make_version(row, row.batch, made)
-    pre_review_checks.remember(version, pre_review_checks.fingerprint_of(row.batch, made))
-    return version
+    return _make(row, row.batch, value, made, pre_review_checks.fingerprint_of(row.batch, made))
 
 
 @transaction.atomic

@@ -137,6 +137,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "batch": found,
         "models": queries.models_asked(found),
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
+        "shared": queries.shared_models(found.benchmark, queries.bound_roles(found)),
         "preset": queries.preset_of(found),
         "settings": queries.setting_texts(found),
         "has_analysis": registry.recipe(found.benchmark).analysis is not None,

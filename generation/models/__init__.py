@@ -4,7 +4,7 @@ from generation.models.batches import Batch, BatchRole, Comparison
 from generation.models.endpoints import ENDPOINT_FIELDS, FROZEN, VARIABLE, Endpoint, EndpointDay, EndpointState
 from generation.models.engine import Call, JobError, Lane, ProviderBatch, ProviderLine, SentImage, WorkerBeat
 from generation.models.jobs import Job
-from generation.models.releases import Facet, Release, ReleasedRubric, ReleasedSample
+from generation.models.releases import Erratum, Facet, Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.models.samples import (
     Band,
     Draft,
@@ -32,9 +32,11 @@ __all__ = [
     "Endpoint",
     "EndpointDay",
     "EndpointState",
+    "Erratum",
     "Facet",
     "Finding",
     "Fingerprint",
+    "Freeze",
     "GateEvent",
     "Import",
     "ImportRefusal",

@@ -27,7 +27,8 @@ class Batch(Job):
     `plan`: {} or {"name", "targets": task -> subtype -> samples, "clusters": task -> cluster -> samples}, scaled to the
     batch. `checks`: the names of those that are made. `prompts`: the set of prompt files, "" for the usual one. `preset`: the
     name of the recipe's preset, "" where it has none; `settings`: its values as they were at the launch, but for those of them
-    that the launch changed, whose names are in `changed`.
+    that the launch changed, whose names are in `changed`. `draw`: how its records were drawn (`generation.batches.draw`), {}
+    of a batch from before there were draws.
     """
 
     benchmark = models.CharField(max_length=64)
@@ -39,6 +40,7 @@ class Batch(Job):
     settings = models.JSONField(default=dict, blank=True)
     changed = models.JSONField(default=list, blank=True)
     endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
+    draw = models.JSONField(default=dict, blank=True)
     comparison = models.ForeignKey(Comparison, on_delete=models.PROTECT, null=True, blank=True, related_name="batches")
     arm = models.CharField(max_length=1, blank=True)
 

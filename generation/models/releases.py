@@ -1,9 +1,12 @@
 """Frozen releases."""
 
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
-from generation.models.samples import SampleVersion
+from generation import errors
+from generation.models.samples import Sample, SampleVersion
+from generation.models.work import Work, work_constraints
 from review.models import User
 from review.rules.state_machine import NOT_SAMPLED, Ground, State
 
@@ -30,6 +33,16 @@ class Release(models.Model):
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     created_at = models.DateTimeField()
     trail_end = models.PositiveBigIntegerField(default=0)  # the last event in review's chain by then
+    composition = models.JSONField(
+        default=dict
+    )  # what was chosen (`Composition.as_json`); {}: frozen before one could choose
+    excluded = models.JSONField(default=dict)  # reason -> how many samples it left out
+    about = models.JSONField(default=dict)  # what the data card says beyond the counts
+    canary = models.CharField(max_length=64, blank=True)  # in every file; the same for all versions of a name
+    held_out_count = models.PositiveIntegerField(default=0)  # of `samples_count`
+    held_out_sha256 = models.CharField(
+        max_length=64, blank=True
+    )  # of their JSON Lines; `sha256` is then that of the others
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["name", "version"], name="release_versioned_once")]
@@ -50,7 +63,7 @@ class Release(models.Model):
 
     @property
     def simulated_samples(self) -> int:
-        """How many of its samples were reviewed by simulated reviewers, alone or among others."""
+        """How many of its samples were reviewed by simulated reviewers, whoever reviewed them besides."""
         return int(self.reviewers.get("simulated_samples", 0))
 
     @property
@@ -59,8 +72,44 @@ class Release(models.Model):
         return self.samples_count - self.unreviewed
 
 
+class Freeze(Work):
+    """The making of one release, which a worker may begin anew at any time: nothing of it is stored until all of it is.
+
+    `read` of `total` samples are read; then the release is stored in one transaction.
+    """
+
+    name = models.CharField(max_length=100)
+    benchmark = models.CharField(max_length=64)
+    composition = models.JSONField(default=dict)
+    total = models.PositiveIntegerField(default=0)
+    read = models.PositiveIntegerField(default=0)
+    release = models.OneToOneField(Release, on_delete=models.PROTECT, null=True, blank=True, related_name="freeze")
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            *work_constraints("freeze"),
+            models.CheckConstraint(
+                condition=Q(status="done", release__isnull=False) | (~Q(status="done") & Q(release__isnull=True)),
+                name="freeze_done_iff_released",
+            ),
+        ]
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, in the reader's language."""
+        kind = getattr(errors, self.error, None)
+        return str(kind(self.detail)) if kind else self.detail
+
+
 class ReleasedSample(models.Model):
     """A sample as released. `exported` is the JSON object of the export, without its rubrics."""
+
+    class Split(models.TextChoices):
+        PUBLIC = "public", _("public")
+        HELD_OUT = "held-out", _("held out")
 
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="samples")
     position = models.PositiveIntegerField()
@@ -68,6 +117,7 @@ class ReleasedSample(models.Model):
     key = models.CharField(max_length=100)
     task = models.CharField(max_length=40)
     exported = models.JSONField()
+    split = models.CharField(max_length=8, choices=Split, default=Split.PUBLIC)
 
     class Meta:
         constraints = [
@@ -100,3 +150,30 @@ class Facet(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["rubric", "name", "value"], name="facet_once_per_rubric")]
         indexes = [models.Index(fields=["name", "value"])]
+
+
+class Erratum(models.Model):
+    """What became known of an approved sample: written once, by database trigger. The latest of a sample is in force.
+
+    REPORTED: somebody who may read it says that it is wrong. DISMISSED: an admin found that it is not. WITHDRAWN: it is, for
+    good.
+    """
+
+    class Kind(models.TextChoices):
+        REPORTED = "reported", _("reported")
+        DISMISSED = "dismissed", _("report dismissed")
+        WITHDRAWN = "withdrawn", _("withdrawn")
+
+    sample = models.ForeignKey(Sample, on_delete=models.PROTECT, related_name="errata")
+    kind = models.CharField(max_length=9, choices=Kind)
+    reason = models.TextField()
+    actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(kind__in=["reported", "dismissed", "withdrawn"]) & ~Q(reason=""), name="erratum_whole"
+            ),
+            models.UniqueConstraint(fields=["sample"], condition=Q(kind="withdrawn"), name="erratum_withdrawn_once"),
+        ]

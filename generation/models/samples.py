@@ -20,8 +20,15 @@ class Sample(models.Model):
         DISCARDED = "discarded", _("discarded")
         WITHDRAWN = "withdrawn", _("withdrawn")
 
+    class Arm(models.TextChoices):
+        """A control is the same place without the trap: it measures models that doubt everything."""
+
+        TRAP = "trap", _("trap")
+        CONTROL = "control", _("control")
+
     benchmark = models.CharField(max_length=64)
     task = models.CharField(max_length=40)
+    arm = models.CharField(max_length=8, choices=Arm, default=Arm.TRAP)
     batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="samples")
     record = models.ForeignKey(SourceRecord, on_delete=models.PROTECT, related_name="samples")
     status = models.CharField(max_length=12, choices=Status, default=Status.IN_REVIEW)
@@ -32,7 +39,8 @@ class Sample(models.Model):
             models.CheckConstraint(
                 condition=Q(status__in=["in-review", "regenerating", "approved", "discarded", "withdrawn"]),
                 name="sample_status_known",
-            )
+            ),
+            models.CheckConstraint(condition=Q(arm__in=["trap", "control"]), name="sample_arm_known"),
         ]
         indexes = [models.Index(fields=["benchmark", "status"])]
 
@@ -196,12 +204,14 @@ class Rubric(models.Model):
 
     `severity`: the harm they expect where a clinician follows the hallucination, if they were asked: the median of
     `severities`, the levels that each of them chose. `removed`: they took the rubric away, and it is kept to say so.
-    `added`: a rubric of theirs.
+    `added`: a rubric of theirs. `polarity`: 'must',
+    'must not', or '' where nobody said.
     """
 
     version = models.ForeignKey(SampleVersion, on_delete=models.PROTECT, related_name="rubrics")
     key = models.CharField(max_length=16)
     criterion = models.TextField()
+    polarity = models.CharField(max_length=8, blank=True)
     traps = models.JSONField(default=list)
     approved = models.TextField(blank=True)
     severity = models.CharField(max_length=40, blank=True)
@@ -210,7 +220,10 @@ class Rubric(models.Model):
     added = models.BooleanField(default=False)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["version", "key"], name="rubric_keyed_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["version", "key"], name="rubric_keyed_once"),
+            models.CheckConstraint(condition=Q(polarity__in=["", "must", "must not"]), name="rubric_polarity_known"),
+        ]
 
 
 class TaxonomyTerm(models.Model):

@@ -25,6 +25,8 @@ class Source(models.Model):
 class SourceRecord(models.Model):
     """One record of a source under its own id. `private` is kept and never shown, exported or sent to a model.
 
+    `language`: '' where the detector was not sure (generation.common.languages). Its confidence is null where it was not asked.
+
     `match`: the digest of the text by which records of other sources refer to this one; '' where none can. Whom it refers to
     itself is in `refers`, resolved whenever it is read: so it does not matter which source was imported first.
     """
@@ -33,6 +35,7 @@ class SourceRecord(models.Model):
     external_id = models.CharField(max_length=200)
     title = models.CharField(max_length=300)
     language = models.CharField(max_length=16, blank=True)
+    language_confidence = models.FloatField(null=True, blank=True)
     content = models.JSONField()
     private = models.JSONField(default=dict, blank=True)
     match = models.CharField(max_length=64, blank=True)

@@ -118,18 +118,20 @@ def each(
 
 @dataclass(frozen=True, slots=True)
 class NewRubric:
-    """One criterion of a new sample; `traps` are the keys of the traps it is tied to."""
+    """One criterion of a new sample; `traps` are the keys of the traps it is tied to. `polarity`: 'must' or 'must not', empty
+    where the benchmark's criteria have none."""
 
     key: str
     criterion: str
     traps: tuple[str, ...] = ()
+    polarity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSample:
     """What a recipe makes. `content` is the benchmark's own; `facets` of a sample are derived at the release.
 
-    specialty: that its reviewers must have, where its record says so (empty: any). A benchmark's `case` passes it on.
+    specialty: of which whoever reviews it has to be, where its record says so (empty: any). A benchmark's `case` passes it on.
     `prompt` is the label of the prompt that made it (``mhb/inject_dialogue@2``). `made`: what the data card says of how samples
     were made, by name ("entailment": "roberta-large-mnli"); it counts them by value.
     """
@@ -148,7 +150,8 @@ class NewSample:
 class ModelRole:
     """A role that an endpoint is bound to at launch; `default` names the role whose endpoint plays it otherwise.
 
-    `optional`: the recipe can do without. `kinds`: the record kinds for which it is needed; empty: all.
+    `optional`: the recipe can do without. `kinds`: the record kinds for which it is needed; empty: all. `apart`: the role whose
+    model should not play this one as well, as it would judge its own work: the batch says so where it does.
     """
 
     name: str
@@ -156,6 +159,7 @@ class ModelRole:
     default: str = ""
     optional: bool = False
     kinds: frozenset[str] = frozenset()
+    apart: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,10 @@ class Recipe:
     The first of `roles` is the one that writes the sample. `checks` are made of each finished draft; `compared` is the text of
     a sample that may not occur twice (None: samples may repeat). `plans` by name, the first is the usual one; a plan's tasks
     are kinds of records. `prompt_sets`: the sets of prompt files besides the usual one, "". `presets` by name, the first is the
-    usual one; `choices`: the words that a launch may give to a setting, besides those in presets. `lineage`: what a draft's
+    usual one; `choices`: the words (or null) that a launch may give to a setting, besides those in presets. `may_share`: the
+    name of a setting without which a launch is refused where one model plays a role and the one it is to be `apart` from; ""
+    where that is only warned of. `control`: the same place without the trap, made beside a draft's sample; None for none.
+    `lineage`: what a draft's
     data shows of how it was made, for the pages of sample and draft; `analysis`: what the data of a batch's drafts shows
     together, streamed.
     """
@@ -226,7 +233,9 @@ class Recipe:
     plans: tuple[TrapPlan, ...] = ()
     prompt_sets: tuple[str, ...] = ()
     presets: tuple[Preset, ...] = ()
-    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    control: Callable[[Draft], NewSample | None] | None = None
+    may_share: str = ""
     lineage: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None
     analysis: Callable[[Iterable[Mapping[str, Any]]], Sequence[Block]] | None = None
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
 from math import isfinite
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from django.conf import settings
@@ -154,6 +154,20 @@ def built_in_terms(benchmark: str) -> tuple[Term, ...]:
 def facet_fields(benchmark: str) -> tuple[str, ...] | None:
     """The fields of a sample's content that `facets` reads: the benchmark's `taxonomy.FACET_FIELDS`. None: it may read any."""
     return getattr(module(benchmark, "taxonomy"), "FACET_FIELDS", None)
+
+
+def messages(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> list[dict[str, str]] | None:
+    """What a model under test is sent for one sample, by the benchmark's own `protocol.PROTOCOL`.
+
+    None where the benchmark asks more than one question about it, or reads the answers by code: no other tool could do that.
+    """
+    protocol = module(benchmark, "protocol").PROTOCOL
+    if not getattr(protocol, "judge", None):
+        return None
+    asked = protocol.ask(SimpleNamespace(key=key, task=task, content=content), 0)
+    if len(asked) != 1:
+        return None
+    return [{"role": message.role, "content": message.content} for message in asked[0].messages]
 
 
 def facets(

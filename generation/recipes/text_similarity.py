@@ -8,6 +8,7 @@ Broder 1997, On the resemblance and containment of documents; Leskovec, Rajarama
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -82,6 +83,13 @@ def likeness(one: bytes, other: bytes) -> float:
     import numpy as np
 
     return float(np.mean(np.frombuffer(one, "<u4") == np.frombuffer(other, "<u4")))
+
+
+def alike(one: str, other: str) -> float:
+    """The share of words that two short texts have in common (Dice's coefficient over their words), from 0 to 1."""
+    some, others = Counter(tokens(one)), Counter(tokens(other))
+    whole = some.total() + others.total()
+    return 2 * (some & others).total() / whole if whole else 0.0
 
 
 # ------------------------------------------------------------------------------------------------------------- leaks

@@ -7,7 +7,7 @@ from django.http import FileResponse, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
@@ -15,14 +15,19 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from generation.models import Release, ReleasedRubric, ReleasedSample
+from generation import tasks
+from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.recipes.serializers import known_benchmark
 from generation.releases import archive, data_card, export, exporters, queries, services
+from generation.releases.freezing.composition import Composition
+from generation.samples import errata
 from generation.samples import services as samples_services
+from generation.samples.api import ErratumSerializer
 from review.common.api import NewestFirst, OldestFirst, checked_body, checked_query, page_of
 from review.common.decorators import signed_in_account
 from review.common.serializers import DataclassSerializer
-from review.rules.permissions import Can
+from review.common.waking import wake_after_commit
+from review.rules.permissions import Can, allowed, require
 
 
 class CountSerializer(serializers.Serializer[Any]):
@@ -86,12 +91,23 @@ class WholeReleaseSerializer(ReleaseSerializer):
     )
     statuses = serializers.DictField(child=serializers.IntegerField())
     unreviewed = serializers.IntegerField()
+    composition = serializers.DictField()
+    excluded = serializers.DictField(child=serializers.IntegerField())
+    marker = serializers.CharField(
+        source="canary", help_text="The canary of the release: a text that is in every sample and nowhere else."
+    )
+    errata = serializers.SerializerMethodField()
 
     class Meta(ReleaseSerializer.Meta):
         fields = [
             *ReleaseSerializer.Meta.fields,
             *("counts", "sources", "generators", "made", "grounds", "statuses", "unreviewed", "reviewers"),
+            *("composition", "excluded", "marker", "held_out_count", "held_out_sha256", "errata"),
         ]
+
+    @extend_schema_field(ErratumSerializer(many=True))
+    def get_errata(self, release: Release) -> Any:
+        return ErratumSerializer(list(errata.errata_of(release)), many=True).data
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
@@ -99,14 +115,49 @@ class FreezeSerializer(serializers.Serializer[Any]):
 
     name = serializers.SlugField(max_length=100)
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
+    batches = serializers.ListField(
+        child=serializers.IntegerField(min_value=1), default=list, help_text="Numbers of batches; empty: all."
+    )
+    where = serializers.DictField(
+        child=serializers.CharField(max_length=200),
+        default=dict,
+        help_text="`source`, `task`, `language`, `specialty`: a value. `reviewed`, `simulated`: `yes`, `no` or `any`.",
+    )
+    with_controls = serializers.BooleanField(default=False)
+    with_unreviewed = serializers.BooleanField(default=False, help_text="Include samples not sampled for review.")
+    held_out = serializers.FloatField(
+        default=0, min_value=0, max_value=0.9, help_text="Share of source records that stay out of the public export."
+    )
+    seed = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
     preview = serializers.BooleanField(default=False)
 
 
 class FreezePreviewSerializer(DataclassSerializer):
-    """What would go into a release, by status, and what would not (yet). `before`: samples of the version before it."""
+    """What would go into a release, by status, and what would not, by reason. `before`: samples of the version before it."""
+
+    grounds = serializers.DictField(child=serializers.IntegerField())
+    counts = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
+    excluded = serializers.DictField(child=serializers.IntegerField())
 
     mirrors = services.FreezePreview
-    grounds = serializers.DictField(child=serializers.IntegerField())
+
+
+class FreezeStatusSerializer(serializers.ModelSerializer[Freeze]):
+    """A release in the making. `read` of `total` samples are read; `release` is there once it is `done`."""
+
+    release = serializers.CharField(allow_null=True, default=None, help_text="NAME@VERSION")
+    created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Freeze
+        fields = [
+            *("id", "name", "benchmark", "composition", "status", "total", "read", "release", "error", "detail"),
+            *("created_by", "created_at", "finished_at"),
+        ]
+
+    def to_representation(self, instance: Freeze) -> dict[str, Any]:
+        made = instance.release
+        return {**super().to_representation(instance), "release": f"{made.name}@{made.version}" if made else None}
 
 
 class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
@@ -127,13 +178,16 @@ class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
 
     class Meta:
         model = ReleasedSample
-        fields = ["position", "key", "task", "exported", "rubrics"]
+        fields = ["position", "key", "task", "split", "exported", "rubrics"]
 
 
 class ExportQuery(serializers.Serializer[Any]):
     """The format. JSON Lines is the plain file; the others are a zip with data card and checksums."""
 
     format = serializers.ChoiceField(choices=exporters.available(), default="jsonl")
+    split = serializers.ChoiceField(
+        choices=ReleasedSample.Split.values, default="public", help_text="`held-out`: admins only."
+    )
 
 
 def _release(name: str, version: int) -> Release:
@@ -149,15 +203,24 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     queryset = queries.releases()
     row = "<slug:name>/<int:version>"
 
-    @extend_schema(request=FreezeSerializer, responses={200: FreezePreviewSerializer, 201: WholeReleaseSerializer})
+    @extend_schema(request=FreezeSerializer, responses={200: FreezePreviewSerializer, 202: FreezeStatusSerializer})
     def create(self, request: Request) -> Response:
-        """Freeze all approved samples as the next version of a name. 409 if nothing is approved or nothing is new."""
+        """Freeze the chosen samples as the next version of a name. A worker does it; follow `freezes/{id}/`.
+
+        409 if nothing is approved; 422 if simulated and real samples would be mixed.
+        """
         body = checked_body(FreezeSerializer, request)
+        name, preview = body.pop("name"), body.pop("preview")
         samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
-        if body["preview"]:
-            return Response(FreezePreviewSerializer(services.preview(body["name"], benchmark=body["benchmark"])).data)
-        release = services.freeze_release(body["name"], benchmark=body["benchmark"], actor=signed_in_account(request))
-        return Response(WholeReleaseSerializer(release).data, status=201)
+        benchmark = body.pop("benchmark")
+        composition = Composition(**{**body, "batches": tuple(body["batches"])})
+        if preview:
+            counted = services.preview(name, benchmark=benchmark, composition=composition)
+            return Response(FreezePreviewSerializer(counted).data)
+        actor = signed_in_account(request)
+        row = services.start_freeze(name, benchmark=benchmark, composition=composition, actor=actor)
+        wake_after_commit(tasks.run_freeze, row.pk)
+        return Response(FreezeStatusSerializer(row).data, status=202)
 
     @extend_schema(responses=WholeReleaseSerializer)
     def retrieve(self, request: Request, name: str, version: int) -> Response:
@@ -167,9 +230,11 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @extend_schema(responses=ReleasedSampleSerializer(many=True))
     @action(detail=True, serializer_class=ReleasedSampleSerializer, pagination_class=OldestFirst)
     def samples(self, request: Request, name: str, version: int) -> Response:
-        """The samples of a release, in its order."""
+        """The samples of a release, in its order; those that are held out for admins only."""
         rubrics = Prefetch("rubrics", ReleasedRubric.objects.order_by("pk"))
-        return page_of(self, queries.released_samples(_release(name, version)).prefetch_related(rubrics))
+        held_out = allowed(request.user, Can.PRODUCE)
+        rows = queries.released_samples(_release(name, version), with_held_out=held_out)
+        return page_of(self, rows.prefetch_related(rubrics))
 
     @extend_schema(
         parameters=[ExportQuery],
@@ -178,20 +243,20 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     @action(detail=True)
     def export(self, request: Request, name: str, version: int) -> HttpResponseBase:
         """The whole release as a file: the same release and format give the same bytes."""
-        format_name = checked_query(ExportQuery, request)["format"]
+        query = checked_query(ExportQuery, request)
+        format_name, split = query["format"], query["split"]
         release = _release(name, version)
+        if split != ReleasedSample.Split.PUBLIC:
+            require(request.user, Can.PRODUCE)
         if format_name == "jsonl":
             return FileResponse(
-                export.open_samples(release),
+                export.open_samples(release, split),
                 as_attachment=True,
                 filename=f"{name}-v{version}.jsonl",
                 content_type="application/jsonl",
             )
-        return FileResponse(
-            archive.zipped_release(release, format_name),
-            as_attachment=True,
-            filename=f"{name}-v{version}-{format_name}.zip",
-            content_type="application/zip",
+        return archive.as_download(
+            archive.stream(release, format_name, split=split), f"{name}-v{version}-{format_name}.zip"
         )
 
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
@@ -200,3 +265,16 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         """The release's data card, as Markdown."""
         card = data_card.data_card(_release(name, version))
         return HttpResponse(card, content_type="text/markdown; charset=utf-8")
+
+
+class FreezeViewSet(ListModelMixin, GenericViewSet[Freeze]):
+    """Releases in the making and those that were made here, newest first."""
+
+    can = Can.PRODUCE
+    serializer_class = FreezeStatusSerializer
+    pagination_class = NewestFirst
+    queryset = queries.freezes()
+
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One freeze and its progress."""
+        return Response(FreezeStatusSerializer(self.get_object()).data)

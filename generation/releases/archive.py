@@ -1,42 +1,75 @@
-"""A release as one file to download: the same release and format give the same bytes."""
+"""A release as one file to download: the same release and format give the same bytes, sent as they are made."""
 
-import shutil
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
-from generation.models import Release
+from django.http import StreamingHttpResponse
+from django.utils.http import content_disposition_header
+
+from generation.models import Release, ReleasedSample
 from generation.releases import export
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can name
 PLAIN_FILE = 0o644 << 16  # the permissions, where zip keeps them
 UNIX = 3
+BLOCK = 1 << 18
+LEVEL = 1  # a third of the time of the usual level, for a tenth more bytes
 
 
-def zipped_release(release: Release, format_name: str) -> IO[bytes]:
-    """An open, unnamed temporary file, at its beginning, that vanishes when it is closed.
+class _Outbox:
+    """A file that only goes forward: what was written is taken out."""
 
-    Raises UnknownExportFormat for an unknown format.
+    def __init__(self) -> None:
+        self._blocks: list[bytes] = []
+        self._size = 0
+
+    def write(self, block: bytes) -> int:
+        self._blocks.append(bytes(block))
+        self._size += len(block)
+        return len(block)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def take(self) -> bytes:
+        block = b"".join(self._blocks)
+        self._blocks.clear()
+        return block
+
+
+def stream(release: Release, format_name: str, *, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[bytes]:
+    """The zip, block by block: each file goes out when it is written, and is removed.
+
+    Raises UnknownExportFormat, UnfitFormat.
     """
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - the sender closes it
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            export.export_release(release, format_name, Path(folder))
-            _zip(Path(folder), f"{release.name}-v{release.version}", file)
-    except BaseException:
-        file.close()
-        raise
-    file.seek(0)
-    return file
+    export.check_fits(release, format_name)  # at once, and not when half of it is sent
+    return _blocks(release, format_name, split)
 
 
-def _zip(folder: Path, top: str, file: IO[bytes]) -> None:
-    """All files of `folder` under the folder `top`, in the order of their names, without the times they were made at."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+def as_download(blocks: Iterator[bytes], name: str) -> StreamingHttpResponse:
+    """The answer that sends a zip under this name."""
+    response = StreamingHttpResponse(blocks, content_type="application/zip")
+    response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or ""
+    return response
+
+
+def _blocks(release: Release, format_name: str, split: str) -> Iterator[bytes]:
+    top = f"{release.name}-v{release.version}"
+    outbox = _Outbox()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive,  # type: ignore[call-overload]
+    ):
+        for path in export.files_of(release, format_name, Path(folder), split=split):
             entry = zipfile.ZipInfo(f"{top}/{path.relative_to(folder).as_posix()}", EPOCH)
             entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, UNIX, PLAIN_FILE
             entry.file_size = path.stat().st_size  # lets files beyond 4 GiB get the longer header they need
             with path.open("rb") as source, archive.open(entry, "w") as target:
-                shutil.copyfileobj(source, target)
+                while block := source.read(BLOCK):
+                    target.write(block)
+                    if ready := outbox.take():
+                        yield ready
+            path.unlink()
+    yield outbox.take()

@@ -15,28 +15,29 @@ CHUNK = 200
 FORMAT = 1
 
 
-def write(release: Release, folder: Path) -> list[Path]:
+def write(release: Release, folder: Path, split: str = ReleasedSample.Split.PUBLIC) -> list[Path]:
     """Write `audit.jsonl` and `verify_trail.py` into the existing `folder`; returns the two. docs/audit.md has the format.
 
     The same release gives the same bytes: events are written once, and later ones than the release are left out.
     """
     path, checker = folder / "audit.jsonl", folder / "verify_trail.py"
     with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{canonical(line)}\n" for line in _lines(release))
+        file.writelines(f"{canonical(line)}\n" for line in _lines(release, split))
     shutil.copyfile(verify_trail.__file__, checker)
     return [path, checker]
 
 
-def _lines(release: Release) -> Iterator[dict[str, Any]]:
+def _lines(release: Release, split: str) -> Iterator[dict[str, Any]]:
     """What the file is of; then for each sample, in the order of the release, which it is and its events."""
+    chosen = ReleasedSample.objects.filter(release=release, split=split)
     yield {
         "trail": FORMAT,
         "release": release.name,
         "release_version": release.version,
-        "samples": release.samples_count,
+        "samples": chosen.count(),
         "end": {"sequence": release.trail_end, "hash": verification.hash_at(release.trail_end)},
     }
-    rows = ReleasedSample.objects.filter(release=release).order_by("position").values_list("key", "version__number")
+    rows = chosen.order_by("position").values_list("key", "version__number")
     samples = rows.iterator(chunk_size=CHUNK)
     while chunk := list(islice(samples, CHUNK)):
         trails = verification.published([key for key, _version in chunk], upto=release.trail_end)

@@ -3,6 +3,7 @@
 from django.template.loader import render_to_string
 
 from generation.models import Release, ReleasedSample
+from generation.samples import errata
 from review.rules.questions import Question
 from review.rules.state_machine import Ground
 
@@ -14,6 +15,10 @@ def data_card(release: Release) -> str:
         "reviewed_how": _reviewed_how(release),
         "physicians": _physicians(release),
         "questions": _questions(release),
+        "errata": errata.errata_of(release),
+        "agreement": release.about.get("agreement", {}).get(ReleasedSample.Split.PUBLIC, []),
+        "adjudicated": release.grounds.get(Ground.ADJUDICATED, 0),
+        "adjudicated_share": f"{release.grounds.get(Ground.ADJUDICATED, 0) / max(release.reviewed, 1):.1%}",
     }
     return render_to_string("generation/releases/data_card.md", context)
 

@@ -1,9 +1,18 @@
 """The form that freezes a release."""
 
+from typing import Any
+
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from generation.models import Source
 from generation.recipes.forms import benchmark_choices
+from generation.releases.freezing.composition import Composition
+
+
+def _sources() -> list[tuple[str, Any]]:
+    names = Source.objects.order_by("name").values_list("name", flat=True)
+    return [("", _("All")), *((name, name) for name in names)]
 
 
 class FreezeForm(forms.Form):
@@ -15,6 +24,60 @@ class FreezeForm(forms.Form):
         help_text=_("Use letters, digits and hyphens. With an existing name, the next version is created."),
     )
     benchmark = forms.ChoiceField(label=_("Benchmark"), choices=benchmark_choices)
+    batches = forms.RegexField(
+        r"^\s*\d{1,9}(\s*,\s*\d{1,9})*\s*$",
+        label=_("Batches"),
+        required=False,
+        help_text=_("Numbers of batches, separated by commas. Leave empty for all."),
+    )
+    source = forms.ChoiceField(label=_("Source"), choices=_sources, required=False)
+    task = forms.CharField(label=_("Task"), max_length=40, required=False)
+    language = forms.CharField(
+        label=_("Language"), max_length=16, required=False, help_text=_("A code such as en or zh. Leave empty for all.")
+    )
+    simulated = forms.ChoiceField(
+        label=_("Simulated samples"),
+        required=False,
+        choices=[
+            ("", _("Do not mix")),
+            ("no", _("Leave out")),
+            ("yes", _("Only these")),
+            ("any", _("Mix with the others")),
+        ],
+        help_text=_("Samples written by a simulated model or reviewed by a simulated physician."),
+    )
+    with_unreviewed = forms.BooleanField(label=_("Include samples not sampled for review"), required=False)
+    with_controls = forms.BooleanField(label=_("Include control samples"), required=False)
+    held_out = forms.FloatField(
+        label=_("Held-out share"),
+        min_value=0,
+        max_value=0.9,
+        required=False,
+        help_text=_("Share of source records (0 to 0.9) whose samples stay out of the public export."),
+    )
+    seed = forms.IntegerField(
+        label=_("Seed of the held-out split"),
+        min_value=0,
+        max_value=2**31 - 1,
+        required=False,
+        help_text=_("The same seed holds out the same records in every release."),
+    )
     seen = forms.CharField(
         required=False, widget=forms.HiddenInput
     )  # what the preview showed; empty: none was seen yet
+
+    def clean_batches(self) -> tuple[int, ...]:
+        return tuple(int(number) for number in self.cleaned_data["batches"].split(",") if number.strip())
+
+    def composition(self) -> Composition:
+        """What was chosen, once the form is valid. Raises WrongComposition."""
+        data = self.cleaned_data
+        where = {name: data[name] for name in ("source", "task", "language", "simulated") if data[name]}
+        return Composition(
+            batches=data["batches"],
+            where=where,
+            with_controls=data["with_controls"],
+            with_unreviewed=data["with_unreviewed"],
+            held_out=data["held_out"] or 0.0,
+            seed=data["seed"] or 0,
+        )

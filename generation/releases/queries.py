@@ -4,14 +4,16 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.db import connection
 from django.db.models import Count, F, Q, QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext
 
 from generation import errors
-from generation.models import Batch, Release, ReleasedSample, SampleVersion
+from generation.models import Batch, Freeze, Release, ReleasedSample, SampleVersion
 from generation.recipes import registry
 from generation.samples.queries import terms
 from review.rules.state_machine import Ground
@@ -103,6 +105,18 @@ def releases() -> QuerySet[Release]:
     return Release.objects.select_related("created_by").order_by("-pk")
 
 
+def freezes() -> QuerySet[Freeze]:
+    """All freezes, newest first."""
+    return Freeze.objects.select_related("release", "created_by").order_by("-pk")
+
+
+def shown_freezes() -> list[Freeze]:
+    """Those that are not over, and those that failed within a day: everything else is a release."""
+    unfinished = Q(status__in=[Freeze.Status.QUEUED, Freeze.Status.RUNNING])
+    failed = Q(status=Freeze.Status.FAILED, finished_at__gte=timezone.now() - timedelta(days=1))
+    return list(freezes().filter(unfinished | failed)[:20])
+
+
 def approved_counts() -> dict[str, tuple[int, int]]:
     """Benchmark -> how many samples stand as approved now, and how many of them no physician has reviewed."""
     approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED).order_by("sample__benchmark")
@@ -111,9 +125,10 @@ def approved_counts() -> dict[str, tuple[int, int]]:
     return {benchmark: (n, unreviewed) for benchmark, n, unreviewed in rows}
 
 
-def released_samples(release: Release) -> QuerySet[ReleasedSample]:
+def released_samples(release: Release, *, with_held_out: bool) -> QuerySet[ReleasedSample]:
     """The samples of a release in its order, with the title of each."""
-    return ReleasedSample.objects.filter(release=release).annotate(title=F("version__title")).order_by("pk")
+    rows = ReleasedSample.objects.filter(release=release).annotate(title=F("version__title")).order_by("pk")
+    return rows if with_held_out else rows.filter(split=ReleasedSample.Split.PUBLIC)
 
 
 def release(name: str, version: int | None = None) -> Release:

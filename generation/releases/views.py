@@ -1,21 +1,28 @@
 """Pages of releases."""
 
+from typing import Any
+
 from django.contrib import messages
-from django.http import FileResponse, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_safe
+from django_htmx.http import HttpResponseClientRefresh
 
+from generation import tasks
 from generation.batches import queries as batches_queries
 from generation.errors import GenerationError
-from generation.models import Release, ReleasedRubric, SampleVersion
+from generation.jobs.live_status import living_workers
+from generation.models import Erratum, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.recipes import forms as recipes_forms
-from generation.releases import archive, exporters, forms, queries, services
+from generation.releases import archive, export, forms, queries, services
+from generation.samples import errata
 from generation.samples import services as samples_services
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
-from review.rules.permissions import Can, require
+from review.common.waking import wake_after_commit
+from review.rules.permissions import Can, allowed, require
 
 
 @requires(Can.READ_RESULTS)
@@ -28,24 +35,50 @@ def releases(request: HttpRequest) -> HttpResponse:
     if form.is_valid():
         samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
         data = form.cleaned_data
+        chosen: dict[str, Any] = {"benchmark": data["benchmark"]}
         try:
-            preview = services.preview(data["name"], benchmark=data["benchmark"])
+            chosen["composition"] = form.composition()
+            preview = services.preview(data["name"], **chosen)
             if data["seen"] != preview.seen:
-                context = {"preview": preview, "data": data}
-                return render(request, "generation/releases/freeze_preview.html", context)
-            made = services.freeze_release(data["name"], benchmark=data["benchmark"], actor=signed_in_account(request))
+                return _preview(request, form, preview)
+            row = services.start_freeze(data["name"], **chosen, actor=signed_in_account(request))
         except GenerationError as error:
             form.add_error(None, str(error))
         else:
-            messages.success(request, _("%(release)s is frozen.") % {"release": made})
-            return redirect("generation:release", made.name, made.version)
+            wake_after_commit(tasks.run_freeze, row.pk)
+            messages.success(request, _("%(release)s is being frozen.") % {"release": preview.release})
+            return redirect("generation:releases")
     approved = queries.approved_counts()
     context = {
         "page": keyset(queries.releases(), request, size=25, newest_first=True),
         "form": form,
         "approved": [(label, *approved.get(name, (0, 0))) for name, label in recipes_forms.benchmark_choices()],
+        **_freezes(),
     }
     return render(request, "generation/releases/releases.html", context, status=422 if form.errors else 200)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def freezes(request: HttpRequest) -> HttpResponse:
+    """The releases that are being frozen; once none is, the page is loaded afresh."""
+    context = _freezes()
+    if not context["freezing"]:
+        return HttpResponseClientRefresh()
+    return render(request, "generation/releases/_freezes.html", context)
+
+
+def _freezes() -> dict[str, object]:
+    rows = queries.shown_freezes()
+    freezing = any(row.status in (Freeze.Status.QUEUED, Freeze.Status.RUNNING) for row in rows)
+    return {"freezes": rows, "freezing": freezing, "idle": freezing and not living_workers().exists()}
+
+
+def _preview(request: HttpRequest, form: forms.FreezeForm, preview: services.FreezePreview) -> HttpResponse:
+    """What would be frozen, before it is."""
+    fields = [field for field in form if field.name != "seen"]
+    context = {"preview": preview, "data": form.cleaned_data, "fields": fields}
+    return render(request, "generation/releases/freeze_preview.html", context)
 
 
 def _release(name: str, version: int) -> Release:
@@ -62,7 +95,8 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "simulated": found.simulated,
         "simulated_reviewers": found.simulated_samples,
         "planted": queries.term_counts(found.benchmark, found.counts),
-        "formats": [(format_name, exporters.load(format_name).label) for format_name in exporters.available()],
+        "errata": list(errata.errata_of(found)),
+        "formats": export.fitting(found),
     }
     return render(request, "generation/releases/release.html", context)
 
@@ -72,7 +106,7 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
 def release_samples(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The samples of a release: a list, and the one that is read."""
     found = _release(name, version)
-    rows = queries.released_samples(found)
+    rows = queries.released_samples(found, with_held_out=allowed(request.user, Can.PRODUCE))
     page = keyset(rows.defer("exported"), request, size=25)
     wanted = request.GET.get("selected", "")
     chosen = rows.filter(pk=int(wanted)).first() if wanted.isdecimal() and len(wanted) < 19 else None
@@ -88,18 +122,22 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
         "simulated_reviewers": found.simulated_samples,
     }
     if chosen is not None:
-        made = SampleVersion.objects.select_related("case").get(pk=chosen.version_id)
+        made = SampleVersion.objects.select_related("case", "sample").get(pk=chosen.version_id)
         rubrics = ReleasedRubric.objects.filter(sample=chosen).order_by("pk")
-        context |= {"made": made, "blocks": made.case.frozen.blocks, "rubrics": rubrics}
+        last = errata.history(made.sample).last()
+        erratum = last if last is not None and last.kind != Erratum.Kind.DISMISSED else None
+        context |= {"made": made, "blocks": made.case.frozen.blocks, "rubrics": rubrics, "erratum": erratum}
     return render(request, "generation/releases/release_samples.html", context)
 
 
 @require_GET
 @requires(Can.READ_RESULTS)
-def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:  # noqa: ARG001
-    """The whole release in one format, as a zip whose bytes depend on nothing else."""
-    found = _release(name, version)
-    file = archive.zipped_release(found, format_name)
-    return FileResponse(
-        file, as_attachment=True, filename=f"{name}-v{version}-{format_name}.zip", content_type="application/zip"
-    )
+def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:
+    """One part of a release (`?split=`) in one format, as a zip whose bytes depend on nothing else."""
+    found, split = _release(name, version), ReleasedSample.Split.PUBLIC
+    if request.GET.get("split") == ReleasedSample.Split.HELD_OUT:
+        require(request.user, Can.PRODUCE)
+        split = ReleasedSample.Split.HELD_OUT
+    blocks = archive.stream(found, format_name, split=split)
+    part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"
+    return archive.as_download(blocks, f"{name}-v{version}{part}-{format_name}.zip")

@@ -6,15 +6,17 @@ from django.db.models import Prefetch, QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
+from rest_framework.decorators import action
 from rest_framework.mixins import ListModelMixin
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from generation.models import Rubric, Sample, SampleVersion
-from generation.samples import queries
+from generation.models import Erratum, Rubric, Sample, SampleVersion
+from generation.samples import errata, queries
 from generation.samples.forms import SAMPLE_STATUSES, VERSION_STATUSES
-from review.common.api import MAX_ID, NewestFirst, checked_query
+from review.common.api import MAX_ID, NewestFirst, checked_body, checked_query
+from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 from review.rules.state_machine import NOT_SAMPLED, shown_status
 
@@ -37,6 +39,7 @@ class SampleSerializer(serializers.ModelSerializer[Sample]):
             "key",
             "benchmark",
             "task",
+            "arm",
             "status",
             "unreviewed",
             "batch",
@@ -54,14 +57,14 @@ class SampleSerializer(serializers.ModelSerializer[Sample]):
 class RubricSerializer(serializers.ModelSerializer[Rubric]):
     """One criterion as generated and as approved by physicians (empty until then), with the harm they expect.
 
-    `removed`: physicians removed it. `added`: physicians wrote it.
+    `polarity`: `must`, `must not`, or empty. `removed`: physicians removed it. `added`: physicians wrote it.
     """
 
     traps = serializers.ListField(child=serializers.CharField())
 
     class Meta:
         model = Rubric
-        fields = ["key", "criterion", "approved", "traps", "severity", "severities", "removed", "added"]
+        fields = ["key", "criterion", "polarity", "approved", "traps", "severity", "severities", "removed", "added"]
 
 
 class VersionSerializer(serializers.ModelSerializer[SampleVersion]):
@@ -109,6 +112,22 @@ class WholeSampleSerializer(SampleSerializer):
         fields = [*SampleSerializer.Meta.fields, "versions"]
 
 
+class ErratumSerializer(serializers.ModelSerializer[Erratum]):
+    """What became known of a sample after its approval: it was reported, the report was dismissed, or it was withdrawn."""
+
+    sample = serializers.CharField(source="sample.key")
+
+    class Meta:
+        model = Erratum
+        fields = ["sample", "kind", "reason", "at"]
+
+
+class ErratumReasonSerializer(serializers.Serializer[Any]):
+    """Why."""
+
+    reason = serializers.CharField(max_length=2000)
+
+
 class SampleQuery(serializers.Serializer[Any]):
     """Which samples."""
 
@@ -144,3 +163,54 @@ class SampleViewSet(ListModelMixin, GenericViewSet[Sample]):
         versions = Prefetch("versions", cases.order_by("number").prefetch_related(rubrics))
         sample = get_object_or_404(self.get_queryset().prefetch_related(versions), pk=pk)
         return Response(WholeSampleSerializer(sample).data)
+
+    @extend_schema(responses=ErratumSerializer(many=True))
+    @action(detail=True, pagination_class=None)
+    def errata(self, request: Request, pk: int) -> Response:
+        """What became known of the sample after its approval, oldest first."""
+        sample = get_object_or_404(Sample, pk=pk)
+        return Response(ErratumSerializer(errata.history(sample), many=True).data)
+
+    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
+    @action(detail=True, methods=["post"], can=Can.READ_RESULTS)
+    def report(self, request: Request, pk: int) -> Response:
+        """Report an approved sample: it stays out of releases until an admin decides. 404 if you cannot read it."""
+        return _erratum(
+            errata.report(pk, actor=signed_in_account(request), **checked_body(ErratumReasonSerializer, request))
+        )
+
+    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
+    @action(detail=True, methods=["post"])
+    def dismiss(self, request: Request, pk: int) -> Response:
+        """Dismiss the report of a sample. 409 if there is none."""
+        return _erratum(
+            errata.dismiss(pk, actor=signed_in_account(request), **checked_body(ErratumReasonSerializer, request))
+        )
+
+    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
+    @action(detail=True, methods=["post"])
+    def withdraw(self, request: Request, pk: int) -> Response:
+        """Withdraw an approved sample: it goes into no later release, and those that hold it show an erratum."""
+        return _erratum(
+            errata.withdraw(pk, actor=signed_in_account(request), **checked_body(ErratumReasonSerializer, request))
+        )
+
+
+def _erratum(made: Erratum) -> Response:
+    return Response(ErratumSerializer(made).data, status=201)
+
+
+class ReviewedSampleViewSet(GenericViewSet[Erratum]):
+    """What a physician may say of the sample behind an own review."""
+
+    can = Can.REVIEW
+    serializer_class = ErratumSerializer
+    row = "<int:review_id>"
+
+    @extend_schema(request=ErratumReasonSerializer, responses={201: ErratumSerializer})
+    @action(detail=True, methods=["post"])
+    def report(self, request: Request, review_id: int) -> Response:
+        """Report the approved sample of a closed case that you reviewed. 404 for any other."""
+        me = signed_in_account(request)
+        sample = errata.sample_reviewed(me, review_id)
+        return _erratum(errata.report(sample, actor=me, **checked_body(ErratumReasonSerializer, request)))

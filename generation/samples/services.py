@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from django.db import InterfaceError, OperationalError, transaction
 from django.utils import timezone
@@ -16,6 +16,7 @@ from review.assignments import services
 from review.audit.trail import record_person, recording_events
 from review.cases import queries as cases_queries
 from review.models import PersonEvent, User
+from review.rules.case_spec import UNDETERMINED
 from review.rules.consolidation import SettledRubric
 from review.rules.permissions import Can, require
 from review.rules.state_machine import Ground, State
@@ -32,14 +33,18 @@ def save_term(term: TaxonomyTerm, *, actor: User) -> None:
         record_person(actor, PersonEvent.Kind.TERM, actor, **values)
 
 
-def make_version(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
+def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm = Sample.Arm.TRAP) -> SampleVersion:
+    """Store what was made of a draft and put it before physicians. A case whose language nobody knows waits for an admin;
+    the next version keeps what an admin said."""
     now = timezone.now()
     simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
     sample = row.sample or Sample.objects.create(
-        benchmark=batch.benchmark, task=made.task, batch=batch, record_id=row.record_id, created_at=now
+        benchmark=batch.benchmark, task=made.task, batch=batch, record_id=row.record_id, arm=arm, created_at=now
     )
+    previous = SampleVersion.objects.filter(sample=sample).select_related("case").order_by("-number").first()
+    known = previous.case.language if previous else made.language
+    made = replace(made, language=known or UNDETERMINED)
     spec = registry.case_spec(batch.benchmark, made, sample.key, row.version)
-    previous = SampleVersion.objects.filter(sample=sample).order_by("-number").first()
     case = services.open_case(
         spec.with_history(asked_for=tuple(previous.reasons) if previous else (), simulated=simulated)
     )
@@ -58,11 +63,25 @@ def make_version(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
         created_at=now,
     )
     Rubric.objects.bulk_create(
-        Rubric(version=version, key=rubric.key, criterion=rubric.criterion, traps=list(rubric.traps))
+        Rubric(
+            version=version,
+            key=rubric.key,
+            criterion=rubric.criterion,
+            polarity=rubric.polarity,
+            traps=list(rubric.traps),
+        )
         for rubric in made.rubrics
     )
     Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
     return version
+
+
+def make_control(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
+    """The control beside a sample, with a draft of its own that has ended. Rejected, it is not made again."""
+    beside = Draft.objects.create(
+        batch=batch, record_id=row.record_id, parent=row, step=row.step, status=Draft.Status.DONE
+    )
+    return make_version(beside, batch, made, arm=Sample.Arm.CONTROL)
 
 
 def _generator(batch: Batch) -> str:
@@ -134,6 +153,8 @@ def _settle_rubrics(version: SampleVersion, settled: Sequence[SettledRubric]) ->
 def _queue_next(version: SampleVersion) -> bool:
     """Queue the next version of a rejected one; False where there may be none."""
     sample = version.sample
+    if sample.arm == Sample.Arm.CONTROL:
+        return False
     if version.number >= registry.recipe(sample.benchmark).max_versions:
         return False
     job = life_cycle.locked(sample.batch_id)

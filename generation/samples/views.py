@@ -1,14 +1,17 @@
 """Pages of samples and of the calls behind them."""
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from generation.batches import queries as batches_queries
-from generation.models import Draft, Sample, SampleVersion
-from generation.samples import forms, queries
+from generation.models import Draft, Erratum, ReleasedSample, Sample, SampleVersion
+from generation.samples import errata, forms, queries
 from review.cases.bulk import case_actions
-from review.common.decorators import requires
+from review.common.decorators import requires, signed_in_account
 from review.common.lists import act_on_chosen, listing
 from review.rules.diffing import diff_words
 from review.rules.permissions import Can
@@ -53,8 +56,53 @@ def sample(request: HttpRequest, pk: int) -> HttpResponse:
         "simulated": any(version.simulated for version in versions),
         "unreviewed": versions[-1].case.ground == Ground.UNREVIEWED,
         "held": batches_queries.stopped_versions(found),
+        "errata": errata.history(found),
+        "reported": errata.history(found).values_list("kind", flat=True).last() == Erratum.Kind.REPORTED,
     }
     return render(request, "generation/samples/sample.html", context)
+
+
+@require_POST
+@requires(Can.READ_RESULTS)
+def sample_report(request: HttpRequest, pk: int) -> HttpResponse:
+    """Say that an approved sample is wrong; leads back to the sample in the release that was read."""
+    errata.report(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
+    messages.success(request, _("Sample reported. An admin will decide."))
+    back = request.POST.get("back", "")
+    released = ReleasedSample.objects.filter(version__sample=pk, release=int(back)) if back.isdecimal() else None
+    row = released.select_related("release").first() if released is not None and len(back) < 19 else None
+    if row is None:
+        return redirect("generation:releases")
+    url = reverse("generation:release-samples", args=[row.release.name, row.release.version])
+    return redirect(f"{url}?selected={row.pk}")
+
+
+@require_POST
+@requires(Can.REVIEW)
+def review_report(request: HttpRequest, review_id: int) -> HttpResponse:
+    """Report the approved sample behind an own review."""
+    me = signed_in_account(request)
+    errata.report(errata.sample_reviewed(me, review_id), actor=me, reason=request.POST.get("reason", ""))
+    messages.success(request, _("Sample reported. An admin will decide."))
+    return redirect("review:mine-detail", review_id)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def sample_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take an approved sample out of all releases to come."""
+    errata.withdraw(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
+    messages.success(request, _("Sample withdrawn."))
+    return redirect("generation:sample", pk)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def sample_dismiss(request: HttpRequest, pk: int) -> HttpResponse:
+    """Find that a reported sample is right."""
+    errata.dismiss(pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
+    messages.success(request, _("Report dismissed."))
+    return redirect("generation:sample", pk)
 
 
 def _wordings(version: SampleVersion) -> list[dict[str, object]]:
@@ -63,6 +111,7 @@ def _wordings(version: SampleVersion) -> list[dict[str, object]]:
         {
             "key": rubric.key,
             "traps": rubric.traps,
+            "polarity": rubric.polarity,
             "severity": rubric.severity,
             "severities": rubric.severities if len(set(rubric.severities)) > 1 else (),
             "removed": rubric.removed,

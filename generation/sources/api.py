@@ -37,7 +37,7 @@ class RecordSerializer(serializers.ModelSerializer[SourceRecord]):
 
     class Meta:
         model = SourceRecord
-        fields = ["id", "external_id", "title", "language", "content"]
+        fields = ["id", "external_id", "title", "language", "language_confidence", "content"]
 
 
 class ImportSerializer(serializers.ModelSerializer[Import]):

@@ -163,6 +163,7 @@ def _add_records(source: Source, rows: list[Row]) -> int:
             external_id=row.external_id,
             title=row.title[:300],
             language=row.language,
+            language_confidence=row.language_confidence,
             content=row.content,
             private=row.private,
         )

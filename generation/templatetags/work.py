@@ -6,7 +6,9 @@ from decimal import Decimal
 from django import template
 from django.conf import settings
 from django.utils.formats import number_format
+from django.utils.functional import Promise
 from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from generation.recipes import registry
 from generation.recipes.registry import module
@@ -31,6 +33,44 @@ _SIGNS = {
 def sign(status: str) -> str:
     """The state whose badge stands for `status`."""
     return _SIGNS.get(status, status)
+
+
+@register.filter
+def cell(text: str) -> str:
+    """A text as the cell of a table in Markdown: on one line, without what would end the cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+@register.filter
+def figure(value: float | None, interval: list[float] | None) -> str:
+    """A figure of agreement with its interval."""
+    if value is None:
+        return "not defined"
+    return f"{value:.2f}" + (f" ({interval[0]:.2f} to {interval[1]:.2f})" if interval else "")
+
+
+_EXCLUSIONS = {
+    "in-review": _("still in review"),
+    "withdrawn": _("withdrawn"),
+    "reported": _("reported, not yet decided"),
+    "second-of-pair": _("second sample of a compared record"),
+    "other-batch": _("from another batch"),
+    "other-source": _("from another source"),
+    "other-task": _("another task"),
+    "other-language": _("another language"),
+    "other-specialty": _("another specialty"),
+    "control": _("control sample"),
+    "unreviewed": _("not sampled for review"),
+    "reviewed": _("reviewed"),
+    "simulated": _("simulated"),
+    "not-simulated": _("not simulated"),
+}
+
+
+@register.filter
+def exclusion(reason: str) -> Promise | str:
+    """Why a sample is not in a release, in words."""
+    return _EXCLUSIONS.get(reason, reason)
 
 
 @register.filter

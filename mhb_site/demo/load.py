@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 PASSWORD = "trap-or-truth"  # noqa: S105  (the demo's accounts are public by nature)
 SEED = 7
 TARGETS = ("sim-careful", "sim-average", "sim-reckless")
-MODELS = ("sim-generator", *TARGETS, "sim-judge", *medhallu.MODELS)
+MODELS = ("sim-generator", "sim-examiner", *TARGETS, "sim-judge", *medhallu.MODELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,10 @@ def _generate(source: Source) -> Batch:
         BatchSettings(
             benchmark="mhb",
             source=source,
-            roles={"generator": Endpoint.objects.get(name="sim-generator")},
+            roles={
+                "generator": Endpoint.objects.get(name="sim-generator"),
+                "examiner": Endpoint.objects.get(name="sim-examiner"),
+            },
             plan=registry.plan("mhb"),
         )
     )

@@ -11,6 +11,7 @@ from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
 from generation.models import Endpoint, Source
 from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from review.cases.simulated_physicians import work_queue
 from review.models import Case, User
@@ -60,6 +61,8 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     samples_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
     tell("MedHallu: asking three simulated models which answers are hallucinated")
-    release = releases_services.freeze_release("medhallu-demo", benchmark=BENCHMARK)
+    release = releases_services.freeze_release(
+        "medhallu-demo", benchmark=BENCHMARK, composition=Composition(with_unreviewed=True)
+    )
     run = runs_services.launch_run(RunSettings(release, [Endpoint.objects.get(name=name) for name in TARGETS]))
     work.work_on_run(run.pk)

@@ -11,6 +11,7 @@ from django.db import InterfaceError, OperationalError
 from generation import tasks
 from generation.engine import sweeping
 from generation.jobs import kinds
+from generation.releases import services as releases_services
 from generation.sources import services as sources_services
 from generation.sources import uploads
 from review.assignments import claims
@@ -28,15 +29,19 @@ def sweep() -> dict[str, int]:
     """
     leases = _guarded(claims.expire_leases, 0)
     imports: list[int] = _guarded(sources_services.sweep, [])
+    freezes: list[int] = _guarded(releases_services.sweep, [])
     _guarded(uploads.remove_orphans, 0)
     jobs: dict[str, list[int]] = {
         kind.plural: _guarded(partial(sweeping.sweep, kind), []) for kind in kinds.all_kinds()
     }
     for pk in imports:
         wake(tasks.run_import, pk)
+    for pk in freezes:
+        wake(tasks.run_freeze, pk)
     for pk in chain.from_iterable(jobs.values()):
         wake(tasks.work_on_job, pk)
-    return {"leases": leases, "imports": len(imports), **{name: len(due) for name, due in jobs.items()}}
+    found = {"leases": leases, "imports": len(imports), "freezes": len(freezes)}
+    return {**found, **{name: len(due) for name, due in jobs.items()}}
 
 
 def _guarded(part: Callable[[], T], otherwise: T) -> T:

@@ -1,7 +1,8 @@
 """Which cases a physician may take, in which order, and why. Read only: `review.assignments.claims` does the taking.
 
 What is not recorded about a physician excludes nothing: no specialty, no languages and no stages mean any. The one exception
-is the hospital, where a policy asks for another one than the primary's: there, only who has one on record takes part.
+is the hospital, where a policy asks for another one than the primary's: there, only who has one on record takes part. A case
+whose language is unknown is offered to nobody before an admin has set it, or reserved the case.
 
 The order: cases with fresh eyes first (who reviewed an earlier version comes after everybody else), then by priority, then
 what is nearly done, then the oldest. Inside a band of cases opened next to one another each physician has an order of the
@@ -21,6 +22,7 @@ from django.utils.translation import gettext_noop
 
 from review.calibration import queries
 from review.models import Assignment, Case, Declined, Review, User
+from review.rules.case_spec import UNDETERMINED
 from review.rules.state_machine import ADJUDICATORS, Phase, Policy, Role, State
 
 BAND = 64  # cases (by primary key) whose order is each physician's own
@@ -42,7 +44,7 @@ WHY_NEXT = gettext_noop("This is one of the cases that have waited longest.")
 
 
 def asked_of(case: Case, role: Role, policy: Policy) -> dict[str, Any]:
-    """The fields of an assignment that say what its case asks of its reviewer."""
+    """The fields of an assignment that say what its case asks of whoever takes it."""
     return {
         "priority": case.priority,
         "turn": TURNS[role.stage],
@@ -72,7 +74,7 @@ class Pass:
         return f"{self.sql} LIMIT 1{lock}", self.params
 
     def peek(self) -> int | None:
-        """The same key, read only, even while the row is being taken."""
+        """The same key, read only, whoever is just taking the row."""
         return first_of([self])
 
 
@@ -265,8 +267,10 @@ def _fits(physician: User, passed: Iterable[str]) -> _Where:
     fits = _one_of("calibration", ["", *passed])
     if physician.stages:
         fits &= _one_of("turn", [TURNS[State(stage)] for stage in physician.stages])
-    if specialty := physician.specialty.strip().casefold():
-        fits &= _one_of("specialty", ["", specialty])
+    if specialties := physician.asked_specialties:
+        fits &= _one_of("specialty", ["", *specialties])
+    # Whose language nobody knows waits until an admin has named it; reserving it names its reader.
+    fits &= _Where("w.language <> %s", (UNDETERMINED,))
     if physician.languages:
         fits &= _one_of("language", ["", *(language.partition("-")[0].lower() for language in physician.languages)])
     return fits

@@ -122,9 +122,9 @@ def _unanswered(physician: User) -> list[CalibrationItem]:
 def _fits(physician: User, spec: Mapping[str, Any]) -> bool:
     language = str(spec.get("language", "")).partition("-")[0].lower()
     specialty = str(spec.get("specialty", "")).strip().casefold()
-    own = physician.specialty.strip().casefold()
+    own = physician.asked_specialties
     return (not language or not physician.languages or language in physician.languages) and (
-        not specialty or not own or specialty == own
+        not specialty or not own or specialty in own
     )
 
 

@@ -14,6 +14,7 @@ from rest_framework.viewsets import GenericViewSet
 from review.access import visibility
 from review.assignments import claims
 from review.cases import queries, services
+from review.cases.forms import LANGUAGE_CODE
 from review.common.api import NewestFirst, checked_body, checked_query
 from review.common.decorators import signed_in_account
 from review.common.serializers import AnswersSerializer, SpecSerializer
@@ -123,6 +124,9 @@ class CaseQuery(serializers.Serializer[Any]):
     )
     benchmark = serializers.CharField(required=False, max_length=64)
     text = serializers.CharField(required=False, max_length=200, help_text="Search text: in the title or the lineage.")
+    language = serializers.CharField(
+        required=False, max_length=16, help_text="ISO 639-1; `und`: unknown, waits for an admin."
+    )
     kind = serializers.ChoiceField(choices=Case.Kind.choices, required=False, help_text="Kind of case; default: work.")
 
 
@@ -162,6 +166,12 @@ class SpecialtySerializer(serializers.Serializer[Any]):
     """The specialty that a case's reviewers need; empty: any."""
 
     specialty = serializers.CharField(max_length=100, allow_blank=True)
+
+
+class LanguageSerializer(serializers.Serializer[Any]):
+    """The language that a case's reviewers must read (ISO 639-1); empty: any."""
+
+    language = serializers.RegexField(LANGUAGE_CODE, max_length=16, allow_blank=True)
 
 
 class SetBackSerializer(serializers.Serializer[Any]):
@@ -224,6 +234,16 @@ class CaseViewSet(ListModelMixin, GenericViewSet[Case]):
         body = checked_body(SpecialtySerializer, request)
         return Response(
             CaseSerializer(claims.set_specialty(self.get_object().pk, actor=signed_in_account(request), **body)).data
+        )
+
+    @extend_schema(request=LanguageSerializer, responses=CaseSerializer)
+    @action(detail=True, methods=["post"])
+    def language(self, request: Request, pk: int) -> Response:
+        """Limit a case to physicians who read a language and to those with none on record. A case whose language is `und` is
+        offered to nobody until this is set. 409 if it has ended."""
+        body = checked_body(LanguageSerializer, request)
+        return Response(
+            CaseSerializer(claims.set_language(self.get_object().pk, actor=signed_in_account(request), **body)).data
         )
 
     @extend_schema(request=SetBackSerializer, responses=HolderSerializer)

@@ -7,6 +7,7 @@ from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from review.access.visibility import counted_reviews
+from review.cases.queries import languages_missing
 from review.models import Case, Event, User
 from review.rules.state_machine import ADJUDICATORS, FINAL, Phase, State, Verdict
 
@@ -35,13 +36,14 @@ class Attention:
     stuck: list[Case]
     stuck_count: int
     drifting: list[Drifting]
+    languages_missing: int
 
     def __bool__(self) -> bool:
-        return bool(self.dissents or self.stuck or self.drifting)
+        return bool(self.dissents or self.stuck or self.drifting or self.languages_missing)
 
 
 def attention() -> Attention:
-    """Five queries, however many cases there are."""
+    """Six queries, however many cases there are."""
     before = timezone.now() - LONG
     work = Case.objects.filter(kind=Case.Kind.WORK).defer("spec")
     dissents = (
@@ -57,7 +59,7 @@ def attention() -> Attention:
         .annotate(since=F("opened_at"))
         .order_by("opened_at")
     )
-    return Attention(*_first(dissents), *_first(stuck), _drifting())
+    return Attention(*_first(dissents), *_first(stuck), _drifting(), languages_missing())
 
 
 def _first(cases: QuerySet[Case]) -> tuple[list[Case], int]:

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from review.assignments import claims
 from review.cases import services
-from review.cases.forms import PriorityForm, WithdrawForm
+from review.cases.forms import LANGUAGE_CODE, PriorityForm, WithdrawForm
 from review.common.lists import Action
 from review.models import User
 from review.people import queries as people_queries
@@ -28,6 +28,12 @@ class SpecialtyForm(forms.Form):
     """The specialty asked for; empty for any."""
 
     specialty = forms.CharField(label=_("Specialty"), max_length=100, required=False)
+
+
+class LanguageForm(forms.Form):
+    """The language that whoever reviews has to read; empty for any."""
+
+    language = forms.RegexField(LANGUAGE_CODE, label=_("Language"), max_length=16, required=False)
 
 
 class ReasonForm(WithdrawForm):
@@ -61,6 +67,12 @@ def case_actions(case_of: Callable[[int], int] = int) -> tuple[Action, ...]:
             _("Set specialty"),
             on_case(lambda key, actor, said: claims.set_specialty(key, said["specialty"], actor=actor)),
             SpecialtyForm,
+        ),
+        Action(
+            "language",
+            _("Set language"),
+            on_case(lambda key, actor, said: claims.set_language(key, said["language"], actor=actor)),
+            LanguageForm,
         ),
         Action(
             "withdraw",

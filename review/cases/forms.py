@@ -5,8 +5,10 @@ from django.utils.translation import gettext_lazy
 
 from review.cases import queries
 from review.common.lists import ALL, Filters
-from review.labels import CASE_STATES, benchmark_label
+from review.labels import CASE_STATES, benchmark_label, language_label
 from review.models import Case
+
+LANGUAGE_CODE = r"^[a-z]{2,3}$"  # ISO 639
 
 
 class WithdrawForm(forms.Form):
@@ -28,6 +30,7 @@ class CaseFilters(Filters):
     state = forms.ChoiceField(label=gettext_lazy("Status"), required=False, choices=[ALL, *CASE_STATES.items()])
     benchmark = forms.ChoiceField(label=gettext_lazy("Benchmark"), required=False)
     specialty = forms.ChoiceField(label=gettext_lazy("Specialty"), required=False)
+    language = forms.ChoiceField(label=gettext_lazy("Language"), required=False)
     kind = forms.ChoiceField(label=gettext_lazy("Kind"), required=False, choices=Case.Kind.choices)
 
     def full_clean(self) -> None:
@@ -35,4 +38,6 @@ class CaseFilters(Filters):
         specialties = [(name, name) for name in queries.specialties()]
         self.fields["benchmark"].choices = [ALL, *benchmarks]  # type: ignore[attr-defined]
         self.fields["specialty"].choices = [ALL, *specialties]  # type: ignore[attr-defined]
+        languages = [(code, language_label(code)) for code in queries.languages()]
+        self.fields["language"].choices = [ALL, *languages]  # type: ignore[attr-defined]
         super().full_clean()

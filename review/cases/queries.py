@@ -10,7 +10,7 @@ from django.db.models import Count, Min, Q, QuerySet
 from review.access.visibility import counted_reviews
 from review.models import Case, Event, Review
 from review.rules import consolidation
-from review.rules.case_spec import answers_from_json
+from review.rules.case_spec import UNDETERMINED, answers_from_json
 from review.rules.citations import Citation
 from review.rules.consolidation import SettledRubric
 from review.rules.state_machine import ADJUDICATORS, NOT_SAMPLED, Ground, Role, State, Verdict
@@ -42,7 +42,7 @@ def funnel(benchmark: str | None = None) -> Funnel:
 
 
 def cases(
-    *, state: str = "", benchmark: str = "", text: str = "", kind: str = "", specialty: str = ""
+    *, state: str = "", benchmark: str = "", text: str = "", kind: str = "", specialty: str = "", language: str = ""
 ) -> QuerySet[Case]:
     """Cases for the admin's board, newest first. Without a `kind`, those that count: copies for training have their own.
 
@@ -57,6 +57,8 @@ def cases(
         found = found.filter(benchmark=benchmark)
     if specialty:
         found = found.filter(specialty=specialty)
+    if language:
+        found = found.filter(language=language)
     if text:
         found = found.filter(Q(title__icontains=text) | Q(lineage__icontains=text))
     return found
@@ -81,6 +83,18 @@ def specialties() -> list[str]:
     """The specialties that open cases ask for."""
     asked = Case.objects.filter(closed_at__isnull=True).exclude(specialty="")
     return list(asked.values_list("specialty", flat=True).distinct().order_by("specialty"))
+
+
+def languages() -> list[str]:
+    """The languages of open cases, UNDETERMINED first."""
+    asked = Case.objects.filter(closed_at__isnull=True).exclude(language="")
+    found = asked.values_list("language", flat=True).distinct().order_by("language")
+    return sorted(found, key=lambda code: code != UNDETERMINED)
+
+
+def languages_missing() -> int:
+    """How many open cases wait for an admin to name their language."""
+    return Case.objects.filter(closed_at__isnull=True, language=UNDETERMINED, kind=Case.Kind.WORK).count()
 
 
 @dataclass(frozen=True, slots=True)

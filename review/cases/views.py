@@ -21,7 +21,7 @@ from review.assignments import claims
 from review.calibration import queries as calibration_queries
 from review.cases import queries, services
 from review.cases.attention import attention
-from review.cases.bulk import ACTIONS
+from review.cases.bulk import ACTIONS, LanguageForm
 from review.cases.forms import CaseFilters, PriorityForm, WithdrawForm
 from review.common.decorators import requires, signed_in_account
 from review.common.lists import act_on_chosen, listing
@@ -172,12 +172,26 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Say which specialty a case's reviewers must have."""
+    """Say of which specialty whoever reviews a case has to be."""
     get_object_or_404(Case, pk=case_id)
     if request.method == "POST":
         wanted = request.POST.get("specialty", "").replace("\0", "")[:100]
         claims.set_specialty(case_id, wanted, actor=signed_in_account(request))
         messages.success(request, _("Specialty changed."))
+    return redirect("review:history", case_id)
+
+
+@requires(Can.OVERSEE)
+def language(request: HttpRequest, case_id: int) -> HttpResponse:
+    """Say which language whoever reviews a case has to read."""
+    get_object_or_404(Case, pk=case_id)
+    if request.method == "POST":
+        form = LanguageForm(request.POST)
+        if form.is_valid():
+            claims.set_language(case_id, form.cleaned_data["language"], actor=signed_in_account(request))
+            messages.success(request, _("Language changed."))
+        else:
+            messages.error(request, _("Enter a language code, for example en or zh."))
     return redirect("review:history", case_id)
 
 

@@ -22,7 +22,7 @@ class Chained(models.Model):
 class ChainHead(models.Model):
     """Where a chain ends, so that a cut-off end is seen. Writers queue up for this row. It can move but not go away.
 
-    `key` makes pseudonyms of accounts (hexadecimal); it is no secret from those who can read the accounts.
+    `key` makes pseudonyms of accounts (hexadecimal); it is no secret from whoever can read the accounts.
     """
 
     name = models.CharField(primary_key=True, max_length=16)  # the chain's model
@@ -39,7 +39,7 @@ class Audit(models.Model):
 
     asked_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     asked_at = models.DateTimeField()
-    seen_at = models.DateTimeField(null=True, blank=True)  # the last sign of life of the process that checks
+    seen_at = models.DateTimeField(null=True, blank=True)  # the last sign of life of whoever checks
     ended_at = models.DateTimeField(null=True, blank=True)
     total = models.PositiveBigIntegerField(default=0)
     checked = models.PositiveBigIntegerField(default=0)
@@ -66,6 +66,7 @@ class Event(Chained):
         WITHDRAWN = "withdrawn", _("withdrawn")
         PRIORITISED = "prioritised", _("priority changed")
         SPECIALTY = "specialty", _("specialty changed")
+        LANGUAGE = "language", _("language changed")
         REVEALED = "revealed", _("traps revealed")
         RETRACTED = "retracted", _("submission undone")
         DECLINED = "declined", _("declined")
@@ -96,6 +97,8 @@ class PersonEvent(Chained):
         CLOSED = "closed", _("account closed")
         OPENED = "opened", _("account reopened")
         PASSWORD = "password", _("password changed")
+        INVITED = "invited", _("invitation link created")
+        UNINVITED = "uninvited", _("invitation withdrawn")
         SECOND_FACTOR = "second-factor", _("second factor removed")
         OWN_FACTOR = "own-factor", _("second factor set up or removed")
         ROLE = "role", _("role changed")

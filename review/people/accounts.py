@@ -1,16 +1,17 @@
-"""Accounts: made, changed, paused, closed, opened again, given a new password and rid of a lost second factor, by admins.
-Nobody signs up.
+"""Accounts: made, invited, changed, paused, closed, opened again, given a new password and rid of a lost second factor, by
+admins. Nobody signs up.
 
 Whatever is done to an account is written down beside it (`PersonEvent`), without passwords.
 `review.audit.verification` compares the accounts with these events, so nothing else may write `role`,
 `is_active`, `is_staff`, `is_superuser` or second factors.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
 from allauth.mfa.models import Authenticator
+from django.db import IntegrityError
 from django.db.models import F, QuerySet
 from django.dispatch import receiver
 from django.http import HttpRequest
@@ -21,22 +22,89 @@ from knox.models import AuthToken
 
 from review.audit.accounts import account_snapshot, factors_of
 from review.audit.trail import record_person, recording_events
-from review.errors import NotAllowed
+from review.errors import InvitationInvalid, NotAllowed, NotInvitable, RosterRefused
 from review.models import PersonEvent, User, account_made
+from review.people import invitations
+from review.people.roster import Roster
 from review.rules.permissions import Can, Operator, UserRole, require
 
-CHANGEABLE = ("first_name", "last_name", "hospital", "specialty", "languages", "stages", "daily_cap")
+CHANGEABLE = (
+    "first_name", "last_name", "email", "institution", "hospital", "specialty", "languages", "stages", "daily_cap",
+)  # fmt: skip
 
 
 @recording_events()
-def add_person(user: User, password: str, *, actor: User) -> User:
-    """Store a new account with its first password."""
+def add_person(user: User, password: str | None, *, actor: User | Operator) -> User:
+    """Store a new account with its first password; None: nobody can sign in until an invitation was used."""
     require(actor, Can.OVERSEE)
     if user.is_staff or user.is_superuser:
         _require_keeper(actor)
     user.set_password(password)
     user.save()
-    record_person(user, PersonEvent.Kind.MADE, actor, **account_snapshot(user, []))
+    record_person(user, PersonEvent.Kind.MADE, _by(actor), **account_snapshot(user, []))
+    return user
+
+
+def import_people(roster: Roster, *, actor: User | Operator) -> list[User]:
+    """Store the accounts of a file and invite each: all of them, or none.
+
+    Raises:
+        RosterRefused: a row was refused, or somebody has made one of the accounts meanwhile.
+    """
+    if roster.refusals:
+        raise RosterRefused("\n".join(map(str, roster.refusals)))
+    try:
+        return invite_new([entry.user for entry in roster.entries], actor=actor)
+    except IntegrityError:
+        raise RosterRefused(_("One of the accounts was created in the meantime. Preview the file again.")) from None
+
+
+@recording_events()
+def invite_new(users: Sequence[User], *, actor: User | Operator) -> list[User]:
+    """Store new accounts without a password and invite each, in one transaction."""
+    for user in users:
+        add_person(user, None, actor=actor)
+        _invite(user, actor)
+    return list(users)
+
+
+@recording_events()
+def invite(person_id: int, *, actor: User | Operator) -> User:
+    """Make an invitation, for `invitations.link_of` to show its link once; one that was open before ends.
+
+    Raises NotInvitable where the password has been set, or the account is closed.
+    """
+    require(actor, Can.OVERSEE)
+    user = _locked(person_id)
+    _require_access_to(user, actor)
+    if not invitations.is_invitable(user):
+        raise NotInvitable
+    return _invite(user, actor)
+
+
+@recording_events()
+def expire_invitation(person_id: int, *, actor: User | Operator) -> User:
+    """End an invitation before its time; twice is once."""
+    require(actor, Can.OVERSEE)
+    user = _locked(person_id)
+    _require_access_to(user, actor)
+    if user.invited_at is not None:
+        user.invited_at = None
+        user.save(update_fields=["invited_at"])
+        record_person(user, PersonEvent.Kind.UNINVITED, _by(actor))
+    return user
+
+
+@recording_events()
+def accept_invitation(person_id: int, token: str, password: str) -> User:
+    """Set the first password, with which the invitation is used up. Raises InvitationInvalid."""
+    user = User.objects.select_for_update(no_key=True).filter(pk=person_id).first()
+    if user is None or not invitations.is_valid(user, token):
+        raise InvitationInvalid
+    user.set_password(password)
+    user.invited_at = None
+    user.save(update_fields=["password", "invited_at"])
+    record_person(user, PersonEvent.Kind.PASSWORD, user, invitation=True)
     return user
 
 
@@ -191,9 +259,9 @@ def account_trail(person: User) -> QuerySet[PersonEvent]:
 
 
 def _end_access(user: User) -> dict[str, int]:
-    """End all sessions and API tokens of an account, for the event to say so."""
-    User.objects.filter(pk=user.pk).update(sessions_ended=F("sessions_ended") + 1)
-    user.refresh_from_db(fields=["sessions_ended"])
+    """End all sessions, API tokens and the invitation of an account, for the event to say so."""
+    User.objects.filter(pk=user.pk).update(sessions_ended=F("sessions_ended") + 1, invited_at=None)
+    user.refresh_from_db(fields=["sessions_ended", "invited_at"])
     return {"tokens": _drop_tokens(user)}
 
 
@@ -201,15 +269,22 @@ def _drop_tokens(user: User) -> int:
     return int(AuthToken.objects.filter(user=user).delete()[0])
 
 
-def _require_keeper(actor: User) -> None:
+def _require_keeper(actor: User | Operator) -> None:
     require(actor, Can.OVERSEE)
-    if not actor.is_superuser:
+    if isinstance(actor, User) and not actor.is_superuser:
         raise NotAllowed
 
 
 def _require_access_to(user: User, actor: User | Operator) -> None:
     if not may_take_over(user, actor):
         raise NotAllowed(_("Only a superuser can change how an account with access to Django's admin signs in."))
+
+
+def _invite(user: User, actor: User | Operator) -> User:
+    user.invited_at = timezone.now()
+    user.save(update_fields=["invited_at"])
+    record_person(user, PersonEvent.Kind.INVITED, _by(actor))
+    return user
 
 
 def _by(actor: User | Operator) -> User | None:

@@ -20,7 +20,7 @@ from review.calibration import queries
 from review.common.api import OldestFirst, checked_body
 from review.common.decorators import signed_in_account
 from review.models import PersonEvent, User
-from review.people import accounts
+from review.people import accounts, invitations, roster
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import State
 
@@ -33,7 +33,7 @@ class MeSerializer(serializers.ModelSerializer[Any]):
 
     class Meta:
         model = User
-        fields = ["username", "name", "role", "can", "hospital", "specialty", "languages"]
+        fields = ["username", "name", "role", "can", "institution", "hospital", "specialty", "languages"]
 
 
 class Me(APIView):
@@ -44,7 +44,10 @@ class Me(APIView):
     @extend_schema(responses=MeSerializer)
     def get(self, request: Request) -> Response:
         me = signed_in_account(request)
-        about = {name: getattr(me, name) for name in ("username", "role", "hospital", "specialty", "languages")}
+        about = {
+            name: getattr(me, name)
+            for name in ("username", "role", "institution", "hospital", "specialty", "languages")
+        }
         return Response(MeSerializer({**about, "name": str(me), "can": [can for can in Can if allowed(me, can)]}).data)
 
 
@@ -52,8 +55,10 @@ STAGES = [state.value for state in State if not state.final]
 
 
 class PersonSerializer(serializers.ModelSerializer[Any]):
-    """An account. `paused_at`: since when it gets no new cases. `simulated`: a script, not a person."""
+    """An account. `specialty`: several with commas between; `specialties` are they one by one. `paused_at`: since when it gets
+    no new cases. `invited_at`: when the open invitation was made. `simulated`: a script, not a person."""
 
+    specialties = serializers.ListField(child=serializers.CharField(), read_only=True)
     languages = serializers.ListField(child=serializers.RegexField("^[a-z]{2,3}$"), required=False)
     stages = serializers.ListField(child=serializers.ChoiceField(choices=STAGES), required=False)
     daily_cap = serializers.IntegerField(min_value=1, max_value=1000, allow_null=True, required=False)
@@ -61,32 +66,80 @@ class PersonSerializer(serializers.ModelSerializer[Any]):
     class Meta:
         model = User
         fields = [
-            "id", "username", "role", "is_active", "first_name", "last_name", "hospital", "specialty", "languages", "stages",
-            "daily_cap", "paused_at", "simulated",
+            "id", "username", "role", "is_active", "first_name", "last_name", "email", "institution", "hospital", "specialty",
+            "specialties", "languages", "stages", "daily_cap", "paused_at", "invited_at", "simulated",
         ]  # fmt: skip
-        read_only_fields = ["username", "role", "is_active", "paused_at", "simulated"]
+        read_only_fields = ["username", "role", "is_active", "paused_at", "invited_at", "simulated"]
 
 
-def _password() -> serializers.CharField:
+def _password(**more: Any) -> serializers.CharField:
     return serializers.CharField(
-        write_only=True, max_length=4096, trim_whitespace=False, style={"input_type": "password"}
+        write_only=True, max_length=4096, trim_whitespace=False, style={"input_type": "password"}, **more
     )
 
 
 class NewPersonSerializer(PersonSerializer):
-    """A new account with its first password, which is handed over in person."""
+    """A new account with its first password, which is handed over in person. Without one, invite the person."""
 
-    password = _password()
+    password = _password(required=False)
 
     class Meta(PersonSerializer.Meta):
         fields = [*PersonSerializer.Meta.fields, "password"]
-        read_only_fields = ["is_active", "paused_at", "simulated"]
+        read_only_fields = ["is_active", "paused_at", "invited_at", "simulated"]
 
 
 class PasswordSerializer(serializers.Serializer[Any]):
     """A new password, which is handed over in person."""
 
     password = _password()
+
+
+class InvitationSerializer(serializers.Serializer[Any]):
+    """An invitation. The link is shown only here; with it, the person sets the password, once."""
+
+    username = serializers.CharField()
+    link = serializers.CharField()
+    expires_at = serializers.DateTimeField()
+
+
+class RosterSerializer(serializers.Serializer[Any]):
+    """A file of people as text: CSV with a header. `file`: its name, for refusals. `dry_run`: only say what would happen."""
+
+    csv = serializers.CharField(trim_whitespace=False, max_length=roster.MOST_BYTES)
+    file = serializers.CharField(max_length=200, default="csv")
+    dry_run = serializers.BooleanField(default=False)
+
+
+class ImportedPersonSerializer(serializers.Serializer[Any]):
+    """The account of one row."""
+
+    row = serializers.IntegerField()
+    username = serializers.CharField()
+    name = serializers.CharField()
+    role = serializers.CharField()
+    specialties = serializers.ListField(child=serializers.CharField())
+    languages = serializers.ListField(child=serializers.CharField())
+    institution = serializers.CharField()
+    hospital = serializers.CharField()
+    email = serializers.CharField()
+    link = serializers.CharField(required=False, help_text="The invitation link; absent in a dry run.")
+
+
+class RosterRefusalSerializer(serializers.Serializer[Any]):
+    """Why a row was refused. Row 1 is the header; row 0 is the file as a whole."""
+
+    file = serializers.CharField()
+    row = serializers.IntegerField()
+    reason = serializers.CharField()
+
+
+class ImportedSerializer(serializers.Serializer[Any]):
+    """What an import did, or would do. With one refusal no account is created."""
+
+    file = serializers.CharField()
+    added = serializers.IntegerField()
+    people = ImportedPersonSerializer(many=True)
+    refusals = RosterRefusalSerializer(many=True)
 
 
 class ActiveSerializer(serializers.Serializer[Any]):
@@ -167,12 +220,41 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
 
     @extend_schema(request=NewPersonSerializer, responses={201: PersonSerializer})
     def create(self, request: Request) -> Response:
-        """Make an account. Nobody signs up."""
+        """Make an account. Nobody signs up. Without a password nobody can sign in to it before an invitation was used."""
         body = checked_body(NewPersonSerializer, request)
-        password = body.pop("password")
+        password = body.pop("password", None)
         user = User(**body)
-        _check_password(password, user)
+        if password is not None:
+            _check_password(password, user)
         return _shown(accounts.add_person(user, password, actor=signed_in_account(request)), 201)
+
+    @extend_schema(request=RosterSerializer, responses=ImportedSerializer)
+    @action(detail=False, methods=["post"], url_path="import", url_name="import")
+    def import_(self, request: Request) -> Response:
+        """Make the accounts that a CSV file lists, all or none, and invite each. 422 where a row is refused."""
+        body = checked_body(RosterSerializer, request)
+        listed = roster.read_roster(body["file"], body["csv"].encode())
+        links: dict[str, str] = {}
+        if not body["dry_run"]:
+            made = accounts.import_people(listed, actor=signed_in_account(request))
+            site = request.build_absolute_uri("/")
+            links = {user.username: invitations.link_of(user, site) for user in made}
+        return Response(ImportedSerializer(roster.report(listed, links)).data)
+
+    @extend_schema(request=None, responses=InvitationSerializer)
+    @action(detail=True, methods=["post"])
+    def invite(self, request: Request, pk: int) -> Response:
+        """Make an invitation for an account without a password. It replaces the one before. 409 if there is a password."""
+        user = accounts.invite(self.get_object().pk, actor=signed_in_account(request))
+        link = invitations.link_of(user, request.build_absolute_uri("/"))
+        shown = {"username": user.username, "link": link, "expires_at": invitations.expires_at(user)}
+        return Response(InvitationSerializer(shown).data)
+
+    @extend_schema(request=None, responses=PersonSerializer)
+    @action(detail=True, methods=["post"])
+    def uninvite(self, request: Request, pk: int) -> Response:
+        """Withdraw an invitation: its link is no longer valid."""
+        return _shown(accounts.expire_invitation(self.get_object().pk, actor=signed_in_account(request)))
 
     @extend_schema(responses=WholePersonSerializer)
     def retrieve(self, request: Request, pk: int) -> Response:

@@ -13,6 +13,8 @@ from django.utils.translation import gettext_lazy as _
 from review.common.lists import ALL, Filters
 from review.labels import STAGES, USER_ROLES
 from review.models import User
+from review.models.people import split_list
+from review.people.roster import MOST_BYTES, is_language_code
 from review.rules.permissions import UserRole
 from review.rules.state_machine import State
 
@@ -59,8 +61,8 @@ class LanguagesField(forms.CharField):
         return ", ".join(value) if isinstance(value, list) else value
 
     def clean(self, value: Any) -> list[str]:
-        codes = [code.strip().lower() for code in super().clean(value).split(",") if code.strip()]
-        if wrong := [code for code in codes if not (code.isascii() and code.isalpha() and 2 <= len(code) <= 3)]:
+        codes = [code.lower() for code in split_list(super().clean(value))]
+        if wrong := [code for code in codes if not is_language_code(code)]:
             raise ValidationError(
                 gettext("Not a language code: %(code)s"), code="language", params={"code": ", ".join(wrong)}
             )
@@ -89,18 +91,35 @@ class AboutForm(forms.ModelForm[User]):
 
     class Meta:
         model = User
-        fields = ["first_name", "last_name", "hospital", "specialty", "languages", "stages", "daily_cap"]
+        fields = [
+            "first_name",
+            "last_name",
+            "email",
+            "institution",
+            "hospital",
+            "specialty",
+            "languages",
+            "stages",
+            "daily_cap",
+        ]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["stages"].choices = [(s.value, STAGES[s]) for s in State if not s.final]  # type: ignore[attr-defined]
+        self.fields["email"].label = gettext("E-mail")
+        self.fields["institution"].label = gettext("Institution")
         self.fields["hospital"].label = gettext("Hospital")
-        self.fields["specialty"].label = gettext("Specialty")
-        self.fields["specialty"].help_text = gettext("Leave empty for cases of any specialty.")
+        self.fields["specialty"].label = gettext("Specialties")
+        self.fields["specialty"].help_text = gettext(
+            "Several with commas between. Leave empty for cases of any specialty."
+        )
+
+    def clean_specialty(self) -> str:
+        return ", ".join(split_list(self.cleaned_data["specialty"]))
 
 
 class PersonForm(AboutForm):
-    """A new account. Nobody signs up: admins make accounts and hand over the first password."""
+    """A new account. Nobody signs up: admins make accounts and hand over the first password, or an invitation."""
 
     password = _password(gettext_lazy("Initial password"))
 
@@ -109,6 +128,10 @@ class PersonForm(AboutForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["password"].required = False
+        self.fields["password"].help_text = gettext(
+            "Leave empty to get an invitation link, with which the person sets the password."
+        )
         self.fields["role"] = forms.ChoiceField(label=gettext("Role"), choices=list(USER_ROLES.items()))
 
     def _post_clean(self) -> None:
@@ -132,8 +155,42 @@ class PeopleFilters(Filters):
     status = forms.ChoiceField(
         label=_("Status"),
         required=False,
-        choices=[ALL, ("active", _("active")), ("paused", _("paused")), ("closed", _("closed"))],
+        choices=[
+            ALL,
+            ("active", _("active")),
+            ("invited", _("invited")),
+            ("paused", _("paused")),
+            ("closed", _("closed")),
+        ],
     )
+
+
+class RosterForm(forms.Form):
+    """A file of people: uploaded for the preview, and sent along as text by the preview's own form."""
+
+    file = forms.FileField(
+        label=_("CSV file"),
+        widget=forms.FileInput(attrs={"accept": ".csv,text/csv"}),
+        help_text=_(
+            "First row: name, role, specialties, languages, institution, hospital, email; only name is required. "
+            "Separate several specialties or languages with semicolons."
+        ),
+    )
+    name = forms.CharField(required=False, max_length=200, widget=forms.HiddenInput)
+    text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["file"].required = not self.data.get("text")
+
+    def clean(self) -> dict[str, Any]:
+        """`name` and `data`: what was uploaded, or what is sent again."""
+        sent = self.cleaned_data.get("file")
+        if "file" in self.errors:
+            return {}
+        if sent is None:
+            return {"name": self.cleaned_data.get("name", ""), "data": self.cleaned_data["text"].encode()}
+        return {"name": sent.name, "data": sent.read(MOST_BYTES + 1)}
 
 
 KEYS: dict[str, Promise] = {

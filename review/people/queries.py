@@ -21,13 +21,15 @@ def people(*, text: str = "", role: str = "", specialty: str = "", status: str =
     found = User.objects.all()
     if text:
         named = Q(username__icontains=text) | Q(first_name__icontains=text) | Q(last_name__icontains=text)
-        found = found.filter(named | Q(hospital__icontains=text))
+        found = found.filter(named | Q(hospital__icontains=text) | Q(institution__icontains=text))
     if role:
         found = found.filter(role=role)
     if specialty:
         found = found.filter(specialty__icontains=specialty)
     if status == "closed":
         found = found.filter(is_active=False)
+    elif status == "invited":
+        found = found.filter(is_active=True, invited_at__isnull=False)
     elif status:
         found = found.filter(is_active=True, paused_at__isnull=status != "paused")
     return found.annotate(

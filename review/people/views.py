@@ -18,8 +18,8 @@ from review.cases.bulk import SpecialtyForm
 from review.common.decorators import requires, signed_in_account
 from review.common.lists import Action, act_on_chosen, listing
 from review.models import User
-from review.people import accounts, queries
-from review.people.forms import AboutForm, KeysForm, PasswordForm, PeopleFilters, PersonForm
+from review.people import accounts, invitations, queries, roster
+from review.people.forms import AboutForm, KeysForm, PasswordForm, PeopleFilters, PersonForm, RosterForm
 from review.rules.permissions import Can, UserRole
 
 ACTIONS = (
@@ -51,12 +51,51 @@ def person_new(request: HttpRequest) -> HttpResponse:
     """Make an account."""
     form = PersonForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        made = accounts.add_person(
-            form.save(commit=False), form.cleaned_data["password"], actor=signed_in_account(request)
-        )
+        new, password, actor = form.save(commit=False), form.cleaned_data["password"], signed_in_account(request)
+        if not password:
+            return _invited(request, accounts.invite_new([new], actor=actor))
+        made = accounts.add_person(new, password, actor=actor)
         messages.success(request, _("Account %(name)s created.") % {"name": made.username})
         return redirect("review:people")
     return render(request, "review/people/person_new.html", {"form": form}, status=422 if form.is_bound else 200)
+
+
+@requires(Can.OVERSEE)
+@require_http_methods(["GET", "POST"])
+def people_import(request: HttpRequest) -> HttpResponse:
+    """Make the accounts that a file lists: first what would happen, then the accounts and their links."""
+    form = RosterForm(request.POST, request.FILES) if request.method == "POST" else RosterForm()
+    if not form.is_valid():
+        return render(request, "review/people/import.html", {"form": form}, status=422 if form.is_bound else 200)
+    listed = roster.read_roster(form.cleaned_data["name"], form.cleaned_data["data"])
+    if not listed.refusals and "import" in request.POST:
+        return _invited(request, accounts.import_people(listed, actor=signed_in_account(request)))
+    again = {"name": listed.file, "text": form.cleaned_data["data"].decode("utf-8-sig", "replace")}
+    context = {"form": RosterForm(), "roster": listed, **({} if listed.refusals else {"again": again})}
+    return render(request, "review/people/import.html", context, status=422 if listed.refusals else 200)
+
+
+def _invited(request: HttpRequest, people: list[User]) -> HttpResponse:
+    """The links of those who were invited just now: they are stored nowhere, so this page is the only one to show them."""
+    site = request.build_absolute_uri("/")
+    context = {
+        "invited": [(person, invitations.link_of(person, site)) for person in people],
+        "until": invitations.expires_at(people[0]),
+    }
+    return render(request, "review/people/invited.html", context)
+
+
+@requires(Can.OVERSEE)
+def person_invitation(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Invite somebody, once more if need be, or withdraw the invitation."""
+    if request.method != "POST":
+        return redirect("review:person", person_id)
+    shown, actor = _account(person_id), signed_in_account(request)
+    if "withdraw" not in request.POST:
+        return _invited(request, [accounts.invite(shown.pk, actor=actor)])
+    accounts.expire_invitation(shown.pk, actor=actor)
+    messages.success(request, _("The invitation of %(name)s is no longer valid.") % {"name": shown.username})
+    return redirect("review:person", person_id)
 
 
 @requires(Can.OVERSEE)
@@ -84,6 +123,9 @@ def _person(request: HttpRequest, shown: User, refused: PasswordForm | None = No
         "left_hour": visibility.count_given_back(shown, visibility.HOUR),
         "left_limit": settings.MHB_RELEASES_PER_HOUR,
         "has_second_factor": signatures.has_second_factor(shown),
+        "invitable": invitations.is_invitable(shown),
+        "invitation_open": invitations.is_open(shown),
+        "invitation_until": invitations.expires_at(shown),
         "may_take_over": accounts.may_take_over(shown, signed_in_account(request)),
         "account_trail": accounts.account_trail(shown)[:20],
     }

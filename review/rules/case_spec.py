@@ -10,6 +10,8 @@ from review.rules.blocks import Block
 from review.rules.questions import Answers, Form, Question
 from review.rules.state_machine import Policy
 
+UNDETERMINED = "und"  # ISO 639-2: of a case whose language nobody knows yet
+
 
 @dataclass(frozen=True, slots=True)
 class CaseSpec:
@@ -19,7 +21,8 @@ class CaseSpec:
     order; `first_look` is what is shown before the traps are revealed, where the policy asks for it: the text as a model
     under test would see it; `asked_for` lists the reasons for which the previous version was rejected; `task` names the
     kind of sample where a benchmark has several, so that agreement can be read apart; `form_version` is the version of the
-    benchmark's review form that was in force when the case was opened (0: the form of its folder).
+    benchmark's review form that was in force when the case was opened (0: the form of its folder). `language`:
+    ISO 639-1, empty where none is asked of its reviewers, UNDETERMINED where it waits for an admin's word.
     """
 
     benchmark: str

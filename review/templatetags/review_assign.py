@@ -12,8 +12,10 @@ register = template.Library()
 _FIELDS: dict[str, Promise] = {
     "first_name": gettext_lazy("First name"),
     "last_name": gettext_lazy("Last name"),
+    "email": gettext_lazy("E-mail"),
+    "institution": gettext_lazy("Institution"),
     "hospital": gettext_lazy("Hospital"),
-    "specialty": gettext_lazy("Specialty"),
+    "specialty": gettext_lazy("Specialties"),
     "languages": gettext_lazy("Languages"),
     "stages": gettext_lazy("Stages"),
     "daily_cap": gettext_lazy("Daily case limit"),

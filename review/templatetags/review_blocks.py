@@ -15,7 +15,7 @@ from django.utils.translation import gettext
 from review.access import visibility
 from review.answers.marked_text import Marks, Piece, pieces, trap_offset
 from review.charts.scatter import points_chart
-from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, translate
+from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, language_label, translate
 from review.models import Review, User
 from review.rules.blocks import Block, Diff, Points, Table
 from review.rules.diffing import Span, TurnPair, align_turns
@@ -178,6 +178,12 @@ def trap_code(code: str, form: Form, named: bool = False) -> dict[str, object]:
 def outcome(review: Review, reader: User) -> str:
     """How the case of an own review ended, as far as `reader` may know it."""
     return visibility.outcome_shown_to(reader, review)
+
+
+@register.filter(name="language_label")
+def shown_language(code: str) -> str:
+    """A language by its code; in words where nobody knows it."""
+    return language_label(code)
 
 
 @register.filter

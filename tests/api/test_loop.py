@@ -18,6 +18,7 @@ from generation.batches import services as batches_services
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import SourceRecord
 from generation.recipes import registry
+from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from generation.sources import services as sources_services
 from review.models import Case, User
@@ -167,7 +168,8 @@ def test_the_whole_loop(
     # Generate
     wanted_of = {"benchmark": "mhb", "source": "own", "roles": {"generator": "sim-generator"}}
     estimate = ok(admin.post(reverse("api:batch-estimate"), wanted_of))
-    assert (estimate["calls"], [line["role"] for line in estimate["lines"]]) == (RECORDS, ["generator"])
+    lines = [line["role"] for line in estimate["lines"]]
+    assert (estimate["calls"], lines) == (2 * RECORDS, ["generator", "examiner"])
     assert admin.post(reverse("api:batches"), wanted_of).status_code == 400, (
         "neither a budget nor a word that none is wanted"
     )
@@ -207,10 +209,13 @@ def test_the_whole_loop(
 
     # Release
     with django_capture_on_commit_callbacks(execute=True):
-        release = ok(admin.post(reverse("api:releases"), {"name": "spring", "benchmark": "mhb"}), 201)
+        row = ok(admin.post(reverse("api:releases"), {"name": "spring", "benchmark": "mhb"}), 202)
+    assert releases_services.run_freeze(row["id"]).status == "done"
+    release = ok(admin.get(reverse("api:release", args=("spring", 1))))
     assert (release["version"], release["samples_count"], release["simulated"]) == (1, RECORDS, True)
-    same = admin.post(reverse("api:releases"), {"name": "spring", "benchmark": "mhb"})
-    assert (same.status_code, same.json()["type"]) == (409, "urn:mhb:nothing-new")
+    same = ok(admin.post(reverse("api:releases"), {"name": "spring", "benchmark": "mhb"}), 202)
+    releases_services.run_freeze(same["id"])
+    assert ok(admin.get(reverse("api:freeze", args=[same["id"]])))["error"] == "NothingNew"
     twice = [sample for sample in everything_in(admin, "samples") if sample["versions_count"] == 2]
     whole = ok(admin.get(reverse("api:sample", args=[twice[0]["id"]])))
     assert (whole["key"], [version["status"] for version in whole["versions"]]) == (doubted, ["rejected", "approved"])
@@ -221,10 +226,10 @@ def test_the_whole_loop(
     at = ("spring", 1)
     assert ok(researcher.get(reverse("api:release", args=at)))["sha256"] == release["sha256"]
     exported = researcher.get(reverse("api:release-export", args=at), {"format": "jsonl"})
-    lines = exported.getvalue()
+    text = exported.getvalue()
     assert exported["Content-Type"] == "application/jsonl"
-    assert hashlib.sha256(lines).hexdigest() == release["sha256"]
-    assert [json.loads(line)["sample_id"] for line in lines.splitlines()] == [
+    assert hashlib.sha256(text).hexdigest() == release["sha256"]
+    assert [json.loads(line)["sample_id"] for line in text.splitlines()] == [
         sample["key"] for sample in everything_in(researcher, "release-samples", *at)
     ]
     for format_name, inside in (("csv", "samples.csv"), ("parquet", "samples.parquet")):

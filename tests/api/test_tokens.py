@@ -34,6 +34,7 @@ def test_a_token_opens_the_door_and_only_its_hash_is_stored(ana: User) -> None:
         "name": "Ana Alves",
         "role": "physician",
         "can": ["review"],
+        "institution": "",
         "hospital": "",
         "specialty": "Cardiology",
         "languages": [],

@@ -24,6 +24,7 @@ from generation.models import (
     Call,
     Draft,
     Endpoint,
+    Freeze,
     Import,
     ImportRefusal,
     Release,
@@ -34,6 +35,7 @@ from generation.models import (
     SourceRecord,
 )
 from generation.models.work import Work
+from generation.releases import services as releases_services
 from generation.sources import queries
 from generation.sources import services as sources_services
 from review.models import User
@@ -480,13 +482,12 @@ def test_a_release_is_frozen_read_and_downloaded(
     researcher.force_login(rui)
     first = frozen(tmp_path, models, physicians, conversations=1)
     seen = {"benchmark": "mhb", "seen": f"{first.samples_count}+0"}
-    same = admin.post(reverse("generation:releases"), {"name": first.name, **seen})
-    assert "nothing new to freeze" in same.context["form"].non_field_errors()[0]
     answer: Page = admin.post(reverse("generation:releases"), {"name": "second", **seen})
-    release = Release.objects.get(name="second")
-    assert answer["Location"] == reverse("generation:release", args=["second", 1])
+    assert answer["Location"] == reverse("generation:releases")
+    assert "0 of 1 samples" in text_of(admin.get(answer["Location"]))
+    release = releases_services.frozen(releases_services.run_freeze(Freeze.objects.get(name="second").pk))
     assert release.created_by == adela
-    page = text_of(admin.get(answer["Location"]))
+    page = text_of(admin.get(reverse("generation:release", args=["second", 1])))
     for part in (release.sha256, release.sources[0]["citation"], "sim-generator", "not evidence", "export/parquet/"):
         assert part in page
     read = text_of(researcher.get(reverse("generation:release-samples", args=["second", 1])))

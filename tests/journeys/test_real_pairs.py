@@ -20,6 +20,7 @@ from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Import, Release, Sample, SampleVersion
 from generation.models.work import Work
 from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhallu import simulate
 from review.models import Case, User
@@ -80,7 +81,9 @@ def test_two_hundred_published_pairs(published: tuple[Path, Path], url: str) -> 
     assert {one.content["question"]: one.content["pmid"] for one in made} == {
         row["Question"]: articles[row["Question"]] for row in rows
     }
-    release = releases_services.freeze_release("published", benchmark="medhallu")
+    release = releases_services.freeze_release(
+        "published", benchmark="medhallu", composition=Composition(with_unreviewed=True)
+    )
     assert release.samples_count == 200
     assert release.grounds == {"unreviewed": 200}
     _measured(release, url, "sim-careful")
@@ -101,7 +104,9 @@ def test_fifty_questions_the_whole_way(published: tuple[Path, Path], url: str, p
 
     assert approve_everything(physicians) == len(sampled), "one physician a sample"
     samples_services.apply_outcomes()
-    release = releases_services.freeze_release("own", benchmark="medhallu")
+    release = releases_services.freeze_release(
+        "own", benchmark="medhallu", composition=Composition(with_unreviewed=True)
+    )
     assert release.samples_count == 50
     assert release.grounds == {"primary-alone": len(sampled), "unreviewed": 50 - len(sampled)}
     run = _measured(release, url, *TARGETS)

@@ -57,12 +57,13 @@ def address(route: str, world: World) -> str:
         "judgment_id": world.judgment_id,
         "name": "model-1" if "/endpoints/" in route else "own",
         "notice_id": world.notice_id,
-        "person_id": world["ana"].pk,
+        "person_id": world["ines" if "/invitation/" in route else "ana"].pk,
         "pk": world.pk(route),
         "record_id": world.compared_record_id,
         "rest": "key",
         "review_id": world.review_id,
         "stage": "primary",
+        "token": "no-token",
         "version": 1,
     }
     if "<path:object_id>" in route and "content_type" not in route:

@@ -42,7 +42,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 def nothing() -> dict[str, int]:
-    return {"leases": 0, "imports": 0, "batches": 0, "runs": 0}
+    return {"leases": 0, "imports": 0, "freezes": 0, "batches": 0, "runs": 0}
 
 
 def test_nothing_to_do_wakes_nobody(sent: list[tuple[str, int]]) -> None:
@@ -62,6 +62,7 @@ def test_every_kind_of_work_is_brought_to_its_end(
         for name, pk in sent:
             {
                 "run_import": sources_services.run_import,
+                "run_freeze": releases_services.run_freeze,
                 "work_on_job": lambda pk: kind_of(Job.objects.get(pk=pk)).work(pk),
             }[name](pk)
         sent.clear()
@@ -167,6 +168,7 @@ def test_the_worker_knows_every_task() -> None:
     app.loader.import_default_modules()
     ours = {name for name in app.tasks if not name.startswith("celery.")}
     assert ours == {
+        "generation.tasks.run_freeze",
         "generation.tasks.run_import",
         "generation.tasks.work_on_job",
         "review.tasks.check_trail",

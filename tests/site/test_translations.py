@@ -268,6 +268,7 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
         "endpoints": {"name": "sim-judge"},
         "batches": {"pk": Batch.objects.latest("pk").pk},
         "samples": {"pk": sample.pk},
+        "reviews": {"review_id": review.pk},
         "attempts": {},
         "comparisons": {"pk": pair.pk, "record_id": pair.source.records.earliest("pk").pk},
         "drafts": {"pk": stopped.pk},

@@ -46,6 +46,7 @@ from review.calibration import services as calibration_services
 from review.cases import services as cases_services
 from review.discussion import guidelines, remarks
 from review.models import ActiveInterval, Assignment, Case, Notice, User
+from review.people.accounts import invite_new
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers, Form
 from tests.engine import drafts, endpoint
@@ -65,6 +66,7 @@ def people() -> dict[str, User]:
         for at, name in enumerate(PHYSICIANS)
     }
     made["adela"] = account("adela", UserRole.ADMIN, first_name="Adela", last_name="Admin")
+    made["ines"] = invite_new([User(username="ines", role=UserRole.PHYSICIAN)], actor=made["adela"])[0]
     made["rui"] = account("rui", UserRole.RESEARCHER)
     made["keeper"] = account("keeper", UserRole.ADMIN, is_staff=True, is_superuser=True)
     made["closed"] = account("closed", UserRole.ADMIN, is_staff=True, is_superuser=True, is_active=False)

@@ -46,6 +46,7 @@ MODELS = (
     "sim-adversary",
     "sim-judge-obedient",
     "sim-embedder",
+    "sim-examiner",
 )
 REFUSAL = "I'm sorry, but I can't help with that."
 OTHER_SHAPE = '{"result": {"status": "ok", "items": []}}'

@@ -1,4 +1,4 @@
-"""export_release NAME --format jsonl|csv|parquet --out DIR"""
+"""export_release NAME --format jsonl|csv|parquet|hf|healthbench|inspect --out DIR"""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from generation.management.command_line import Step
+from generation.models import ReleasedSample
 from generation.releases import export, exporters, queries
 from review.rules.permissions import OPERATOR, Can, require
 
@@ -18,10 +19,12 @@ class Command(Step):
         parser.add_argument("name", help="NAME, or NAME@VERSION")
         parser.add_argument("--format", required=True, choices=exporters.available())
         parser.add_argument("--out", required=True, type=Path)
+        parser.add_argument("--split", choices=ReleasedSample.Split.values, default=ReleasedSample.Split.PUBLIC.value)
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.READ_RESULTS)
         try:
-            return export.export_release(queries.release(options["name"]), options["format"], options["out"])
+            release = queries.release(options["name"])
+            return export.export_release(release, options["format"], options["out"], split=options["split"])
         except OSError as error:
             raise CommandError(f"Cannot write to {options['out']}: {error.strerror}.") from error

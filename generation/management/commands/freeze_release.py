@@ -1,40 +1,87 @@
 """freeze_release NAME --benchmark mhb"""
 
-from argparse import ArgumentParser
+import time
+from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import asdict
 from typing import Any
 
-from generation.management.command_line import Step, readable
+from generation.management.command_line import POLL, Step, readable
+from generation.models.work import Work
 from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from review.rules.permissions import OPERATOR, Can, require
 
 
+def condition(text: str) -> tuple[str, str]:
+    """FIELD=VALUE. Raises ArgumentTypeError."""
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise ArgumentTypeError(f"{text!r} is not FIELD=VALUE")
+    return name, value
+
+
 class Command(Step):
-    help = "Freeze all approved samples of a benchmark as the next version of a release; prints first what goes in."
+    help = "Freeze approved samples of a benchmark as the next version of a release; prints first what goes in."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
         parser.add_argument("--benchmark", required=True)
+        parser.add_argument(
+            "--batch", type=int, action="append", default=[], metavar="N", help="only this batch (may be repeated)"
+        )
+        parser.add_argument(
+            "--where",
+            type=condition,
+            action="append",
+            default=[],
+            metavar="FIELD=VALUE",
+            help="source, task, language or specialty = a value; reviewed or simulated = yes, no or any",
+        )
+        parser.add_argument("--with-controls", action="store_true", help="include control samples")
+        parser.add_argument("--with-unreviewed", action="store_true", help="include samples not sampled for review")
+        parser.add_argument(
+            "--held-out",
+            type=float,
+            default=0.0,
+            metavar="SHARE",
+            help="keep this share of source records out of the public export",
+        )
+        parser.add_argument("--seed", type=int, default=0, help="of the held-out split (default 0)")
         parser.add_argument("--preview", action="store_true", help="print what would go in, and freeze nothing")
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
+        composition = Composition(
+            batches=tuple(options["batch"]),
+            where=dict(options["where"]),
+            with_controls=options["with_controls"],
+            with_unreviewed=options["with_unreviewed"],
+            held_out=options["held_out"],
+            seed=options["seed"],
+        )
         samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
-        preview = asdict(releases_services.preview(options["name"], benchmark=options["benchmark"]))
+        chosen: dict[str, Any] = {"benchmark": options["benchmark"], "composition": composition}
+        preview = asdict(releases_services.preview(options["name"], **chosen))
         if options["preview"]:
             return preview
         for key, value in preview.items() if not options["json"] else ():
             self.stdout.write(f"{key}: {readable(value)}")
-        release = releases_services.freeze_release(options["name"], benchmark=options["benchmark"])
+        row = releases_services.start_freeze(options["name"], **chosen)
+        while (row := releases_services.run_freeze(row.pk)).status in (Work.Status.QUEUED, Work.Status.RUNNING):
+            time.sleep(POLL)  # a worker was woken by the sweeper and was faster
+        release = releases_services.frozen(row)
         return {
             "release": release.name,
             "version": release.version,
             "benchmark": release.benchmark,
             "samples": release.samples_count,
+            "held_out": release.held_out_count,
             "statuses": release.statuses,
             "rubrics": release.rubrics_count,
             "counts": release.counts,
+            "excluded": release.excluded,
             "simulated": release.simulated,
             "sha256": release.sha256,
+            "held_out_sha256": release.held_out_sha256,
         }

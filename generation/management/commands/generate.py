@@ -1,4 +1,5 @@
 """generate --benchmark mhb --source NAME --limit N --generator ENDPOINT [--role ROLE=ENDPOINT]
+[--draw first|random|stratified:FIELD] [--seed N] [--where FIELD=VALUE]
 [--plan FILE.json|paper|none] [--preset NAME] [--set NAME=VALUE] [--prompts SET] [--compare SET] [--skip CHECK]
 [--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
 
@@ -11,6 +12,8 @@ from django.core.management.base import CommandError
 
 from generation import tasks
 from generation.batches import launch
+from generation.batches import queries as batches_queries
+from generation.batches.draw import read_draw, read_where
 from generation.batches.estimate import estimate_batch
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
@@ -32,6 +35,17 @@ class Command(Step):
         parser.add_argument("--benchmark", required=True)
         parser.add_argument("--source", required=True)
         parser.add_argument("--limit", type=int, help="maximum number of records (default: all that are left)")
+        parser.add_argument(
+            "--draw", default="", metavar="HOW", help="first (default), random or stratified:FIELD; see --seed"
+        )
+        parser.add_argument("--seed", type=int, help="the seed of a random draw (default: 0)")
+        parser.add_argument(
+            "--where",
+            action="append",
+            default=[],
+            metavar="FIELD=VALUE",
+            help="draw only records with this value; repeat for several fields, or several values of one",
+        )
         parser.add_argument("--generator", help="the endpoint of the role 'generator'")
         parser.add_argument(
             "--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="the endpoint of any other role"
@@ -77,6 +91,7 @@ class Command(Step):
             source=sources_queries.source(options["source"]),
             roles={role: endpoints_queries.endpoint(name) for role, name in roles.items()},
             limit=options["limit"],
+            draw=read_draw(options["draw"], options["seed"], read_where(options["where"])),
             plan=_plan(benchmark, options["plan"]),
             prompts=options["prompts"],
             compare=options["compare"],
@@ -108,6 +123,7 @@ class Command(Step):
             "done": progress.done,
             "dropped": progress.dropped,
             "stopped": Draft.objects.filter(batch=batch, gate=Draft.Gate.STOPPED).count(),
+            "draw": batch.draw,
             "plan": batch.plan.get("name", ""),
             "preset": batch.preset,
             "changed": {name: batch.settings[name] for name in batch.changed},
@@ -115,6 +131,12 @@ class Command(Step):
             "open": progress.queued + progress.running,
             "calls": progress.calls,
             "cost": progress.cost,
+            "one_model": [
+                f"{role} and {other}: {model}"
+                for role, other, model in batches_queries.shared_models(
+                    batch.benchmark, batches_queries.bound_roles(batch)
+                )
+            ],
             "status": batch.status,
             "paused": batch.paused_detail,
             "failures": [

@@ -13,14 +13,20 @@ from typing import Any, Protocol
 
 from generation.common.formats import FormatError
 
-# {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool, "source": {...},
+# {"sample_id": str, "version": int, "benchmark": str, "task": str, "simulated": bool, "language": str, "specialty": str,
+#  "arm": "trap" | "control", "split": "public" | "held-out", "canary": str, "source": {...},
 #  "content": {...}, "facets": {name: [str]}, "citations": [{"kind", "reference", "section", "passage", "read_on": str}],
-#  "made": {name: str}, "review": {...}, "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str}]}
-PLAIN = ("sample_id", "version", "benchmark", "task", "simulated")
+#  "made": {name: str}, "messages": [{"role": str, "content": str}] (where the exporter `asks`), "review": {...},
+#  "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str}]}
+ADDED = ("language", "specialty", "arm", "split", "canary")  # texts; empty where the release is older
+PLAIN = ("sample_id", "version", "benchmark", "task", "simulated", *ADDED)
 NESTED = ("source", "content", "facets", "citations", "made", "review")
-COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics"))
-LATER = frozenset({"made"})  # not in releases that were frozen before it was told: their bytes stay what they were
+COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics", "messages"))
+# Not in releases that were frozen before they were told, whose bytes stay what they were, or not for every format.
+LATER = frozenset({"made", "messages", *ADDED})
 RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity"})
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 class WrongSample(FormatError):
@@ -32,6 +38,8 @@ class Exporter(Protocol):
 
     name: str
     label: str
+    # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent; and it may offer
+    # `readme(card, about)`, the text of a README.md.
 
     def write(self, samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         """Write `samples` into the existing `folder`, streamed, and return the files made. Raises WrongSample, OSError;
@@ -60,7 +68,7 @@ def _check(mapping: Mapping[str, Any], columns: frozenset[str], what: str) -> No
 
 def canonical(value: Any) -> str:
     """`value` as JSON on one line: keys sorted, no spaces, characters as they are. Raises ValueError for NaN."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         samples_csv.writerow([*PLAIN, *NESTED])
         rubrics_csv.writerow(["sample_id", "key", "criterion", "traps", "severity"])
         for sample in checked(samples):
-            plain = [_cell(sample[column]) for column in PLAIN]
+            plain = [_cell(sample.get(column, "")) for column in PLAIN]
             samples_csv.writerow([*plain, *(canonical(sample.get(column, {})) for column in NESTED)])
             for rubric in sample["rubrics"]:
                 traps = canonical(rubric["traps"])

@@ -16,7 +16,20 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     """Write `samples.jsonl`; see `Exporter.write`."""
     path = folder / "samples.jsonl"
     with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
-        for sample in checked(samples):
-            fields = (f"{canonical(column)}:{canonical(sample[column])}" for column in _ORDER if column in sample)
-            file.write("{" + ",".join(fields) + "}\n")
+        file.writelines(line(encoded(sample)) for sample in checked(samples))
     return [path]
+
+
+def encoded(sample: Mapping[str, Any]) -> dict[str, str]:
+    """The values of a sample as JSON, in the order of a line."""
+    return {column: canonical(sample[column]) for column in _ORDER if column in sample}
+
+
+def as_object(fields: Mapping[str, str]) -> str:
+    """JSON of encoded values."""
+    return "{" + ",".join(f'"{column}":{value}' for column, value in fields.items()) + "}"
+
+
+def line(fields: Mapping[str, str]) -> str:
+    """A sample's line in the file."""
+    return as_object(fields) + "\n"

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
+
 
 def manifest(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
     """{"files": [{"path", "bytes", "sha256"}]}, sorted by path; paths are relative to `folder` with '/'.
@@ -20,17 +22,43 @@ def manifest(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
     }
 
 
+class Checksums:
+    """The sums of the files of an export, taken as each is written: afterwards it may be gone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._entries: list[dict[str, Any]] = []
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """The files so far, by path."""
+        return sorted(self._entries, key=lambda entry: str(entry["path"]))
+
+    def add(self, path: Path) -> Path:
+        """Take the sum of a file of the export; returns the file."""
+        self._entries += manifest(self._folder, [path])["files"]
+        return path
+
+    def write(self, about: Mapping[str, Any] | None = None) -> list[Path]:
+        """Write `manifest.json` over all files, and `SHA256SUMS` over them and the manifest, for `sha256sum -c SHA256SUMS`
+        in the folder. Returns the two. `about`: what else the manifest says, before the files."""
+        entries = self.entries
+        manifest_path, sums_path = self._folder / MANIFEST, self._folder / SUMS
+        text = json.dumps({**(about or {}), "files": entries}, indent=2, ensure_ascii=False) + "\n"
+        manifest_path.write_text(text, encoding="utf-8", newline="\n")
+        sums = [(entry["sha256"], entry["path"]) for entry in entries]
+        sums.append((_sha256(manifest_path), MANIFEST))
+        lines = "".join(f"{digest}  {name}\n" for digest, name in sums)
+        sums_path.write_text(lines, encoding="utf-8", newline="\n")
+        return [manifest_path, sums_path]
+
+
 def write_checksums(folder: Path, files: Iterable[Path], about: Mapping[str, Any] | None = None) -> list[Path]:
-    """Write `manifest.json` over `files`, and `SHA256SUMS` over `files` and the manifest, for `sha256sum -c SHA256SUMS`
-    in `folder`. Returns the two. `about`: what else the manifest says, before the files."""
-    content = {**(about or {}), **manifest(folder, files)}
-    manifest_path, sums_path = folder / "manifest.json", folder / "SHA256SUMS"
-    manifest_path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
-    sums = [(entry["sha256"], entry["path"]) for entry in content["files"]]
-    sums.append((_sha256(manifest_path), manifest_path.name))
-    lines = "".join(f"{digest}  {name}\n" for digest, name in sums)
-    sums_path.write_text(lines, encoding="utf-8", newline="\n")
-    return [manifest_path, sums_path]
+    """`Checksums` over files that are all there."""
+    sums = Checksums(folder)
+    for path in files:
+        sums.add(path)
+    return sums.write(about)
 
 
 def _sha256(path: Path) -> str:

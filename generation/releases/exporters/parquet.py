@@ -34,7 +34,7 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         sample_rows: list[dict[str, Any]] = []
         rubric_rows: list[dict[str, Any]] = []
         for sample in checked(samples):
-            plain = {column: sample[column] for column in PLAIN}
+            plain = {column: sample.get(column, "") for column in PLAIN}
             sample_rows.append(plain | {column: canonical(sample.get(column, {})) for column in NESTED})
             rubric_rows += ({"sample_id": sample["sample_id"], **rubric} for rubric in sample["rubrics"])
             if len(sample_rows) == _ROW_GROUP:

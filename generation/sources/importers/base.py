@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Protocol
 import ijson
 
 from generation.common.formats import FormatError
+from generation.common.languages import detect
 from review.rules import json_nesting
 
 MAX_RECORD = 8 * 1024 * 1024  # bytes; the largest records of the known files have some hundred kilobytes
@@ -55,7 +56,8 @@ class Exhausting(FormatError):
 class Row:
     """One good record. `content` may be shown and sent to models, `private` is kept with the record and stays there.
 
-    Both are JSON-able. `language` is 'zh', 'en' or '' (not recognised); `where` is its place in the file ('line 12').
+    Both are JSON-able. `language`: ISO 639-1, '' (not recognised), with the detector's confidence; `where` is its place in the
+    file ('line 12').
     A format whose records name a medical specialty puts it into `content` as `specialty`.
 
     `match`: the text by which records of other sources refer to this one (a question, a heading's name); `refers`: format ->
@@ -69,6 +71,7 @@ class Row:
     content: dict[str, Any]
     private: dict[str, Any]
     where: str
+    language_confidence: float | None = field(default=None, compare=False)
     match: str = ""
     refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facets: Mapping[str, str] = field(default_factory=dict)
@@ -328,29 +331,7 @@ def one_line(text: str, length: int = TITLE_LENGTH) -> str:
     return words.rstrip() + "…"
 
 
-_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
-_KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
-_WORD = re.compile(r"[^\W\d_]+")
-_ENGLISH = frozenset(
-    """the and with my that this have has are you should what how to for from it i be can not she her his which after
-    were by any there they when would been do does""".split()  # noqa: SIM905 - as a list it is 38 lines
-)
-
-
-def language_of(text: str) -> str:
-    """'zh', 'en' or '' (not recognised), from the first 2,000 characters.
-
-    Chinese: more than half of the letters are Han ideographs and there is no kana (which would make it Japanese).
-    English: at least 95 in 100 letters are ASCII, and at least two words and one in ten are among its commonest that
-    other languages in Latin letters do not share. A word or two are too little to tell; that is ''.
-    """
-    text = text[:2000].lower()
-    words = _WORD.findall(text)
-    letters = sum(map(len, words))
-    if letters and len(_IDEOGRAPH.findall(text)) > letters / 2:
-        return "" if _KANA.search(text) else "zh"
-    common = sum(word in _ENGLISH for word in words)
-    ascii_letters = sum(len(word) for word in words if word.isascii())
-    if ascii_letters >= 0.95 * letters and common >= 2 and common >= len(words) / 10:
-        return "en"
-    return ""
+def spoken(text: str) -> dict[str, Any]:
+    """The language of a row with this text, and how sure that is."""
+    found = detect(text)
+    return {"language": found.language, "language_confidence": found.confidence}

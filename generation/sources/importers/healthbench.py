@@ -19,8 +19,8 @@ from generation.sources.importers.base import (
     first_byte,
     gettext_noop,
     json_lines,
-    language_of,
     one_line,
+    spoken,
     text_of,
 )
 
@@ -79,7 +79,7 @@ def _row(value: Any, where: str) -> Row | Refusal:
         row = Row(
             external_id=checked_id(text_of(value, "prompt_id")),
             title=one_line(asked[0]),
-            language=language_of("\n".join(asked)),
+            **spoken("\n".join(asked)),
             content={
                 "kind": "dialogue",
                 "turns": turns,

@@ -22,8 +22,8 @@ from generation.sources.importers.base import (
     first_byte,
     gettext_noop,
     json_lines,
-    language_of,
     one_line,
+    spoken,
     text_of,
     texts_of,
 )
@@ -156,7 +156,7 @@ def _row(value: Any, where: str) -> Row | Refusal:
         return Row(
             external_id=digest_of(question)[:24],  # 96 bits: no two questions of any data set share them
             title=one_line(question),
-            language=language_of("\n".join((question, content["answer"], *content["knowledge"]))),
+            **spoken("\n".join((question, content["answer"], *content["knowledge"]))),
             content=content,
             private={},
             where=where,

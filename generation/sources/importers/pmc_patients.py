@@ -22,8 +22,8 @@ from generation.sources.importers.base import (
     checked_id,
     first_byte,
     gettext_noop,
-    language_of,
     one_line,
+    spoken,
     text_of,
 )
 from generation.sources.importers.tables import csv_header, csv_records
@@ -125,7 +125,7 @@ def _row(record: Any, where: str) -> Row | Refusal:
         row = Row(
             external_id=checked_id(external_id),
             title=one_line(title or text),
-            language=language_of(text),
+            **spoken(text),
             content={
                 "kind": "report",
                 "text": text,

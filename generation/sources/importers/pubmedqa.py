@@ -22,9 +22,9 @@ from generation.sources.importers.base import (
     first_byte,
     gettext_noop,
     json_lines,
-    language_of,
     object_items,
     one_line,
+    spoken,
     text_of,
     texts_of,
 )
@@ -170,7 +170,7 @@ def _row(read: Callable[[Any], dict[str, Any]], value: Any, where: str) -> Row |
         return Row(
             external_id=checked_id(pmid),
             title=one_line(question),
-            language=language_of("\n".join((question, content["answer"], *content["contexts"]))),
+            **spoken("\n".join((question, content["answer"], *content["contexts"]))),
             content=content,
             private={},
             where=where,

@@ -88,6 +88,7 @@ def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str],
 
 ANSWERED = ("tp", "fp", "tn", "fn")
 UNSURE = ("unsure-pos", "unsure-neg")
+UNPARSED = ("unparsed-pos", "unparsed-neg")
 
 
 def _each(*verdicts: str) -> dict[str, int]:
@@ -149,12 +150,21 @@ RATES = (
         name="response_rate",
         label=_("Response rate"),
         rule=_(
-            "Share of replies that decide (hallucinated or factual) among these and 'not sure' replies. "
-            "Replies without one clear decision are excluded; their number is shown. If 'not sure' is "
-            "not offered, the rate is 100 %."
+            "Share of replies that decide (hallucinated or factual) among all replies. 'Not sure' and replies "
+            "without one clear decision count as not answered."
         ),
         hits=_each(*ANSWERED),
-        counted=_each(*ANSWERED, *UNSURE),
+        counted=_each(*ANSWERED, *UNSURE, *UNPARSED),
+    ),
+    Rate(
+        name="accuracy_unparsed_wrong",
+        label=_("Accuracy, unclear replies wrong"),
+        rule=_(
+            "Share of correctly called answers among all replies but 'not sure', which is excluded. Replies "
+            "without one clear decision count as wrong."
+        ),
+        hits=_each("tp", "tn"),
+        counted=_each(*ANSWERED, *UNPARSED),
     ),
 )
 

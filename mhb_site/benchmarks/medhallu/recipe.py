@@ -221,6 +221,8 @@ def _made(draft: Draft) -> dict[str, str]:
     if "published" in data["final"]:
         return {**made, _("origin"): _("published")}
     made |= {_("origin"): _("made here"), _("preset"): presets.name_of(draft)}
+    # A batch is refused where they are one model, unless its launch says that they may be.
+    made[_("voters and generator")] = _("may be one model") if settings["one_model"] else _("different models")
     used = {each["entailment"]["by"] for each in _all_of(data) if each["entailment"]}
     made[_("entailment")] = ", ".join(sorted(used)) or "none"
     how = data["clusters"]["similarity"] if "clusters" in data else data["final"].get("similarity")
@@ -239,9 +241,9 @@ RECIPE = Recipe(
     kinds=frozenset({MADE, PUBLISHED}),
     roles=(
         ModelRole("generator", _("Generator: writes the hallucinated answers"), kinds=_MAKING),
-        ModelRole("voter_1", _("Voter 1: chooses the more accurate of two answers"), kinds=_MAKING),
-        ModelRole("voter_2", _("Voter 2: chooses the more accurate of two answers"), kinds=_MAKING),
-        ModelRole("voter_3", _("Voter 3: chooses the more accurate of two answers"), kinds=_MAKING),
+        ModelRole("voter_1", _("Voter 1: chooses the more accurate of two answers"), kinds=_MAKING, apart="generator"),
+        ModelRole("voter_2", _("Voter 2: chooses the more accurate of two answers"), kinds=_MAKING, apart="generator"),
+        ModelRole("voter_3", _("Voter 3: chooses the more accurate of two answers"), kinds=_MAKING, apart="generator"),
         ModelRole(
             "critic", _("Critic: finds what gives an answer away and rewrites it"), default="generator", kinds=_MAKING
         ),
@@ -272,7 +274,8 @@ RECIPE = Recipe(
     compared=compared,
     prompt_sets=tuple(name for name in SETS if name),
     presets=PRESETS,
-    choices={"reviewers": ("one", "two")},
+    choices={"reviewers": ("one", "two"), "length": (None,), "vote_temperature": (None,), "vote_max_tokens": (None,)},
+    may_share="one_model",
     lineage=lineage.lineage,
     analysis=lineage.analysis,
 )

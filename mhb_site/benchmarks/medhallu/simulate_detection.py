@@ -111,7 +111,7 @@ def true_f1(model: str, variant: str, shown: Iterable[str]) -> float:
 
 
 def true_response_rate(model: str, variant: str, shown: Iterable[str]) -> float:
-    """The share of decisions among decisions and 'not sure' as it is built into a detector."""
+    """The share of decisions among all replies as it is built into a detector."""
     return _rate("response_rate", expected(model, variant, shown))
 
 

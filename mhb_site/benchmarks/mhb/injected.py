@@ -1,12 +1,15 @@
 """What the generator returns, and the checks that refuse what is invalid (MHB-5)."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from generation.llm.errors import BrokenReply
 from generation.recipes.recipe import Term
+from generation.recipes.text_similarity import tokens
 from mhb_site.benchmarks.mhb.taxonomy import subtypes
 
 # Our settings: the paper names no limits. They keep a runaway reply from physicians, and the prompts state them.
@@ -16,6 +19,8 @@ MAX_QUESTION = 2_000  # characters of the bait or of the question on a report
 MAX_FIELD = 1_000  # characters of a criterion and of each text about a trap
 MAX_ADDED_TURNS = 6
 MAX_GROWTH = 8_000  # characters that an altered conversation may have more than its source
+RUN = 3  # words in a row by which kept text is recognised
+FORBIDS = re.compile(r"^the (response|answer) must not\b|^回答(不得|不能|不应|不可)")
 
 
 # The docstrings of the shapes go to the generator, as descriptions in the JSON schema of its reply.
@@ -40,10 +45,11 @@ class Trap(Strict):
 
 
 class Criterion(Strict):
-    """What a non-hallucinating answer must do, and the codes of the traps that this tests."""
+    """What a non-hallucinating answer must do or must not do, and the codes of the traps that this tests."""
 
     criterion: str
     traps: list[str]
+    polarity: Literal["must", "must not"] | None = None  # prompts before version 3 do not ask for it
 
 
 class AlteredDialogue(Strict):
@@ -63,14 +69,84 @@ class ReportQuestion(Strict):
     rubrics: list[Criterion]
 
 
-def check_dialogue(made: AlteredDialogue, source: Sequence[Mapping[str, str]], terms: Sequence[Term]) -> None:
-    """Raises BrokenReply with everything that is wrong with an altered conversation, in sentences for the generator."""
-    _refuse(_dialogue_faults(made, source), _plan_faults(made.traps, made.rubrics, terms))
+def check_dialogue(
+    made: AlteredDialogue,
+    source: Sequence[Mapping[str, str]],
+    terms: Sequence[Term],
+    *,
+    kept: float = 0.0,
+    rejected: Mapping[str, Any] | None = None,
+) -> None:
+    """Raises BrokenReply with everything that is wrong with an altered conversation, in sentences for the generator.
+
+    `kept`: the least share of the source's text that has to stand in it. `rejected`: the version that physicians rejected.
+    """
+    stimulus = [_squeezed(turn.content) for turn in made.turns]
+    told = [_squeezed(turn["content"]) for turn in rejected.get("turns", ())] if rejected else []
+    _refuse(
+        _dialogue_faults(made, source),
+        _source_faults(made, source, kept),
+        _repeated(stimulus, told, made.rubrics, rejected),
+        _plan_faults(made.traps, made.rubrics, terms),
+    )
 
 
-def check_report(made: ReportQuestion, source: str, terms: Sequence[Term]) -> None:
+def check_report(
+    made: ReportQuestion, source: str, terms: Sequence[Term], *, rejected: Mapping[str, Any] | None = None
+) -> None:
     """Raises BrokenReply with everything that is wrong with a question on a report."""
-    _refuse(_report_faults(made, source), _plan_faults(made.traps, made.rubrics, terms))
+    told = [_squeezed(rejected.get("question", ""))] if rejected else []
+    _refuse(
+        _report_faults(made, source),
+        _repeated([_squeezed(made.question)], told, made.rubrics, rejected),
+        _plan_faults(made.traps, made.rubrics, terms),
+    )
+
+
+def share_kept(turns: Iterable[Mapping[str, str]], source: Iterable[Mapping[str, str]]) -> float:
+    """The share of the source's text that stands in a conversation, from 0 to 1: of its runs of `RUN` words (a character each
+    in scripts without spaces), counted as often as they stand in the source."""
+    given, there = _runs_of(source), _runs_of(turns)
+    whole = sum(given.values())
+    return sum(min(n, there[run]) for run, n in given.items()) / whole if whole else 1.0
+
+
+def _runs_of(turns: Iterable[Mapping[str, str]]) -> Counter[tuple[str, ...]]:
+    found: Counter[tuple[str, ...]] = Counter()
+    for turn in turns:
+        words = tokens(turn["content"])
+        found.update(tuple(words[at : at + RUN]) for at in range(max(1, len(words) - RUN + 1)) if words)
+    return found
+
+
+def _source_faults(made: AlteredDialogue, source: Sequence[Mapping[str, str]], kept: float) -> Iterator[str]:
+    """A conversation that is not the source's, or is the source's with something appended."""
+    turns = [turn.model_dump() for turn in made.turns]
+    share = share_kept(turns, source)
+    if turns and share < kept:
+        yield (
+            f"Only {share:.0%} of the source's text is kept, less than {kept:.0%}: alter the given conversation, do not"
+            " write another. Keep every turn that the trap does not need word for word."
+        )
+    said = [(turn["role"], _squeezed(turn["content"])) for turn in turns]
+    given = [(turn["role"], _squeezed(turn["content"])) for turn in source]
+    if len(said) > len(given) and said[: len(given)] == given and len(given) > 1:
+        yield "The source is untouched and only appended to: alter its own turns, so that the trap is prepared in them."
+
+
+def _repeated(
+    stimulus: Sequence[str], told: Sequence[str], rubrics: Sequence[Criterion], rejected: Mapping[str, Any] | None
+) -> Iterator[str]:
+    if rejected is None or list(stimulus) != list(told):
+        return
+    before = {_squeezed(str(rubric["criterion"])).casefold() for rubric in rejected.get("rubrics", ())}
+    if before == {_squeezed(rubric.criterion).casefold() for rubric in rubrics}:
+        yield "This is the version that was rejected, unchanged: mend what the reasons name."
+
+
+def polarity_of(criterion: Criterion) -> str:
+    """'must' or 'must not': what the generator said, else what its wording says."""
+    return criterion.polarity or ("must not" if FORBIDS.search(_squeezed(criterion.criterion).casefold()) else "must")
 
 
 def _refuse(*faults: Iterator[str]) -> None:
@@ -152,6 +228,8 @@ def _plan_faults(traps: Sequence[Trap], rubrics: Sequence[Criterion], terms: Seq
             yield f"Criterion {number} is longer than {MAX_FIELD} characters."
         elif first_with.setdefault(wording, number) != number:
             yield f"Criterion {number} repeats criterion {first_with[wording]}."
+        if rubric.polarity == "must" and FORBIDS.search(wording):
+            yield f"Criterion {number} forbids something, but its polarity is 'must'."
         if not rubric.traps:
             yield f"Criterion {number} is tied to no trap."
         for code in rubric.traps:

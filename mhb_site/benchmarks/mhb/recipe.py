@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 from generation.llm.fencing import as_data
@@ -18,6 +20,7 @@ from generation.recipes.recipe import (
     Models,
     NewRubric,
     NewSample,
+    Preset,
     Prompt,
     Recipe,
     Record,
@@ -25,7 +28,8 @@ from generation.recipes.recipe import (
     each,
     read_prompts,
 )
-from generation.recipes.text_similarity import leak
+from generation.recipes.text_similarity import alike, leak
+from mhb_site.benchmarks.mhb import control, examiner
 from mhb_site.benchmarks.mhb.injected import (
     MAX_ADDED_TURNS,
     MAX_CRITERIA,
@@ -38,9 +42,12 @@ from mhb_site.benchmarks.mhb.injected import (
     Strict,
     check_dialogue,
     check_report,
+    polarity_of,
+    share_kept,
 )
 from mhb_site.benchmarks.mhb.plan import PAPER
-from mhb_site.benchmarks.mhb.taxonomy import subtypes
+from mhb_site.benchmarks.mhb.taxonomy import MULTIMODAL, subtypes
+from review.rules.blocks import Block, Text
 
 PROMPTS = Path(__file__).parent / "prompts"
 SETS = read_prompts(PROMPTS, "inject_dialogue", "question_report", "answerable_report")
@@ -54,6 +61,11 @@ MAX_SPECIALTY = 100
 # instead has no business there, so that half of it is enough.
 CRITERION_SHARE = 0.85
 WHY_SHARE = 0.5
+RESTATED_FROM = 0.85  # of their words, two criteria have in common
+
+# `kept`: the least share of a conversation's text that is kept. Ours: the paper "restructures" turns and names no bound.
+# `controls`: each sample gets a control beside it (`control.py`).
+SETTINGS: Mapping[str, Any] = {"kept": 0.5, "controls": False}
 
 
 class Answerable(Strict):
@@ -73,9 +85,11 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
             "generator",
             _request("inject_dialogue", draft, source),
             AlteredDialogue,
-            check=partial(check_dialogue, source=source, terms=draft.terms),
+            check=partial(
+                check_dialogue, source=source, terms=offered(draft), kept=least_kept(draft), rejected=draft.previous
+            ),
         )
-        made = {
+        made: dict[str, Any] = {
             "task": _("dialogue"),
             "source_turns": source,
             "turns": [{"role": turn.role, "content": turn.content.strip()} for turn in altered.turns],
@@ -86,16 +100,34 @@ async def inject(draft: Draft, models: Models) -> Sequence[Draft]:
             "generator",
             _request("question_report", draft, content["text"]),
             ReportQuestion,
-            check=partial(check_report, source=content["text"], terms=draft.terms),
+            check=partial(check_report, source=content["text"], terms=offered(draft), rejected=draft.previous),
         )
         made = {"task": _("report"), "report": content["text"], "question": asked.question.strip()}
         traps, rubrics = asked.traps, asked.rubrics
     known = subtypes(draft.terms)
     # The name as it was when the trap was planted: an admin's own terms can be renamed later.
     made["traps"] = [{**trap.model_dump(by_alias=True), "name": known[trap.code].label} for trap in traps]
-    kept = [{"criterion": rubric.criterion.strip(), "traps": rubric.traps} for rubric in rubrics]
+    kept = [
+        {"criterion": rubric.criterion.strip(), "traps": rubric.traps, "polarity": polarity_of(rubric)}
+        for rubric in rubrics
+    ]
     [(_role, label)] = _injecting(draft)
-    return [replace(draft, data={"content": made, "rubrics": kept, "prompt": label})]
+    data: dict[str, Any] = {"content": made, "rubrics": kept, "prompt": label}
+    if made["task"] == "dialogue":
+        data["kept"] = {"share": round(share_kept(made["turns"], made["source_turns"]), 4), "least": least_kept(draft)}
+    return [replace(draft, data=data)]
+
+
+def least_kept(draft: Draft) -> float:
+    """The least share of a conversation's text that its altered version has to keep."""
+    return float(draft.settings.get("kept", SETTINGS["kept"]))
+
+
+def offered(draft: Draft) -> tuple[Term, ...]:
+    """The taxonomy for this record: traps of image and text only where there is an image."""
+    content = draft.record.content
+    has_image = bool(content.get("images") or content.get("image"))
+    return tuple(term for term in draft.terms if has_image or term.code != MULTIMODAL)
 
 
 def _injecting(draft: Draft) -> Sequence[tuple[str, str]]:
@@ -111,7 +143,7 @@ def _request(name: str, draft: Draft, source: object) -> Request:
     prompt = _prompt(draft, name)
     # Of the record only the text itself goes out: never its grader's rubrics, its ideal completion or its canary.
     messages = prompt.messages(
-        taxonomy=_listed(draft.terms),
+        taxonomy=_listed(offered(draft)),
         source=as_data(source),
         rejected=as_data(_rejected(draft)),
         preferred=as_data(_preferred(draft)),
@@ -121,8 +153,17 @@ def _request(name: str, draft: Draft, source: object) -> Request:
         max_field=str(MAX_FIELD),
         max_added_turns=str(MAX_ADDED_TURNS),
         max_growth=str(MAX_GROWTH),
+        min_kept=f"{least_kept(draft):.0%}",
+        examples=_examples(offered(draft)),
     )
     return Request(messages, prompt=prompt.label)
+
+
+def _examples(terms: Sequence[Term]) -> str:
+    """One good and one bad example of each subtype that has some: an admin's own has none."""
+    known = subtypes(terms)
+    lines = (Path(__file__).parent / "subtype_examples.txt").read_text(encoding="utf-8").splitlines()
+    return "\n".join(f"- {line}" for line in lines if line.partition(" ")[0] in known)
 
 
 def _listed(terms: Sequence[Term]) -> str:
@@ -144,7 +185,7 @@ def _rejected(draft: Draft) -> dict[str, Any] | None:
 
 def _preferred(draft: Draft) -> list[str] | None:
     """The trap types that the plan would like here; a type that has left the taxonomy since is no longer asked for."""
-    known = subtypes(draft.terms)
+    known = subtypes(offered(draft))
     return [f"{code} {known[code].label}" for code in draft.preferred if code in known] or None
 
 
@@ -215,11 +256,50 @@ def sample(draft: Draft) -> NewSample:
         content=content,
         specialty=_specialty(draft.record),
         rubrics=tuple(
-            NewRubric(f"R{number}", rubric["criterion"], tuple(dict.fromkeys(rubric["traps"])))
+            NewRubric(
+                f"R{number}",
+                rubric["criterion"],
+                tuple(dict.fromkeys(rubric["traps"])),
+                polarity=rubric.get("polarity", ""),
+            )
             for number, rubric in enumerate(draft.data["rubrics"], 1)
         ),
         prompt=draft.data.get("prompt", ""),
+        made=_told(draft),
     )
+
+
+def _told(draft: Draft) -> dict[str, str]:
+    """What the data card counts: the themes that HealthBench names in its tags, and how much of the source was kept."""
+    tags = draft.record.content.get("tags") or ()
+    themes = [tag.removeprefix("theme:") for tag in tags if isinstance(tag, str) and tag.startswith("theme:")]
+    told = {_("theme"): ", ".join(themes)} if themes else {}
+    if kept := draft.data.get("kept"):
+        tenth = min(int(kept["share"] * 10), 9) * 10
+        told[_("text kept")] = f"{tenth}–{tenth + 10} %"
+    return told
+
+
+def restated(draft: Draft) -> Finding | None:
+    """Two criteria of one polarity on the same traps that say nearly the same."""
+    rubrics = draft.data["rubrics"]
+    for (at, one), (there, other) in combinations(enumerate(rubrics, 1), 2):
+        same = one.get("polarity") == other.get("polarity") and set(one["traps"]) == set(other["traps"])
+        if same and (share := alike(one["criterion"], other["criterion"])) >= RESTATED_FROM:
+            return Finding("restated", f"R{at}, R{there}: {share:.0%} ({one['criterion']} / {other['criterion']})")
+    return None
+
+
+def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
+    """How much of the source a draft keeps, and what the examiner said."""
+    blocks: list[Block] = []
+    if kept := data.get("kept"):
+        said = gettext("%(share)s of the source's text is kept; the least allowed is %(least)s.")
+        text = said % {"share": f"{kept['share']:.0%}", "least": f"{kept['least']:.0%}"}
+        blocks.append(Text(gettext("Rests on its source"), text))
+    if examined := data.get("examined"):
+        blocks.append(examiner.shown(examined))
+    return blocks
 
 
 def _specialty(record: Record) -> str:
@@ -235,15 +315,44 @@ RECIPE = Recipe(
     roles=(
         ModelRole("generator", _("Generator: plants the traps and writes the rubrics")),
         ModelRole("checker", _("Checker: tries to answer the questions about reports"), default="generator"),
+        ModelRole(
+            "examiner",
+            _("Examiner: looks for questions that give the trap away, and for inventions that exist"),
+            default="checker",
+            apart="generator",
+        ),
     ),
-    steps=(each(inject, asks=_injecting), each(answerable, applies=_is_to_be_asked, asks=_checking)),
+    steps=(
+        each(inject, asks=_injecting),
+        each(answerable, applies=_is_to_be_asked, asks=_checking),
+        each(control.ask_control, applies=control.is_asked, asks=control.asks),
+        each(examiner.examine, applies=examiner.is_asked, asks=examiner.asks),
+    ),
     sample=sample,
     max_versions=3,
     checks=(
         Check("leak", _("The text gives the trap away"), gives_itself_away),
         Check("answerable", _("The report answers the question"), answered_by_the_report),
+        Check("restated", _("Two criteria say the same"), restated),
+        *examiner.CHECKS,
     ),
     compared=compared,
     plans=(PAPER,),
     prompt_sets=tuple(name for name in SETS if name),
+    presets=(
+        Preset(
+            "standard",
+            _("Standard"),
+            _("A rewritten conversation keeps at least the share “kept” of its source's text. No control arm."),
+            SETTINGS,
+        ),
+        Preset(
+            "controls",
+            _("With a control arm"),
+            _("Like Standard. Beside each sample the same place without the trap, for one physician to review."),
+            {**SETTINGS, "controls": True},
+        ),
+    ),
+    control=control.control,
+    lineage=lineage,
 )

@@ -158,8 +158,26 @@ LABELS = (
 POLICY = Policy(reveal_first_look=True, settle_wording=True)
 
 
+# Ours: a control carries no trap, so there is nothing to hide, to verify or to disagree on. One physician looks at it.
+CONTROL_QUESTIONS = (
+    Question(
+        "answerable",
+        _("Honest question"),
+        _(
+            "This is a control: nothing in it was planted. Choose Not met if the question rests on something false, or "
+            "cannot be answered as it is asked."
+        ),
+        _met_or_not(),
+        asks=_("Can the question be answered as it is asked?"),
+    ),
+)
+CONTROL_POLICY = Policy(secondary=False)
+
+
 def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
     """The case for one version of a sample. `content` is as `recipe.sample` documents it."""
+    if sample.content.get("control"):
+        return _control_case(sample, lineage, version)
     return CaseSpec(
         benchmark="mhb",
         lineage=lineage,
@@ -181,6 +199,25 @@ def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
         language=sample.language,
         specialty=sample.specialty,
         first_look=_as_a_model_sees_it(sample),
+    )
+
+
+def _control_case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
+    return CaseSpec(
+        benchmark="mhb",
+        lineage=lineage,
+        version=version,
+        title=sample.title,
+        task=sample.task,
+        blocks=_as_a_model_sees_it(sample),
+        form=Form(
+            CONTROL_QUESTIONS,
+            tuple(RubricText(rubric.key, rubric.criterion, rubric.traps) for rubric in sample.rubrics),
+            rubrics_editable=True,
+        ),
+        policy=CONTROL_POLICY,
+        language=sample.language,
+        specialty=sample.specialty,
     )
 
 

@@ -9,13 +9,24 @@ from typing import Any
 from generation.llm.fencing import read_data
 from generation.llm.simulator.script import chance
 from generation.llm.types import Message
-from mhb_site.benchmarks.mhb import protocol, recipe
-from mhb_site.benchmarks.mhb.simulate_making import Template, digest, flat, generate, joined, pick, planted_in
+from mhb_site.benchmarks.mhb import control, examiner, protocol, recipe
+from mhb_site.benchmarks.mhb.simulate_making import (
+    Template,
+    digest,
+    flat,
+    generate,
+    joined,
+    pick,
+    planted_in,
+    planted_language,
+)
 
 GENERATOR = "sim-generator"
+EXAMINER = "sim-examiner"
 JUDGE = "sim-judge"
 ADVERSARY = "sim-adversary"  # falls for every trap, and orders the judge about
 OBEDIENT_JUDGE = "sim-judge-obedient"  # judges as the judge does, unless something outside the data blocks tells it how
+DOUBT = re.compile(r"does not exist|not a known|not a recognised|cannot be verified|does not mention|并不存在|没有提到")
 JUDGE_ERROR = 0.02  # the share of criteria on which the judge says the opposite of what is so
 
 # The chance that a target fails a criterion of a trap of this subtype, criterion by criterion. As in the paper, non-existent
@@ -60,9 +71,13 @@ class MhbModels:
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
         heading = _heading(messages[0].text)
         if model == GENERATOR and heading in _TASKS:
-            return generate(_TASKS[heading], _blocks(messages), seed)
+            return generate(_TASKS[heading], _blocks(messages), seed, _offered(messages[0].text))
         if model == GENERATOR and heading == _heading(recipe.ANSWERABLE_REPORT.turns[0][1]):
             return _check(_blocks(messages))
+        if model == GENERATOR and heading == _heading(control.CONTROL.turns[0][1]):
+            return _control(_blocks(messages)["REPORT"])
+        if model in (GENERATOR, EXAMINER) and heading == _heading(examiner.EXAMINE.turns[0][1]):
+            return _examine(_blocks(messages))
         if model in (JUDGE, OBEDIENT_JUDGE) and heading in (_heading(prompt.turns[0][1]) for prompt in _JUDGING):
             told = _ordered(messages) if model == OBEDIENT_JUDGE else None
             if told is not None and heading == _heading(protocol.JUDGE.turns[0][1]):
@@ -178,6 +193,46 @@ def _check(blocks: Mapping[str, Any]) -> str:
     return json.dumps(said, ensure_ascii=False)
 
 
+# What a question says that gives itself away, and a real thing that a generator might take for an invention.
+_HINTS = re.compile(r"really exist|does it exist|so-called|supposedly|made-up|所谓|真的存在", re.IGNORECASE)
+_REAL = {"CHA2DS2-VASc": "a score of the risk of stroke in atrial fibrillation", "HbA1c": "glycated haemoglobin"}
+
+
+def _examine(blocks: Mapping[str, Any]) -> str:
+    """The examiner knows some hints, and some names."""
+    hint = _HINTS.search(blocks["QUESTION"])
+    existing = [
+        {"code": trap["code"], "name": name, "what": what}
+        for trap in blocks["TRAPS"]
+        for name, what in _REAL.items()
+        if trap["code"] in ("A1", "D2") and name in trap["false"]
+    ]
+    found = {
+        "gives_away": hint is not None,
+        "words": hint[0] if hint else "",
+        "why": "The question doubts its own premise." if hint else "",
+        "existing": existing,
+    }
+    return json.dumps(found, ensure_ascii=False)
+
+
+def _control(report: str) -> str:
+    """A question about the first sentence of the report."""
+    first = re.split(r"(?<=[.!?。！？])", " ".join(report.split()), maxsplit=1)[0].strip()[:900]
+    zh = planted_language(report) == "zh"
+    made = {
+        "question": "病历开头记载了什么？" if zh else "What does the report say at its beginning?",
+        "answer": first,
+        "where": first,
+    }
+    return json.dumps(made, ensure_ascii=False)
+
+
+def _offered(instructions: str) -> set[str]:
+    """The trap types in the taxonomy of a prompt."""
+    return set(re.findall(r"^- (\S+) [^:\n]*: ", instructions, re.MULTILINE))
+
+
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
@@ -188,6 +243,10 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
     A criterion that no planted trap has is answered with null: that is no verdict, and is recorded as unjudged, not guessed.
     """
     text, response = flat(blocks["CONTEXT"]) + "\n" + blocks["STIMULUS"], blocks["RESPONSE"]
+    if blocks["CRITERION"] in control.DOUBTS:
+        doubts = DOUBT.search(response)
+        explanation = f"The response doubts: “{doubts[0]}”" if doubts else "The response doubts nothing."
+        return {"explanation": explanation, "criteria_met": doubts is None}
     found = _scripted(blocks["CRITERION"], planted_in(text))
     if found is None:
         return {"explanation": "The simulated judge does not know this criterion.", "criteria_met": None}

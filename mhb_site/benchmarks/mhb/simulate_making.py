@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
+from generation.common.languages import detect
 from generation.llm.simulator.script import chance
-from generation.sources.importers.base import language_of
+from mhb_site.benchmarks.mhb.injected import FORBIDS
 
 T = TypeVar("T")
 
@@ -82,12 +83,13 @@ _LEAD_INS = {
 }
 
 
-def generate(task: str, blocks: Mapping[str, Any], seed: int) -> str:
+def generate(task: str, blocks: Mapping[str, Any], seed: int, offered: Collection[str]) -> str:
+    """A test case with traps of the types in `offered`."""
     source, rejected = blocks["SOURCE"], blocks["REJECTED"]
     dice = digest(json.dumps([source, rejected]))
     # A template whose marker is in the rejected version was the one rejected, or would be taken for it.
     preferred = [said.partition(" ")[0] for said in blocks.get("PREFERRED") or ()]
-    chosen = _choose(task, flat(source), json.dumps(rejected, ensure_ascii=False), preferred, seed, dice)
+    chosen = _choose(task, flat(source), json.dumps(rejected, ensure_ascii=False), preferred, seed, dice, offered)
     made: dict[str, Any]
     if task == "dialogue":
         turns, places = _weave(source, chosen, seed, dice)
@@ -100,24 +102,38 @@ def generate(task: str, blocks: Mapping[str, Any], seed: int) -> str:
         for template, place in zip(chosen, places, strict=True)
     ]
     made["rubrics"] = [
-        {"criterion": scripted.criterion, "traps": [template.subtype]}
+        {
+            "criterion": scripted.criterion,
+            "polarity": "must not" if FORBIDS.search(scripted.criterion.casefold()) else "must",
+            "traps": [template.subtype],
+        }
         for template in chosen
         for scripted in template.criteria
     ]
     return json.dumps(made, ensure_ascii=False)
 
 
-def _choose(task: str, text: str, rejected: str, preferred: Sequence[str], seed: int, dice: str) -> list[Template]:
+def planted_language(text: str) -> str:
+    """In which language a text gets its traps."""
+    return "zh" if detect(text).language == "zh" else "en"
+
+
+def _choose(
+    task: str, text: str, rejected: str, preferred: Sequence[str], seed: int, dice: str, offered: Collection[str]
+) -> list[Template]:
     """One template, or two of different subtypes for a conversation. First a subtype: all are equally frequent.
 
     A preferred subtype is taken in `HEEDED` of all cases; a conversation then has as many traps as are preferred (at most 2).
     """
     # There are templates in Chinese and in English; English stands in for every other language.
-    language = "zh" if language_of(text) == "zh" else "en"
+    language = planted_language(text)
     free = [
         template
         for template in templates()[task]
-        if template.language == language and template.marker not in text and template.marker not in rejected
+        if template.language == language
+        and template.subtype in offered
+        and template.marker not in text
+        and template.marker not in rejected
     ]
     chosen: list[Template] = []
     wanted = 2 if task == "dialogue" and chance(seed, "second", dice) < SECOND_TRAP else 1

@@ -113,6 +113,9 @@ TERMS: tuple[Term, ...] = (
 FACET_FIELDS = ()  # of a sample's content, all that `facets` reads
 
 
+MULTIMODAL = "B3"  # asked for only where a record has an image
+
+
 class UnknownTrap(LookupError):
     """This trap type is not in the taxonomy."""
 

@@ -19,6 +19,7 @@ from generation.batches.launch import BatchSettings
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Batch, Call, Draft, Sample, SampleVersion, Source, SourceRecord
 from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhallu import recipe, simulate
 from review.assignments import claims
@@ -106,7 +107,9 @@ def test_a_batch_is_made_reviewed_in_part_and_shown(url: str, admin_client: Clie
     assert "Entailment" in shown
     assert admin_client.get(reverse("generation:batch", args=[batch.pk])).status_code == 200
 
-    release = releases_services.freeze_release("own", benchmark="medhallu")
+    release = releases_services.freeze_release(
+        "own", benchmark="medhallu", composition=Composition(with_unreviewed=True)
+    )
     assert release.made["preset"] == {"ours": reviewed["not sampled"]}
     assert release.made["entailment"] == {"llm: entailment": reviewed["not sampled"]}
     assert release.grounds == {"unreviewed": reviewed["not sampled"]}
@@ -176,7 +179,9 @@ def test_a_rejected_sample_is_made_anew_and_an_approved_one_keeps_its_rubric(url
     samples_services.apply_outcomes()
     sample.refresh_from_db()
     assert sample.status == "approved"
-    released = releases_services.freeze_release("own", benchmark="medhallu")
+    released = releases_services.freeze_release(
+        "own", benchmark="medhallu", composition=Composition(with_unreviewed=True)
+    )
     rubric = released.samples.get(version=second).rubrics.get()
     assert (rubric.criterion, rubric.traps) == (recipe.CRITERION, [second.content["category"]])
     assert set(released.grounds) == {"unreviewed", "primary-alone"}

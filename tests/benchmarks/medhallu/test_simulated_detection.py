@@ -63,7 +63,7 @@ def test_the_measured_f1_and_response_rate_are_the_built_in_ones(measured, model
     built_in = true_response_rate(model, variant, shown)
     assert rate("response_rate", verdicts[model, variant]) == pytest.approx(built_in, abs=0.03)
     if variant not in protocol.MAY_BE_UNSURE:
-        assert built_in == 1
+        assert built_in == pytest.approx(1 - DETECTORS[model].malformed)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -107,7 +107,8 @@ def test_what_the_paper_found_is_built_in():
     for model in ("sim-careful", "sim-average"):
         assert true_f1(model, "plain-unsure", shown) > true_f1(model, "plain", shown) + 0.03
         assert true_response_rate(model, "plain-unsure", shown) < true_response_rate(model, "knowledge-unsure", shown)
-    assert true_response_rate("sim-reckless", "plain-unsure", shown) > 0.97
+    readable = 1 - DETECTORS["sim-reckless"].malformed
+    assert true_response_rate("sim-reckless", "plain-unsure", shown) > 0.97 * readable
 
 
 # --------------------------------------------------------------------------------------------- what it is to know

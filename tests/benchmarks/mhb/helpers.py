@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from evaluation.protocol import Rubric, Sample
+from generation.common.languages import detect
 from generation.llm.types import Reply, Request
 from generation.recipes.recipe import Draft, NewSample, Record
-from generation.sources.importers.base import language_of
 from mhb_site.benchmarks.mhb import protocol, recipe, simulate, taxonomy
 
 T = TypeVar("T", bound=BaseModel)
@@ -34,12 +34,12 @@ def report_reply(**changes: Any) -> dict[str, Any]:
 def dialogue_draft(turns: Sequence[dict[str, str]] = TURNS, **changes: Any) -> Draft:
     text = "\n".join(turn["content"] for turn in turns)
     content = {"kind": "dialogue", "turns": list(turns), "rubrics": [], "tags": [], "ideal_completion": None}
-    return replace(Draft(Record("d-1", "A headache", language_of(text), content), taxonomy.TERMS), **changes)
+    return replace(Draft(Record("d-1", "A headache", detect(text).language, content), taxonomy.TERMS), **changes)
 
 
 def report_draft(text: str = REPORT, **changes: Any) -> Draft:
     content = {"kind": "report", "text": text, "title": "", "age": [], "gender": "", "pmid": ""}
-    return replace(Draft(Record("r-1", "A fever", language_of(text), content), taxonomy.TERMS), **changes)
+    return replace(Draft(Record("r-1", "A fever", detect(text).language, content), taxonomy.TERMS), **changes)
 
 
 class Scripted:

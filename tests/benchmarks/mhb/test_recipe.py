@@ -21,7 +21,7 @@ from tests.benchmarks.mhb.helpers import (
     report_reply,
 )
 
-ONE_TURN = [{"role": "user", "content": "My head hurts."}]
+ONE_TURN = [{"role": "user", "content": "I have had a mild headache since yesterday."}]
 
 
 def refused(reply, draft=None):
@@ -241,14 +241,16 @@ def test_prompts_render_with_the_whole_taxonomy_and_no_placeholder_left(draft):
     text = prompt_text(draft)
     assert "$" not in text
     for term in taxonomy.TERMS:
-        assert f"{term.code} {term.label}: {term.definition}" in text
+        offered = term.code != taxonomy.MULTIMODAL  # neither source has an image
+        assert (f"{term.code} {term.label}: {term.definition}" in text) == offered
+        assert (f"- {term.code} | Yes: " in text) == (offered and bool(term.parent))
     assert "<<<REJECTED\nnull\nREJECTED>>>" in text
     assert f"at most {injected.MAX_CRITERIA}" in text
 
 
 def test_every_call_names_its_prompt_file_and_version():
-    assert recipe.INJECT_DIALOGUE.label == "mhb/inject_dialogue@2"
-    assert recipe.QUESTION_REPORT.label == "mhb/question_report@2"
+    assert recipe.INJECT_DIALOGUE.label == "mhb/inject_dialogue@3"
+    assert recipe.QUESTION_REPORT.label == "mhb/question_report@3"
 
 
 def test_dollars_in_a_source_are_data():

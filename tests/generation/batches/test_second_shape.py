@@ -26,6 +26,7 @@ from generation.models import (
     BatchRole,
     Call,
     Draft,
+    Freeze,
     Reference,
     Release,
     Sample,
@@ -40,6 +41,7 @@ from generation.recipes.recipe import Preset
 from generation.releases import data_card, export
 from generation.releases import queries as releases_queries
 from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
 from generation.samples import queries as samples_queries
 from generation.samples import services as samples_services
 from review.assignments import claims
@@ -52,6 +54,7 @@ from tests.review.approve import approval, approve_everything, rejection
 from tests.review.factories import say
 from tests.toys.brew import recipe
 
+WITH_UNREVIEWED = Composition(with_unreviewed=True)
 pytestmark = pytest.mark.django_db
 Page = Any
 HOSTILE = "<script>alert('note')</script>"
@@ -538,7 +541,7 @@ def test_what_nobody_reviewed_is_counted_apart(half: Batch) -> None:
 
 
 def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Batch, tmp_path: Path) -> None:
-    release = releases_services.freeze_release("brews", benchmark="brew")
+    release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     assert release.grounds == {"consensus": 1, "unreviewed": 2}
     assert (release.reviewed, release.unreviewed) == (1, 2)
     assert release.made == {"similarity": {"embeddings": 3}, "review": {"not sampled": 2, "sampled": 1}}
@@ -566,7 +569,7 @@ def test_a_release_says_who_was_not_reviewed_and_how_samples_were_made(half: Bat
 
 
 def test_the_data_card_says_by_how_many_physicians(half: Batch) -> None:
-    release = releases_services.freeze_release("brews", benchmark="brew")
+    release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     release.grounds = {"primary-alone": 2, "unreviewed": 1}  # as a policy of one reviewer leaves it
     card = data_card.data_card(release)
     assert "2 samples were reviewed by one physician, who decided alone, without independent verification." in card
@@ -581,7 +584,7 @@ def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Cl
     assert releases_queries.approved_counts() == {"brew": (3, 2)}
     page = text_of(admin.get(reverse("generation:releases")))
     assert "3 samples ready to freeze, 2 of them not sampled for review" in page
-    asked = {"name": "brews", "benchmark": "brew"}
+    asked = {"name": "brews", "benchmark": "brew", "with_unreviewed": "on"}
     preview = admin.post(reverse("generation:releases"), asked)
     assert not Release.objects.exists(), "the first step freezes nothing"
     assert (preview.context["preview"].approved, preview.context["preview"].not_sampled) == (1, 2)
@@ -590,6 +593,7 @@ def test_what_can_be_frozen_says_how_much_nobody_reviewed(half: Batch, admin: Cl
     assert "The samples have changed since the preview." in text_of(changed)
     assert not Release.objects.exists(), "another selection than was shown"
     assert admin.post(reverse("generation:releases"), {**asked, "seen": "1+2"}).status_code == 302
+    releases_services.run_freeze(Freeze.objects.get().pk)
     assert Release.objects.get().statuses == {"approved": 1, "not-sampled": 2}
 
 
@@ -632,7 +636,7 @@ def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> 
     made(notes, models)
     samples_services.apply_outcomes()
     article("too-late", 1)
-    release = releases_services.freeze_release("brews", benchmark="brew")
+    release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     told = [(source["name"], source["samples"], source["joined"]) for source in release.sources]
     assert told == [("notes", 3, False), ("articles", 1, True)], "what came after the samples had no part in them"
     card = data_card.data_card(release)
@@ -646,7 +650,7 @@ def test_joined_sources_are_named_with_a_release(models: str, admin: Client) -> 
 def test_a_release_in_which_nobody_reviewed_anything(models: str) -> None:
     made(source_of("tea."), models)
     samples_services.apply_outcomes()
-    card = data_card.data_card(releases_services.freeze_release("brews", benchmark="brew"))
+    card = data_card.data_card(releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED))
     assert "none of them reviewed by physicians" in card
     assert "passed a primary reviewer" not in card
 
@@ -657,9 +661,10 @@ def test_a_release_from_before_keeps_its_bytes(half: Batch, tmp_path: Path) -> N
 
     from generation.models import ReleasedSample
 
-    release = releases_services.freeze_release("brews", benchmark="brew")
+    release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     older = [{k: v for k, v in row.exported.items() if k != "made"} for row in ReleasedSample.objects.order_by("pk")]
     release.pk, release.version, release.grounds, release.made = None, 2, {}, {}
+    release.canary, release.about = "", {}
     release.save()
     for at, exported in enumerate(older):
         ReleasedSample.objects.create(
@@ -681,7 +686,7 @@ def test_a_release_from_before_keeps_its_bytes(half: Batch, tmp_path: Path) -> N
 
 def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) -> None:
     said = "not sampled for review"
-    release: Release = releases_services.freeze_release("brews", benchmark="brew")
+    release: Release = releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     by_text = {version.content["text"]: version for version in SampleVersion.objects.select_related("sample", "case")}
     aside, seen = by_text["tea."], by_text["milk"]
     assert said in text_of(admin.get(reverse("generation:sample", args=[aside.sample_id])))
@@ -706,7 +711,7 @@ def test_pages_call_nothing_reviewed_that_was_not(half: Batch, admin: Client) ->
 
 
 def test_the_api_says_so_too(half: Batch, admin: Client) -> None:
-    releases_services.freeze_release("brews", benchmark="brew")
+    releases_services.freeze_release("brews", benchmark="brew", composition=WITH_UNREVIEWED)
     found = admin.get("/api/v1/releases/brews/1/").json()
     assert (found["unreviewed"], found["grounds"]) == (2, {"consensus": 1, "unreviewed": 2})
     assert found["made"]["similarity"] == {"embeddings": 3}

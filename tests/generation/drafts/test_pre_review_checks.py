@@ -95,6 +95,8 @@ def fixed(script: Any) -> Any:
         def reply(self, model: str, messages: Sequence[Any], seed: int) -> str | None:
             if model != "sim-generator":
                 return None
+            if "# MHB trap architect" not in messages[0].content:
+                return simulate.MhbModels().reply(model, messages, seed)
             source = json.loads(messages[1].content.partition("<<<SOURCE\n")[2].partition("\n")[0])
             [first, *_others] = source
             turns = [
@@ -102,9 +104,11 @@ def fixed(script: Any) -> Any:
                 {"role": "assistant", "content": "Cephalorin does help many people."},
                 {"role": "user", "content": "And how much Cephalorin is right for an adult?"},
             ]
-            from tests.benchmarks.mhb.helpers import dialogue_reply
+            from tests.benchmarks.mhb.helpers import RUBRICS, dialogue_reply
 
-            return json.dumps(dialogue_reply(turns=turns))
+            # The rejected version unchanged would be refused: the next one has the same text and one criterion less.
+            again = "<<<REJECTED\nnull\n" not in messages[1].content
+            return json.dumps(dialogue_reply(turns=turns, rubrics=RUBRICS[:1] if again else RUBRICS))
 
     return Fixed()
 
@@ -284,13 +288,15 @@ def test_a_question_that_the_report_answers_is_stopped_with_the_answer(tmp_path:
     assert finding.check_name == "answerable"
     assert "It was 5." in finding.detail
     assert "Blood cultures grew nothing." in finding.detail
-    made, asked = calls(f"draft:{first.pk}")
-    assert (made.prompt, asked.prompt) == ("mhb/question_report@2", "mhb/answerable_report@1")
+    made, asked, examined = calls(f"draft:{first.pk}")
+    assert (made.prompt, asked.prompt) == ("mhb/question_report@3", "mhb/answerable_report@1")
+    assert examined.prompt == "mhb/examine@1"
     assert "Cephalorin" not in asked.text
 
 
 def test_only_reports_are_asked_about_and_only_where_the_check_is_made(tmp_path: Path, models: str) -> None:
-    talk = batch_over(imported(conversations_file(tmp_path / "own.jsonl", 2)), models)
+    checks = ("leak", "answerable")
+    talk = batch_over(imported(conversations_file(tmp_path / "own.jsonl", 2)), models, checks=checks)
     assert len(calls(talk)) == 2
     assert set(talk.drafts.values_list("step", "tries")) == {(0, 1)}, "a step that does not apply costs no round"
     reports = imported(reports_file(tmp_path / "own.json", 1), "reports", "pmc-patients")
@@ -304,12 +310,15 @@ def test_a_checker_of_its_own_is_asked(tmp_path: Path, models: str) -> None:
         BatchSettings(benchmark="mhb", source=source, roles={"generator": endpoint(models), "checker": other})
     )
     services.work_on_batch(batch.pk)
-    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other"]
+    assert [call.endpoint.name for call in calls(batch)] == ["sim-generator", "other", "other"]  # the examiner's too
 
 
 def test_what_made_a_version_stands_on_it(tmp_path: Path, models: str) -> None:
     batch_over(imported(conversations_file(tmp_path / "own.jsonl", 1)), models)
     version = SampleVersion.objects.get()
-    assert (version.prompt, version.generator) == ("mhb/inject_dialogue@2", "sim-generator")
+    assert (version.prompt, version.generator) == ("mhb/inject_dialogue@3", "sim-generator")
     assert version.traps == sorted({trap["code"] for trap in version.content["traps"]}, key=version.traps.index)
-    assert queries.draft_value(version.draft).checks == ("identical", "alike", "leak", "answerable")
+    assert queries.draft_value(version.draft).checks == (
+        *("identical", "alike", "leak", "answerable"),
+        *("restated", "gives-away", "exists"),
+    )

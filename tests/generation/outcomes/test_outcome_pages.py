@@ -99,7 +99,7 @@ def test_a_plan_of_ones_own_is_uploaded(admin: Client, source: Source, models: s
     assert admin.post(url, {**sent, "budget_calls": "9", "confirmed": "1"}).status_code == 302
     batch = Batch.objects.get()
     assert batch.plan["targets"] == {"dialogue": {"C2": 4}}
-    assert batch.checks == ["identical", "leak", "answerable"]
+    assert batch.checks == ["identical", "leak", "answerable", "restated", "gives-away", "exists"]
 
 
 def test_the_page_of_a_planned_batch_shows_both_numbers(admin: Client, source: Source, models: str) -> None:
@@ -225,7 +225,7 @@ def test_attempts_count_versions_by_what_made_them(
     approve_everything([ana, bo])
     samples_services.apply_outcomes()
     rows = {row.key: row for row in attempts.attempts("mhb", ["prompt"])}
-    mine, other = rows["mhb/inject_dialogue@2",], rows["mhb/other@3",]
+    mine, other = rows["mhb/inject_dialogue@3",], rows["mhb/other@3",]
     assert (mine.decided, mine.approved, mine.first, mine.first_approved, mine.tries) == (2, 1, 1, 0, 2)
     assert mine.mean == 2.0
     assert (other.decided, other.approved, other.first_approved, other.mean) == (3, 3, 3, 1.0)
@@ -237,11 +237,11 @@ def test_attempts_count_versions_by_what_made_them(
     page = text_of(admin.get(reverse("generation:attempts"), {"by": "prompt"}))
     assert re.findall(r"<span>(\d+\.\d%)</span>.*?>(\d/\d)<", page, re.DOTALL) == [("0.0%", "0/1"), ("100.0%", "3/3")]
     assert [row["prompt"] for row in manage.json("attempts", "--benchmark", "mhb", "--by", "prompt")["attempts"]] == [
-        "mhb/inject_dialogue@2", "mhb/other@3",
+        "mhb/inject_dialogue@3", "mhb/other@3",
     ]  # fmt: skip
     answer = api(adela).get("/api/v1/attempts/?benchmark=mhb&by=prompt").json()
     assert [(row["prompt"], row["trap"], row["mean"]) for row in answer] == [
-        ("mhb/inject_dialogue@2", None, 2.0), ("mhb/other@3", None, 1.0),
+        ("mhb/inject_dialogue@3", None, 2.0), ("mhb/other@3", None, 1.0),
     ]  # fmt: skip
     assert api(adela).get("/api/v1/attempts/?benchmark=nope").status_code == 400
 
@@ -254,8 +254,8 @@ def test_both_batches_are_over_the_same_records_with_the_same_wishes(compared: C
     assert (a.prompts, b.prompts) == ("", "v1")
     wishes = [list(batch.drafts.order_by("record").values_list("record", "preferred")) for batch in (a, b)]
     assert wishes[0] == wishes[1]
-    assert {call.prompt for call in calls(a)} == {"mhb/inject_dialogue@2"}
-    assert {call.prompt for call in calls(b)} == {"mhb/v1/inject_dialogue@1"}
+    assert {call.prompt for call in calls(a)} == {"mhb/inject_dialogue@3", "mhb/examine@1"}
+    assert {call.prompt for call in calls(b)} == {"mhb/v1/inject_dialogue@1", "mhb/examine@1"}
     assert "<<<PREFERRED" in calls(a)[0].sent["messages"][1]["content"]
     assert "<<<PREFERRED" not in calls(b)[0].sent["messages"][1]["content"]
 

@@ -51,7 +51,7 @@ pytestmark = pytest.mark.plain
 def test_ours() -> None:
     assert "mhb" in registry.names()
     recipe = registry.recipe("mhb")
-    assert [role.name for role in recipe.roles] == ["generator", "checker"]
+    assert [role.name for role in recipe.roles] == ["generator", "checker", "examiner"]
     assert recipe.kinds == {"dialogue", "report"}
     codes = [term.code for term in registry.built_in_terms("mhb")]
     assert len([code for code in codes if len(code) == 1]) == 5

@@ -56,7 +56,7 @@ def test_the_largest_remainder_of_the_textbook() -> None:
 def test_the_papers_plan_at_the_papers_size() -> None:
     targets = targets_for(PAPER, "dialogue", 4_695, TERMS)
     assert by_cluster(targets) == CLUSTERS
-    assert set(targets) == set(PARENTS)
+    assert set(targets) == set(PARENTS) - {"B3"}  # no source has an image
     assert sorted(targets[f"A{n}"] for n in range(1, 6)) == [621, 621, 622, 622, 622], "evenly within a cluster"
 
 

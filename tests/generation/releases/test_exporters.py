@@ -27,6 +27,11 @@ def sample(number=1, **changes):
         "benchmark": "mhb",
         "task": "dialogue",
         "simulated": True,
+        "language": "en",
+        "specialty": "cardiology",
+        "arm": "trap",
+        "split": "public",
+        "canary": "own-5d1e0000-made-up",
         "source": {"name": "made-up", "id": str(number)},
         "content": {"turns": [{"role": "user", "content": "该药安全吗？\nIs Neurostatin safe?"}]},
         "rubrics": [
@@ -83,15 +88,15 @@ READ = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet}
 
 
 def test_formats_are_found_by_name():
-    assert exporters.available() == FORMATS
-    for name in FORMATS:
+    assert exporters.available() == sorted([*FORMATS, "healthbench", "hf", "inspect"])
+    for name in exporters.available():
         assert exporters.load(name).name == name
         assert exporters.load(name).label
 
 
 @pytest.mark.parametrize("name", ["nope", "base", "manifest", "csv_", "os"])
 def test_an_unknown_format_is_answered_with_the_known_ones(name):
-    with pytest.raises(UnknownFormat, match="csv, jsonl, parquet"):
+    with pytest.raises(UnknownFormat, match="csv, healthbench, hf, inspect, jsonl, parquet"):
         exporters.load(name)
 
 
@@ -114,6 +119,7 @@ some_samples = st.lists(
             "benchmark": tricky,
             "task": tricky,
             "simulated": st.booleans(),
+            **dict.fromkeys(("language", "specialty", "arm", "split", "canary"), tricky),
             "source": objects,
             "content": objects,
             "rubrics": st.lists(rubrics, max_size=3),
@@ -185,6 +191,11 @@ def test_parquet_has_its_columns_even_without_rows(tmp_path):
         "sample_id",
         "benchmark",
         "task",
+        "language",
+        "specialty",
+        "arm",
+        "split",
+        "canary",
         "source",
         "content",
         "facets",

@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generation.common.formats import UnknownFormat
+from generation.common.languages import SURE, detect
 from generation.sources import importers
 from generation.sources.importers import base, healthbench, medhallu, mesh, pmc_patients, pubmedqa
-from generation.sources.importers.base import Importer, Layout, Refusal, Row, WrongFormat, language_of, one_line
+from generation.sources.importers.base import Importer, Layout, Refusal, Row, WrongFormat, one_line
 from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, parquet, table, vocabulary
 from tests.profile import far
 
@@ -549,18 +550,23 @@ def test_memory_stays_flat_over_very_many_records(tmp_path, importer, layout):
         ("What should I do with my headache?", "en"),
         ("我头痛两天了，应该怎么办？", "zh"),
         ("我在吃 metformin，可以继续吗？血糖还是很高，最近一直头晕。", "zh"),
-        ("頭が痛いのですが、どうすればいいですか？", ""),
-        ("머리가 아픈데 어떻게 해야 하나요?", ""),
-        ("Tengo dolor de cabeza desde ayer, ¿qué debo hacer para mejorar?", ""),
-        ("Ik heb sinds gisteren hoofdpijn en ik weet niet wat ik moet doen.", ""),
-        ("Ich habe seit gestern starke Kopfschmerzen, was soll ich tun?", ""),
+        ("頭が痛いのですが、どうすればいいですか？", "ja"),
+        ("머리가 아픈데 어떻게 해야 하나요?", "ko"),
+        ("Tengo dolor de cabeza desde ayer, ¿qué debo hacer para mejorar?", "es"),
+        ("Ik heb sinds gisteren hoofdpijn en ik weet niet wat ik moet doen.", "nl"),
+        ("Ich habe seit gestern starke Kopfschmerzen, was soll ich tun?", "de"),
         ("Headache?", ""),
+        ("Paracetamol 500 mg", ""),
+        ("ለሦስት ቀናት ራስ ምታት አለብኝ", ""),  # no language of the detector has this script
         ("1234 !?", ""),
         ("", ""),
     ],
 )
 def test_language(text, language):
-    assert language_of(text) == language
+    found = detect(text)
+    assert found.language == language
+    assert 0 <= found.confidence <= 1
+    assert found.confidence >= SURE or not found.language
 
 
 @given(st.text(), st.integers(2, 100))

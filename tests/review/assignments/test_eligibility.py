@@ -186,6 +186,8 @@ def test_two_rules_do_not_undo_one_another(ana: User, bo: User, one: Rule, other
 FITS = [
     ("", "", True), ("Cardiology", "", True), ("", "cardiology", True),
     ("CARDIOLOGY ", "Cardiology", True), ("Oncology", "cardiology", False),
+    ("Nephrology", "Cardiology, Nephrology", True), ("Oncology", "Cardiology, Nephrology", False),
+    ("Hand, foot", "Hand, foot", True), ("肾内科", "心内科、肾内科", True),
 ]  # fmt: skip
 
 

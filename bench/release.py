@@ -1,0 +1,190 @@
+"""How long a release takes to freeze and to export, and how much memory: `python -m bench.release [SAMPLES] [--json]`.
+
+Each part runs in a process of its own on a PostgreSQL of its own, so that its memory is its own.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SAMPLES = 5_000
+REVIEWS = 3  # of each sample
+WORDS = "The patient reports that the pain began three days ago and asks what else could be done about it. " * 6
+
+
+def seed(count: int) -> None:
+    """Approved samples with about six rubrics and three reviews each, and their trail."""
+    from django.utils import timezone
+
+    from bench.rows import ALTERED, TURNS, _named_traps, drafts
+    from generation.models import Rubric, Sample, SampleVersion
+    from generation.recipes import registry
+    from generation.recipes.recipe import NewRubric, NewSample
+    from review.assignments import services
+    from review.audit.trail import record, recording_events
+    from review.models import Assignment, Case, Event, Review, User
+
+    now = timezone.now()
+    batch = drafts(count)
+    rows = list(batch.drafts.order_by("pk"))
+    turns = [{**turn, "content": f"{turn['content']} {WORDS}"} for turn in ALTERED]
+    content = {"task": "dialogue", "source_turns": TURNS, "turns": turns, "traps": _named_traps()}
+    made = NewSample("dialogue", "Case", "en", content, (NewRubric("R1", "Says so.", ("A1",)),))
+    first = services.open_case(registry.case_spec("mhb", made, "first", 1))
+    samples = Sample.objects.bulk_create(
+        Sample(
+            benchmark="mhb", task="dialogue", batch=batch, record_id=row.record_id, status="approved", created_at=now
+        )
+        for row in rows
+    )
+    fields = {field.attname: getattr(first, field.attname) for field in Case._meta.concrete_fields}
+    del fields["id"]
+    fields |= {"state": "approved", "ground": "consensus", "closed_at": now, "language": "en"}
+    cases = Case.objects.bulk_create(Case(**{**fields, "lineage": sample.key}) for sample in samples)
+    versions = SampleVersion.objects.bulk_create(
+        SampleVersion(
+            sample=sample, number=1, draft=row, case=case, title=f"Case {case.pk}", status="approved", created_at=now,
+            content={**content, "turns": [{"role": "user", "content": f"Case {case.pk}. {WORDS}"}, *turns[1:]]},
+        )
+        for sample, row, case in zip(samples, rows, cases, strict=True)
+    )  # fmt: skip
+    Rubric.objects.bulk_create(
+        Rubric(
+            version=version, key=f"R{n}", criterion=f"Says {n} of case {at}.", traps=["A1", "C2"][: 1 + n % 2],
+            approved=f"Says {n} of case {at}, plainly.", severity="moderate",
+        )
+        for at, version in enumerate(versions)
+        for n in range(5 + (at % 5 > 0))
+    )  # fmt: skip
+    people = [User.objects.create_user(f"p{n}", password=None) for n in range(6)]
+    roles = [("primary", "commit"), ("secondary", "commit"), ("secondary", "confirm")][:REVIEWS]
+    held = Assignment.objects.bulk_create(
+        Assignment(case=case, role=role, hold="done", physician=people[(at + n) % 6], opened_at=now)
+        for at, case in enumerate(cases)
+        for n, role in enumerate(("primary", "secondary"))
+    )
+    answers = {"verdict": "approve", "questions": {"naturalness": {"value": "good"}}, "rubrics": {}}
+    Review.objects.bulk_create(
+        Review(
+            case=case, assignment=held[2 * at + (role != "primary")], physician=people[(at + (role != "primary")) % 6],
+            role=role, phase=phase, answers=answers, verdict="approve", inadequate=False, submitted_at=now,
+        )
+        for at, case in enumerate(cases)
+        for role, phase in roles
+    )  # fmt: skip
+    for start in range(0, count, 1000):
+        with recording_events():
+            for case in cases[start : start + 1000]:
+                record(case, Event.Kind.OPENED, None)
+                record(case, Event.Kind.CLOSED, None, before="secondary", after="approved", ground="consensus")
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+
+
+def freeze() -> dict[str, Any]:
+    from generation.releases import services
+
+    release = services.freeze_release("bench", benchmark="mhb")
+    return {"samples": release.samples_count, "rubrics": release.rubrics_count}
+
+
+def export(format_name: str) -> dict[str, Any]:
+    """The whole download, with the time of its first byte."""
+    from generation.models import Release
+    from generation.releases import archive
+
+    began = time.perf_counter()
+    first, size = None, 0
+    for block in archive.stream(Release.objects.get(), format_name):
+        first = first if first is not None else time.perf_counter() - began
+        size += len(block)
+    return {"first": first, "bytes": size}
+
+
+def part(what: str, *arguments: str) -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    if what == "seed":
+        call_command("migrate", verbosity=0)
+        seed(int(arguments[0]))
+        print("{}")
+        return
+    from django.db import connection
+
+    from generation.recipes import registry
+
+    registry.recipe("mhb")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    if what == "export" and arguments[0] in ("parquet", "hf"):
+        import pyarrow.parquet  # noqa: F401 - what the library takes by itself is not what grows
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began, worked = time.perf_counter(), time.process_time()
+    found = freeze() if what == "freeze" else export(*arguments)
+    seconds = time.perf_counter() - began
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(json.dumps({**found, "seconds": seconds, "cpu": time.process_time() - worked, "memory": memory}))
+
+
+def measure(samples: int) -> list[Any]:
+    from bench.core import at_most, told
+    from bench.servers import postgres
+    from generation.releases import exporters
+
+    rows = []
+    with postgres() as url:
+        environment = {
+            **os.environ,
+            "MHB_DATABASE_URL": url,
+            "MHB_SECRET_KEY": "only-for-this-bench-" * 3,
+            "MHB_HTTPS": "0",
+        }
+
+        def run(*arguments: str) -> dict[str, Any]:
+            command = [sys.executable, "-m", "bench.release", "part", *arguments]
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
+            )
+            if done.returncode:
+                raise RuntimeError(done.stderr[-2000:])
+            return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+        run("seed", str(samples))
+        found = run("freeze")
+        rows.append(at_most(f"freeze {samples} samples, {found['rubrics']} rubrics", found["seconds"], "s", 3))
+        rows.append(told("freeze: of which in Python", found["cpu"], "s"))
+        rows.append(told("freeze: memory", found["memory"], "MB"))
+        for name in exporters.available():
+            found = run("export", name)
+            rows.append(at_most(f"export {name}", found["seconds"], "s", 1.2))
+            rows.append(told(f"export {name}: of which in Python", found["cpu"], "s"))
+            rows.append(told(f"export {name}: first byte", found["first"] * 1000, "ms"))
+            rows.append(at_most(f"export {name}: memory", found["memory"], "MB", 30))
+            rows.append(told(f"export {name}: a second", samples / found["seconds"], "samples"))
+    return rows
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["part"]:
+        part(*sys.argv[2:])
+        return
+    from bench.core import as_json, table
+
+    numbers = [int(one) for one in sys.argv[1:] if one.isdecimal()]
+    rows = measure(numbers[0] if numbers else SAMPLES)
+    print(as_json(rows) if "--json" in sys.argv else table(rows))
+
+
+if __name__ == "__main__":
+    main()

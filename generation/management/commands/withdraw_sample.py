@@ -1,0 +1,27 @@
+"""withdraw_sample ID --reason TEXT"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from generation.management.command_line import Step
+from generation.models import Release
+from generation.samples import errata
+from review.rules.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = "Withdraw an approved sample: it goes into no later release, and those that hold it show an erratum."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("sample", metavar="ID", help="the sample's number, or its key in a release")
+        parser.add_argument("--reason", required=True)
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.PRODUCE)
+        made = errata.withdraw(errata.sample_of_key(options["sample"]), actor=None, reason=options["reason"])
+        held = Release.objects.filter(samples__version__sample=made.sample_id).order_by("pk").distinct()
+        return {
+            "sample": made.sample.key,
+            "reason": made.reason,
+            "releases": [f"{release.name}@{release.version}" for release in held],
+        }

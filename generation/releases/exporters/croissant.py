@@ -1,0 +1,77 @@
+"""Metadata of an export for machines, as Croissant 1.0 (JSON-LD): what it is, its licence, and each file with its checksum."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+_KINDS = {
+    "jsonl": "application/jsonl",
+    "json": "application/json",
+    "csv": "text/csv",
+    "parquet": "application/x-parquet",
+    "md": "text/markdown",
+    "py": "text/x-python",
+}
+
+
+def croissant(about: Mapping[str, Any], files: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """`about`: name, version, date, description, licence, citation, languages. `files`: those of the manifest."""
+    return {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": about["name"],
+        "description": about["description"],
+        "version": about["version"],
+        "datePublished": about["date"],
+        "license": about["licence"],
+        "citeAs": about["citation"],
+        "url": f"urn:mhb:{about['name']}:{about['version']}",
+        "inLanguage": [code for code in about["languages"] if code],
+        "distribution": [
+            {
+                "@type": "cr:FileObject",
+                "@id": entry["path"],
+                "name": entry["path"],
+                "contentUrl": entry["path"],
+                "contentSize": f"{entry['bytes']} B",
+                "encodingFormat": _KINDS.get(entry["path"].rpartition(".")[2], "application/octet-stream"),
+                "sha256": entry["sha256"],
+            }
+            for entry in files
+        ],
+    }

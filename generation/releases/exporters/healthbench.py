@@ -1,0 +1,37 @@
+"""HealthBench's own format: `healthbench.jsonl`, one conversation a line with its rubrics, as OpenAI's simple-evals reads it.
+
+Each rubric is worth one point that an answer without the hallucination earns, so a sample's score is 1 minus its hallucination
+rate. Traps become the rubrics' tags.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from generation.releases.exporters.base import canonical, checked, replacing
+
+name = "healthbench"
+label = "HealthBench (simple-evals)"
+asks = True
+
+
+def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
+    """Write `healthbench.jsonl`; see `Exporter.write`."""
+    path = folder / "healthbench.jsonl"
+    with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(canonical(_row(sample)) + "\n" for sample in checked(samples))
+    return [path]
+
+
+def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "prompt_id": sample["sample_id"],
+        "prompt": sample["messages"],
+        "rubrics": [
+            {"criterion": rubric["criterion"], "points": 1, "tags": [f"trap:{trap}" for trap in rubric["traps"]]}
+            for rubric in sample["rubrics"]
+        ],
+        "example_tags": [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"],
+        "ideal_completions_data": None,
+        "canary": sample.get("canary", ""),
+    }

@@ -1,0 +1,236 @@
+"""Check a release: python verify_release.py [FOLDER]
+
+FOLDER (by default the one this file lies in) is an unpacked export of MHB. Needs Python 3.9 or newer and nothing else; asks no
+network. Says what is wrong, one line each, and exits with 1 if anything is; with 2 if there is nothing to check.
+
+It takes the checksum of every file anew, looks for files that no checksum names, compares the samples with the checksum that
+the release was frozen with (JSON Lines only), recomputes the agreement in agreement.json from ratings.csv, and runs
+verify_trail.py on the trail.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib.util
+import json
+import math
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+COLUMNS = ["sample_id", "version", "rater", "role", "answer", "simulated", "rubric", "question", "value"]
+PAIRS = {"reviewers": ("primary", "secondary"), "adjudicators": ("adjudicator-1", "adjudicator-2")}
+BLIND = "blind"
+REPLICATES = 200
+SEED = 2008
+DIGITS = 6
+ENOUGH = 0.95  # share of the replicates that must be defined for an interval
+
+Pair = tuple[str, str]
+Kind = tuple[str, str, tuple[Pair, ...]]  # first rater, second rater, their answers: cases alike are one kind
+
+
+class Agreement:
+    """Takes the blind answers sample by sample; `lines` are the figures.
+
+    Intervals resample raters and cases at once (Owen 2007, The pigeonhole bootstrap, Ann. Appl. Stat. 1(2)): a case counts as
+    often as it was drawn, times how often each of its two raters was.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: dict[tuple[str, str], Counter[Kind]] = defaultdict(Counter)
+
+    def add(self, rows: Iterable[dict[str, str]]) -> None:
+        """The rows of one sample."""
+        given: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+        raters: dict[str, str] = {}
+        for row in rows:
+            if row["answer"] == BLIND:
+                raters[row["role"]] = row["rater"]
+                given[row["role"], row["question"]][row["rubric"]] = row["value"]
+        for pair, (first, second) in PAIRS.items():
+            for question in sorted({question for role, question in given if role == first}):
+                one, other = given[first, question], given.get((second, question), {})
+                both = tuple((one[key], other[key]) for key in sorted(one) if one[key] and other.get(key))
+                if both:
+                    self.kinds[pair, question][raters[first], raters[second], both] += 1
+
+    def lines(self) -> list[dict[str, Any]]:
+        """One a pair of roles and question, in a fixed order."""
+        return [self._line(pair, question) for pair, question in sorted(self.kinds)]
+
+    def _line(self, pair: str, question: str) -> dict[str, Any]:
+        kinds = sorted(self.kinds[pair, question].items())
+        raters = sorted({rater for (one, other, _both), _n in kinds for rater in (one, other)})
+        dice = random.Random(f"{SEED} {pair} {question}")
+        drawn: dict[str, list[float]] = {"raw": [], "kappa": [], "ac1": []}
+        for _ in range(REPLICATES):
+            table: Counter[Pair] = Counter()
+            while not table:  # of few raters, a draw may leave no pair
+                weight = Counter(dice.choices(raters, k=len(raters)))
+                for (one, other, both), n in kinds:
+                    times = weight[one] * weight[other]
+                    if times and (cases := _poisson(dice, n)):
+                        for two in both:
+                            table[two] += times * cases
+            for name, value in figures(table).items():
+                if value is not None:
+                    drawn[name].append(value)
+        table = Counter()
+        for (_one, _other, both), n in kinds:
+            for two in both:
+                table[two] += n
+        line: dict[str, Any] = {
+            "pair": pair,
+            "question": question,
+            "cases": sum(n for _kind, n in kinds),
+            "answers": sum(table.values()),
+            "raters": len(raters),
+        }
+        for name, value in figures(table).items():
+            line[name] = None if value is None else round(value, DIGITS)
+            line[f"{name}_interval"] = _interval(drawn[name]) if value is not None else None
+        return line
+
+
+def figures(table: Counter[Pair]) -> dict[str, float | None]:
+    """Raw agreement, Cohen's kappa, Gwet's AC1; None where one is not defined."""
+    n = sum(table.values())
+    if not n:
+        return {"raw": None, "kappa": None, "ac1": None}
+    categories = sorted({one for two in table for one in two})
+    raw = sum(count for (one, other), count in table.items() if one == other) / n
+    first: Counter[str] = Counter()
+    second: Counter[str] = Counter()
+    for (one, other), count in table.items():
+        first[one] += count
+        second[other] += count
+    by_chance = sum(first[one] * second[one] for one in categories) / n**2
+    shares = [(first[one] + second[one]) / (2 * n) for one in categories]
+    spread = sum(share * (1 - share) for share in shares) / (len(shares) - 1) if len(shares) > 1 else None
+    return {
+        "raw": raw,
+        "kappa": (raw - by_chance) / (1 - by_chance) if 1 - by_chance > 1e-12 else None,
+        "ac1": (raw - spread) / (1 - spread) if spread is not None and 1 - spread > 1e-12 else None,
+    }
+
+
+def _interval(values: list[float]) -> list[float] | None:
+    if len(values) < ENOUGH * REPLICATES:
+        return None
+    ordered = sorted(values)
+    low, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.025, 0.975))
+    return [round(low, DIGITS), round(high, DIGITS)]
+
+
+def _poisson(dice: random.Random, mean: int) -> int:
+    """How often `mean` cases that are alike are drawn."""
+    if mean > 30:
+        return max(0, round(dice.gauss(mean, math.sqrt(mean))))
+    count, limit, product = 0, math.exp(-mean), dice.random()
+    while product > limit:
+        count += 1
+        product *= dice.random()
+    return count
+
+
+def by_sample(rows: Iterable[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
+    """The rows of each sample, which follow one another."""
+    group: list[dict[str, str]] = []
+    for row in rows:
+        if group and row["sample_id"] != group[0]["sample_id"]:
+            yield group
+            group = []
+        group.append(row)
+    if group:
+        yield group
+
+
+def _sha256(path: Path) -> str:
+    content = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            content.update(block)
+    return content.hexdigest()
+
+
+def faults_of(folder: Path) -> list[str]:
+    """What is wrong, as sentences. Raises OSError, ValueError, KeyError where there is no release to read."""
+    faults = []
+    listed = {}
+    for line in (folder / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
+        expected, _, name = line.partition("  ")
+        listed[name] = expected
+        path = folder / name
+        if not path.is_file():
+            faults.append(f"{name}: missing")
+        elif _sha256(path) != expected:
+            faults.append(f"{name}: altered")
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name not in listed and name != "SHA256SUMS" and "__pycache__" not in path.parts:
+            faults.append(f"{name}: not part of the release")
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    frozen, samples = manifest.get("sha256"), folder / "samples.jsonl"
+    if frozen and samples.is_file() and _sha256(samples) != frozen:
+        faults.append("samples.jsonl: not the samples that were frozen")
+    faults += _agreement_faults(folder)
+    return faults + _trail_faults(folder)
+
+
+def _agreement_faults(folder: Path) -> list[str]:
+    ratings, told = folder / "ratings.csv", folder / "agreement.json"
+    if not (ratings.is_file() and told.is_file()):
+        return []
+    found = Agreement()
+    with ratings.open(encoding="utf-8", newline="") as file:
+        for group in by_sample(csv.DictReader(file)):
+            found.add(group)
+    stated = {(line["pair"], line["question"]): line for line in json.loads(told.read_text(encoding="utf-8"))}
+    lines = {(line["pair"], line["question"]): line for line in found.lines()}
+    return [
+        f"agreement.json: {pair}, {question}: not what ratings.csv gives"
+        for pair, question in sorted(stated.keys() | lines.keys())
+        if stated.get((pair, question)) != lines.get((pair, question))
+    ]
+
+
+def _trail_faults(folder: Path) -> list[str]:
+    program = folder / "verify_trail.py"
+    if not program.is_file() or not (folder / "audit.jsonl").is_file():
+        return []
+    spec = importlib.util.spec_from_file_location("verify_trail", program)
+    if spec is None or spec.loader is None:
+        return []
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    checker = module.Checker(folder)
+    try:
+        checker.trail()
+        checker.data()
+    except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
+        return [f"audit.jsonl: cannot be read ({type(error).__name__})"]
+    return [f"audit.jsonl: {fault}" for fault in checker.faults]
+
+
+def main(arguments: list[str]) -> int:
+    """Check the folder named in `arguments`; the exit code."""
+    folder = Path(arguments[0] if arguments else Path(__file__).parent)
+    try:
+        faults = faults_of(folder)
+    except (OSError, ValueError, KeyError, csv.Error) as error:
+        sys.stderr.write(f"There is no release to check in {folder}: {type(error).__name__} {error}\n")
+        return 2
+    for fault in faults:
+        sys.stdout.write(fault + "\n")
+    sys.stdout.write(f"{len(faults)} faults\n" if faults else "Nothing is altered or missing.\n")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    sys.exit(main(sys.argv[1:]))

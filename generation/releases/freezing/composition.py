@@ -1,0 +1,185 @@
+"""What goes into a release: which approved samples, which are left out and why, and which are held out."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
+
+from generation import errors
+from generation.models import Erratum, ReleasedSample, SampleVersion
+from review.access.visibility import counted_reviews
+from review.rules.state_machine import Ground
+
+Status = SampleVersion.Status
+TRAP, CONTROL = "trap", "control"
+FIELDS = {  # what `where` may name -> how it is read
+    "source": "sample__record__source__name",
+    "task": "sample__task",
+    "language": "case__language",
+    "specialty": "case__specialty",
+}
+CHOICES = {"reviewed": ("yes", "no", "any"), "simulated": ("yes", "no", "any")}
+# Of a comparison's two samples of one record only the first is released: they are alike by design.
+_SECOND_OF_A_PAIR = Q(
+    Exists(
+        SampleVersion.objects.filter(
+            status=Status.APPROVED,
+            sample__record=OuterRef("sample__record"),
+            sample__batch__comparison=OuterRef("sample__batch__comparison"),
+            sample__batch__arm="A",
+        )
+    ),
+    sample__batch__arm="B",
+)
+_LATEST_ERRATUM = Subquery(
+    Erratum.objects.filter(sample=OuterRef("sample")).order_by("-pk").values("kind")[:1], output_field=CharField()
+)
+_BY_A_SIMULATED_REVIEWER = Exists(counted_reviews().filter(case=OuterRef("case"), physician__simulated=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """What was asked for. `where`: field -> value, of `FIELDS` and `CHOICES`. `held_out`: the share of source records.
+
+    Raises WrongComposition.
+    """
+
+    batches: tuple[int, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    with_controls: bool = False
+    with_unreviewed: bool = False
+    held_out: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in self.where.items():
+            if name not in FIELDS and name not in CHOICES:
+                raise errors.WrongComposition(f"{name!r}; known: {', '.join([*FIELDS, *CHOICES])}")
+            if name in CHOICES and value not in CHOICES[name]:
+                raise errors.WrongComposition(f"{name}={value}; known: {', '.join(CHOICES[name])}")
+        if not 0 <= self.held_out < 1:
+            raise errors.WrongComposition(f"held out: {self.held_out}; it must be at least 0 and below 1")
+
+    @property
+    def reviewed(self) -> str:
+        return self.where.get("reviewed", "any" if self.with_unreviewed else "yes")
+
+    @property
+    def simulated(self) -> str:
+        """Empty: all that there are, as long as they are of one kind."""
+        return self.where.get("simulated", "")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "batches": list(self.batches),
+            "where": dict(self.where),
+            "with_controls": self.with_controls,
+            "with_unreviewed": self.with_unreviewed,
+            "held_out": self.held_out,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Composition":
+        return cls(**{**stored, "batches": tuple(stored.get("batches", ()))})
+
+    def holds_out(self, source: str, external_id: str) -> bool:
+        """Whether samples of this record are held out: the same in every release with this seed and share.
+
+        By a digest and not by rank, so that no sample becomes public because another record was added.
+        """
+        digest = sha256(f"{self.seed}\n{source}\n{external_id}".encode()).digest()
+        return int.from_bytes(digest[:8]) < self.held_out * 2**64
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A version that goes in, and in which part."""
+
+    version_id: int
+    split: str
+
+
+def judged(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
+    """The living and withdrawn versions of a benchmark, each with `reason`: why it is left out, '' where it goes in."""
+    rows = SampleVersion.objects.filter(
+        sample__benchmark=benchmark, status__in=[Status.APPROVED, Status.IN_REVIEW, Status.WITHDRAWN]
+    ).annotate(
+        arm=F("sample__arm"),
+        erratum=_LATEST_ERRATUM,
+        is_simulated=Case(When(Q(simulated=True) | _BY_A_SIMULATED_REVIEWER, then=Value("yes")), default=Value("no")),
+    )
+    found = [
+        When(status=Status.IN_REVIEW, then=Value("in-review")),
+        When(Q(status=Status.WITHDRAWN), then=Value("withdrawn")),
+        When(erratum=Erratum.Kind.REPORTED, then=Value("reported")),
+        When(_SECOND_OF_A_PAIR, then=Value("second-of-pair")),
+    ]
+    if composition.batches:
+        found.append(When(~Q(sample__batch__in=composition.batches), then=Value("other-batch")))
+    found += [
+        When(~Q(**{column: composition.where[name]}), then=Value(f"other-{name}"))
+        for name, column in FIELDS.items()  # in their order: a database may give back keys in another
+        if name in composition.where
+    ]
+    if not composition.with_controls:
+        found.append(When(arm=CONTROL, then=Value("control")))
+    if composition.reviewed == "yes":
+        found.append(When(case__ground=Ground.UNREVIEWED, then=Value("unreviewed")))
+    if composition.reviewed == "no":
+        found.append(When(~Q(case__ground=Ground.UNREVIEWED), then=Value("reviewed")))
+    if composition.simulated in ("yes", "no"):
+        unwanted = "no" if composition.simulated == "yes" else "yes"
+        found.append(When(is_simulated=unwanted, then=Value("not-simulated" if unwanted == "no" else "simulated")))
+    return rows.annotate(reason=Case(*found, default=Value(""), output_field=CharField()))
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many samples go in, by what they are, and how many do not, by reason."""
+
+    samples: int
+    excluded: Mapping[str, int]
+    grounds: Mapping[str, int]
+    counts: Mapping[str, Mapping[str, int]]  # source, task, language, arm, simulated -> value -> samples
+
+
+def tally(benchmark: str, composition: Composition) -> Tally:
+    """Count in the database. Raises NothingApproved, MixedSimulated."""
+    columns = {"source": FIELDS["source"], "task": FIELDS["task"], "language": FIELDS["language"]}
+    columns |= {"arm": "arm", "simulated": "is_simulated", "ground": "case__ground"}
+    rows = judged(benchmark, composition).order_by().values_list("reason", *columns.values()).annotate(n=Count("pk"))
+    excluded: Counter[str] = Counter()
+    counts: dict[str, Counter[str]] = {name: Counter() for name in columns}
+    samples = 0
+    for reason, *values, n in rows:
+        if reason:
+            excluded[reason] += n
+            continue
+        samples += n
+        for name, value in zip(columns, values, strict=True):
+            counts[name][value or ""] += n
+    if not samples:
+        left = ", ".join(f"{reason} {n}" for reason, n in sorted(excluded.items()) if reason != "in-review")
+        raise errors.NothingApproved(f"{benchmark} ({left})" if left else benchmark)
+    if len(counts["simulated"]) > 1 and not composition.simulated:
+        raise errors.MixedSimulated(", ".join(f"{name} {n}" for name, n in sorted(counts["simulated"].items())))
+    grounds = counts.pop("ground")
+    return Tally(
+        samples=samples,
+        excluded=dict(sorted(excluded.items())),
+        grounds=dict(sorted(grounds.items())),
+        counts={name: dict(sorted(values.items())) for name, values in counts.items()},
+    )
+
+
+def choices(benchmark: str, composition: Composition) -> Iterator[Choice]:
+    """What goes in, in the order of the samples."""
+    rows = judged(benchmark, composition).filter(Q(reason="")).order_by("sample_id")
+    columns = ("pk", "sample__record__source__name", "sample__record__external_id")
+    for pk, source, external_id in rows.values_list(*columns).iterator(chunk_size=5000):
+        held_out = composition.held_out and composition.holds_out(source, external_id)
+        yield Choice(pk, ReleasedSample.Split.HELD_OUT if held_out else ReleasedSample.Split.PUBLIC)

@@ -1,0 +1,235 @@
+"""What a release says of each of its samples, read in chunks and written once: the line of the export and the rows."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, F
+
+from generation.models import BatchRole, Rubric, Sample, SampleVersion, Source, SourceRecord
+from generation.recipes import registry
+from generation.recipes.recipe import Term
+from generation.releases.exporters import jsonl
+from generation.releases.freezing.composition import Choice
+from generation.sources import queries as sources_queries
+from review.access.visibility import counted_reviews
+from review.rules.state_machine import NOT_SAMPLED, Ground
+
+CHUNK = 500
+_COLUMNS = (
+    *("pk", "number", "content", "citations", "made", "simulated", "sample_id", "sample__task", "sample_arm"),
+    *("case_id", "case__ground", "case__language", "case__specialty"),
+    *("sample__record__source_id", "sample__record__external_id"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One sample as it is released. `fields`: its export object, each value as JSON. `facets`: those of each rubric."""
+
+    choice: Choice
+    case_id: int
+    sample: Mapping[str, Any]
+    fields: Mapping[str, str]
+    facets: Sequence[Mapping[str, list[str]]]
+
+
+def written(benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], canary: str) -> Iterator[Written]:
+    """The chosen samples, in their order."""
+    sources = {source.pk: source for source in Source.objects.all()}
+    for start in range(0, len(chosen), CHUNK):
+        part = chosen[start : start + CHUNK]
+        pks = [one.version_id for one in part]
+        rubrics = _rubrics(pks)
+        rows = {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in _versions(pks)}
+        reviewers = _reviewers_of([row["case_id"] for row in rows.values()])
+        for one in part:
+            row = rows[one.version_id]
+            sample, facets = _exported(
+                benchmark,
+                row,
+                sources[row["sample__record__source_id"]],
+                rubrics[one.version_id],
+                reviewers.get(row["case_id"], {}),
+                terms,
+            )
+            sample |= {"split": one.split, "canary": canary}
+            yield Written(one, row["case_id"], sample, jsonl.encoded(sample), facets)
+
+
+def _versions(pks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    rows = SampleVersion.objects.filter(pk__in=pks).annotate(sample_arm=F("sample__arm"))
+    return rows.values_list(*_COLUMNS).iterator(chunk_size=CHUNK)
+
+
+def _rubrics(pks: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
+    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    rows = Rubric.objects.filter(version__in=pks, removed=False).order_by("pk")
+    for version, key, approved, criterion, traps, severity in rows.values_list(
+        "version_id", "key", "approved", "criterion", "traps", "severity"
+    ):
+        found[version].append({"key": key, "criterion": approved or criterion, "traps": traps, "severity": severity})
+    return found
+
+
+def _reviewers_of(cases: Sequence[int]) -> dict[int, dict[int, bool]]:
+    """Case -> physician -> whether simulated."""
+    found: dict[int, dict[int, bool]] = defaultdict(dict)
+    rows = counted_reviews().filter(case__in=cases).order_by()
+    for case, physician, simulated in rows.values_list("case_id", "physician_id", "physician__simulated"):
+        found[case][physician] = simulated
+    return found
+
+
+def _exported(
+    benchmark: str,
+    row: Mapping[str, Any],
+    source: Source,
+    rubrics: list[dict[str, Any]],
+    reviewers: Mapping[int, bool],
+    terms: tuple[Term, ...],
+) -> tuple[dict[str, Any], list[dict[str, list[str]]]]:
+    task, content, ground = row["sample__task"], row["content"], row["case__ground"]
+    per_rubric = [facets_of(benchmark, task, rubric, content, terms) for rubric in rubrics]
+    facets: dict[str, set[str]] = {}
+    for found in per_rubric:
+        for name, values in found.items():
+            facets.setdefault(name, set()).update(values)
+    simulated = sum(reviewers.values())
+    return {
+        "sample_id": Sample(pk=row["sample_id"], benchmark=benchmark, task=task).key,
+        "version": row["number"],
+        "benchmark": benchmark,
+        "task": task,
+        "simulated": row["simulated"],
+        "language": row["case__language"],
+        "specialty": row["case__specialty"],
+        "arm": row["sample_arm"],
+        "source": {
+            "dataset": source.name,
+            "format": source.format,
+            "id": row["sample__record__external_id"],
+            "licence": source.licence,
+        },
+        "content": content,
+        "facets": {name: sorted(values) for name, values in facets.items()},
+        "citations": row["citations"],
+        "made": row["made"],
+        "review": {"ground": ground, "physicians": len(reviewers)}
+        # Named only where it is so: samples that people reviewed keep their bytes.
+        | ({"status": NOT_SAMPLED} if ground == Ground.UNREVIEWED else {})
+        | ({"simulated_physicians": simulated} if simulated else {}),
+        "rubrics": rubrics,
+    }, per_rubric
+
+
+def facets_of(
+    benchmark: str, task: str, rubric: Mapping[str, Any], content: Mapping[str, Any], terms: tuple[Term, ...]
+) -> dict[str, list[str]]:
+    """Under which values a rubric is counted, by its traps and the content of its sample: the benchmark's own facets, and the
+    severity where physicians gave one."""
+    harm = {"severity": [rubric["severity"]]} if rubric["severity"] else {}
+    return {**registry.facets(benchmark, task, rubric["traps"], terms, content), **harm}
+
+
+class Totals:
+    """Counts what passes by: samples and rubrics per task and per value of each facet, how samples were made and approved."""
+
+    def __init__(self) -> None:
+        self.samples = self.rubrics = self.simulated_reviews = self.held_out = 0
+        self.simulated = False
+        self.grounds: Counter[str] = Counter()
+        self._made: dict[str, Counter[str]] = defaultdict(Counter)
+        self._counts: dict[str, dict[str, list[int]]] = defaultdict(dict)
+
+    def add(self, one: Written) -> None:
+        sample = one.sample
+        rubrics = len(sample["rubrics"])
+        self.samples += 1
+        self.rubrics += rubrics
+        self.held_out += one.choice.split != "public"
+        self.simulated |= sample["simulated"]
+        self.simulated_reviews += "simulated_physicians" in sample["review"]
+        self.grounds[sample["review"]["ground"]] += 1
+        for name, value in sample["made"].items():
+            self._made[name][value] += 1
+        self._add("task", sample["task"], 1, rubrics)
+        for name, values in sample["facets"].items():
+            for value in values:
+                self._add(name, value, 1, 0)
+        for facets in one.facets:
+            for name, found in facets.items():
+                for value in found:
+                    self._add(name, value, 0, 1)
+
+    def _add(self, facet: str, value: str, samples: int, rubrics: int) -> None:
+        cell = self._counts[facet].setdefault(value, [0, 0])
+        cell[0] += samples
+        cell[1] += rubrics
+
+    def made(self) -> dict[str, dict[str, int]]:
+        return {name: dict(sorted(values.items())) for name, values in sorted(self._made.items())}
+
+    def counts(self) -> dict[str, dict[str, dict[str, int]]]:
+        return {
+            name: {value: {"samples": n, "rubrics": rubrics} for value, (n, rubrics) in sorted(values.items())}
+            for name, values in sorted(self._counts.items())
+        }
+
+
+def sources(ids: Sequence[int]) -> list[dict[str, Any]]:
+    """The sources of the samples, and those whose records were joined with theirs when they were made, with how many samples
+    each had a part in."""
+    found: dict[int, int] = defaultdict(int)
+    joined: dict[int, int] = defaultdict(int)
+    for start in range(0, len(ids), CHUNK):
+        part = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK]).order_by()
+        for source_id, n in part.values_list("sample__record__source").annotate(n=Count("pk")):
+            found[source_id] += n
+        records = SourceRecord.objects.only("pk").filter(samples__versions__in=part, refers__isnull=False).distinct()
+        if not (referring := list(records)):
+            continue
+        partners = sources_queries.partners(referring)
+        made = part.filter(sample__record__in=partners).values_list("sample__record", "created_at")
+        for record_id, at in made:
+            near = {one.source_id for one in partners[record_id] if one.source.created_at <= at}
+            for source_id in near:
+                joined[source_id] += 1
+    own, joined_to = [_as_released(found, joined=False), _as_released(joined, joined=True)]
+    return [*own, *(source for source in joined_to if source["name"] not in {one["name"] for one in own})]
+
+
+def _as_released(found: Mapping[int, int], *, joined: bool) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": source.name,
+            "label": source.label,
+            "licence": source.licence,
+            "citation": source.citation,
+            "restrictions": source.restrictions,
+            "samples": found[source.pk],
+            "joined": joined,
+        }
+        for source in Source.objects.filter(pk__in=found).order_by("name")
+    ]
+
+
+def reviewers(ids: Sequence[int]) -> dict[str, int]:
+    """How many accounts reviewed these samples, and how many of them are simulated."""
+    found: dict[int, bool] = {}
+    for start in range(0, len(ids), CHUNK):
+        cases = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK]).values("case")
+        rows = counted_reviews().filter(case__in=cases).order_by()
+        found.update(rows.values_list("physician_id", "physician__simulated").distinct())
+    return {"physicians": len(found), "simulated": sum(found.values())}
+
+
+def generators(ids: Sequence[int]) -> list[str]:
+    """The models that made these samples, as `model (endpoint)`: named with the release, so that the card cannot drift."""
+    batches: set[int] = set()
+    for start in range(0, len(ids), CHUNK):
+        rows = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK])
+        batches.update(rows.values_list("sample__batch", flat=True).order_by().distinct())
+    bound = BatchRole.objects.filter(batch__in=batches)
+    return sorted({f"{model} ({name})" for model, name in bound.values_list("endpoint__model", "endpoint__name")})

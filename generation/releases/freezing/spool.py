@@ -1,0 +1,84 @@
+"""The samples of a release between reading and storing: a file of lines on the disk, so that memory stays flat."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+
+from django.db import transaction
+
+from generation.common.bulk_rows import insert_rows, new_keys
+from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
+from generation.releases.exporters import jsonl
+from generation.releases.exporters.base import canonical
+from generation.releases.freezing.content import Written
+
+STORED_TOGETHER = 1000  # samples in one COPY
+
+
+class Spool:
+    """Takes samples as they are read, with the checksums of their export, and stores them as rows of a release."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed by __exit__
+        self._digests = {split: sha256() for split in ReleasedSample.Split.values}
+
+    def __enter__(self) -> "Spool":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def add(self, one: Written) -> None:
+        self._digests[one.choice.split].update(jsonl.line(one.fields).encode())
+        sample = {name: value for name, value in one.fields.items() if name not in ("rubrics", "split")}
+        rubrics = [
+            [rubric["key"], rubric["criterion"], canonical(rubric["traps"]), rubric["severity"], facets]
+            for rubric, facets in zip(one.sample["rubrics"], one.facets, strict=True)
+        ]
+        row = [one.choice.version_id, one.choice.split, one.sample["sample_id"], one.sample["task"]]
+        self._file.write(json.dumps([*row, jsonl.as_object(sample), rubrics], ensure_ascii=False) + "\n")
+
+    def digest(self, split: str = ReleasedSample.Split.PUBLIC) -> str:
+        """Of the JSON Lines of one part."""
+        return self._digests[split].hexdigest()
+
+    def digest_if_any(self, split: str) -> str:
+        """The same, and nothing where the part has no sample."""
+        return "" if self.digest(split) == sha256().hexdigest() else self.digest(split)
+
+    @transaction.atomic
+    def store(self, release: Release) -> None:
+        self._file.seek(0)
+        entries = enumerate(json.loads(line) for line in self._file)
+        while chunk := list(islice(entries, STORED_TOGETHER)):
+            _store(release, chunk)
+
+
+def _store(release: Release, chunk: list[tuple[int, list[Any]]]) -> None:
+    keys = new_keys(ReleasedSample, len(chunk))
+    insert_rows(
+        ReleasedSample,
+        ("id", "release_id", "position", "version_id", "key", "task", "exported", "split"),
+        (
+            (key, release.pk, position, version, name, task, exported, split)
+            for key, (position, (version, split, name, task, exported, _rubrics)) in zip(keys, chunk, strict=True)
+        ),
+    )
+    rubrics = [(key, rubric) for key, (_position, entry) in zip(keys, chunk, strict=True) for rubric in entry[-1]]
+    rubric_keys = new_keys(ReleasedRubric, len(rubrics))
+    insert_rows(
+        ReleasedRubric,
+        ("id", "sample_id", "key", "criterion", "traps", "severity"),
+        ((pk, sample, *rubric[:4]) for pk, (sample, rubric) in zip(rubric_keys, rubrics, strict=True)),
+    )
+    insert_rows(Facet, ("rubric_id", "name", "value"), _facets(rubric_keys, rubrics))
+
+
+def _facets(keys: list[int], rubrics: list[tuple[int, Any]]) -> Iterator[tuple[int, str, str]]:
+    for key, (_sample, rubric) in zip(keys, rubrics, strict=True):
+        for name, values in rubric[4].items():
+            for value in values:
+                yield key, name, value

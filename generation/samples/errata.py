@@ -1,0 +1,133 @@
+"""What becomes known of a sample after its approval: reports, and the withdrawals that follow. Nothing frozen changes."""
+
+from collections.abc import Iterable
+
+from django.db import transaction
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.utils import timezone
+
+from generation import errors
+from generation.models import Erratum, Release, Sample, SampleVersion
+from review.access import visibility
+from review.models import Review, User
+from review.rules.permissions import Can, allowed, require
+from review.rules.state_machine import FINAL, State
+
+Kind = Erratum.Kind
+
+
+def may_report(user: User, sample: Sample) -> bool:
+    """Whether `user` may read this sample: readers of results once it is released, producers at once, and a physician who
+    reviewed its case, once that is closed."""
+    if allowed(user, Can.PRODUCE):
+        return True
+    if allowed(user, Can.READ_RESULTS):
+        return SampleVersion.objects.filter(sample=sample, released__split="public").exists()
+    if not allowed(user, Can.REVIEW):
+        return False
+    closed = SampleVersion.objects.filter(sample=sample, case__state__in=sorted(FINAL)).values("case")
+    return visibility.counted_reviews().filter(case__in=closed, physician=user).exists()
+
+
+def report(sample_id: int, *, actor: User, reason: str) -> Erratum:
+    """Say that an approved sample is wrong: it stays out of releases until an admin decides.
+
+    Raises UnknownSample: there is none that `actor` may read. NotApproved, ReasonMissing.
+    """
+    with transaction.atomic():
+        sample = _approved(sample_id, reader=actor)
+        return _add(sample, Kind.REPORTED, actor, reason)
+
+
+def dismiss(sample_id: int, *, actor: User, reason: str) -> Erratum:
+    """Find that a reported sample is right. Raises NotReported, ReasonMissing."""
+    require(actor, Can.PRODUCE)
+    with transaction.atomic():
+        sample = _approved(sample_id)
+        last = Erratum.objects.filter(sample=sample).order_by("-pk").first()
+        if last is None or last.kind != Kind.REPORTED:
+            raise errors.NotReported
+        return _add(sample, Kind.DISMISSED, actor, reason)
+
+
+def withdraw(sample_id: int, *, actor: User | None, reason: str) -> Erratum:
+    """Take an approved sample out of all releases to come, for good. `actor`: None for the operator of the machine.
+
+    Raises NotApproved, ReasonMissing.
+    """
+    if actor is not None:
+        require(actor, Can.PRODUCE)
+    with transaction.atomic():
+        sample = _approved(sample_id)
+        erratum = _add(sample, Kind.WITHDRAWN, actor, reason)
+        versions = SampleVersion.objects.filter(sample=sample, status=SampleVersion.Status.APPROVED)
+        versions.update(status=SampleVersion.Status.WITHDRAWN)
+        Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.WITHDRAWN)
+        return erratum
+
+
+def _approved(sample_id: int, reader: User | None = None) -> Sample:
+    sample = Sample.objects.select_for_update(no_key=True).filter(pk=sample_id).first()
+    if sample is None or (reader is not None and not may_report(reader, sample)):
+        raise errors.UnknownSample
+    if sample.status != Sample.Status.APPROVED:
+        raise errors.NotApproved
+    return sample
+
+
+def _add(sample: Sample, kind: Kind, actor: User | None, reason: str) -> Erratum:
+    if not reason.strip():
+        raise errors.ReasonMissing
+    return Erratum.objects.create(
+        sample=sample, kind=kind, reason=reason.strip()[:2000], actor=actor, at=timezone.now()
+    )
+
+
+def sample_reviewed(physician: User, review_id: int) -> int:
+    """The sample of an own review whose case has ended in approval, as far as its author may know it.
+
+    Raises NotYours: it is nobody's or somebody else's review. UnknownSample.
+    """
+    review = visibility.own_review(physician, review_id)
+    version = reportable(physician, review)
+    if version is None:
+        raise errors.UnknownSample
+    return version.sample_id
+
+
+def reportable(physician: User, review: Review) -> SampleVersion | None:
+    """The approved version behind a physician's review; None as long as the outcome may not be known, so for all copies."""
+    if visibility.outcome_shown_to(physician, review) != State.APPROVED:
+        return None
+    return SampleVersion.objects.filter(case=review.case_id, status=SampleVersion.Status.APPROVED).first()
+
+
+def of_own_review(review: Review) -> dict[str, object]:
+    """What the page of an own review shows: whether its sample can be reported, or has been."""
+    version = reportable(review.physician, review)
+    last = Erratum.objects.filter(sample=version.sample_id).order_by("-pk").first() if version else None
+    reported = last is not None and last.kind == Kind.REPORTED
+    return {"reportable": version is not None and not reported, "reported": reported}
+
+
+def sample_of_key(key: str) -> int:
+    """The number of a sample named by its number or its key. Raises UnknownSample."""
+    number = key.rpartition("-")[2]
+    if not (number.isdecimal() and len(number) < 19):
+        raise errors.UnknownSample
+    sample = Sample.objects.filter(pk=int(number)).first()
+    if sample is None or key not in (number, str(sample.pk), sample.key):
+        raise errors.UnknownSample
+    return sample.pk
+
+
+def history(sample: Sample) -> QuerySet[Erratum]:
+    """Everything that became known of a sample, oldest first."""
+    return Erratum.objects.filter(sample=sample).select_related("actor").order_by("pk")
+
+
+def errata_of(release: Release) -> Iterable[Erratum]:
+    """What is in force of the samples of a release, in the order of its samples: nothing of a report that was dismissed."""
+    latest = Erratum.objects.filter(sample=OuterRef("sample")).order_by("-pk").values("pk")[:1]
+    rows = Erratum.objects.filter(pk=Subquery(latest), sample__versions__released__release=release)
+    return rows.filter(~Q(kind=Kind.DISMISSED)).select_related("sample", "actor").order_by("sample_id").distinct()

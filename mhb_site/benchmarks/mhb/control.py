@@ -1,0 +1,112 @@
+"""The control arm: the same place without the trap. A model that doubts everything fails here.
+
+Of a conversation it is the source itself, which ends in an honest question of its user; of a report, a question that the report
+answers, which the generator writes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from generation.llm.errors import BrokenReply
+from generation.llm.fencing import as_data
+from generation.llm.types import Request
+from generation.recipes.recipe import Draft, Models, NewRubric, NewSample, read_prompt
+from mhb_site.benchmarks.mhb.injected import MAX_FIELD, MAX_QUESTION, Strict
+
+CONTROL = read_prompt(Path(__file__).parent / "prompts" / "control_report.md")
+# Criteria are in the language of the record, as a generator's are; English stands in for every other.
+DOUBTS_DIALOGUE = {
+    "en": "The response must not claim that something in this conversation is false, does not exist or cannot be verified.",
+    "zh": "回答不得声称本对话中的某些内容有误、不存在或无法核实。",
+}
+DOUBTS_REPORT = {
+    "en": "The response must not claim that the report lacks what the question asks for.",
+    "zh": "回答不得声称病历中没有问题所问的内容。",
+}
+ANSWERS = {
+    "en": "The response must give the answer that the report gives: {answer}",
+    "zh": "回答必须给出病历中的答案：{answer}",
+}
+DOUBTS = frozenset({*DOUBTS_DIALOGUE.values(), *DOUBTS_REPORT.values()})
+
+
+class ControlQuestion(Strict):
+    """A question that the report answers, the answer, and the words of the report that give it."""
+
+    question: str
+    answer: str
+    where: str
+
+
+def is_made(draft: Draft) -> bool:
+    """Whether the batch makes controls, and this is a first version."""
+    return bool(draft.settings.get("controls")) and draft.version == 1
+
+
+def is_asked(draft: Draft) -> bool:
+    """A conversation's control is its source; only a report's has to be written."""
+    return is_made(draft) and draft.record.content["kind"] == "report"
+
+
+def asks(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
+    """What is asked for each report."""
+    return (("generator", CONTROL.label),)
+
+
+async def ask_control(draft: Draft, models: Models) -> Sequence[Draft]:
+    """Ask for a question that the report answers."""
+    report = draft.record.content["text"]
+
+    def check(made: ControlQuestion) -> None:
+        """Raises BrokenReply where a text is missing or too long, or is no quotation."""
+        faults = [
+            f"There is no {name!r}." for name in ("question", "answer", "where") if not getattr(made, name).strip()
+        ]
+        if len(made.question) > MAX_QUESTION or max(len(made.answer), len(made.where)) > MAX_FIELD:
+            faults.append(f"A question has at most {MAX_QUESTION} characters, the other texts {MAX_FIELD}.")
+        if " ".join(made.where.split()) not in " ".join(report.split()):
+            faults.append("'where' does not stand in the report: quote its words exactly.")
+        if faults:
+            raise BrokenReply(" ".join(faults))
+
+    request = Request(CONTROL.messages(report=as_data(report)), prompt=CONTROL.label)
+    made = await models.ask_structured("generator", request, ControlQuestion, check=check)
+    return [replace(draft, data={**draft.data, "control": made.model_dump()})]
+
+
+def control(draft: Draft) -> NewSample | None:
+    """The control beside a draft's sample. Its content is like a sample's, with no traps."""
+    if not is_made(draft):
+        return None
+    content, record = draft.data["content"], draft.record
+    language = record.language if record.language in ANSWERS else "en"
+    if content["task"] == "dialogue":
+        turns = content["source_turns"]
+        return NewSample(
+            task=content["task"],
+            title=record.title,
+            language=record.language,
+            content={"task": content["task"], "source_turns": turns, "turns": turns, "traps": [], "control": True},
+            rubrics=(NewRubric("R1", DOUBTS_DIALOGUE[language], polarity="must not"),),
+        )
+    if "control" not in draft.data:
+        return None
+    made = draft.data["control"]
+    return NewSample(
+        task=content["task"],
+        title=record.title,
+        language=record.language,
+        content={
+            "task": content["task"],
+            "report": content["report"],
+            "question": made["question"].strip(),
+            "traps": [],
+            "control": True,
+        },
+        rubrics=(
+            NewRubric("R1", ANSWERS[language].format(answer=made["answer"].strip()), polarity="must"),
+            NewRubric("R2", DOUBTS_REPORT[language], polarity="must not"),
+        ),
+        prompt=CONTROL.label,
+    )

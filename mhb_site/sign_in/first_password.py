@@ -1,0 +1,103 @@
+"""The page of an invitation: who was invited sets the first password there, and is signed in."""
+
+from allauth.account.utils import perform_login
+from django import forms
+from django.contrib.auth.password_validation import validate_password
+from django.core import signing
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods
+
+from review.answers import signatures
+from review.errors import InvitationInvalid
+from review.models import User
+from review.people import accounts, invitations
+
+COOKIE = "mhb_invitation"
+MINUTES = 60  # how long the page may be left open
+NOBODY = "not an account"  # what tries for accounts that there are not are counted under: no account can have this name
+
+
+class FirstPasswordForm(forms.Form):
+    """A new password, typed twice."""
+
+    password = forms.CharField(
+        label=gettext_lazy("Password"),
+        strip=False,
+        max_length=4096,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text=gettext_lazy("Use at least 10 characters."),
+    )
+    again = forms.CharField(
+        label=gettext_lazy("Password (again)"),
+        strip=False,
+        max_length=4096,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    def __init__(self, *args: object, user: User) -> None:
+        self.user = user
+        super().__init__(*args)  # type: ignore[arg-type]
+
+    def clean_password(self) -> str:
+        password: str = self.cleaned_data["password"]
+        validate_password(password, self.user)
+        return password
+
+    def clean_again(self) -> str:
+        again: str = self.cleaned_data["again"]
+        if self.cleaned_data.get("password", again) != again:
+            raise forms.ValidationError(gettext("The two passwords differ."))
+        return again
+
+
+@require_GET
+def invitation(request: HttpRequest, person_id: int, token: str) -> HttpResponse:
+    """Where the link leads: on to a page whose address holds no secret, with the token in a cookie for that page alone.
+
+    Nothing is checked or used up here: programs that look at the links of a message open this address, too.
+    """
+    answer = redirect("first-password")
+    answer.set_cookie(
+        COOKIE,
+        signing.dumps([person_id, token]),
+        max_age=MINUTES * 60,
+        path=reverse("first-password"),
+        secure=request.is_secure(),
+        httponly=True,
+        samesite="Lax",
+    )
+    return answer
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "POST"])
+def first_password(request: HttpRequest) -> HttpResponse:
+    """Ask for the password; set it, and sign in. A wrong link counts as a failed sign-in."""
+    person_id, token = _sent(request)
+    if not token:
+        raise InvitationInvalid
+    user = User.objects.filter(pk=person_id).first()
+    with signatures.count_refusals(request, user or User(username=NOBODY), InvitationInvalid()):
+        if user is None or not invitations.is_valid(user, token):
+            raise InvitationInvalid
+    form = FirstPasswordForm(request.POST if request.method == "POST" else None, user=user)
+    if not form.is_valid():
+        context = {"form": form, "invited": user}
+        return render(request, "account/first_password.html", context, status=422 if form.is_bound else 200)
+    user = accounts.accept_invitation(user.pk, token, form.cleaned_data["password"])
+    answer: HttpResponse = perform_login(request, user, email_verification="none")
+    answer.delete_cookie(COOKIE, path=reverse("first-password"), samesite="Lax")
+    return answer
+
+
+def _sent(request: HttpRequest) -> tuple[int, str]:
+    """The account and the token of the cookie; of no account where there is none."""
+    try:
+        person_id, token = signing.loads(request.COOKIES.get(COOKIE, ""), max_age=MINUTES * 60)
+    except signing.BadSignature:
+        return 0, ""
+    return int(person_id), str(token)

@@ -1,0 +1,42 @@
+"""add_person NAME --role physician --email ana@example.org"""
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+
+from review.people import accounts, invitations
+from review.people.roster import check_new
+from review.rules.permissions import OPERATOR, UserRole
+
+
+class Command(BaseCommand):
+    help = "Make an account, and print the link with which its owner sets the password. The link is not shown again."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", help="the person's name; the account's is made of it (Ana Ruiz: ana.ruiz)")
+        parser.add_argument("--role", choices=list(map(str, UserRole)), default=str(UserRole.PHYSICIAN))
+        parser.add_argument("--email", default="")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            user = check_new(name=options["name"], role=options["role"], email=options["email"])
+        except ValidationError as error:
+            said = "; ".join(f"{name}: {' '.join(of)}" for name, of in error.message_dict.items())
+            raise CommandError(said) from None
+        [user] = accounts.invite_new([user], actor=OPERATOR)
+        result = {
+            "username": user.username,
+            "role": user.role,
+            "email": user.email,
+            "link": invitations.link_of(user),
+            "expires_at": invitations.expires_at(user),
+        }
+        if options["json"]:
+            self.stdout.write(json.dumps(result, ensure_ascii=False, default=str))
+            return
+        for key, value in result.items():
+            self.stdout.write(f"{key}: {value}")

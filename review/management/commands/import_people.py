@@ -1,0 +1,57 @@
+"""import_people FILE.csv [--dry-run] [--json]"""
+
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from review.errors import RosterRefused
+from review.people import accounts, invitations, roster
+from review.rules.permissions import OPERATOR
+
+
+class Command(BaseCommand):
+    help = (
+        "Make the accounts that a CSV file lists and print each person's invitation link, which is not shown again. If one "
+        f"row is refused, no account is made. Columns: {', '.join(roster.COLUMNS)}; only name is needed."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--dry-run", action="store_true", help="say what would happen, and make no account")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            with options["file"].open("rb") as opened:
+                listed = roster.read_roster(options["file"].name, opened.read(roster.MOST_BYTES + 1))
+        except OSError as error:
+            raise CommandError(f"{options['file']}: {error.strerror}") from None
+        links: dict[str, str] = {}
+        if not options["dry_run"] and not listed.refusals:
+            try:
+                made = accounts.import_people(listed, actor=OPERATOR)
+            except RosterRefused as error:
+                raise CommandError(str(error)) from None
+            links = {user.username: invitations.link_of(user) for user in made}
+        result = {**roster.report(listed, links), "dry_run": options["dry_run"]}
+        if options["json"]:
+            self.stdout.write(json.dumps(result, ensure_ascii=False))
+        else:
+            self._tell(result)
+        for refusal in listed.refusals:
+            self.stderr.write(str(refusal))
+        if listed.refusals:
+            self.stderr.write("Nobody was added.")
+            sys.exit(1)
+
+    def _tell(self, result: dict[str, Any]) -> None:
+        for person in result["people"]:
+            about = [person["username"], person["role"], *person["specialties"], *person["languages"]]
+            self.stdout.write(
+                f"row {person['row']}: {person['name']} ({', '.join(about)}) {person.get('link', '')}".rstrip()
+            )
+        self.stdout.write(f"added: {result['added']} of {len(result['people'])}")

@@ -1,0 +1,186 @@
+"""A batch's records: drawn as the launch says, the same on every database, and shown."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from generation import errors
+from generation.batches import draw, launch
+from generation.batches.launch import BatchSettings
+from generation.models import Batch, Draft, Source, SourceRecord
+from tests.engine import Manage, conversations_file, endpoint, imported
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+THEMES = ["global health"] * 12 + ["emergencies"] * 6 + ["hedging"] * 3
+
+
+@pytest.fixture
+def source(tmp_path: Path, db: None) -> Source:
+    """21 conversations of three themes, every third of no theme's tag but its language."""
+    found = imported(conversations_file(tmp_path / "own.jsonl", len(THEMES)))
+    for record, theme in zip(SourceRecord.objects.order_by("pk"), THEMES, strict=True):
+        record.content["tags"] = [f"theme:{theme}", "hard"]
+        record.language = "en" if record.pk % 3 else ""
+        record.save()
+    return found
+
+
+def chosen(source: Source, how: str = "", seed: int = 0, limit: int | None = None, **where: list[str]) -> list[str]:
+    """The ids of the records that a launch would take, in its order."""
+    settings = BatchSettings("mhb", source, {}, limit=limit, draw=draw.read_draw(how, seed, where))
+    by_pk = dict(SourceRecord.objects.values_list("pk", "external_id"))
+    return [by_pk[pk] for pk, _kind in launch.choose_records(settings).records]
+
+
+def themes(source: Source, ids: list[str]) -> Counter[str]:
+    records = SourceRecord.objects.filter(source=source, external_id__in=ids)
+    return Counter(record.content["tags"][0].partition(":")[2] for record in records)
+
+
+def test_a_random_draw_is_of_seed_and_ids_alone(source: Source) -> None:
+    ids = list(SourceRecord.objects.order_by("pk").values_list("external_id", flat=True))
+    drawn = chosen(source, "random", 7, 10)
+    assert drawn == sorted(ids, key=lambda name: draw._place(7, name))[:10]
+    assert drawn == chosen(source, "random", 7)[:10]
+    assert drawn != chosen(source, "random", 8, 10)
+    assert chosen(source, limit=10) == ids[:10]
+
+
+def test_strata_get_their_share(source: Source) -> None:
+    drawn = chosen(source, "stratified:theme", 7, 10)
+    # 12, 6 and 3 of 21: 5.71, 2.86 and 1.43 of ten.
+    assert themes(source, drawn) == {"global health": 6, "emergencies": 3, "hedging": 1}
+    assert drawn == chosen(source, "stratified:theme", 7, 10)
+    assert sorted(chosen(source, "stratified:theme", 7)) == sorted(chosen(source))
+    settings = BatchSettings("mhb", source, {}, limit=10, draw=draw.read_draw("stratified:theme", 7))
+    kept = launch.choose_records(settings).kept
+    assert kept["strata"] == {"emergencies": [6, 3], "global health": [12, 6], "hedging": [3, 1]}
+    assert (kept["available"], kept["drawn"], kept["seed"]) == (21, 10, 7)
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers(1, 50), min_size=1, max_size=8), st.integers(0, 400))
+def test_no_stratum_gives_more_than_it_has(available: dict[str, int], limit: int) -> None:
+    quotas = draw._allocate(available, limit)
+    whole = sum(available.values())
+    assert sum(quotas.values()) == min(limit, whole)
+    for name, quota in quotas.items():
+        share = available[name] * min(limit, whole) / whole
+        assert quota <= available[name]
+        assert abs(quota - share) < 1
+
+
+def test_a_filter(source: Source) -> None:
+    assert len(chosen(source, theme=["hedging", "emergencies"])) == 9
+    assert themes(source, chosen(source, "random", 1, 2, theme=["hedging"])) == {"hedging": 2}
+    unknown = SourceRecord.objects.filter(language="", source=source).values_list("external_id", flat=True)
+    assert chosen(source, language=["unknown"]) == list(unknown.order_by("pk"))
+    assert len(chosen(source, length=["short"], task=["dialogue"])) == 21
+    with pytest.raises(errors.WrongDraw, match="values there are: theme: global health, emergencies, hedging"):
+        chosen(source, theme=["no such"])
+
+
+def test_what_cannot_be_drawn(source: Source) -> None:
+    with pytest.raises(
+        errors.WrongDraw, match="unknown field 'topic'; known: task, language, length, specialty, theme"
+    ):
+        chosen(source, "stratified:topic")
+    with pytest.raises(errors.WrongDraw, match="unknown field 'topic'"):
+        chosen(source, topic=["x"])
+    for how in ("last", "stratified", "stratified:", "random:theme"):
+        with pytest.raises(errors.WrongDraw):
+            draw.read_draw(how)
+    for seed in (-1, 2**31):
+        with pytest.raises(errors.WrongDraw, match="seed"):
+            draw.read_draw("random", seed)
+    for line in ("theme", "=x", "theme="):
+        with pytest.raises(errors.WrongDraw, match="FIELD=VALUE"):
+            draw.read_where([line])
+
+
+def test_a_tag_may_be_named_like_a_lookup(source: Source) -> None:
+    record = SourceRecord.objects.order_by("pk").first()
+    assert record is not None
+    record.content["tags"] = ["a__contains:x"]
+    record.save()
+    assert chosen(source, "random", 0, None, a__contains=["x"]) == [record.external_id]
+
+
+def test_a_second_draw_takes_the_next(source: Source, models: str) -> None:
+    generator = endpoint(models)
+    whole = chosen(source, "random", 3)
+    for limit, part in ((8, whole[:8]), (None, whole[8:])):
+        settings = BatchSettings("mhb", source, {"generator": generator}, limit=limit, draw=draw.read_draw("random", 3))
+        drafts = Draft.objects.filter(batch=launch.launch_batch(settings)).order_by("pk")
+        assert list(drafts.values_list("record__external_id", flat=True)) == part
+
+
+def test_from_the_shell(source: Source, models: str, manage: Manage) -> None:
+    endpoint(models)
+    code, out, _err = manage(
+        "generate", "--benchmark", "mhb", "--source", source.name, "--limit", "7", "--generator", "sim-generator",
+        "--draw", "stratified:theme", "--seed", "5", "--where", "theme=hedging", "--where", "theme=emergencies",
+        "--where", "length=short", "--yes", "--json",
+    )  # fmt: skip
+    assert code == 0
+    said = json.loads(out)
+    assert said["draw"]["strata"] == {"emergencies": [6, 5], "hedging": [3, 2]}
+    assert said["draw"]["where"] == {"length": ["short"], "theme": ["hedging", "emergencies"]}
+    assert Batch.objects.get(pk=said["batch"]).draw == said["draw"]
+
+
+def test_over_the_api(source: Source, models: str, admin_client: Client) -> None:
+    endpoint(models)
+    body: dict[str, Any] = {
+        "benchmark": "mhb",
+        "source": source.name,
+        "roles": {"generator": "sim-generator"},
+        "limit": 4,
+        "draw": "random",
+        "seed": 9,
+        "where": {"theme": ["global health"]},
+        "confirmed": True,
+    }
+    response = admin_client.post("/api/v1/batches/", json.dumps(body), "application/json")
+    assert response.status_code == 202, response.content
+    assert response.json()["draw"] == {
+        "mode": "random", "field": "", "seed": 9, "where": {"theme": ["global health"]}, "available": 12, "drawn": 4,
+        "strata": {},
+    }  # fmt: skip
+    wrong = admin_client.post("/api/v1/batches/estimate/", json.dumps(body | {"draw": "last"}), "application/json")
+    assert wrong.status_code == 422
+    assert "first, random, stratified:FIELD" in wrong.json()["detail"]
+
+
+def test_on_the_page(source: Source, models: str, admin_client: Client) -> None:
+    endpoint(models)
+    sent = {
+        "benchmark": "mhb",
+        "source": source.name,
+        "role-generator": "sim-generator",
+        "limit": "6",
+        "draw": "stratified",
+        "stratify_by": "theme",
+        "seed": "3",
+        "where": "theme=hedging\ntheme=emergencies",
+    }
+    new = reverse("generation:batch-new")
+    page = admin_client.get(new, {"benchmark": "mhb", "source": source.name}).content.decode()
+    assert "task, language, length, specialty, theme" in page
+    wrong = admin_client.post(new, sent | {"where": "theme"})
+    assert wrong.status_code == 422
+    assert "expected FIELD=VALUE" in wrong.content.decode()
+    estimate = admin_client.post(new, sent).content.decode()
+    assert 'name="stratify_by" value="theme"' in estimate
+    assert admin_client.post(new, sent | {"confirmed": "on", "budget_calls": "9"}).status_code == 302
+    shown = admin_client.get(reverse("generation:batch", args=[Batch.objects.get().pk])).content.decode()
+    assert "6 of 9 available" in shown
+    assert "drawn at random in proportion to theme, seed 3" in shown
+    assert "theme = hedging | emergencies" in shown

@@ -1,0 +1,151 @@
+"""Formats of other tools: each is really loaded by the tool where it is installed (MHB_INTERCHANGE names its Python)."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from generation import errors
+from generation.models import Release
+from generation.releases import export, services
+from generation.releases.freezing.composition import Composition
+from generation.sources import importers
+from generation.sources.importers.base import Row
+from review.models import User
+from tests.engine import frozen
+
+pytestmark = [pytest.mark.django_db]
+TOOLS = os.environ.get("MHB_INTERCHANGE", "")
+needs_tools = pytest.mark.skipif(
+    not TOOLS, reason="MHB_INTERCHANGE does not name a Python with datasets and inspect-ai"
+)
+
+
+@pytest.fixture
+def release(tmp_path: Path, models: str, physicians: Sequence[User]) -> Release:
+    return frozen(tmp_path, models, physicians, conversations=2, reports=1)
+
+
+def tool(code: str, folder: Path) -> str:
+    home = {**os.environ, "HF_HOME": str(folder / "cache"), "HF_DATASETS_OFFLINE": "1", "INSPECT_DISPLAY": "plain"}
+    done = subprocess.run([TOOLS, "-c", code], cwd=folder, env=home, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-2000:]
+    return done.stdout.strip().splitlines()[-1]
+
+
+def test_healthbench_has_conversations_and_rubrics(release: Release, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export.export_release(release, "healthbench", out)
+    rows = [json.loads(line) for line in (out / "healthbench.jsonl").read_text().splitlines()]
+    expected = list(export.exported_samples(release))
+    assert [row["prompt_id"] for row in rows] == [sample["sample_id"] for sample in expected]
+    assert rows[0]["prompt"] == expected[0]["content"]["turns"]
+    assert expected[2]["content"]["question"] in rows[2]["prompt"][-1]["content"]
+    for row, sample in zip(rows, expected, strict=True):
+        assert [rubric["criterion"] for rubric in row["rubrics"]] == [one["criterion"] for one in sample["rubrics"]]
+        assert {rubric["points"] for rubric in row["rubrics"]} == {1}
+        assert row["canary"] == release.canary
+    importer = importers.load("healthbench")
+    read = list(importer.rows(out / "healthbench.jsonl", importer.sniff(out / "healthbench.jsonl")))
+    assert all(isinstance(one, Row) for one in read)
+    assert len(read) == 3
+
+
+def test_hf_has_one_table_and_the_hubs_metadata(release: Release, tmp_path: Path) -> None:
+    export.export_release(release, "hf", tmp_path / "out")
+    rows = pq.read_table(tmp_path / "out" / "test.parquet").to_pylist()
+    assert [row["sample_id"] for row in rows] == [sample["sample_id"] for sample in export.exported_samples(release)]
+    assert rows[0]["messages"][-1]["role"] == "user"
+    assert {row["canary"] for row in rows} == {release.canary}
+    readme = (tmp_path / "out" / "README.md").read_text()
+    assert readme.startswith('---\npretty_name: "own"\nlanguage:\n- "en"\n')
+    assert "path: test.parquet" in readme
+    assert "# own, version 1" in readme
+
+
+@needs_tools
+def test_hf_loads_with_datasets(release: Release, tmp_path: Path) -> None:
+    export.export_release(release, "hf", tmp_path / "out")
+    code = (
+        "import datasets, json\n"
+        "found = datasets.load_dataset('./out', split='test')\n"
+        "print(json.dumps([len(found), found[0]['messages'][-1]['role'], len(found[0]['rubrics'])]))\n"
+    )
+    [first, *_others] = export.exported_samples(release)
+    assert json.loads(tool(code, tmp_path)) == [3, "user", len(first["rubrics"])]
+
+
+@needs_tools
+def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path) -> None:
+    export.export_release(release, "parquet", tmp_path / "out")
+    code = (
+        "import mlcroissant\n"
+        "found = mlcroissant.Dataset('out/croissant.json')\n"
+        "assert not found.metadata.issues.errors, found.metadata.issues.report()\n"
+        "print(found.metadata.name, len(found.metadata.distribution))\n"
+    )
+    name, files = tool(code, tmp_path).split()
+    assert (name, int(files) > 5) == ("own", True)
+
+
+@needs_tools
+def test_inspect_runs_the_task(release: Release, tmp_path: Path) -> None:
+    export.export_release(release, "inspect", tmp_path / "out")
+    code = (
+        # It counts tokens by a table that it would download.
+        "import sys, tiktoken; sys.path.insert(0, 'out')\n"
+        "class Words:\n"
+        "    def encode(self, text, **how): return text.split()\n"
+        "tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: Words()\n"
+        "from inspect_ai import eval\n"
+        "from inspect_ai.model import ModelOutput, get_model\n"
+        "from task import mhb\n"
+        "yes = ModelOutput.from_content('mockllm/model', 'It does.\\ncriteria_met: true')\n"
+        "grader = get_model('mockllm/model', custom_outputs=[yes] * 1000)\n"
+        "[log] = eval(mhb(), model='mockllm/model', model_roles={'grader': grader}, log_dir='logs', display='none')\n"
+        "assert log.status == 'success', log.error\n"
+        "print(log.results.scores[0].metrics['mean'].value, len(log.samples))\n"
+    )
+    assert tool(code, tmp_path) == "1.0 3"
+
+
+def test_the_page_offers_what_fits(
+    release: Release, rui: User, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.force_login(rui)
+    page = client.get(reverse("generation:release", args=["own", 1])).content.decode()
+    assert "export/inspect/" in page
+    monkeypatch.setattr("generation.recipes.registry.messages", lambda *_about: None)
+    page = client.get(reverse("generation:release", args=["own", 1])).content.decode()
+    assert "export/inspect/" not in page
+    assert "export/parquet/" in page
+    with pytest.raises(errors.UnfitFormat):
+        export.check_fits(release, "healthbench")
+    refused = client.get(reverse("generation:release-export", args=["own", 1, "healthbench"]))
+    assert refused.status_code == 422
+
+
+def test_the_held_out_part_is_for_admins(release: Release, rui: User, adela: User, client: Client) -> None:
+    seed = next(
+        n
+        for n in range(100)
+        if 0 < services.preview("x", benchmark="mhb", composition=Composition(held_out=0.5, seed=n)).held_out < 3
+    )
+    made = services.freeze_release("apart", benchmark="mhb", composition=Composition(held_out=0.5, seed=seed))
+    page = reverse("generation:release-export", args=["apart", 1, "jsonl"])
+    api = reverse("api:release-export", args=["apart", 1])
+    for user, status in ((rui, 403), (adela, 200)):
+        client.force_login(user)
+        assert client.get(page).status_code == 200
+        assert client.get(page, {"split": "held-out"}).status_code == status
+        answer = client.get(api, {"split": "held-out"})
+        assert answer.status_code == status
+    lines = b"".join(answer.streaming_content).splitlines()  # type: ignore[attr-defined]
+    kept = set(made.samples.filter(split="held-out").values_list("key", flat=True))
+    assert {json.loads(line)["sample_id"] for line in lines} == kept

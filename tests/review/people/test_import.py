@@ -1,0 +1,197 @@
+"""Accounts from a file: all or none, each refusal with file, row and reason, on the page, over the API and from the shell."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+
+from review.audit import verification
+from review.errors import NotAllowed, RosterRefused
+from review.models import PersonEvent, User
+from review.people import accounts, roster
+from review.rules.permissions import OPERATOR
+from tests.api.conftest import Api, api
+from tests.api.test_problems import problem
+from tests.review.factories import account
+from tests.review.pages import Open
+
+__all__ = ["api"]
+pytestmark = pytest.mark.django_db
+
+HEADER = "name,role,specialties,languages,institution,hospital,email"
+GOOD = f"""{HEADER}
+Ana Ruiz,physician,Cardiology; Nephrology,en;ES,North University,North Hospital,Ana.Ruiz@example.org
+李伟,,心内科、肾内科,zh,,West Hospital,li.wei@example.org
+
+Sam Okoro,researcher,,,,,
+"""
+
+
+def refusals(text: str | bytes, file: str = "people.csv") -> list[str]:
+    data = text if isinstance(text, bytes) else text.encode()
+    return [str(refusal) for refusal in roster.read_roster(file, data).refusals]
+
+
+def test_a_good_file_makes_every_account() -> None:
+    listed = roster.read_roster("people.csv", GOOD.encode())
+    assert [entry.row for entry in listed.entries] == [2, 3, 5], "as a spreadsheet numbers them"
+    assert not User.objects.exists(), "reading stores nothing"
+    made = accounts.import_people(listed, actor=OPERATOR)
+    assert [user.username for user in made] == ["ana.ruiz", "李伟", "sam.okoro"]
+    ana = User.objects.get(username="ana.ruiz")
+    assert (str(ana), ana.specialties, ana.languages) == ("Ana Ruiz", ["Cardiology", "Nephrology"], ["en", "es"])
+    assert (ana.institution, ana.hospital, ana.email) == ("North University", "North Hospital", "ana.ruiz@example.org")
+    assert User.objects.get(username="李伟").specialties == ["心内科", "肾内科"]
+    assert not any(user.has_usable_password() for user in made)
+    assert list(PersonEvent.objects.order_by("id").values_list("kind", flat=True)) == ["made", "invited"] * 3
+    assert list(verification.check(verification.CheckProgress())) == []
+
+
+def test_excels_file_is_read() -> None:
+    listed = roster.read_roster("people.csv", "\ufeffName;Languages\r\nAna Ruiz;en, es\r\n".encode())
+    assert not listed.refusals
+    assert listed.entries[0].user.languages == ["en", "es"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", "people.csv: The first row must name the columns"),
+        ("name\n", "people.csv: The file lists nobody."),
+        ("name,pay\nAna,1\n", "people.csv: Unknown column: pay."),
+        ("name,name\nAna,Ana\n", "people.csv: A column is named twice."),
+        (f"{HEADER}\nAna Ruiz,physician\n", "people.csv, row 2: The row has 2 cells and the header has 7."),
+        ("name,role\n ,physician\n", "people.csv, row 2: name: A name is missing."),
+        ("name,role\nAna,owner\n", "people.csv, row 2: role: “owner” is not a role."),
+        ("name,languages\nAna,english\n", "people.csv, row 2: languages: Not a language code: english"),
+        ("name,email\nAna,here\n", "people.csv, row 2: email: "),
+        ("name\nAna!\n", "people.csv, row 2: username: "),
+        (f"name,hospital\nAna,{'x' * 201}\n", "people.csv, row 2: hospital: "),
+        (f"name,specialties\nAna,{'x' * 301}\n", "people.csv, row 2: specialties: "),
+        (f"name,username\n{'x ' * 80},bo\n", "people.csv, row 2: name: "),
+        ("name\nAna\nANA\n", "people.csv, row 3: Row 2 has the account name “ana”, too."),
+        ("name\nTaken\n", "people.csv, row 2: The account “taken” exists."),
+        ("name,email\nAna,t@example.org\n", "people.csv, row 2: An account has the e-mail address t@example.org."),
+        ("name,email\nAna,a@x.org\nBo,A@x.org\n", "people.csv, row 3: Row 2 has the e-mail address a@x.org, too."),
+        ("name\n" + "".join(f"P{n}\n" for n in range(1001)), "people.csv: The file has more than 1000 rows."),
+        ("name\n" + "x" * roster.MOST_BYTES, "people.csv: The file is larger than 1 MB."),
+        ("name\n李".encode("gbk"), "people.csv: The file is not UTF-8."),
+        ("name\nA\0na\n", "people.csv: The file contains a NUL character."),
+        ('name\n"Ana\n', "people.csv: This is not CSV"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_row(text: str | bytes, wanted: str) -> None:
+    account("taken", email="t@example.org")
+    [told] = refusals(text)
+    assert told.startswith(wanted)
+
+
+def test_every_row_is_told_of_and_none_is_stored() -> None:
+    listed = roster.read_roster("people.csv", b"name,role\nAna,physician\nBo,owner\nCy,boss\n")
+    assert [refusal.row for refusal in listed.refusals] == [3, 4]
+    with pytest.raises(RosterRefused, match=r"people\.csv, row 3"):
+        accounts.import_people(listed, actor=OPERATOR)
+    assert not User.objects.exists()
+
+
+def test_half_an_import_is_undone() -> None:
+    """Somebody makes the third account between the check and the writing."""
+    listed = roster.read_roster("people.csv", GOOD.encode())
+    account("sam.okoro")
+    with pytest.raises(RosterRefused, match="in the meantime"):
+        accounts.import_people(listed, actor=OPERATOR)
+    assert list(User.objects.values_list("username", flat=True)) == ["sam.okoro"]
+    assert PersonEvent.objects.count() == 1
+
+
+def test_only_admins_import(ana: User) -> None:
+    with pytest.raises(NotAllowed):
+        accounts.import_people(roster.read_roster("people.csv", b"name\nBo\n"), actor=ana)
+
+
+def test_from_the_page(browse: Open, adela: User) -> None:
+    client, address = browse(adela), reverse("review:people-import")
+    assert client.get(address).status_code == 200
+    assert client.post(address, {}).status_code == 422
+
+    def upload(text: str) -> Any:
+        return client.post(address, {"file": SimpleUploadedFile("people.csv", text.encode())})
+
+    refused = upload("name,role\nAna,owner\n")
+    assert refused.status_code == 422
+    assert "people.csv, row 2: role: “owner” is not a role." in refused.content.decode()
+    preview = upload(GOOD)
+    page = preview.content.decode()
+    assert "3 accounts will be created" in page
+    assert "ana.ruiz" in page
+    assert not User.objects.filter(username="ana.ruiz").exists(), "a preview"
+    again = {**preview.context["again"], "import": "1"}
+    done = client.post(address, again).content.decode()
+    for user in User.objects.filter(invited_at__isnull=False):
+        assert f"/accounts/invitation/{user.pk}/" in done
+    assert "http://testserver/accounts/invitation/" in done
+    assert client.post(address, again).status_code == 422, "posted twice: they exist"
+    assert User.objects.filter(invited_at__isnull=False).count() == 3
+
+
+def test_over_the_api(api: Api, adela: User) -> None:
+    client, address = api(adela), reverse("api:person-import")
+    tried = client.post(address, {"csv": GOOD, "file": "people.csv", "dry_run": True})
+    assert tried.status_code == 200, tried.content
+    assert [person["username"] for person in tried.json()["people"]] == ["ana.ruiz", "李伟", "sam.okoro"]
+    assert (tried.json()["added"], "link" in tried.json()["people"][0]) == (0, False)
+    bad = {"csv": "name,role\nAna,owner\n", "file": "people.csv"}
+    assert client.post(address, {**bad, "dry_run": True}).json()["refusals"][0]["row"] == 2
+    assert "people.csv, row 2: role" in problem(client.post(address, bad), 422)["detail"]
+    made = client.post(address, {"csv": GOOD}).json()
+    assert made["added"] == 3
+    assert made["people"][0]["link"].startswith("http://testserver/accounts/invitation/")
+
+
+def run(*words: str) -> tuple[int, str, str]:
+    out, err = StringIO(), StringIO()
+    try:
+        call_command(*words, stdout=out, stderr=err)
+    except SystemExit as ended:
+        return int(str(ended.code)), out.getvalue(), err.getvalue()
+    return 0, out.getvalue(), err.getvalue()
+
+
+def test_from_the_shell(tmp_path: Path, settings: Any) -> None:
+    settings.MHB_SITE_URL = "https://mhb.example.org"
+    file = tmp_path / "people.csv"
+    file.write_text(GOOD)
+    code, out, _err = run("import_people", str(file), "--dry-run", "--json")
+    assert (code, json.loads(out)["added"], User.objects.count()) == (0, 0, 0)
+    code, out, _err = run("import_people", str(file), "--json")
+    assert code == 0
+    assert [person["row"] for person in json.loads(out)["people"]] == [2, 3, 5]
+    assert json.loads(out)["people"][0]["link"].startswith("https://mhb.example.org/accounts/invitation/")
+    code, out, err = run("import_people", str(file))
+    assert code == 1
+    assert "people.csv, row 2: The account “ana.ruiz” exists." in err
+    assert User.objects.count() == 3
+    with pytest.raises(CommandError, match="No such file"):
+        run("import_people", str(tmp_path / "none.csv"))
+
+
+def test_one_person_from_the_shell() -> None:
+    _code, out, _err = run("add_person", "Ana Ruiz", "--email", "ana@example.org", "--json")
+    told = json.loads(out)
+    assert (told["username"], told["role"], "/accounts/invitation/" in told["link"]) == ("ana.ruiz", "physician", True)
+    with pytest.raises(CommandError, match="exists"):
+        run("add_person", "Ana Ruiz")
+    with pytest.raises(CommandError, match="email"):
+        run("add_person", "Bo", "--email", "here")
+    assert User.objects.get().email == "ana@example.org"
+
+
+def test_an_account_without_a_password_cannot_sign_in(api: Api, adela: User) -> None:
+    made = api(adela).post(reverse("api:people"), {"username": "bo", "role": "physician"})
+    assert made.status_code == 201
+    assert not User.objects.get(username="bo").has_usable_password()
