@@ -52,7 +52,9 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
 
     # A batch
     page.goto("/generation/batches/new/")
+    page.get_by_role("button", name="Next step").click()
     page.get_by_label("Generator").select_option("sim-generator")
+    page.get_by_role("button", name="Next step").click()
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch batch").click()
     page.wait_for_url(re.compile(r"/generation/batches/\d+/"))
@@ -112,9 +114,11 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
 
     # An evaluation, its rates, and the answers behind a number
     page.goto("/evaluation/runs/new/")
+    page.get_by_role("button", name="Next step").click()
     for name in ("sim-careful", "sim-reckless"):
         page.get_by_role("checkbox", name=name).check(force=True)
     page.get_by_label("Judge", exact=True).select_option("sim-judge")
+    page.get_by_role("button", name="Next step").click()
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch run").click()
     page.wait_for_url(re.compile(r"/evaluation/runs/\d+/"))
