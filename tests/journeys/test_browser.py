@@ -54,7 +54,6 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     page.goto("/generation/batches/new/")
     page.get_by_role("button", name="Next step").click()
     page.get_by_label("Generator").select_option("sim-generator")
-    page.get_by_role("button", name="Next step").click()
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch batch").click()
     page.wait_for_url(re.compile(r"/generation/batches/\d+/"))
@@ -118,7 +117,6 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     for name in ("sim-careful", "sim-reckless"):
         page.get_by_role("checkbox", name=name).check(force=True)
     page.get_by_label("Judge", exact=True).select_option("sim-judge")
-    page.get_by_role("button", name="Next step").click()
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch run").click()
     page.wait_for_url(re.compile(r"/evaluation/runs/\d+/"))

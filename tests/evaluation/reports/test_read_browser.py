@@ -53,7 +53,6 @@ def test_reports_answers_and_the_launch(reader: Reader, claimants: str, adela: U
     page.get_by_role("checkbox", name="With a hint", exact=True).check(force=True)
     page.get_by_role("button", name="Next step").click()
     page.get_by_role("checkbox", name="sim-average").check(force=True)
-    page.get_by_role("button", name="Next step").click()
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch run").click()
     page.wait_for_url("**/runs/*/")
