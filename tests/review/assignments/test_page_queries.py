@@ -65,13 +65,6 @@ def known(client: Client) -> Client:
     return client
 
 
-def test_whose_session_it_is_has_to_be_found_out_once(browse: Open, ana: User) -> None:
-    client = browse(ana)
-    address = reverse("review:workbench")
-    first, second = statements(lambda: client.get(address)), statements(lambda: client.get(address))
-    assert len(first) == len(second) + 1
-
-
 def test_next(client: Client) -> None:
     looking_first()
     assert len(statements(lambda: client.post(reverse("review:next")))) == SESSION_AND_ACCOUNT + 7
