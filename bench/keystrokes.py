@@ -92,7 +92,7 @@ def _disputed(case: Any) -> None:
 
 
 def _submit(physician: Any, *, changed: bool) -> None:
-    """Complete answers of whoever holds a case, after the first look; a secondary's are the committed ones."""
+    """Complete answers of a case's holder, after the first look; a secondary's are the committed ones."""
     from dataclasses import replace
 
     from review.access import visibility

@@ -203,7 +203,7 @@ class Env(BaseSettings):
             asked = settings.get("OPTIONS", {})  # what the URL asks for: sslmode, options
             settings["OPTIONS"] = {
                 **asked,
-                # After a long absence each attempt waits as long as the absence has lasted: rather a new one for whoever asks.
+                # After a long absence each attempt waits as long as the absence has lasted: rather a new one for each request.
                 "pool": {"min_size": 1, "max_size": self.database_pool, "timeout": 20, "reconnect_timeout": 5},
                 # Planning takes longer than answering: what is asked again and again is prepared (3 times: a claim's rounds).
                 "server_side_binding": True,

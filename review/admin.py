@@ -1,4 +1,4 @@
-"""Django's own admin, for whoever keeps the machine. Everything is only looked at, but for what a service does with its event:
+"""Django's own admin, for the machine's operator. Everything is only looked at, but for what a service does with its event:
 the role of an account and its doors, and a second factor that is taken away. Drafts are not here."""
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Migrated, empty databases: made once a run of tests, and copied for whoever wants one."""
+"""Migrated, empty databases: made once a run of tests, and copied for those who need one."""
 
 import fcntl
 import os

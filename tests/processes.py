@@ -175,7 +175,7 @@ def _site(environment: dict[str, str], database_url: str) -> Iterator[Site]:
     site = Site(environment, family, servers.free_port(), servers.free_port(), database_url)
     over = threading.Event()
     restart = threading.Thread(target=family.watch, args=(print,), kwargs={"until": over.is_set}, daemon=True)
-    restart.start()  # as in the demo: whoever dies by itself is started again
+    restart.start()  # as in the demo: what dies by itself is started again
     try:
         yield site
     finally:

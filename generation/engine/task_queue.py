@@ -26,7 +26,7 @@ FEW = 16  # rows that are always worth taking together
 
 
 def lease() -> timedelta:
-    """How long a row may go without a sign of life from whoever took it."""
+    """How long a row may go without a sign of life from its worker."""
     return timedelta(seconds=settings.MHB_LEASE_SECONDS)
 
 

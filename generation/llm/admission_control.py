@@ -118,7 +118,7 @@ class AdmissionControl:
         self._probing = False
         self._halved_at = -math.inf
         self._turn = asyncio.Lock()
-        self._knock: asyncio.Future[None] | None = None  # of whoever is next
+        self._knock: asyncio.Future[None] | None = None  # of the next in line
         self._closed: Postponed | None = None
         self._close = asyncio.Event()
 
@@ -138,7 +138,7 @@ class AdmissionControl:
             self._stir()
 
     def give_up(self, because: str, detail: str = "") -> None:
-        """Take the endpoint for down: whoever waits, and whoever comes, is refused with EndpointDown."""
+        """Take the endpoint for down: all who wait, and all who come, are refused with EndpointDown."""
         if not self.down:
             self.down, self.because, self.detail = True, because, detail
             self._stir()
@@ -151,7 +151,7 @@ class AdmissionControl:
         self._stir()
 
     def close(self, error: Postponed) -> None:
-        """Send away whoever waits and whoever comes, with this error. What is in flight stays in flight."""
+        """Refuse all who wait and all who come with this error. What is in flight stays in flight."""
         self._closed = error
         self._close.set()
         self._stir()
@@ -181,7 +181,7 @@ class AdmissionControl:
         """
         self.waiting += 1
         if self.waiting == 1 and not self.ceiling:
-            self.on_news()  # whoever shares the endpoint out did not know that it would be wanted
+            self.on_news()  # the shares were made without knowing that it would be wanted
         try:
             async with self._turn:
                 while (seconds := self._to_wait()) != 0.0:

@@ -98,7 +98,7 @@ class SentImage(models.Model):
 class ProviderBatch(Work):
     """Requests of one job that an endpoint answers together, within a day: a batch of the OpenAI batch protocol.
 
-    A row of work: whoever holds it brings it a step further, and nobody looks at it before `next_at`.
+    A row of work: its holder brings it a step further, and nobody looks at it before `next_at`.
 
         prepared -> submitted -> collected          prepared | submitted -> dropped
 

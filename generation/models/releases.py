@@ -63,7 +63,7 @@ class Release(models.Model):
 
     @property
     def simulated_samples(self) -> int:
-        """How many of its samples were reviewed by simulated reviewers, whoever reviewed them besides."""
+        """How many of its samples were reviewed by simulated reviewers, alone or among others."""
         return int(self.reviewers.get("simulated_samples", 0))
 
     @property

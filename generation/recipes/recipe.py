@@ -131,7 +131,7 @@ class NewRubric:
 class NewSample:
     """What a recipe makes. `content` is the benchmark's own; `facets` of a sample are derived at the release.
 
-    specialty: of which whoever reviews it has to be, where its record says so (empty: any). A benchmark's `case` passes it on.
+    specialty: that its reviewers must have, where its record says so (empty: any). A benchmark's `case` passes it on.
     `prompt` is the label of the prompt that made it (``mhb/inject_dialogue@2``). `made`: what the data card says of how samples
     were made, by name ("entailment": "roberta-large-mnli"); it counts them by value.
     """

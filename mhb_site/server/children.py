@@ -111,7 +111,7 @@ class Children:
 
 
 def kill_group(group: int) -> None:
-    """End at once whoever is left of a child: gunicorn's workers outlive their master and keep its port."""
+    """End at once what is left of a child: gunicorn's workers outlive their master and keep its port."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 

@@ -126,7 +126,7 @@ class Client(HTTPChannel):  # type: ignore[misc]
             self.time_out()
 
     def time_out(self) -> None:
-        """Tell a client that was asking why it is cut off; whoever asked nothing, or does not read, is just cut off."""
+        """Tell a client that was asking why it is cut off; one that asked nothing, or does not read, is just cut off."""
         if not self.asking:
             self.handle_close()  # will_close would wait until the client reads
             return
@@ -228,7 +228,7 @@ class BufferingWorker(Worker):  # type: ignore[misc]
             self.turn(0.1)
 
     def turn(self, seconds: float) -> None:
-        """Serve whoever can be read from or written to, and tell gunicorn that we live."""
+        """Serve every client that can be read from or written to, and tell gunicorn that we live."""
         self.notify()
         poll2(seconds, self.poller)
 

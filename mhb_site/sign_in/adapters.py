@@ -1,4 +1,4 @@
-"""Accounts are made by admins: nobody signs up. Whoever wants, or has to sign with it, sets up a second factor."""
+"""Accounts are made by admins: nobody signs up. Those who want one, or must sign with it, set up a second factor."""
 
 import base64
 import secrets

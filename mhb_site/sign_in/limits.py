@@ -20,7 +20,7 @@ from review.models.usernames import normal
 BY_ADDRESS = 40  # failures from one address, whatever the names, within AXES_COOLOFF_TIME
 BY_NAME = 30  # failures with one name, whatever the addresses; not from where the person has signed in of late
 KNOWN_FOR = timedelta(days=30)  # how long an address is known as one from which a person has signed in
-NETWORK = 64  # bits of an IPv6 address that count: the rest is free for whoever has the network
+NETWORK = 64  # bits of an IPv6 address that count: the rest is free for the network's owner
 LONGEST = 255  # characters that axes keeps of a name
 
 

@@ -1,7 +1,7 @@
 """SQLite for a web process with threads.
 
-SQLite lets one transaction write at a time. Whoever comes meanwhile sleeps and looks again, ever more seldom, and is
-overtaken by whoever comes later. Inside a process there is a better way to wait; between processes SQLite's own remains.
+SQLite lets one transaction write at a time. A writer that comes meanwhile sleeps and looks again, ever more seldom, and is
+overtaken by later ones. Inside a process there is a better way to wait; between processes SQLite's own remains.
 """
 
 import threading

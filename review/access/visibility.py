@@ -131,7 +131,7 @@ def case_shown_to(user: User, assignment: Assignment) -> CaseSpec:
 def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> QuerySet[Review]:
     """The reviews of `case` that `user` may read now. `own`: the user's assignment in it, where it is at hand.
 
-    Who oversees cases reads all that was submitted. A physician reads the own ones; as secondary the primary's, once the
+    Who oversees cases reads all that was submitted. Physicians read their own; as secondary the primary's, once the
     own blind answer is committed; as adjudicator the first two physicians' at once (where the policy says so, when both
     adjudicators have voted) and the other adjudicator's when both have voted; when the case is closed, all of a case in
     which the physician had a role. Before the first look, where the policy asks for one, nobody reads anything: what
@@ -177,7 +177,7 @@ def own_review(physician: User, review_id: int) -> Review:
 def outcome_shown_to(reader: User, review: Review) -> str:
     """How the case of `review` ended, as far as `reader` may know it; empty: not yet, or never.
 
-    The state of an open case tells what a sealed answer said. A copy (calibration, repeat) ends with the own answer: its
+    The state of an open case tells what a sealed answer said. A copy (calibration, repeat) ends with this one answer: its
     state would tell it from the cases that are work.
     """
     case = review.case
@@ -189,7 +189,7 @@ def outcome_shown_to(reader: User, review: Review) -> str:
 def achieved(review: Review) -> str:
     """What a review that was just submitted has brought about, as far as its author may know it: a key of `labels.ACHIEVED`.
 
-    Of a primary it follows from the own verdict alone, by the policy of the sample's own case: so it is the same for a copy
+    Of a primary it follows from their verdict alone, by the policy of the sample's own case: so it is the same for a copy
     (calibration, repeat), which closes at once. Nothing tells what a sealed answer said.
     """
     case, role = review.case, Role(review.role)

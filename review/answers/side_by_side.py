@@ -93,7 +93,7 @@ def anonymous_columns(reader: User, reviews: Iterable[Review]) -> list[ReviewCol
 
 
 def named_columns(reviews: Iterable[Review]) -> list[ReviewColumn]:
-    """Every review with role, phase and name, for whoever oversees cases."""
+    """Every review with role, phase and name, for those who oversee cases."""
     return [
         ReviewColumn(
             role=review.role,

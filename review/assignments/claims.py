@@ -38,7 +38,7 @@ def claim_next(physician: User) -> Assignment | None:
 
     The row that is chosen is locked, those that others are just taking are passed over, and the UPDATE that takes it asks
     again whether it is free: two physicians who press at once get two different cases. One who presses in two windows at
-    once waits on the own account's row and gets the same case twice.
+    once waits on the row of the same account and gets the same case twice.
     """
     require(physician, Can.REVIEW)
     for _attempt in range(20):  # each round lost means that somebody else has taken a case: progress was made
@@ -88,7 +88,7 @@ def _take(found: eligibility.Pass, physician: User) -> Assignment | None:
     ):
         return None
     taken.physician, taken.token, taken.hold, taken.lease_until, taken.why = physician, token, Hold.HELD, until, why
-    # What is open was given back, and whoever gave it back is not its holder any more: only a lapsed lease has a loser.
+    # What is open was given back, and its holder is no longer its holder: only a lapsed lease has a loser.
     loser = visibility.holder_on_record(taken) if found.lapsed else None
     if loser is None:
         record(taken.case, Event.Kind.CLAIMED, physician, role=taken.role)
@@ -143,7 +143,7 @@ def fence(assignment: Assignment, physician: User, token: uuid.UUID) -> Assignme
     """The same assignment, whose row is locked, if `token` still fences it. Raises as `fenced_assignment` does."""
     submitted = Review.objects.filter(assignment=assignment, physician=physician)
     if assignment.physician_id == physician.pk and assignment.token == token:
-        # Whoever has answered holds it no more, until the next phase gives it back under another token.
+        # Who has answered no longer holds it, until the next phase gives it back under another token.
         answered = (
             assignment.hold != Hold.HELD and submitted.filter(phase=assignment.phase, retraction__isnull=True).exists()
         )
@@ -211,7 +211,7 @@ def report_problem(physician: User, assignment_id: int, text: str) -> None:
 
 @recording_events()
 def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assignment:
-    """Take a role from whoever holds it, and reserve it for `to`; without one, anybody may take it.
+    """Take a role from its holder, and reserve it for `to`; without one, anybody may take it.
 
     Only before an answer was committed. Afterwards the role is its holder's: the machine replays what was said, and a
     confirmation or a second vote can only come from who gave the first. A case stuck there is for `set_back`.

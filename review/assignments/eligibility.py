@@ -44,7 +44,7 @@ WHY_NEXT = gettext_noop("This is one of the cases that have waited longest.")
 
 
 def asked_of(case: Case, role: Role, policy: Policy) -> dict[str, Any]:
-    """The fields of an assignment that say what its case asks of whoever takes it."""
+    """The fields of an assignment that say what its case asks of its reviewer."""
     return {
         "priority": case.priority,
         "turn": TURNS[role.stage],
@@ -74,7 +74,7 @@ class Pass:
         return f"{self.sql} LIMIT 1{lock}", self.params
 
     def peek(self) -> int | None:
-        """The same key, read only, whoever is just taking the row."""
+        """The same key, read only, even while the row is being taken."""
         return first_of([self])
 
 

@@ -69,7 +69,7 @@ def draft_of(assignment: Assignment, physician: User) -> Draft | None:
 
 
 def last_draft(physician: User, assignment_id: int) -> Draft | None:
-    """What the physician typed last in an assignment, whoever holds it now."""
+    """What the physician typed last in an assignment, which may have another holder now."""
     return Draft.objects.filter(assignment=assignment_id, physician=physician).order_by("-saved_at", "-id").first()
 
 

@@ -35,7 +35,7 @@ def retract(physician: User, review_id: int) -> Assignment:
     review = visibility.reviews_by(physician).filter(pk=review_id).first()
     if case is None or review is None:
         raise errors.NotYours
-    # A copy ends with the own answer and nobody builds on it: it can be taken back like a case that is still open.
+    # A copy ends with this one answer and nobody builds on it: it can be taken back like a case that is still open.
     ended = State(case.state).final and case.kind == Case.Kind.WORK
     if ended or visibility.counted_reviews().filter(case=case).order_by("-id").first() != review:
         raise errors.NotUndoable

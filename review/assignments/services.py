@@ -138,8 +138,8 @@ def _outdated(late: errors.ReviewError) -> errors.ReviewError:
     return late
 
 
-# Always the case before the assignment. FOR NO KEY UPDATE, because whoever claims an assignment of this case meanwhile
-# holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
+# Always the case before the assignment. FOR NO KEY UPDATE, because a claim of another assignment of this case
+# meanwhile holds that row and refers to the case from an event: against FOR UPDATE that would be a deadlock.
 _SUBMITTED = """SELECT {c}, {a}, {f}, {g}, h.key FROM review_assignment a JOIN review_case c ON c.id = a.case_id
 LEFT JOIN review_chainhead h ON h.name = 'event'
 LEFT JOIN review_firstlook f ON f.assignment_id = a.id AND f.physician_id = %s
@@ -260,7 +260,7 @@ def follow_reviews(case: Case, now: Position, *, actor: User | None = None, turn
                 assignment.lease_until = None
                 sql.update(assignment, "hold", "lease_until")
         elif phase != assignment.phase:
-            # The next phase belongs to whoever committed the first; the lease does not hand it to anybody else.
+            # The next phase belongs to the physician who committed the first; the lease does not hand it to anybody else.
             # Its own token: the first phase sent twice (a double click) must not answer the second.
             assignment.phase, assignment.hold, assignment.lease_until = phase, Hold.HELD, at + lease()
             assignment.new_token()

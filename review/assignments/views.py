@@ -31,7 +31,7 @@ from review.rules.state_machine import Phase
 @requires(Can.REVIEW)
 @require_GET
 def workbench(request: HttpRequest) -> HttpResponse:
-    """Where a physician's day begins: the case in hand or the next one, what waits, the own week."""
+    """Where a physician's day begins: the case in hand or the next one, what waits, and the week so far."""
     me = signed_in_account(request)
     in_hand = list(visibility.current_assignments(me))
     week = timezone.now() - timedelta(days=7)
@@ -187,7 +187,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
                 posted=posted.assignment,
             )
     except (errors.Incomplete, errors.SignatureRefused) as refused:
-        # What was typed, not the kept answer: whoever kept it only to be sent back may have drafted another.
+        # What was typed, not the kept answer: who kept it only to be sent back may have drafted another.
         return _sent_back(request, refused, assignment_id, posted, typed)
     except (errors.LeaseLost, errors.CaseClosed, errors.AlreadySubmitted) as late:
         return _lost(request, late, assignment_id, answers)
@@ -210,7 +210,7 @@ def submit(request: HttpRequest, assignment_id: int) -> HttpResponse:
 @requires(Can.REVIEW)
 @require_POST
 def retract(request: HttpRequest, review_id: int) -> HttpResponse:
-    """Take the own review back and go on with it as a draft."""
+    """Take one's review back and go on with it as a draft."""
     taken_back = retraction.retract(signed_in_account(request), review_id)
     messages.success(request, _("Submission undone. Your review is a draft again."))
     return redirect("review:case", taken_back.pk)

@@ -23,7 +23,7 @@ def recording_events() -> Iterator[None]:
 
     It takes the place of `transaction.atomic` around everything that calls `record`. Inside another one it is a savepoint,
     and the outermost writes: all writers queue up for the end of the chain, so it has to be the last lock that a transaction
-    takes. Whoever took it earlier and then waited for a row would be in a deadlock with whoever holds that row.
+    takes. Taken earlier, and then waiting for a row, it would be in a deadlock with the holder of that row.
     """
     outer = _pending.get()
     if outer is not None:

@@ -67,7 +67,7 @@ def calibration_item(request: HttpRequest, item_id: int) -> HttpResponse:
 
 
 def _practice(request: HttpRequest, benchmark: str) -> practice.Practice:
-    """The practice of a benchmark, for whoever reviews or oversees."""
+    """The practice of a benchmark, for those who review or oversee."""
     require(request.user, Can.REVIEW, Can.OVERSEE)
     found = practice.practice(benchmark)
     if found is None:

@@ -169,7 +169,7 @@ def _blocked_at_first_look(form: Form, own: Answers) -> bool:
 
 
 def _confirmed(form: Form, blind: Answers, primary: Answers, chance: random.Random) -> Answers:
-    """The secondary's answer after seeing the primary's: taken over, or the own one with the primary's better wordings."""
+    """The secondary's answer after seeing the primary's: taken over, or kept with the primary's better wordings."""
     if blind.verdict != primary.verdict:
         if chance.random() >= PERSUADED or _blocked_at_first_look(form, blind):
             return blind

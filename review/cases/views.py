@@ -172,7 +172,7 @@ def reassign(request: HttpRequest, case_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Say of which specialty whoever reviews a case has to be."""
+    """Say which specialty a case's reviewers must have."""
     get_object_or_404(Case, pk=case_id)
     if request.method == "POST":
         wanted = request.POST.get("specialty", "").replace("\0", "")[:100]

@@ -65,7 +65,7 @@ class BearerToken(TokenAuthentication):  # type: ignore[misc]
 class OneFormat(DefaultContentNegotiation):
     """Each address answers in one format, whatever the Accept header says, as RFC 9110 (12.4.1) lets a server do.
 
-    Otherwise whoever asks for `application/jsonl` could not be told in JSON what was wrong.
+    Otherwise a client that asks for `application/jsonl` could not be told in JSON what was wrong.
     """
 
     def select_renderer(

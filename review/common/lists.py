@@ -26,7 +26,7 @@ ALL = ("", gettext_lazy("all"))
 class Filters(forms.Form):
     """The filters of a list, from the address; what is not understood is left out. A subclass has a field for each.
 
-    `view` is the reader's name for what the address asks for: whoever keeps the address keeps the view.
+    `view` is the reader's name for what the address asks for: to keep the address is to keep the view.
     """
 
     view = forms.CharField(label=gettext_lazy("Name of this view"), required=False, max_length=80)

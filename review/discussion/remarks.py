@@ -30,7 +30,7 @@ def remark(author: User, case_id: int, text: str, *, quote: str = "", passage: s
     """Say something about a case, or about a passage of it.
 
     `quote` is the passage as it stands in the text, `passage` the key (`Passage.key`) of where it was selected, for words
-    that stand more than once. Whoever is mentioned by ``@username`` and may know of the case gets a notice.
+    that stand more than once. People mentioned by ``@username`` who may know of the case get a notice.
 
     Raises:
         NotYours: the author has no part in this case. EmptyText.

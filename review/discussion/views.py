@@ -45,7 +45,7 @@ class RemarkForm(forms.Form):
 @login_required
 @require_GET
 def guidelines(request: HttpRequest) -> HttpResponse:
-    """What is asked of physicians at each stage, by benchmark; whoever oversees cases may change it."""
+    """What is asked of physicians at each stage, by benchmark; those who oversee cases may change it."""
     require(request.user, Can.REVIEW, Can.OVERSEE)
     shown = [
         (

@@ -18,7 +18,7 @@ class Assignment(models.Model):
 
     OPEN: nobody holds it. HELD: a physician works on it, fenced by `token`; once `lease_until` has passed anybody may take
     it over as long as nothing was committed. WAITING: committed, the next phase is not open yet. DONE: nothing more to say.
-    `phase` is what is to be submitted next. The fields from `priority` on are copies of what the case asks of whoever takes
+    `phase` is what is to be submitted next. The fields from `priority` on are copies of what the case asks of the one who takes
     it, so that a claim is answered by one narrow index however many cases wait.
     """
 
@@ -82,7 +82,7 @@ class Assignment(models.Model):
         return {}
 
     def new_token(self) -> uuid.UUID:
-        """A fresh fencing token: whoever still has the old one is too late."""
+        """A fresh fencing token: with the old one it is too late."""
         self.token = uuid.uuid4()
         return self.token
 

@@ -22,7 +22,7 @@ class Chained(models.Model):
 class ChainHead(models.Model):
     """Where a chain ends, so that a cut-off end is seen. Writers queue up for this row. It can move but not go away.
 
-    `key` makes pseudonyms of accounts (hexadecimal); it is no secret from whoever can read the accounts.
+    `key` makes pseudonyms of accounts (hexadecimal); it is no secret from those who can read the accounts.
     """
 
     name = models.CharField(primary_key=True, max_length=16)  # the chain's model
@@ -39,7 +39,7 @@ class Audit(models.Model):
 
     asked_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
     asked_at = models.DateTimeField()
-    seen_at = models.DateTimeField(null=True, blank=True)  # the last sign of life of whoever checks
+    seen_at = models.DateTimeField(null=True, blank=True)  # the last sign of life of the process that checks
     ended_at = models.DateTimeField(null=True, blank=True)
     total = models.PositiveBigIntegerField(default=0)
     checked = models.PositiveBigIntegerField(default=0)

@@ -1,7 +1,7 @@
 """Numbers that physicians may see in place of primary keys: without order, and the same for the same row.
 
-A copy for training is made when it is claimed, so its keys are the newest of all: whoever sees keys, in an address or over the
-API, can tell it from work. Each key is put through a permutation of 128-bit blocks that nobody without the site's secret can
+A copy for training is made when it is claimed, so its keys are the newest of all: keys shown in an address or over the
+API would tell it from work. Each key is put through a permutation of 128-bit blocks that nobody without the site's secret can
 follow (four Feistel rounds of HMAC-SHA-256, after Luby and Rackoff 1988), so nothing has to be stored or looked up.
 """
 

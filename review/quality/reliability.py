@@ -2,7 +2,7 @@
 
 Only sealed answers count (phase COMMIT: the other's was not yet shown), and no review that was taken back. Agreement is
 on cases that are work; what a physician has answered includes the copies (calibration, repeats), because a count without them
-would tell whoever keeps a count of their own which cases were copies. Nothing here puts physicians in an order.
+would tell those who keep a count which cases were copies. Nothing here puts physicians in an order.
 """
 
 from collections import defaultdict
@@ -261,7 +261,7 @@ class Week:
 class Figures:
     """One physician's work, copies included. `minutes`: median active minutes a case, over the `measured` ones.
 
-    first_pass: of the answered cases that have closed, how many ended as the own blind verdict said; without copies, whose
+    first_pass: of the answered cases that have closed, how many ended as their blind verdict said; without copies, whose
     outcome nobody is told who answers them, so that they look like cases still open.
     calibration: of the expected answers to calibration cases, how many were given.
     repeat_verdicts, repeat_answers: of a case seen again unknowingly, how many verdicts (answers) were the same.
@@ -357,7 +357,7 @@ def _dots(physician: User, minutes: Mapping[int, float]) -> tuple[Dot, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MyWeek:
-    """What a physician did since a moment: active time, and the own blind verdicts of the cases that closed since."""
+    """What a physician did since a moment: active time, and their blind verdicts of the cases that closed since."""
 
     spent: timedelta
     agreed: Share

@@ -37,7 +37,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
 @requires(Can.OVERSEE)
 @require_GET
 def reviewer(request: HttpRequest, person_id: int) -> HttpResponse:
-    """One physician's figures, for whoever oversees the work."""
+    """One physician's figures, for those who oversee the work."""
     shown = User.objects.filter(pk=person_id, role=UserRole.PHYSICIAN).first()
     if shown is None:
         raise Http404

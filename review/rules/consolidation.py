@@ -116,7 +116,7 @@ def citations(answers: Sequence[Answers]) -> tuple[Citation, ...]:
 
 
 def reasons(form: Form, answers: Answers) -> list[str]:
-    """What one physician holds against a sample, as sentences for whoever makes the next version."""
+    """What one physician holds against a sample, as sentences for the maker of the next version."""
     said = []
     if answers.verdict == Verdict.REJECT and answers.reason.strip():
         coded = _reason(form, answers)

@@ -1,7 +1,7 @@
 """How deeply JSON nests, told from its bytes before anything is built of them.
 
 A parser that keeps the path to where it is needs memory that grows with the square of the depth, and code that walks what was
-parsed runs out of stack. So whoever reads JSON that came from outside reads it through here.
+parsed runs out of stack. So all JSON from outside is read through here.
 """
 
 import copy

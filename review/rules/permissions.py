@@ -32,7 +32,7 @@ GRANTS: dict[UserRole, frozenset[Can]] = {
 
 
 class Operator:
-    """Whoever can run a management command already holds the database: an admin by nature."""
+    """Someone who can run a management command already holds the database: an admin by nature."""
 
     is_active = True
     role = UserRole.ADMIN

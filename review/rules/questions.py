@@ -148,7 +148,7 @@ class Answers:
     """What a physician has answered so far; complete when `problems` finds nothing.
 
     `reason_code` is one of the form's reasons, of a rejection; `dissent_code` one of its dissents, of an approval against the
-    primary's rejection; `change_reason`: why the secondary's confirmed answer differs from the own blind one.
+    primary's rejection; `change_reason`: why the secondary's confirmed answer differs from the blind one.
     """
 
     questions: Mapping[str, Answer] = field(default_factory=dict)

@@ -92,7 +92,7 @@ class Policy:
         regenerated", without adjudication.
     discussion: one round with both rationales open if the two adjudicators differ; still different is a rejection ("the
         final sample achieves consensus"), as the paper names no tie-breaker.
-    fresh_eyes_required: whoever had a role in an earlier version may not take one in a later; otherwise only preferred.
+    fresh_eyes_required: those who had a role in an earlier version may not take one in a later; otherwise only preferred.
     reveal_first_look: naturalness is judged before the traps are shown ("whether the trap-infused dialogue or question flows
         naturally"): a marked trap no longer looks natural.
     adjudicators_blind: an adjudicator sees the two reviews, and what both said, only after both adjudicators have voted. The

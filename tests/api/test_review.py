@@ -98,7 +98,7 @@ def test_the_whole_machine_and_who_reads_what_when(
 
     blind = claim(b)
     assert (blind["role"], blind["phase"], blind["reviews"]) == ("secondary", "commit", [])
-    assert read_by(b) == set(), "the secondary is blind until the own answer is committed"
+    assert read_by(b) == set(), "the secondary is blind until their own answer is committed"
     committed = submit(b, blind, reject("MARK-BO"))["assignment"]
     assert (committed["phase"], committed["token"] != blind["token"]) == ("confirm", True)
     assert read_by(a) == {"ana"}

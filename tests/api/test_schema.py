@@ -92,7 +92,7 @@ def one_connection(db: None) -> Iterator[None]:
 
 
 def test_nothing_made_from_the_schema_breaks_the_server(api: Api, adela: User, ana: User, one_connection: None) -> None:
-    """Requests that fit the schema, against a world with one row of everything, as whoever may."""
+    """Requests that fit the schema, against a world with one row of everything, as someone who may."""
     world = World(adela, ana)
     world.grow()
     pair = Comparison.objects.get()

@@ -1,4 +1,4 @@
-"""The loop from the shell: one JSON object each, honest exit codes, one sentence for whoever mistyped."""
+"""The loop from the shell: one JSON object each, honest exit codes, one sentence for a typing mistake."""
 
 import json
 from pathlib import Path

@@ -188,7 +188,7 @@ def test_several_cases_by_keyboard_alone(desk: Site, browser: Browser, language:
     primary.presses("Alt+Enter")
     primary.page.wait_for_url("**/review/*")
 
-    # The other physician: blind, then beside the first one's, and keeps the own answer.
+    # The other physician: blind, then beside the first one's, and keeps the blind answer.
     secondary = Typist(browser, desk, other, language)
     blind = secondary.goes("n")
     secondary.looks()

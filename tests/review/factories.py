@@ -149,14 +149,14 @@ def take(physician: User) -> Assignment:
 
 
 def send(assignment: Assignment, answers: Answers) -> Review:
-    """Submit for whoever holds the assignment."""
+    """Submit for the holder of the assignment."""
     assert assignment.physician is not None
     assert assignment.token is not None
     return services.submit(assignment.physician, assignment.pk, assignment.token, answers)
 
 
 def look(assignment: Assignment, **answers: str) -> FirstLook:
-    """Take the first look for whoever holds the assignment; `answers` by question, 'yes' where nothing else is said."""
+    """Take the first look for the holder of the assignment; `answers` by question, 'yes' where nothing else is said."""
     assert assignment.physician is not None
     assert assignment.token is not None
     asked = assignment.case.frozen.form.first_look.questions

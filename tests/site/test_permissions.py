@@ -319,7 +319,7 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "evaluation/runs/<int:pk>/budget/": lambda _: {"budget_calls": "77"},
     "evaluation/runs/<int:pk>/retry/": lambda _: {},
 }  # fmt: skip
-# These answer a POST and change nothing of ours: they look, or concern the own session alone.
+# These answer a POST and change nothing of ours: they look, or concern the session alone.
 IDLE = {
     "", "health/", "styleguide/", "i18n/setlang/", "accounts/login/", "accounts/logout/", "accounts/signup/",
     "accounts/reauthenticate/", "accounts/password/set/", "accounts/login/code/confirm/",

@@ -1,4 +1,4 @@
-"""The embedded database: whoever has written, in whatever way it ended, leaves the turn to the next."""
+"""The embedded database: every writer, in whatever way it ended, leaves the turn to the next."""
 
 import contextlib
 from collections.abc import Callable

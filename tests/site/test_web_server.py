@@ -141,7 +141,7 @@ def test_slow_to_read_is_cut_off(port: int) -> None:
 
 
 def test_steady_reader_and_sender_are_not(port: int) -> None:
-    """Whoever moves may take longer than a silent client may."""
+    """A client that moves may take longer than a silent client may."""
     with connect(
         port, b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n"
     ) as client:
@@ -214,7 +214,7 @@ def test_the_application_sees_the_peer_and_what_proxies_say(port: int) -> None:
 
 
 def test_a_long_url_comes_through_to_the_application(port: int) -> None:
-    """Whoever answers 414 in the site's own words gets to see it."""
+    """An answer of 414 in the site's own words is seen."""
     assert get(port, "/" + "a" * 30_000).status == 200
 
 

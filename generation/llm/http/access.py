@@ -1,6 +1,6 @@
 """What endpoints may be given: which environment variables hold keys, for which hosts, and which addresses are asked at all.
 
-The operator decides. Whoever makes an endpoint could otherwise have any variable of the server sent to any address, or have the
+The operator decides. The maker of an endpoint could otherwise have any variable of the server sent to any address, or have the
 site ask what only the site can reach. Checked when an endpoint is saved, when its key is read, and when a connection is made:
 a name may resolve to another address each time.
 """

@@ -50,7 +50,7 @@ def main(path: str, memory: int, seconds: int) -> None:
         try:
             for batch in batches(file, wanted):
                 said = [_line(*record) for record in _records(batch)]
-                signal.alarm(0)  # whoever reads may take its time
+                signal.alarm(0)  # the reader may take its time
                 for line in said:
                     sys.stdout.buffer.write(line)
                 del said

@@ -48,7 +48,7 @@ def csv_header(path: Path) -> list[str]:
 
 
 def _header(reader: Iterator[list[str]]) -> list[str]:
-    # The limit belongs to the process: raised, never lowered, for whoever else reads CSV in it. _Lines bounds a record.
+    # The limit belongs to the process: raised, never lowered, for other readers of CSV in it. _Lines bounds a record.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_RECORD))
     try:
         return next((cells for cells in reader if cells), [])

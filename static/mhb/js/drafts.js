@@ -151,7 +151,7 @@ function keep(form) {
     sending = -1;
   });
 
-  // To sign in leads away from the page, and whoever types decides when.
+  // To sign in leads away from the page, and the physician decides when.
   document.addEventListener("mhb:ended", (event) => {
     event.preventDefault();
     ended = true;

@@ -37,7 +37,7 @@ from generation.llm.errors import (
 
 
 class Time:
-    """A clock that jumps to whoever sleeps shortest once nobody has anything else to do."""
+    """A clock that jumps to the shortest sleeper once nobody has anything else to do."""
 
     def __init__(self) -> None:
         self.now = 1_000.0

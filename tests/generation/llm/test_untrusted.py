@@ -93,7 +93,7 @@ def test_whatever_an_attempt_meets_is_in_the_ledger(
     assert len(ledger) == 5
     assert type(odd).__name__ in ledger[0].detail
     assert "0123456789" not in ledger[0].detail + caplog.text
-    assert "in fail" in caplog.text, "whoever mends it wants to know where"
+    assert "in fail" in caplog.text, "one must know where to mend it"
 
 
 # How much is read

@@ -42,7 +42,7 @@ def exported(release: Release, tmp_path: Path) -> Path:
 
 
 def checked(folder: Path) -> tuple[int, str]:
-    """What the exported program says, run as whoever got the export would: without the site and its libraries."""
+    """What the exported program says, run as a receiver of the export would: without the site and its libraries."""
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(folder / "verify_trail.py")], capture_output=True, text=True, check=False
     )

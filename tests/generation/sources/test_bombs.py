@@ -1,4 +1,4 @@
-"""Files made to exhaust whoever reads them: each is refused in little memory, by place and reason."""
+"""Files made to exhaust their readers: each is refused in little memory, by place and reason."""
 
 import gzip
 import json

@@ -155,7 +155,7 @@ def test_killed_half_way_it_is_finished_without_doubles(
             services.run_import(run.pk)
     run.refresh_from_db()
     assert (run.status, SourceRecord.objects.count(), ImportRefusal.objects.count()) == (Status.RUNNING, 3, 1)
-    assert services.run_import(run.pk).status == Status.RUNNING, "whoever holds it may still be alive"
+    assert services.run_import(run.pk).status == Status.RUNNING, "its holder may still be alive"
     clock.advance(minutes=2)
     assert sources_services.sweep() == [run.pk]
     run = services.run_import(run.pk)

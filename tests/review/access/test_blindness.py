@@ -57,7 +57,7 @@ def may_read(viewer: User, review: Review, case: Case) -> bool:
 
 
 def look(everybody: list[User], case: Case) -> None:
-    """Whoever holds something types; then everybody looks."""
+    """All who hold something type; then everybody looks."""
     case.refresh_from_db()
     held = list(Assignment.objects.filter(case=case, hold=Assignment.Hold.HELD).select_related("physician"))
     for assignment in held:

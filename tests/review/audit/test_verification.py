@@ -1,4 +1,4 @@
-"""The trail is a chain, and whoever changes it behind the site's back is found out, row by row."""
+"""The trail is a chain, and a change behind the site's back is found, row by row."""
 
 import hashlib
 import hmac
