@@ -80,12 +80,25 @@ class Asked(Work):
 
 
 class Response(Asked):
-    """What a model said to one sample. `about`: what was decided in asking. `call` is the ledger line the text came from."""
+    """What a model said to one sample. `about`: what was decided in asking. `call` is the ledger line the text came from.
+
+    `repeat`: which answer of the same model to the same question, from 0. `outcome`: how it ended; '' until then.
+    """
+
+    class Outcome(models.TextChoices):
+        ANSWERED = "answered", _("answered")
+        REFUSED = "refused", _("refused")
+        EMPTY = "empty", _("empty")
+        FILTERED = "filtered", _("filtered by the provider")
+        CUT_OFF = "cut_off", _("cut off")
+        FAILED = "failed", _("failed")
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="responses")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
     sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="responses")
     variant = models.CharField(max_length=40, blank=True)
+    repeat = models.PositiveSmallIntegerField(default=0)
+    outcome = models.CharField(max_length=8, choices=Outcome, blank=True)
     about = models.JSONField(default=dict, blank=True)
     text = models.TextField(blank=True)
     reasoning = models.TextField(blank=True)
@@ -94,7 +107,7 @@ class Response(Asked):
     class Meta:
         constraints = [
             *work_constraints("response"),
-            models.UniqueConstraint(fields=["run", "endpoint", "sample", "variant"], name="response_once"),
+            models.UniqueConstraint(fields=["run", "endpoint", "sample", "variant", "repeat"], name="response_once"),
         ]
         indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
 
