@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.forms.fields import InvalidJSONInput
 from django.utils.translation import gettext_lazy as _
 
 from review.rules import json_nesting
@@ -18,6 +19,10 @@ class ShallowJSON(forms.JSONField):
         except json_nesting.TooDeep:
             raise ValidationError(_("The JSON is nested too deeply.")) from None
         return super().to_python(value)
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """What was typed stays as it was typed. Written anew, half of a surrogate pair would break the page."""
+        return data if data is None else InvalidJSONInput(data)
 
     def prepare_value(self, value: Any) -> Any:
         """Empty where nothing is given; Django would show the word null."""

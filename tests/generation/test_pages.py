@@ -350,7 +350,7 @@ def test_a_batch_is_launched_over_what_is_left(
     assert woken == [("work_on_job", batch.pk)]
     assert batch.drafts.count() == 2
     assert batch.plan["name"] == "paper"
-    assert batch.checks == ["identical", "alike", "leak", "answerable"]
+    assert batch.checks == ["identical", "alike", "leak", "answerable", "restated", "gives-away", "exists"]
     assert admin.get(url).context["left"] == 3
     admin.post(url, {**data, "limit": ""})
     nothing = admin.post(url, data)

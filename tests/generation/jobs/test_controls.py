@@ -228,11 +228,15 @@ def test_what_was_never_asked_is_assumed(tmp_path: Path, source: Source, models:
     asked = {"benchmark": "mhb", "roles": {"generator": endpoint(models, price_in="1", price_out="10")}}
     found = batches_estimate.estimate_batch(BatchSettings(source=reports, **asked))  # type: ignore[arg-type]
     lines = [(line.role, line.prompt.partition("@")[0], line.calls, line.measured) for line in found.lines]
-    assert lines == [("generator", "mhb/question_report", 3, 0), ("checker", "mhb/answerable_report", 3, 0)]
-    assert (found.calls, found.tokens_in, found.tokens_out) == (6, 6 * TOKENS_IN, 6 * TOKENS_OUT)
+    assert lines == [
+        ("generator", "mhb/question_report", 3, 0),
+        ("checker", "mhb/answerable_report", 3, 0),
+        ("examiner", "mhb/examine", 3, 0),
+    ]
+    assert (found.calls, found.tokens_in, found.tokens_out) == (9, 9 * TOKENS_IN, 9 * TOKENS_OUT)
     assert found.cost == (found.tokens_in + 10 * found.tokens_out) / Decimal(10**6)
-    assert found.budget_calls == 8, "a quarter more, rounded up"
-    assert found.budget_money == Decimal("0.10"), "0.0975, in whole cents"
+    assert found.budget_calls == 12, "a quarter more, rounded up"
+    assert found.budget_money == Decimal("0.15"), "0.14625, in whole cents"
     unchecked = batches_estimate.estimate_batch(BatchSettings(source=reports, checks=("leak",), limit=2, **asked))  # type: ignore[arg-type]
     assert [(line.role, line.calls) for line in unchecked.lines] == [("generator", 2)]
     pair = batches_estimate.estimate_batch(BatchSettings(source=reports, checks=(), prompts="", compare="v1", **asked))  # type: ignore[arg-type]
@@ -312,7 +316,7 @@ def test_the_page_asks_before_it_launches(admin: Client, source: Source, models:
     assert not Batch.objects.exists()
     page = text_of(asked)
     assert "assumed: 3,000 input and 1,000 output tokens" in page
-    assert asked.context["form"].initial == {"budget_money": Decimal("0.03"), "budget_calls": 5}
+    assert asked.context["form"].initial == {"budget_money": Decimal("0.05"), "budget_calls": 10}
     typed: Page = admin.post(url, {**data, "budget_calls": "70"})
     assert typed.context["form"].initial == {"budget_money": None, "budget_calls": 70}
     sent = {**dict(asked.context["carried"]), "budget_money": "0.03", "budget_calls": "", "confirmed": "1"}
@@ -362,7 +366,7 @@ def test_the_shell_asks_before_it_launches(manage: Manage, source: Source, model
     code, out, err = manage(*launch, "--json")
     assert code == 1
     assert "--budget" in err
-    assert '"budget_calls": 3' in out
+    assert '"budget_calls": 5' in out
     assert not Batch.objects.exists()
     made = manage.json(*launch, "--budget-calls", 1, "--fresh")
     batch = Batch.objects.get(pk=made["batch"])
@@ -384,7 +388,7 @@ def test_the_api_asks_before_it_launches(api: Api, adela: User, source: Source, 
     client = api(adela)
     for kind, more in (("batch", {}), ("comparison", {"compare": "v1"})):
         estimate = client.post(reverse(f"api:{kind}-estimate"), {**body, **more})
-        assert (estimate.status_code, estimate.json()["calls"]) == (200, 12 if more else 6)
+        assert (estimate.status_code, estimate.json()["calls"]) == (200, 24 if more else 12)
         launch = reverse("api:batches" if kind == "batch" else "api:comparisons")
         refused = client.post(launch, {**body, **more})
         assert refused.status_code == 400

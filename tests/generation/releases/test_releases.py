@@ -17,6 +17,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from bench.rows import TURNS
 from evaluation.models import Run
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.formats import as_dict, as_markdown
@@ -36,6 +37,7 @@ from tests.engine import (
     CANARY,
     approved,
     bare_release,
+    conversation,
     conversations_file,
     endpoint,
     evaluated,
@@ -73,7 +75,12 @@ def by_hand(tmp_path: Path, ana: User, bo: User) -> Iterator[list[Sample]]:
         dialogue_reply(traps=[trap("A1"), trap("A3")], rubrics=[rubric(1, "A1", "A3"), rubric(2, "A3")]),
     ]
     with answering(*map(json.dumps, replies)) as seen:
-        source = imported(conversations_file(tmp_path / "own.jsonl", 2))
+        *earlier, last = TURNS  # what the replies alter
+        records = [
+            conversation(number, prompt=[*earlier, {**last, "content": f"{last['content']} {number}"}])
+            for number in (1, 2)
+        ]
+        source = imported(conversations_file(tmp_path / "own.jsonl", *records))
         endpoints_services.add_endpoint(name="sim-generator", url=seen.url, model="m-1", concurrency=1)
         yield approved(source, seen.url, [ana, bo])
 
