@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -31,6 +32,7 @@ from tests.site.world import World
 __all__ = ["uploads"]
 
 Page = Any  # what the test client answers: HttpResponse, with more on it
+READS = ("SELECT", "SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT")
 PEOPLE = ("ana", "zoe", "rui", "adela")  # whose case it is, another physician, a researcher, an admin
 NOBODY = ("anonymous", "closed")
 
@@ -365,10 +367,12 @@ class Visitor:
         self._before = everything()
 
     def asks(self, method: str, route: str) -> tuple[int | str, bool]:
-        """What the page answers, and whether it changed anything."""
+        """What the page answers, and whether it changed anything. Rows are read only where something was written."""
         with transaction.atomic():
-            answer = send(self._client, method, route, self._world)
-            changed = method == "POST" and everything() != self._before
+            with CaptureQueriesContext(connection) as sent:
+                answer = send(self._client, method, route, self._world)
+            wrote = any(not query["sql"].startswith(READS) for query in sent)
+            changed = method == "POST" and wrote and everything() != self._before
             transaction.set_rollback(True)
         self._client.cookies = SimpleCookie({name: morsel.value for name, morsel in self._session.items()})
         sent_away = answer.status_code == 302 and answer["Location"].startswith(reverse("account_login"))
