@@ -1,8 +1,9 @@
 """In which language a text is: by a library, from its beginning, with its confidence.
 
 The detector knows the languages below and no others, in its low-accuracy mode, and reads the first characters alone: so it
-takes 60 MB and 0.4 ms a record, where all its languages at full accuracy take 900 MB and ten times as long.
-A text that it is not sure of stays unknown, as does one in a script of none of them.
+takes 60 MB and half a millisecond a record, where all its languages at full accuracy take 900 MB and ten times as long.
+A text that it is not sure of stays unknown, as does one in a script of none of them. Of 80 characters of an English question
+about medicine it is sure in one of thirty times that they are French or Romanian, so it reads 200, and of few it asks for more.
 """
 
 import re
@@ -13,15 +14,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lingua import LanguageDetector
 
-READ = 80  # characters of a text
+READ = 200  # characters of a text
 READ_ON = 600  # where those leave it unsure: rarely, and the time grows with them
 SURE = 0.9
+FEW = 80  # characters below which it has to be surer of a text without accents
+SURE_OF_FEW = 0.99
 FEWEST = 6  # letters below which nothing is said of a text in letters
 CODES = (
     *("ar", "bn", "cs", "da", "de", "el", "en", "es", "fa", "fi", "fr", "he", "hi", "hu", "id", "it", "ja", "ko", "mr"),
     *("nl", "pl", "pt", "ro", "ru", "sv", "sw", "ta", "te", "th", "tl", "tr", "uk", "ur", "vi", "yo", "zh"),
 )
 _LETTERS = re.compile(r"[^\W\d_]")
+_ADDRESS = re.compile(r"https?://\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ def detect(text: str) -> Detected:
     """The language of a text."""
     # Half of a surrogate pair is no text for the detector; a record that has one is refused later, with its reason.
     whole = text[: 4 * READ_ON].encode("utf-8", "replace").decode()
-    beginning = " ".join(whole.split())[:READ_ON]
+    beginning = " ".join(_ADDRESS.sub(" ", whole).split())[:READ_ON]
     letters = len(_LETTERS.findall(beginning))
     if not letters or (letters < FEWEST and beginning.isascii()):
         return Detected("", 0.0)
@@ -47,7 +51,8 @@ def detect(text: str) -> Detected:
 def _likeliest(text: str) -> Detected:
     likeliest = _detector().compute_language_confidence_values(text)[0]
     confidence = round(likeliest.value, 4)
-    return Detected(likeliest.language.iso_code_639_1.name.lower() if confidence >= SURE else "", confidence)
+    wanted = SURE if len(text) >= FEW or not text.isascii() else SURE_OF_FEW
+    return Detected(likeliest.language.iso_code_639_1.name.lower() if confidence >= wanted else "", confidence)
 
 
 @cache

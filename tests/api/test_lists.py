@@ -18,6 +18,7 @@ from generation.models import (
     Draft,
     Endpoint,
     Finding,
+    Freeze,
     Import,
     ImportRefusal,
     Release,
@@ -86,6 +87,7 @@ class World:
                 job=job, subject="", endpoint=endpoint, model="sim", sent={}, seconds=1.0, attempt=1, started_at=now,
                 error="ServerError",
             )  # fmt: skip
+        Freeze.objects.create(name=f"r{n}", benchmark="mhb", created_at=now)
         Finding.objects.create(draft=draft, check_name="leak", stops=False, detail="d", created_at=now)
         Comparison.objects.create(benchmark="mhb", source=source, created_at=now)
         sample = Sample.objects.create(benchmark="mhb", task="dialogue", batch=batch, record=record, created_at=now)
@@ -124,6 +126,7 @@ LISTS: dict[str, Callable[[World], list[Any]]] = {
     "review-form-versions": lambda world: ["mhb"],
     "releases": lambda world: [],
     "release-samples": lambda world: [world.release.name, world.release.version],
+    "freezes": lambda world: [],
     "runs": lambda world: [],
     "run-responses": lambda world: [world.evaluation.pk],
     "run-judgments": lambda world: [world.evaluation.pk],
@@ -137,7 +140,7 @@ def test_every_route_that_pages_is_tried_here() -> None:
     def pages(route: Any) -> bool:
         view, extra = route.callback.cls, getattr(route.callback, "initkwargs", {})
         listed = getattr(route.callback, "actions", {"get": "list"}).get("get") == "list" and hasattr(view, "list")
-        return "pagination_class" in extra or (listed and getattr(view, "pagination_class", None) is not None)
+        return extra.get("pagination_class") is not None or (listed and getattr(view, "pagination_class", None) is not None)
 
     # Accounts do not grow with the world, events grow faster, pairs need two batches: they have tests of their own.
     elsewhere = {"people", "audit-events", "comparison-pairs"}

@@ -529,7 +529,7 @@ def small(importer: Importer, n: int, text: str) -> dict[str, object]:
 def test_memory_stays_flat_over_very_many_records(tmp_path, importer, layout):
     path = tmp_path / "big"
     # Of longer records fewer show as much.
-    many = far(20_000, 200_000) if importer in (healthbench, pmc_patients) else 20_000
+    many = far(5_000, 200_000) if importer in (healthbench, pmc_patients) else far(5_000, 20_000)
     big_file(path, importer, layout, many)
     tracemalloc.start()
     try:
@@ -538,7 +538,7 @@ def test_memory_stays_flat_over_very_many_records(tmp_path, importer, layout):
     finally:
         tracemalloc.stop()
     assert count == many
-    assert peak < 1024 * 1024  # bytes; the ids alone, if kept, would be more than that
+    assert peak < 1024 * 1024  # bytes; the rows, if kept, would be more than that
 
 
 # Languages and titles
@@ -557,6 +557,8 @@ def test_memory_stays_flat_over_very_many_records(tmp_path, importer, layout):
         ("Ich habe seit gestern starke Kopfschmerzen, was soll ich tun?", "de"),
         ("Headache?", ""),
         ("Paracetamol 500 mg", ""),
+        ("sudden blurred vision in left eye", ""),  # Danish, by 0.91
+        ("https://example.org/firstaid/cuts/index.html", ""),
         ("ለሦስት ቀናት ራስ ምታት አለብኝ", ""),  # no language of the detector has this script
         ("1234 !?", ""),
         ("", ""),
