@@ -140,7 +140,9 @@ def test_every_route_that_pages_is_tried_here() -> None:
     def pages(route: Any) -> bool:
         view, extra = route.callback.cls, getattr(route.callback, "initkwargs", {})
         listed = getattr(route.callback, "actions", {"get": "list"}).get("get") == "list" and hasattr(view, "list")
-        return extra.get("pagination_class") is not None or (listed and getattr(view, "pagination_class", None) is not None)
+        return extra.get("pagination_class") is not None or (
+            listed and getattr(view, "pagination_class", None) is not None
+        )
 
     # Accounts do not grow with the world, events grow faster, pairs need two batches: they have tests of their own.
     elsewhere = {"people", "audit-events", "comparison-pairs"}

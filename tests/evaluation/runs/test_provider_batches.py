@@ -43,7 +43,7 @@ from tests.conftest import Clock, Together
 from tests.engine import SEED, Manage, bare_release, calls, endpoint, held, launched_run, served
 from tests.generation.llm.helpers import endpoint as answering
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 Status = Work.Status
 State = ProviderBatch.State
 BATCH = Run.Transport.BATCH
@@ -121,6 +121,7 @@ def verdicts(run: Run) -> list[tuple[Any, ...]]:
     return list(rows.values_list("response__text", "rubric", "status", "verdict", "error"))
 
 
+@pytest.mark.both
 def test_a_run_in_batches_finds_what_a_live_one_finds_at_half_the_price(release: Release, url: str) -> None:
     run = worked(in_batches(release, url))
     assert run.status == Run.Status.FINISHED
@@ -178,6 +179,7 @@ def test_what_was_paid_for_before_is_not_submitted_again(release: Release, url: 
     assert again.hits >= 4
 
 
+@pytest.mark.both
 def test_two_runs_at_once_submit_a_request_once(release: Release) -> None:
     with simulated(batch_delay=600) as url:
         first, second = in_batches(release, url), in_batches(release, url)
@@ -208,6 +210,7 @@ def test_a_run_does_not_wait_for_a_batch_that_another_one_does_not_submit(
     assert worked(first).status == Run.Status.FINISHED
 
 
+@pytest.mark.both
 def test_lines_that_fail_are_asked_live(release: Release) -> None:
     with simulated() as url:
         run = worked(in_batches(release, url, target="sim-average+500@0.5"))

@@ -31,7 +31,7 @@ from tests.engine import (
 )
 from tests.generation.outcomes.test_attempts_and_comparisons import decide, rejecting
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 Status, Gate = Work.Status, Draft.Gate
 
 
@@ -193,6 +193,7 @@ def test_the_comparison_costs_the_same_however_many_there_are(
 # ------------------------------------------------------------------------------------------------------- the admin's word
 
 
+@pytest.mark.both
 def test_let_through_puts_it_before_physicians_and_keeps_who_and_why(stopped: Draft, adela: User) -> None:
     version = services.let_through(stopped.pk, actor=adela, reason=" Another patient after all. ")
     stopped.refresh_from_db()
@@ -253,12 +254,14 @@ def test_a_next_version_that_is_stopped_waits_and_its_sample_with_it(
     assert Sample.objects.get().status == Sample.Status.DISCARDED
 
 
+@pytest.mark.both
 def test_what_happened_at_the_gate_cannot_be_rewritten(stopped: Draft) -> None:
     for change in (lambda rows: rows.update(reason="None."), lambda rows: rows.delete()):
         with pytest.raises(DatabaseError), transaction.atomic():
             change(GateEvent.objects.filter(draft=stopped))
 
 
+@pytest.mark.both
 def test_the_database_refuses_a_gate_that_does_not_fit(stopped: Draft) -> None:
     for fields in ({"status": Status.QUEUED}, {"gate": "let-through"}, {"gate": "whatever"}):
         with pytest.raises(DatabaseError), transaction.atomic():

@@ -28,7 +28,7 @@ from tests.engine import calls, conversations_file, endpoint, generated, importe
 from tests.review.approve import EVIDENCE, approval, approve_everything
 from tests.review.factories import account, say
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 Status = Work.Status
 WHY = "Nobody would ask for a dose in this way."
 CODED = f"Missing context: {WHY}"
@@ -146,6 +146,7 @@ def test_a_disputed_sample_with_a_rubric_that_is_off_comes_back(sample: Sample, 
     assert sample.status == Sample.Status.REGENERATING
 
 
+@pytest.mark.both
 @pytest.mark.parametrize(
     ("how", "reasons"),
     [(rejecting, [CODED]), (inadequate, [CODED, "R1: It is about another drug."])],

@@ -49,7 +49,7 @@ from tests.generation.llm.helpers import endpoint as answering
 from tests.review.approve import EVIDENCE, approval, rejection
 from tests.review.factories import say
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 CORRECTED = RubricAnswer("corrected", wording="Corrected by two.", severity="severe")
 
 
@@ -85,6 +85,7 @@ def by_hand(tmp_path: Path, ana: User, bo: User) -> Iterator[list[Sample]]:
         yield approved(source, seen.url, [ana, bo])
 
 
+@pytest.mark.both
 def test_counts_of_samples_and_rubrics(by_hand: list[Sample]) -> None:
     release = freeze()
     assert (release.samples_count, release.rubrics_count, release.version) == (2, 5, 1)
@@ -193,6 +194,7 @@ def _fields(release: Release) -> dict[str, Any]:
     return {field.name: getattr(release, field.name) for field in Release._meta.concrete_fields if field.name != "id"}
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("model", [Release, ReleasedSample, ReleasedRubric, Facet])
 def test_the_database_lets_nobody_change_a_release(model: type[Model]) -> None:
     bare_release(("dialogue", [["A1"]]))
@@ -214,6 +216,7 @@ def release(tmp_path: Path, models: str, physicians: list[User]) -> Release:
     return frozen(tmp_path, models, physicians, conversations=3, reports=2)
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("format_name", exporters.available())
 def test_the_same_release_gives_the_same_bytes(release: Release, tmp_path: Path, format_name: str) -> None:
     folders = [tmp_path / "one", tmp_path / "two" / "deep"]
@@ -238,6 +241,7 @@ def test_the_checksum_is_that_of_the_json_lines(release: Release, tmp_path: Path
     assert hashlib.sha256((tmp_path / "out" / "samples.jsonl").read_bytes()).hexdigest() == release.sha256
 
 
+@pytest.mark.both
 def test_order_and_keys_do_not_depend_on_the_database(release: Release, tmp_path: Path) -> None:
     export.export_release(release, "jsonl", tmp_path / "out")
     lines = (tmp_path / "out" / "samples.jsonl").read_text(encoding="utf-8").splitlines()

@@ -26,7 +26,7 @@ from tests.engine import Manage, conversations_file, endpoint, frozen, generated
 from tests.review.approve import approval, rejection
 from tests.review.factories import say
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from tests.review.factories import (
 )
 from tests.review.pages import HTMX, Elements
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both]
+pytestmark = pytest.mark.django_db
 
 
 def says(author: User, case: Case, text: str = "The dose is off.", **about: object) -> int:
