@@ -49,7 +49,7 @@ UNSTORABLE = _("This JSON contains a character that cannot be stored (NUL, or ha
 class LaunchForm(SpendingForm):
     """The endpoint for each role of a recipe, how many records, and how the samples are to be made."""
 
-    records = ("limit", "plan", "plan_file", "plan_text")
+    records = ("limit", "draw", "stratify_by", "seed", "where", "plan", "plan_file", "plan_text")
 
     preset = forms.ChoiceField(
         label=_("Preset"),
