@@ -85,7 +85,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     site.until("version 2", lambda: len(site.sql(second)) == 1)
     [[sent]] = site.sql(
         "SELECT CAST(sent AS TEXT) FROM generation_call WHERE subject = "
-        "(SELECT 'draft:' || CAST(id AS TEXT) FROM generation_draft WHERE version = 2)"
+        "(SELECT 'draft:' || CAST(id AS TEXT) FROM generation_draft WHERE version = 2) ORDER BY id LIMIT 1"
     )
     assert "On reflection the bait is too obvious." in sent
     for _ in range(2):  # the other case and version 2, each by fresh eyes
