@@ -104,6 +104,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     page.get_by_label("Name", exact=True).fill("first")
     page.get_by_role("button", name="Preview release").click()
     page.get_by_role("button", name="Freeze release").click()
+    page.get_by_role("link", name="first v1").click()  # there once the worker has frozen it: the list follows by itself
     page.wait_for_url("**/generation/releases/first/1/")
     with page.expect_download() as download:
         page.get_by_role("link", name="JSON Lines").click()
