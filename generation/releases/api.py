@@ -97,17 +97,23 @@ class WholeReleaseSerializer(ReleaseSerializer):
         source="canary", help_text="The canary of the release: a text that is in every sample and nowhere else."
     )
     errata = serializers.SerializerMethodField()
+    withheld = serializers.SerializerMethodField(
+        help_text="Sources whose text must not be published: share exports by reference."
+    )
 
     class Meta(ReleaseSerializer.Meta):
         fields = [
             *ReleaseSerializer.Meta.fields,
             *("counts", "sources", "generators", "made", "grounds", "statuses", "unreviewed", "reviewers"),
-            *("composition", "excluded", "marker", "held_out_count", "held_out_sha256", "errata"),
+            *("composition", "excluded", "marker", "held_out_count", "held_out_sha256", "errata", "withheld"),
         ]
 
     @extend_schema_field(ErratumSerializer(many=True))
     def get_errata(self, release: Release) -> Any:
         return ErratumSerializer(list(errata.errata_of(release)), many=True).data
+
+    def get_withheld(self, release: Release) -> list[str]:
+        return queries.withheld_sources(release)
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
@@ -188,6 +194,11 @@ class ExportQuery(serializers.Serializer[Any]):
     split = serializers.ChoiceField(
         choices=ReleasedSample.Split.values, default="public", help_text="`held-out`: admins only."
     )
+    by_reference = serializers.BooleanField(
+        default=False,
+        help_text="Leave out the text of the sources: a zip with `restore_release.py`, which puts it back from their"
+        " original files.",
+    )
 
 
 def _release(name: str, version: int) -> Release:
@@ -244,20 +255,19 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     def export(self, request: Request, name: str, version: int) -> HttpResponseBase:
         """The whole release as a file: the same release and format give the same bytes."""
         query = checked_query(ExportQuery, request)
-        format_name, split = query["format"], query["split"]
+        format_name, split, by_reference = query["format"], query["split"], query["by_reference"]
         release = _release(name, version)
         if split != ReleasedSample.Split.PUBLIC:
             require(request.user, Can.PRODUCE)
-        if format_name == "jsonl":
+        if format_name == "jsonl" and not by_reference:
             return FileResponse(
                 export.open_samples(release, split),
                 as_attachment=True,
                 filename=f"{name}-v{version}.jsonl",
                 content_type="application/jsonl",
             )
-        return archive.as_download(
-            archive.stream(release, format_name, split=split), f"{name}-v{version}-{format_name}.zip"
-        )
+        blocks = archive.stream(release, format_name, split=split, by_reference=by_reference)
+        return archive.as_download(blocks, archive.file_name(release, format_name, split, by_reference=by_reference))
 
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
     @action(detail=True, url_path="data-card", url_name="card")

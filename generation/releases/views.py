@@ -97,6 +97,8 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "planted": queries.term_counts(found.benchmark, found.counts),
         "errata": list(errata.errata_of(found)),
         "formats": export.fitting(found),
+        "withheld": queries.withheld_sources(found),
+        "by_reference": export.fitting(found, by_reference=True),
     }
     return render(request, "generation/releases/release.html", context)
 
@@ -133,11 +135,14 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
 @require_GET
 @requires(Can.READ_RESULTS)
 def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:
-    """One part of a release (`?split=`) in one format, as a zip whose bytes depend on nothing else."""
+    """One part of a release (`?split=`) in one format, as a zip whose bytes depend on nothing else.
+
+    With `?by-reference=1`, without the text of its sources.
+    """
     found, split = _release(name, version), ReleasedSample.Split.PUBLIC
     if request.GET.get("split") == ReleasedSample.Split.HELD_OUT:
         require(request.user, Can.PRODUCE)
         split = ReleasedSample.Split.HELD_OUT
-    blocks = archive.stream(found, format_name, split=split)
-    part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"
-    return archive.as_download(blocks, f"{name}-v{version}{part}-{format_name}.zip")
+    chosen = {"split": split, "by_reference": request.GET.get("by-reference") == "1"}
+    blocks = archive.stream(found, format_name, **chosen)
+    return archive.as_download(blocks, archive.file_name(found, format_name, **chosen))

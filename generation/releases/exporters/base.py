@@ -39,7 +39,8 @@ class Exporter(Protocol):
     name: str
     label: str
     # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent; and it may offer
-    # `readme(card, about)`, the text of a README.md.
+    # `readme(card, about)`, the text of a README.md. `lines` is the name of its file where that is JSON Lines, one sample a
+    # line: such a format can also be exported by reference (`references`).
 
     def write(self, samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         """Write `samples` into the existing `folder`, streamed, and return the files made. Raises WrongSample, OSError;

@@ -12,6 +12,7 @@ from generation.releases.exporters.base import canonical, checked, replacing
 
 name = "healthbench"
 label = "HealthBench (simple-evals)"
+lines = "healthbench.jsonl"
 asks = True
 
 

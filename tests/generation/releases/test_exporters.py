@@ -88,7 +88,7 @@ READ = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet}
 
 
 def test_formats_are_found_by_name():
-    assert exporters.available() == sorted([*FORMATS, "healthbench", "hf", "inspect"])
+    assert exporters.available() == sorted([*FORMATS, "healthbench", "hf", "inspect", "lm-eval"])
     for name in exporters.available():
         assert exporters.load(name).name == name
         assert exporters.load(name).label
@@ -96,7 +96,7 @@ def test_formats_are_found_by_name():
 
 @pytest.mark.parametrize("name", ["nope", "base", "manifest", "csv_", "os"])
 def test_an_unknown_format_is_answered_with_the_known_ones(name):
-    with pytest.raises(UnknownFormat, match="csv, healthbench, hf, inspect, jsonl, parquet"):
+    with pytest.raises(UnknownFormat, match="csv, healthbench, hf, inspect, jsonl, lm-eval, parquet"):
         exporters.load(name)
 
 

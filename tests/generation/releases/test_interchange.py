@@ -1,5 +1,6 @@
 """Formats of other tools: each is really loaded by the tool where it is installed (MHB_INTERCHANGE names its Python)."""
 
+import ast
 import json
 import os
 import subprocess
@@ -12,8 +13,11 @@ from django.test import Client
 from django.urls import reverse
 
 from generation import errors
+from generation.llm.simulator.server import make_app, run_in_background
+from generation.llm.types import Message
 from generation.models import Release
 from generation.releases import export, services
+from generation.releases.exporters import programs
 from generation.releases.freezing.composition import Composition
 from generation.sources import importers
 from generation.sources.importers.base import Row
@@ -32,8 +36,14 @@ def release(tmp_path: Path, models: str, physicians: Sequence[User]) -> Release:
     return frozen(tmp_path, models, physicians, conversations=2, reports=1)
 
 
-def tool(code: str, folder: Path) -> str:
-    home = {**os.environ, "HF_HOME": str(folder / "cache"), "HF_DATASETS_OFFLINE": "1", "INSPECT_DISPLAY": "plain"}
+def tool(code: str, folder: Path, **variables: str) -> str:
+    home = {
+        **os.environ,
+        **variables,
+        "HF_HOME": str(folder / "cache"),
+        "HF_DATASETS_OFFLINE": "1",
+        "INSPECT_DISPLAY": "plain",
+    }
     done = subprocess.run([TOOLS, "-c", code], cwd=folder, env=home, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-2000:]
     return done.stdout.strip().splitlines()[-1]
@@ -92,6 +102,66 @@ def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path) -> N
     )
     name, files = tool(code, tmp_path).split()
     assert (name, int(files) > 5) == ("own", True)
+
+
+def test_both_judges_are_asked_alike() -> None:
+    [one, other] = [
+        next(
+            ast.literal_eval(node.value)
+            for node in ast.parse((Path(programs.__file__).parent / name).read_text()).body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PROMPT"
+        )
+        for name in ("inspect_task.py", "lm_eval_utils.py")
+    ]
+    assert one == other
+
+
+class Judge:
+    """Finds every criterion met that says ODD, and cannot decide on one that says SILENCE."""
+
+    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
+        asked = messages[0].content
+        assert "# Answer\nAn answer." in asked
+        return "I cannot say." if "SILENCE" in asked else f"So.\ncriteria_met: {str('ODD' in asked).lower()}"
+
+
+@needs_tools
+def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
+    """With a model that says the same to everybody, and that has to be given the conversation turn by turn."""
+    out = tmp_path / "out"
+    export.export_release(release, "lm-eval", out)
+    lines = [json.loads(line) for line in (out / "lm_eval.jsonl").read_text().splitlines()]
+    rubrics = [rubric for line in lines for rubric in line["rubrics"]]
+    for number, rubric in enumerate(rubrics):
+        rubric["criterion"] += " SILENCE" if not number else " ODD" if number % 2 else ""
+    (out / "lm_eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    turns = [[message["role"] for message in line["messages"]] for line in lines]
+    code = (
+        "import json\n"
+        "from lm_eval import simple_evaluate\n"
+        "from lm_eval.api.model import LM\n"
+        "from lm_eval.tasks import TaskManager\n"
+        "asked = []\n"
+        "class Same(LM):\n"
+        "    tokenizer_name = 'none'\n"
+        "    def apply_chat_template(self, chat, add_generation_prompt=True): return json.dumps(chat)\n"
+        "    def chat_template(self, *about): return ''\n"
+        "    def loglikelihood(self, requests): raise NotImplementedError\n"
+        "    loglikelihood_rolling = loglikelihood\n"
+        "    def generate_until(self, requests, **_how):\n"
+        "        asked.extend([one['role'] for one in json.loads(request.args[0])] for request in requests)\n"
+        "        return ['An answer.'] * len(requests)\n"
+        "tasks = TaskManager(include_path='out', include_defaults=False)\n"
+        "found = simple_evaluate(Same(), tasks=['mhb'], task_manager=tasks, apply_chat_template=True)\n"
+        "scores = found['results']['mhb']\n"
+        "print(json.dumps([scores['hallucination_rate,none'], scores['unjudged,none'], asked]))\n"
+    )
+    with run_in_background(make_app([Judge()])) as address:
+        reached = {"MHB_JUDGE_URL": address, "MHB_JUDGE_MODEL": "judge", "MHB_JUDGE_KEY": "of-the-judge"}
+        rate, unjudged, asked = json.loads(tool(code, tmp_path, **reached))
+    assert unjudged == 1
+    assert rate == pytest.approx(len(rubrics[2::2]) / len(rubrics[1:]))
+    assert asked == turns
 
 
 @needs_tools
