@@ -157,7 +157,7 @@ def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
         "print(json.dumps([scores['hallucination_rate,none'], scores['unjudged,none'], asked]))\n"
     )
     with run_in_background(make_app([Judge()])) as address:
-        reached = {"MHB_JUDGE_URL": address, "MHB_JUDGE_MODEL": "judge", "MHB_JUDGE_KEY": "of-the-judge"}
+        reached = {"MHB_JUDGE_URL": address, "MHB_JUDGE_MODEL": "sim-judge", "MHB_JUDGE_KEY": "of-the-judge"}
         rate, unjudged, asked = json.loads(tool(code, tmp_path, **reached))
     assert unjudged == 1
     assert rate == pytest.approx(len(rubrics[2::2]) / len(rubrics[1:]))

@@ -97,10 +97,10 @@ def _ask(prompt):
     if key := os.environ.get("MHB_JUDGE_KEY"):
         headers["Authorization"] = f"Bearer {key}"
     address = os.environ["MHB_JUDGE_URL"].rstrip("/") + "/chat/completions"
-    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+    request = urllib.request.Request(address, json.dumps(body).encode(), headers)  # noqa: S310 - the address is yours
     for attempt in range(TRIES):
         try:
-            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
                 return json.load(answer)["choices"][0]["message"]["content"] or ""
         except urllib.error.HTTPError as error:
             if error.code not in BUSY or attempt == TRIES - 1:

@@ -11,6 +11,7 @@ nothing to read. Then nothing is written.
 from __future__ import annotations
 
 import ast
+import contextlib
 import csv
 import hashlib
 import json
@@ -38,10 +39,8 @@ def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
         if value[:1] == "[" and len(value) < LONGEST_LITERAL:
-            try:
+            with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
                 yield from strings(ast.literal_eval(value))
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                pass
     elif isinstance(value, dict):
         for one in value.values():
             yield from strings(one)
