@@ -57,6 +57,14 @@ def as_download(blocks: Iterator[bytes], name: str) -> StreamingHttpResponse:
     return response
 
 
+def as_table(lines: Iterator[str], release: Release, what: str) -> StreamingHttpResponse:
+    """The answer that sends a table of a release."""
+    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
+    name = f"{release.name}-v{release.version}-{what}.csv"
+    response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or ""
+    return response
+
+
 def file_name(release: Release, format_name: str, split: str, *, by_reference: bool = False) -> str:
     """What the zip is called."""
     part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"

@@ -21,7 +21,7 @@ from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, ma
 from generation.releases.exporters.programs import restore_release, verify_release
 from generation.sources import queries as sources_queries
 
-RUBRIC_FIELDS = ("key", "criterion", "traps", "severity")
+RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
 
 
 def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
@@ -40,7 +40,10 @@ def _rubrics(samples: list[int]) -> dict[int, list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = {}
     rows = ReleasedRubric.objects.filter(sample__in=samples).order_by("pk")
     for sample, *values in rows.values_list("sample_id", *RUBRIC_FIELDS):
-        found.setdefault(sample, []).append(dict(zip(RUBRIC_FIELDS, values, strict=True)))
+        rubric = dict(zip(RUBRIC_FIELDS, values, strict=True))
+        if not rubric["polarity"]:
+            del rubric["polarity"]  # as it was frozen
+        found.setdefault(sample, []).append(rubric)
     return found
 
 
@@ -160,7 +163,8 @@ def files_of(
         yield sums.add(path)
     for path in audit_bundle.write(release, folder, split):
         yield sums.add(path)
-    yield sums.add(ratings.write(release, split, folder))
+    for path in ratings.write(release, split, folder, quoted=not by_reference):
+        yield sums.add(path)
     if "agreement" in release.about:
         path = folder / "agreement.json"
         lines = json.dumps(release.about["agreement"][split], indent=1, sort_keys=True)

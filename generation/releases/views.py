@@ -16,7 +16,7 @@ from generation.errors import GenerationError
 from generation.jobs.live_status import living_workers
 from generation.models import Erratum, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.recipes import forms as recipes_forms
-from generation.releases import archive, export, forms, queries, services
+from generation.releases import archive, export, forms, queries, ratings, services
 from generation.samples import errata
 from generation.samples import services as samples_services
 from review.common.decorators import requires, signed_in_account
@@ -139,10 +139,23 @@ def release_export(request: HttpRequest, name: str, version: int, format_name: s
 
     With `?by-reference=1`, without the text of its sources.
     """
-    found, split = _release(name, version), ReleasedSample.Split.PUBLIC
-    if request.GET.get("split") == ReleasedSample.Split.HELD_OUT:
-        require(request.user, Can.PRODUCE)
-        split = ReleasedSample.Split.HELD_OUT
+    found, split = _release(name, version), _split(request)
     chosen = {"split": split, "by_reference": request.GET.get("by-reference") == "1"}
     blocks = archive.stream(found, format_name, **chosen)
     return archive.as_download(blocks, archive.file_name(found, format_name, **chosen))
+
+
+def _split(request: HttpRequest) -> str:
+    """The part that is asked for; the one that is held out is for admins."""
+    if request.GET.get("split") != ReleasedSample.Split.HELD_OUT:
+        return ReleasedSample.Split.PUBLIC
+    require(request.user, Can.PRODUCE)
+    return ReleasedSample.Split.HELD_OUT
+
+
+@require_GET
+@requires(Can.READ_RESULTS)
+def release_ratings(request: HttpRequest, name: str, version: int) -> HttpResponseBase:
+    """What physicians answered about one part of a release, as CSV."""
+    found = _release(name, version)
+    return archive.as_table(ratings.lines(found, _split(request)), found, "ratings")

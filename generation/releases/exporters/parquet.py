@@ -36,7 +36,9 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         for sample in checked(samples):
             plain = {column: sample.get(column, "") for column in PLAIN}
             sample_rows.append(plain | {column: canonical(sample.get(column, {})) for column in NESTED})
-            rubric_rows += ({"sample_id": sample["sample_id"], **rubric} for rubric in sample["rubrics"])
+            rubric_rows += (
+                {"sample_id": sample["sample_id"], "polarity": "", **rubric} for rubric in sample["rubrics"]
+            )
             if len(sample_rows) == _ROW_GROUP:
                 samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
                 sample_rows.clear()
@@ -56,6 +58,6 @@ def _schemas() -> "tuple[pa.Schema, pa.Schema]":
     types = {"version": pa.int64(), "simulated": pa.bool_()}
     columns = [pa.field(column, types.get(column, pa.string()), nullable=False) for column in (*PLAIN, *NESTED)]
     traps = pa.list_(pa.field("element", pa.string(), nullable=False))
-    rubric_columns = ("sample_id", "key", "criterion", "traps", "severity")
+    rubric_columns = ("sample_id", "key", "criterion", "traps", "severity", "polarity")
     rubrics = [pa.field(name, traps if name == "traps" else pa.string(), nullable=False) for name in rubric_columns]
     return pa.schema(columns), pa.schema(rubrics)

@@ -66,10 +66,11 @@ def _versions(pks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
 def _rubrics(pks: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)
     rows = Rubric.objects.filter(version__in=pks, removed=False).order_by("pk")
-    for version, key, approved, criterion, traps, severity in rows.values_list(
-        "version_id", "key", "approved", "criterion", "traps", "severity"
+    for version, key, approved, criterion, traps, severity, polarity in rows.values_list(
+        "version_id", "key", "approved", "criterion", "traps", "severity", "polarity"
     ):
-        found[version].append({"key": key, "criterion": approved or criterion, "traps": traps, "severity": severity})
+        rubric = {"key": key, "criterion": approved or criterion, "traps": traps, "severity": severity}
+        found[version].append(rubric | ({"polarity": polarity} if polarity else {}))
     return found
 
 
