@@ -19,6 +19,7 @@ from generation.releases.exporters import jsonl, references
 from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, manifest, sha256_of
 from generation.releases.exporters.programs import restore_release, verify_release
+from generation.releases.exporters.programs.verify_release import COLUMNS
 from generation.sources import queries as sources_queries
 
 RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
@@ -175,7 +176,8 @@ def files_of(
         shutil.copyfile(str(program.__file__), path)
         yield sums.add(path)
     path = folder / "croissant.json"
-    described = json.dumps(croissant(_about(release), sums.entries), indent=1, ensure_ascii=False)
+    tables = {"ratings": COLUMNS, "highlights": ratings.HIGHLIGHT_COLUMNS}
+    described = json.dumps(croissant(_about(release), sums.entries, tables), indent=1, ensure_ascii=False)
     path.write_text(described + "\n", encoding="utf-8", newline="\n")
     yield sums.add(path)
     # A release that was frozen before it was counted keeps its bytes.
@@ -189,6 +191,7 @@ def files_of(
 
 def _about(release: Release) -> dict[str, Any]:
     """What the hub's metadata say."""
+    first = ReleasedSample.objects.filter(release=release).order_by("position").first()
     return {
         "name": release.name,
         "version": f"{release.version}.0.0",
@@ -198,6 +201,7 @@ def _about(release: Release) -> dict[str, Any]:
         "citation": " ".join(source["citation"] for source in release.sources),
         "languages": list(release.about.get("counts", {}).get("language", {})),
         "samples": release.samples_count,
+        "columns": list(first.exported) if first else [],
         "licence": "; ".join(sorted({source["licence"] for source in release.sources})) or "unknown",
     }
 

@@ -1,6 +1,7 @@
 """Formats of other tools: each is really loaded by the tool where it is installed (MHB_INTERCHANGE names its Python)."""
 
 import ast
+import csv
 import json
 import os
 import subprocess
@@ -16,7 +17,7 @@ from generation import errors
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.llm.types import Message
 from generation.models import Release
-from generation.releases import export, services
+from generation.releases import export, exporters, services
 from generation.releases.exporters import programs
 from generation.releases.freezing.composition import Composition
 from generation.sources import importers
@@ -92,16 +93,41 @@ def test_hf_loads_with_datasets(release: Release, tmp_path: Path) -> None:
 
 
 @needs_tools
-def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path) -> None:
-    export.export_release(release, "parquet", tmp_path / "out")
+@pytest.mark.parametrize("format_name", exporters.available())
+def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path, format_name: str) -> None:
+    """The tables with all their rows, where the format has tables."""
+    export.export_release(release, format_name, tmp_path / "out")
     code = (
-        "import mlcroissant\n"
+        "import mlcroissant, json\n"
         "found = mlcroissant.Dataset('out/croissant.json')\n"
         "assert not found.metadata.issues.errors, found.metadata.issues.report()\n"
-        "print(found.metadata.name, len(found.metadata.distribution))\n"
+        "assert found.metadata.name == 'own' and len(found.metadata.distribution) > 5\n"
+        "plain = lambda one: one.decode() if isinstance(one, bytes) else one.tolist()\n"
+        "rows = {one.id: list(found.records(one.id)) for one in found.metadata.record_sets}\n"
+        "print(json.dumps(rows, default=plain))\n"
     )
-    name, files = tool(code, tmp_path).split()
-    assert (name, int(files) > 5) == ("own", True)
+    rows = json.loads(tool(code, tmp_path))
+    samples = list(export.exported_samples(release))
+    assert rows.keys() - {"samples", "rubrics"} == {"ratings", "highlights"}
+    with (tmp_path / "out" / "ratings.csv").open(newline="") as file:
+        assert [row["ratings/value"] for row in rows["ratings"]] == [row["value"] for row in csv.DictReader(file)]
+    assert ("samples" in rows) == (format_name in ("csv", "parquet", "jsonl", "hf"))
+    if "samples" not in rows:
+        return
+    for row, sample in zip(rows["samples"], samples, strict=True):
+        assert row["samples/sample_id"] == sample["sample_id"]
+        assert (row["samples/version"], row["samples/simulated"]) == (sample["version"], sample["simulated"])
+        if format_name != "jsonl":
+            assert json.loads(row["samples/content"]) == sample["content"]
+    if "rubrics" in rows:
+        criteria = [row["rubrics/criterion"] for row in rows["rubrics"]]
+        polarities = [row["rubrics/polarity"] for row in rows["rubrics"]]
+    else:
+        held = [rubric for row in rows["samples"] for rubric in row["samples/rubrics"]]
+        criteria, polarities = ([one[f"samples/rubrics/{key}"] for one in held] for key in ("criterion", "polarity"))
+    rubrics = [rubric for sample in samples for rubric in sample["rubrics"]]
+    assert criteria == [rubric["criterion"] for rubric in rubrics]
+    assert polarities == [rubric["polarity"] for rubric in rubrics]
 
 
 def test_both_judges_are_asked_alike() -> None:
