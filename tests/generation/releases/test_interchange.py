@@ -1,4 +1,5 @@
-"""Formats of other tools: each is really loaded by the tool where it is installed (MHB_INTERCHANGE names its Python)."""
+"""Formats of other tools: each is really loaded by the tool, where MHB_INTERCHANGE names a Python that has it
+(`make test-interchange`)."""
 
 import ast
 import csv
@@ -27,9 +28,7 @@ from tests.engine import frozen
 
 pytestmark = [pytest.mark.django_db]
 TOOLS = os.environ.get("MHB_INTERCHANGE", "")
-needs_tools = pytest.mark.skipif(
-    not TOOLS, reason="MHB_INTERCHANGE does not name a Python with datasets and inspect-ai"
-)
+needs_tools = pytest.mark.skipif(not TOOLS, reason="needs other tools: make test-interchange")
 
 
 @pytest.fixture
@@ -66,6 +65,35 @@ def test_healthbench_has_conversations_and_rubrics(release: Release, tmp_path: P
     read = list(importer.rows(out / "healthbench.jsonl", importer.sniff(out / "healthbench.jsonl")))
     assert all(isinstance(one, Row) for one in read)
     assert len(read) == 3
+
+
+def test_healthbench_scores_as_simple_evals_reads_it(release: Release, tmp_path: Path) -> None:
+    """What its reader takes from a row, and the arithmetic on it: points met of positive points, for the whole and by tag."""
+    export.export_release(release, "healthbench", tmp_path / "out")
+    with (tmp_path / "out" / "healthbench.jsonl").open("rb") as file:
+        examples = [json.loads(line) for line in file]
+    for example in examples:
+        graded = []
+        by_tag: dict[str, list[bool]] = {}
+        for number, rubric in enumerate(example["rubrics"]):
+            criterion, points, tags = rubric["criterion"], rubric["points"], rubric["tags"]
+            assert f"[{points}] {criterion}".startswith("[1] ")
+            assert all(isinstance(tag, str) for tag in tags)
+            graded.append((points, number > 0))  # the answer misses the first
+            for tag in tags:
+                by_tag.setdefault(tag, []).append(number > 0)
+        possible = sum(points for points, _met in graded if points > 0)
+        score = sum(points for points, met in graded if met) / possible
+        assert score == pytest.approx(1 - 1 / len(graded)), "one minus the hallucination rate"
+        kinds = {tag.partition(":")[0] for tag in by_tag}
+        assert kinds == {"trap", "polarity"}
+        assert {tag for tag in by_tag if tag.startswith("polarity:")} <= {"polarity:must", "polarity:must-not"}
+        assert all(isinstance(tag, str) and ":" in tag for tag in example["example_tags"])
+        asked = [*example["prompt"], {"role": "assistant", "content": "An answer."}]
+        assert "\n\n".join(f"{turn['role']}: {turn['content']}" for turn in asked).endswith("assistant: An answer.")
+        assert example["prompt"][-1]["role"] == "user"
+        assert isinstance(example["prompt_id"], str)
+        assert example["ideal_completions_data"] is None
 
 
 def test_hf_has_one_table_and_the_hubs_metadata(release: Release, tmp_path: Path) -> None:
