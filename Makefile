@@ -12,10 +12,10 @@ test: setup-dev  ## everything that guards the project
 test-thorough: setup-dev  ## the same, farther: more kills, longer state machines, deeper fuzzing, larger files
 	@exec .venv/bin/python .ci/test.py --thorough
 
-test-interchange: setup-dev  ## exports, really loaded by the tools that they are for; var/interchange gets what those need
-	@[ -x var/interchange/bin/python ] || .venv/bin/python -m venv var/interchange
-	VIRTUAL_ENV=$(abspath var/interchange) .venv/bin/uv pip install --quiet --require-hashes -r requirements-interchange.txt
-	MHB_INTERCHANGE=$(abspath var/interchange)/bin/python .venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py
+test-interchange: setup-dev  ## exports, really loaded by the tools that they are for; .interchange gets what those need
+	@[ -x .interchange/bin/python ] || .venv/bin/python -m venv .interchange
+	VIRTUAL_ENV=$(abspath .interchange) .venv/bin/uv pip install --quiet --require-hashes -r requirements-interchange.txt
+	MHB_INTERCHANGE=$(abspath .interchange)/bin/python .venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py
 
 screenshots: setup-dev  ## axe and a picture of every page, in both themes and languages at three widths: SHOTS=<folder>
 	@mkdir -p $(SHOTS)
