@@ -8,9 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from django.db.models import TextField
+from django.db.models.functions import Cast
+
 from generation import errors
 from generation.common import formats
 from generation.common.chunks import CHUNK, chunked
+from generation.common.stored_json import parsed
 from generation.models import Release, ReleasedRubric, ReleasedSample, SourceRecord
 from generation.recipes import registry
 from generation.releases import audit_bundle, exporters, ratings
@@ -40,8 +44,10 @@ def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC)
 def _rubrics(samples: list[int]) -> dict[int, list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = {}
     rows = ReleasedRubric.objects.filter(sample__in=samples).order_by("pk")
-    for sample, *values in rows.values_list("sample_id", *RUBRIC_FIELDS):
+    columns = [Cast(name, TextField()) if name == "traps" else name for name in RUBRIC_FIELDS]
+    for sample, *values in rows.values_list("sample_id", *columns):
         rubric = dict(zip(RUBRIC_FIELDS, values, strict=True))
+        rubric["traps"] = parsed(rubric["traps"])
         if not rubric["polarity"]:
             del rubric["polarity"]  # as it was frozen
         found.setdefault(sample, []).append(rubric)

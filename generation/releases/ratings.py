@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from generation.common.chunks import chunked
 from generation.models import Release, ReleasedSample, Rubric
@@ -25,6 +25,9 @@ HIGHLIGHT_COLUMNS = (
 )
 Rating = dict[str, str]
 Sampled = tuple[str, int, int]  # key, version, case
+Given = tuple[
+    int, Rating, str, dict[str, Any]
+]  # a review: case, what a row says of its author, verdict, stored answers
 
 
 def pseudonym(key: str, canary: str, physician: int) -> str:
@@ -32,20 +35,22 @@ def pseudonym(key: str, canary: str, physician: int) -> str:
     return "rater-" + sha256(f"{key}\n{canary}\n{physician}".encode()).hexdigest()[:10]
 
 
-def _reviews(samples: Sequence[Sampled], canary: str) -> Iterator[tuple[int, Rating, str, dict[str, Any]]]:
-    """Of each sample the reviews: its case, what a row says of who gave it, the verdict and the stored answers."""
+def _reviews(samples: Sequence[Sampled], canary: str) -> Iterator[Given]:
+    """Those of each sample, in their order."""
     secret = ChainHead.objects.values_list("key", flat=True).get(pk=trail.EVENTS)
     reviews: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
     rows = counted_reviews().filter(case__in=[case for _key, _version, case in samples]).order_by("pk")
     columns = ("case_id", "physician_id", "physician__simulated", "role", "phase", "verdict", "answers")
     for case, *about in rows.values_list(*columns):
         reviews[case].append(tuple(about))
+    physicians = {physician for given in reviews.values() for physician, *_about in given}
+    names = {physician: pseudonym(secret, canary, physician) for physician in physicians}
     for key, version, case in samples:
         for physician, simulated, role, phase, verdict, answers in reviews[case]:
             about = {
                 "sample_id": key,
                 "version": str(version),
-                "rater": pseudonym(secret, canary, physician),
+                "rater": names[physician],
                 "role": role,
                 "answer": ANSWERS[phase],
                 "simulated": "true" if simulated else "false",
@@ -53,12 +58,12 @@ def _reviews(samples: Sequence[Sampled], canary: str) -> Iterator[tuple[int, Rat
             yield case, about, verdict, answers
 
 
-def ratings(samples: Sequence[Sampled], canary: str) -> Iterator[Rating]:
+def _ratings(reviews: Iterable[Given]) -> Iterator[Rating]:
     """Blind answers, and those that were confirmed or changed after seeing others', sample by sample.
 
     Notes, evidence and wordings stay behind: they are free text.
     """
-    for _case, about, verdict, answers in _reviews(samples, canary):
+    for _case, about, verdict, answers in reviews:
         for told in _values(verdict, answers):
             yield {**about, **told}
 
@@ -80,30 +85,43 @@ def agreement(samples: Sequence[Sampled], canary: str) -> list[dict[str, Any]]:
     """How far the blind answers about these samples agree, as `verify_release.py` computes it from the ratings."""
     found = Agreement()
     for part in chunked(iter(samples)):
-        for rows in by_sample(ratings(part, canary)):
+        for rows in by_sample(_ratings(_reviews(part, canary))):
             found.add(rows)
     return found.lines()
 
 
 def lines(release: Release, split: str) -> Iterator[str]:
     """`ratings.csv`, in the order of the samples, in pieces."""
-    yield from _table(COLUMNS, (_with_polarity(part, release.canary) for part in _parts(release, split)))
-
-
-def highlight_lines(release: Release, split: str, *, quoted: bool = True) -> Iterator[str]:
-    """`highlights.csv`, likewise. `quoted`: with the words themselves, which are the text of a source."""
-    yield from _table(HIGHLIGHT_COLUMNS, (_highlights(part, release.canary, quoted) for part in _parts(release, split)))
+    file = io.StringIO()
+    writer = _writer(file, COLUMNS)
+    for part in _parts(release, split):
+        writer.writerows(_with_polarity(list(_reviews(part, release.canary))))
+        yield file.getvalue()
+        file.seek(0)
+        file.truncate()
+    yield file.getvalue()
 
 
 def write(release: Release, split: str, folder: Path, *, quoted: bool = True) -> list[Path]:
-    """Write `ratings.csv` and `highlights.csv`."""
+    """Write `ratings.csv` and `highlights.csv`. `quoted`: the latter with the words themselves, which are a source's."""
     paths = [folder / "ratings.csv", folder / "highlights.csv"]
-    tables = (lines(release, split), highlight_lines(release, split, quoted=quoted))
-    with replacing(*paths) as unfinished:
-        for temporary, table in zip(unfinished, tables, strict=True):
-            with temporary.open("w", encoding="utf-8", newline="") as file:
-                file.writelines(table)
+    with (
+        replacing(*paths) as [first, second],
+        first.open("w", encoding="utf-8", newline="") as rated,
+        second.open("w", encoding="utf-8", newline="") as marked,
+    ):
+        ratings, highlights = _writer(rated, COLUMNS), _writer(marked, HIGHLIGHT_COLUMNS)
+        for part in _parts(release, split):
+            reviews = list(_reviews(part, release.canary))
+            ratings.writerows(_with_polarity(reviews))
+            highlights.writerows(_highlights(reviews, quoted))
     return paths
+
+
+def _writer(file: TextIO, columns: Sequence[str]) -> "csv.DictWriter[str]":
+    writer = csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    return writer
 
 
 def _parts(release: Release, split: str) -> Iterator[list[Sampled]]:
@@ -111,31 +129,22 @@ def _parts(release: Release, split: str) -> Iterator[list[Sampled]]:
     yield from chunked(rows.values_list("key", "version__number", "version__case").iterator(chunk_size=500))
 
 
-def _table(columns: Sequence[str], parts: Iterable[Iterable[Rating]]) -> Iterator[str]:
-    file = io.StringIO()
-    writer = csv.DictWriter(file, columns, lineterminator="\n")
-    writer.writeheader()
-    for part in parts:
-        writer.writerows(part)
-        yield file.getvalue()
-        file.seek(0)
-        file.truncate()
-    yield file.getvalue()
-
-
-def _with_polarity(samples: Sequence[Sampled], canary: str) -> Iterator[Rating]:
+def _with_polarity(reviews: Sequence[Given]) -> Iterator[Rating]:
     """The ratings; those of a rubric with its polarity."""
-    found = list(ratings(samples, canary))
-    case_of = {key: case for key, _version, case in samples}
-    cases = {case_of[rating["sample_id"]] for rating in found if rating["rubric"]}
+    cases = {case for case, _about, _verdict, answers in reviews if answers.get("rubrics")}
     rubrics = Rubric.objects.filter(version__case__in=cases).exclude(polarity="").order_by()
-    told = {(case, key): polarity for case, key, polarity in rubrics.values_list("version__case", "key", "polarity")}
-    for rating in found:
-        yield {**rating, "polarity": told.get((case_of[rating["sample_id"]], rating["rubric"]), "")}
+    told: dict[int, dict[str, str]] = defaultdict(dict)
+    for case, key, polarity in rubrics.values_list("version__case", "key", "polarity") if cases else ():
+        told[case][key] = polarity
+    for review in reviews:
+        of_case = told.get(review[0], {})
+        for rating in _ratings([review]):
+            rating["polarity"] = of_case.get(rating["rubric"], "")
+            yield rating
 
 
-def _highlights(samples: Sequence[Sampled], canary: str, quoted: bool) -> Iterator[Rating]:
-    for _case, about, _verdict, answers in _reviews(samples, canary):
+def _highlights(reviews: Iterable[Given], quoted: bool) -> Iterator[Rating]:
+    for _case, about, _verdict, answers in reviews:
         for each in answers.get("highlights", ()):
             yield {
                 **about,

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 name = "parquet"
 label = "Parquet"
 
-_ROW_GROUP = 1000  # rows; fixed, because it shapes the bytes, and with it the memory that is used
+# Rows that are written together; fixed, because they shape the bytes, and with them the memory that is used.
+_SAMPLES, _RUBRICS = 200, 1000
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
@@ -39,12 +40,12 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
             rubric_rows += (
                 {"sample_id": sample["sample_id"], "polarity": "", **rubric} for rubric in sample["rubrics"]
             )
-            if len(sample_rows) == _ROW_GROUP:
+            if len(sample_rows) == _SAMPLES:
                 samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
                 sample_rows.clear()
-            while len(rubric_rows) >= _ROW_GROUP:
-                rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows[:_ROW_GROUP], rubric_schema))
-                del rubric_rows[:_ROW_GROUP]
+            while len(rubric_rows) >= _RUBRICS:
+                rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows[:_RUBRICS], rubric_schema))
+                del rubric_rows[:_RUBRICS]
         if sample_rows:
             samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
         if rubric_rows:
