@@ -140,9 +140,9 @@ def release_export(request: HttpRequest, name: str, version: int, format_name: s
     With `?by-reference=1`, without the text of its sources.
     """
     found, split = _release(name, version), _split(request)
-    chosen = {"split": split, "by_reference": request.GET.get("by-reference") == "1"}
-    blocks = archive.stream(found, format_name, **chosen)
-    return archive.as_download(blocks, archive.file_name(found, format_name, **chosen))
+    by_reference = request.GET.get("by-reference") == "1"
+    blocks = archive.stream(found, format_name, split=split, by_reference=by_reference)
+    return archive.as_download(blocks, archive.file_name(found, format_name, split, by_reference=by_reference))
 
 
 def _split(request: HttpRequest) -> str:

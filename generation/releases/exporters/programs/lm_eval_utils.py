@@ -52,7 +52,7 @@ def transcript(doc):
     return "\n\n".join(f"{message['role']}: {message['content']}" for message in doc["messages"])
 
 
-class Release(ConfigurableTask):
+class ConversationTask(ConfigurableTask):
     """Puts the conversation to a chat model turn by turn."""
 
     def __init__(self, config=None):
