@@ -1,5 +1,5 @@
 # The two commands are `make demo` and `make test`; both set up what they need.
-.PHONY: demo test test-thorough screenshots setup setup-dev lock messages
+.PHONY: demo test test-thorough test-interchange screenshots setup setup-dev lock messages
 export PYTHON
 SHOTS ?= var/screenshots
 
@@ -11,6 +11,11 @@ test: setup-dev  ## everything that guards the project
 
 test-thorough: setup-dev  ## the same, farther: more kills, longer state machines, deeper fuzzing, larger files
 	@exec .venv/bin/python .ci/test.py --thorough
+
+test-interchange: setup-dev  ## exports, really loaded by the tools that they are for; .interchange gets what those need
+	@[ -x .interchange/bin/python ] || .venv/bin/python -m venv .interchange
+	VIRTUAL_ENV=$(abspath .interchange) .venv/bin/uv pip install --quiet --require-hashes -r requirements-interchange.txt
+	MHB_INTERCHANGE=$(abspath .interchange)/bin/python .venv/bin/python -m pytest -q tests/generation/releases/test_interchange.py
 
 screenshots: setup-dev  ## axe and a picture of every page, in both themes and languages at three widths: SHOTS=<folder>
 	@mkdir -p $(SHOTS)
@@ -25,6 +30,7 @@ setup-dev:  ## .venv with what working on the site needs
 lock: setup-dev  ## pin the newest allowed versions, with hashes and without addresses
 	.venv/bin/uv pip compile -q --upgrade pyproject.toml --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements.txt
 	.venv/bin/uv pip compile -q --upgrade pyproject.toml --group dev -c requirements.txt --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-dev.txt
+	.venv/bin/uv pip compile -q --upgrade requirements-interchange.in --generate-hashes --no-header --no-annotate --universal --python-version 3.11 -o requirements-interchange.txt
 
 messages: setup-dev  ## collect the strings to translate (needs GNU gettext)
 	.venv/bin/python manage.py makemessages -l zh_Hans --no-location --no-obsolete -e html,py,md,txt -i "tests/*"

@@ -123,12 +123,18 @@ def part(what: str, *arguments: str) -> None:
     from django.db import connection
 
     from generation.recipes import registry
+    from generation.releases import archive, services  # noqa: F401 - a worker has them long before
 
     registry.recipe("mhb")
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     if what == "export" and arguments[0] in ("parquet", "hf"):
-        import pyarrow.parquet  # noqa: F401 - what the library takes by itself is not what grows
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        pa.array(
+            [""]
+        )  # what libraries take by themselves is not what grows: the first array loads pandas, if it is there
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began, worked = time.perf_counter(), time.process_time()
     found = freeze() if what == "freeze" else export(*arguments)

@@ -75,6 +75,10 @@ class UnfitFormat(GenerationError, status=422):
     """This format needs samples with one question each, whose answers a judge decides on. This benchmark has others."""
 
 
+class NotByReference(GenerationError, status=422):
+    """This format cannot be exported by reference. JSON Lines can, and so can the formats of evaluation tools."""
+
+
 class UnknownSample(GenerationError, status=404):
     """There is no such sample, or you cannot read it."""
 

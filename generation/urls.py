@@ -51,4 +51,5 @@ urlpatterns = [
         releases_views.release_export,
         name="release-export",
     ),
+    path("releases/<slug:name>/<int:version>/ratings.csv", releases_views.release_ratings, name="release-ratings"),
 ]

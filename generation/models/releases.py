@@ -135,6 +135,9 @@ class ReleasedRubric(models.Model):
     criterion = models.TextField()
     traps = models.JSONField(default=list)
     severity = models.CharField(max_length=40, blank=True)
+    polarity = models.CharField(
+        max_length=8, blank=True
+    )  # 'must', 'must not'; '': nobody said, or frozen before it was kept
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["sample", "key"], name="released_rubric_keyed_once")]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.db.models import Prefetch
-from django.http import FileResponse, HttpResponse
+from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
@@ -18,7 +18,7 @@ from rest_framework.viewsets import GenericViewSet
 from generation import tasks
 from generation.models import Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.recipes.serializers import known_benchmark
-from generation.releases import archive, data_card, export, exporters, queries, services
+from generation.releases import archive, data_card, export, exporters, queries, ratings, services
 from generation.releases.freezing.composition import Composition
 from generation.samples import errata
 from generation.samples import services as samples_services
@@ -97,17 +97,23 @@ class WholeReleaseSerializer(ReleaseSerializer):
         source="canary", help_text="The canary of the release: a text that is in every sample and nowhere else."
     )
     errata = serializers.SerializerMethodField()
+    withheld = serializers.SerializerMethodField(
+        help_text="Sources whose text must not be published: share exports by reference."
+    )
 
     class Meta(ReleaseSerializer.Meta):
         fields = [
             *ReleaseSerializer.Meta.fields,
             *("counts", "sources", "generators", "made", "grounds", "statuses", "unreviewed", "reviewers"),
-            *("composition", "excluded", "marker", "held_out_count", "held_out_sha256", "errata"),
+            *("composition", "excluded", "marker", "held_out_count", "held_out_sha256", "errata", "withheld"),
         ]
 
     @extend_schema_field(ErratumSerializer(many=True))
     def get_errata(self, release: Release) -> Any:
         return ErratumSerializer(list(errata.errata_of(release)), many=True).data
+
+    def get_withheld(self, release: Release) -> list[str]:
+        return queries.withheld_sources(release)
 
 
 class FreezeSerializer(serializers.Serializer[Any]):
@@ -167,7 +173,7 @@ class ReleasedRubricSerializer(serializers.ModelSerializer[ReleasedRubric]):
 
     class Meta:
         model = ReleasedRubric
-        fields = ["key", "criterion", "traps", "severity"]
+        fields = ["key", "criterion", "traps", "severity", "polarity"]
 
 
 class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
@@ -181,17 +187,32 @@ class ReleasedSampleSerializer(serializers.ModelSerializer[ReleasedSample]):
         fields = ["position", "key", "task", "split", "exported", "rubrics"]
 
 
-class ExportQuery(serializers.Serializer[Any]):
-    """The format. JSON Lines is the plain file; the others are a zip with data card and checksums."""
+class SplitQuery(serializers.Serializer[Any]):
+    """A part of a release."""
 
-    format = serializers.ChoiceField(choices=exporters.available(), default="jsonl")
     split = serializers.ChoiceField(
         choices=ReleasedSample.Split.values, default="public", help_text="`held-out`: admins only."
     )
 
 
+class ExportQuery(SplitQuery):
+    """The format. JSON Lines is the plain file; the others are a zip with data card and checksums."""
+
+    format = serializers.ChoiceField(choices=exporters.available(), default="jsonl")
+    by_reference = serializers.BooleanField(
+        default=False,
+        help_text="Leave out the text of the sources: a zip with `restore_release.py`, which puts it back from their"
+        " original files.",
+    )
+
+
 def _release(name: str, version: int) -> Release:
     return get_object_or_404(queries.releases(), name=name, version=version)
+
+
+def _require_split(request: Request, split: str) -> None:
+    if split != ReleasedSample.Split.PUBLIC:
+        require(request.user, Can.PRODUCE)
 
 
 class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
@@ -244,20 +265,27 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
     def export(self, request: Request, name: str, version: int) -> HttpResponseBase:
         """The whole release as a file: the same release and format give the same bytes."""
         query = checked_query(ExportQuery, request)
-        format_name, split = query["format"], query["split"]
+        format_name, split, by_reference = query["format"], query["split"], query["by_reference"]
         release = _release(name, version)
-        if split != ReleasedSample.Split.PUBLIC:
-            require(request.user, Can.PRODUCE)
-        if format_name == "jsonl":
+        _require_split(request, split)
+        if format_name == "jsonl" and not by_reference:
             return FileResponse(
                 export.open_samples(release, split),
                 as_attachment=True,
                 filename=f"{name}-v{version}.jsonl",
                 content_type="application/jsonl",
             )
-        return archive.as_download(
-            archive.stream(release, format_name, split=split), f"{name}-v{version}-{format_name}.zip"
-        )
+        blocks = archive.stream(release, format_name, split=split, by_reference=by_reference)
+        return archive.as_download(blocks, archive.file_name(release, format_name, split, by_reference=by_reference))
+
+    @extend_schema(parameters=[SplitQuery], responses={(200, "text/csv"): OpenApiTypes.STR})
+    @action(detail=True)
+    def ratings(self, request: Request, name: str, version: int) -> StreamingHttpResponse:
+        """What physicians answered, as CSV: one row a review and question, under pseudonyms."""
+        split = checked_query(SplitQuery, request)["split"]
+        release = _release(name, version)
+        _require_split(request, split)
+        return archive.as_table(ratings.lines(release, split), release, "ratings")
 
     @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
     @action(detail=True, url_path="data-card", url_name="card")

@@ -39,13 +39,15 @@ class _Outbox:
         return block
 
 
-def stream(release: Release, format_name: str, *, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[bytes]:
+def stream(
+    release: Release, format_name: str, *, split: str = ReleasedSample.Split.PUBLIC, by_reference: bool = False
+) -> Iterator[bytes]:
     """The zip, block by block: each file goes out when it is written, and is removed.
 
-    Raises UnknownExportFormat, UnfitFormat.
+    Raises UnknownExportFormat, UnfitFormat, NotByReference.
     """
-    export.check_fits(release, format_name)  # at once, and not when half of it is sent
-    return _blocks(release, format_name, split)
+    export.check_fits(release, format_name, by_reference=by_reference)  # at once, and not when half of it is sent
+    return _blocks(release, format_name, split, by_reference)
 
 
 def as_download(blocks: Iterator[bytes], name: str) -> StreamingHttpResponse:
@@ -55,14 +57,28 @@ def as_download(blocks: Iterator[bytes], name: str) -> StreamingHttpResponse:
     return response
 
 
-def _blocks(release: Release, format_name: str, split: str) -> Iterator[bytes]:
+def as_table(lines: Iterator[str], release: Release, what: str) -> StreamingHttpResponse:
+    """The answer that sends a table of a release."""
+    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
+    name = f"{release.name}-v{release.version}-{what}.csv"
+    response["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or ""
+    return response
+
+
+def file_name(release: Release, format_name: str, split: str, *, by_reference: bool = False) -> str:
+    """What the zip is called."""
+    part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"
+    return f"{release.name}-v{release.version}{part}-{format_name}{'-by-reference' if by_reference else ''}.zip"
+
+
+def _blocks(release: Release, format_name: str, split: str, by_reference: bool) -> Iterator[bytes]:
     top = f"{release.name}-v{release.version}"
     outbox = _Outbox()
     with (
         tempfile.TemporaryDirectory() as folder,
         zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive,  # type: ignore[call-overload]
     ):
-        for path in export.files_of(release, format_name, Path(folder), split=split):
+        for path in export.files_of(release, format_name, Path(folder), split=split, by_reference=by_reference):
             entry = zipfile.ZipInfo(f"{top}/{path.relative_to(folder).as_posix()}", EPOCH)
             entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, UNIX, PLAIN_FILE
             entry.file_size = path.stat().st_size  # lets files beyond 4 GiB get the longer header they need

@@ -3,15 +3,21 @@
 from django.template.loader import render_to_string
 
 from generation.models import Release, ReleasedSample
+from generation.releases import queries
 from generation.samples import errata
 from review.rules.questions import Question
 from review.rules.state_machine import Ground
 
 
-def data_card(release: Release) -> str:
-    """The release in words: composition, sources with their licences and restrictions, how it was reviewed, checksum."""
+def data_card(release: Release, *, by_reference: bool = False) -> str:
+    """The release in words: composition, sources with their licences and restrictions, how it was reviewed, checksum.
+
+    `by_reference`: of an export without the text of the sources.
+    """
     context = {
         "release": release,
+        "by_reference": by_reference,
+        "withheld": queries.withheld_sources(release),
         "reviewed_how": _reviewed_how(release),
         "physicians": _physicians(release),
         "questions": _questions(release),

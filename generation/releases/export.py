@@ -8,19 +8,25 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from django.db.models import TextField
+from django.db.models.functions import Cast
+
 from generation import errors
 from generation.common import formats
 from generation.common.chunks import CHUNK, chunked
-from generation.models import Release, ReleasedRubric, ReleasedSample
+from generation.common.stored_json import parsed
+from generation.models import Release, ReleasedRubric, ReleasedSample, SourceRecord
 from generation.recipes import registry
 from generation.releases import audit_bundle, exporters, ratings
 from generation.releases.data_card import data_card
-from generation.releases.exporters import jsonl
+from generation.releases.exporters import jsonl, references
 from generation.releases.exporters.croissant import croissant
-from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, manifest
-from generation.releases.exporters.programs import verify_release
+from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, manifest, sha256_of
+from generation.releases.exporters.programs import restore_release, verify_release
+from generation.releases.exporters.programs.verify_release import COLUMNS
+from generation.sources import queries as sources_queries
 
-RUBRIC_FIELDS = ("key", "criterion", "traps", "severity")
+RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
 
 
 def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
@@ -38,8 +44,13 @@ def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC)
 def _rubrics(samples: list[int]) -> dict[int, list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = {}
     rows = ReleasedRubric.objects.filter(sample__in=samples).order_by("pk")
-    for sample, *values in rows.values_list("sample_id", *RUBRIC_FIELDS):
-        found.setdefault(sample, []).append(dict(zip(RUBRIC_FIELDS, values, strict=True)))
+    columns = [Cast(name, TextField()) if name == "traps" else name for name in RUBRIC_FIELDS]
+    for sample, *values in rows.values_list("sample_id", *columns):
+        rubric = dict(zip(RUBRIC_FIELDS, values, strict=True))
+        rubric["traps"] = parsed(rubric["traps"])
+        if not rubric["polarity"]:
+            del rubric["polarity"]  # as it was frozen
+        found.setdefault(sample, []).append(rubric)
     return found
 
 
@@ -51,9 +62,11 @@ def exporter_of(format_name: str) -> exporters.Exporter:
         raise errors.UnknownExportFormat(f"{format_name!r}; known: {', '.join(exporters.available())}") from error
 
 
-def check_fits(release: Release, format_name: str) -> exporters.Exporter:
-    """The exporter. Raises UnknownExportFormat, UnfitFormat."""
+def check_fits(release: Release, format_name: str, *, by_reference: bool = False) -> exporters.Exporter:
+    """The exporter. Raises UnknownExportFormat, UnfitFormat, NotByReference."""
     exporter = exporter_of(format_name)
+    if by_reference and not getattr(exporter, "lines", ""):
+        raise errors.NotByReference(format_name)
     if getattr(exporter, "asks", False):
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _messages(release, first.exported, first.key, first.task) is None:
@@ -61,12 +74,12 @@ def check_fits(release: Release, format_name: str) -> exporters.Exporter:
     return exporter
 
 
-def fitting(release: Release) -> list[tuple[str, str]]:
+def fitting(release: Release, *, by_reference: bool = False) -> list[tuple[str, str]]:
     """The formats that can hold this release, with their labels."""
     found = []
     for name in exporters.available():
-        with contextlib.suppress(errors.UnfitFormat):
-            found.append((name, check_fits(release, name).label))
+        with contextlib.suppress(errors.UnfitFormat, errors.NotByReference):
+            found.append((name, check_fits(release, name, by_reference=by_reference).label))
     return found
 
 
@@ -83,29 +96,64 @@ def _asked(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[dict
         yield {**sample, "messages": messages}
 
 
+def _source_texts(release: Release, split: str) -> Iterator[references.SourceTexts]:
+    """What each sample may have words from: its source record, and those that were joined with it."""
+    rows = ReleasedSample.objects.filter(release=release, split=split).order_by("position")
+    for chunk in chunked(rows.values_list("version__sample__record", flat=True).iterator(chunk_size=CHUNK)):
+        records = SourceRecord.objects.select_related("source").defer("private").in_bulk(set(chunk))
+        joined = sources_queries.partners(list(records.values()))
+        for pk in chunk:
+            own = (records[pk], *joined[pk])
+            yield references.SourceTexts(((one.source.name, one.external_id), one.content) for one in own)
+
+
+def _as_references(release: Release, split: str, path: Path) -> tuple[Path, dict[str, str]]:
+    """A file of one sample a line replaced by one without the text of the source, and what the manifest says of it."""
+    target = path.with_name(f"{path.stem}.references.jsonl")
+    with (
+        path.open(encoding="utf-8", newline="\n") as lines,
+        target.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        file.writelines(references.written(lines, _source_texts(release, split)))
+    about = {"path": path.name, "references": target.name, "sha256": sha256_of(path)}
+    path.unlink()
+    return target, about
+
+
 def export_release(
-    release: Release, format_name: str, folder: Path, *, split: str = ReleasedSample.Split.PUBLIC
+    release: Release,
+    format_name: str,
+    folder: Path,
+    *,
+    split: str = ReleasedSample.Split.PUBLIC,
+    by_reference: bool = False,
 ) -> dict[str, Any]:
     """Write a release into `folder` (made if absent): data, `DATACARD.md`, the trail of its samples,
     `manifest.json`, `SHA256SUMS`.
 
-    The same release gives the same bytes. Returns the manifest. Raises UnknownExportFormat for an unknown format.
+    `by_reference`: the text of the sources is left out, and `restore_release.py` puts it back from their original files. The
+    same release gives the same bytes. Returns the manifest. Raises UnknownExportFormat, UnfitFormat, NotByReference.
     """
-    check_fits(release, format_name)
+    check_fits(release, format_name, by_reference=by_reference)
     folder.mkdir(parents=True, exist_ok=True)
-    files = list(files_of(release, format_name, folder, split=split))
+    files = list(files_of(release, format_name, folder, split=split, by_reference=by_reference))
     listed = [path for path in files if path.name not in (MANIFEST, SUMS)]
     about = {"release": release.name, "version": release.version, "format": format_name, "split": split}
     return {**about, **manifest(folder, listed)}
 
 
 def files_of(
-    release: Release, format_name: str, folder: Path, *, split: str = ReleasedSample.Split.PUBLIC
+    release: Release,
+    format_name: str,
+    folder: Path,
+    *,
+    split: str = ReleasedSample.Split.PUBLIC,
+    by_reference: bool = False,
 ) -> Iterator[Path]:
     """Write the files into the existing `folder`, one after the other; each may be removed once it was handed out."""
     sums = Checksums(folder)
     card = folder / "DATACARD.md"
-    text = data_card(release)
+    text = data_card(release, by_reference=by_reference)
     card.write_text(text, encoding="utf-8", newline="\n")
     yield sums.add(card)
     exporter = check_fits(release, format_name)
@@ -114,21 +162,28 @@ def files_of(
         path.write_text(readme(text, _about(release)), encoding="utf-8", newline="\n")
         yield sums.add(path)
     samples = exported_samples(release, split)
-    for path in exporter.write(_asked(release, samples) if getattr(exporter, "asks", False) else samples, folder):
+    referring: dict[str, Any] = {}
+    for written in exporter.write(_asked(release, samples) if getattr(exporter, "asks", False) else samples, folder):
+        path = written
+        if by_reference and path.name == getattr(exporter, "lines", ""):
+            path, referring["by_reference"] = _as_references(release, split, path)
         yield sums.add(path)
     for path in audit_bundle.write(release, folder, split):
         yield sums.add(path)
-    yield sums.add(ratings.write(release, split, folder))
+    for path in ratings.write(release, split, folder, quoted=not by_reference):
+        yield sums.add(path)
     if "agreement" in release.about:
         path = folder / "agreement.json"
         lines = json.dumps(release.about["agreement"][split], indent=1, sort_keys=True)
         path.write_text(lines + "\n", encoding="utf-8", newline="\n")
         yield sums.add(path)
-    checker = folder / "verify_release.py"
-    shutil.copyfile(verify_release.__file__, checker)
-    yield sums.add(checker)
+    for program in (verify_release, *((restore_release,) if by_reference else ())):
+        path = folder / f"{program.__name__.rpartition('.')[2]}.py"
+        shutil.copyfile(str(program.__file__), path)
+        yield sums.add(path)
     path = folder / "croissant.json"
-    described = json.dumps(croissant(_about(release), sums.entries), indent=1, ensure_ascii=False)
+    tables = {"ratings": COLUMNS, "highlights": ratings.HIGHLIGHT_COLUMNS}
+    described = json.dumps(croissant(_about(release), sums.entries, tables), indent=1, ensure_ascii=False)
     path.write_text(described + "\n", encoding="utf-8", newline="\n")
     yield sums.add(path)
     # A release that was frozen before it was counted keeps its bytes.
@@ -137,11 +192,12 @@ def files_of(
     if release.canary:
         digest = release.sha256 if split == ReleasedSample.Split.PUBLIC else release.held_out_sha256
         about |= {"split": split, "sha256": digest, "canary": release.canary}
-    yield from sums.write(about)
+    yield from sums.write(about | referring)
 
 
 def _about(release: Release) -> dict[str, Any]:
     """What the hub's metadata say."""
+    first = ReleasedSample.objects.filter(release=release).order_by("position").first()
     return {
         "name": release.name,
         "version": f"{release.version}.0.0",
@@ -151,6 +207,7 @@ def _about(release: Release) -> dict[str, Any]:
         "citation": " ".join(source["citation"] for source in release.sources),
         "languages": list(release.about.get("counts", {}).get("language", {})),
         "samples": release.samples_count,
+        "columns": list(first.exported) if first else [],
         "licence": "; ".join(sorted({source["licence"] for source in release.sources})) or "unknown",
     }
 

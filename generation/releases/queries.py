@@ -13,9 +13,10 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from generation import errors
-from generation.models import Batch, Freeze, Release, ReleasedSample, SampleVersion
+from generation.models import Batch, Freeze, Release, ReleasedSample, SampleVersion, Source
 from generation.recipes import registry
 from generation.samples.queries import terms
+from generation.sources import importers
 from review.rules.state_machine import Ground
 
 
@@ -142,3 +143,11 @@ def release(name: str, version: int | None = None) -> Release:
     if chosen is None:
         raise errors.UnknownRelease(name if version is None else f"{name} v{version}")
     return chosen
+
+
+def withheld_sources(release: Release) -> list[str]:
+    """The labels of its sources whose text must not be published: an export by reference leaves it out."""
+    restricted = {source["name"]: source["label"] for source in release.sources if source["restrictions"]}
+    formats = [name for name in importers.available() if getattr(importers.load(name), "withheld", False)]
+    forbidding = set(Source.objects.filter(name__in=restricted, format__in=formats).values_list("name", flat=True))
+    return [label for name, label in restricted.items() if name in forbidding]

@@ -16,7 +16,7 @@ from generation.errors import GenerationError
 from generation.jobs.live_status import living_workers
 from generation.models import Erratum, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.recipes import forms as recipes_forms
-from generation.releases import archive, export, forms, queries, services
+from generation.releases import archive, export, forms, queries, ratings, services
 from generation.samples import errata
 from generation.samples import services as samples_services
 from review.common.decorators import requires, signed_in_account
@@ -97,6 +97,8 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "planted": queries.term_counts(found.benchmark, found.counts),
         "errata": list(errata.errata_of(found)),
         "formats": export.fitting(found),
+        "withheld": queries.withheld_sources(found),
+        "by_reference": export.fitting(found, by_reference=True),
     }
     return render(request, "generation/releases/release.html", context)
 
@@ -133,11 +135,27 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
 @require_GET
 @requires(Can.READ_RESULTS)
 def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:
-    """One part of a release (`?split=`) in one format, as a zip whose bytes depend on nothing else."""
-    found, split = _release(name, version), ReleasedSample.Split.PUBLIC
-    if request.GET.get("split") == ReleasedSample.Split.HELD_OUT:
-        require(request.user, Can.PRODUCE)
-        split = ReleasedSample.Split.HELD_OUT
-    blocks = archive.stream(found, format_name, split=split)
-    part = "" if split == ReleasedSample.Split.PUBLIC else f"-{split}"
-    return archive.as_download(blocks, f"{name}-v{version}{part}-{format_name}.zip")
+    """One part of a release (`?split=`) in one format, as a zip whose bytes depend on nothing else.
+
+    With `?by-reference=1`, without the text of its sources.
+    """
+    found, split = _release(name, version), _split(request)
+    by_reference = request.GET.get("by-reference") == "1"
+    blocks = archive.stream(found, format_name, split=split, by_reference=by_reference)
+    return archive.as_download(blocks, archive.file_name(found, format_name, split, by_reference=by_reference))
+
+
+def _split(request: HttpRequest) -> str:
+    """The part that is asked for; the one that is held out is for admins."""
+    if request.GET.get("split") != ReleasedSample.Split.HELD_OUT:
+        return ReleasedSample.Split.PUBLIC
+    require(request.user, Can.PRODUCE)
+    return ReleasedSample.Split.HELD_OUT
+
+
+@require_GET
+@requires(Can.READ_RESULTS)
+def release_ratings(request: HttpRequest, name: str, version: int) -> HttpResponseBase:
+    """What physicians answered about one part of a release, as CSV."""
+    found = _release(name, version)
+    return archive.as_table(ratings.lines(found, _split(request)), found, "ratings")

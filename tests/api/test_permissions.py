@@ -124,6 +124,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("release", "GET"): READERS,
     ("release-samples", "GET"): READERS,
     ("release-export", "GET"): READERS,
+    ("release-ratings", "GET"): READERS,
     ("release-card", "GET"): READERS,
     ("runs", "GET"): READERS,
     ("runs", "POST"): ADMIN,

@@ -188,6 +188,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "generation/releases/<slug:name>/<int:version>/":       ("403 403 200 200", "405 405 405 405"),
     "generation/releases/<slug:name>/<int:version>/samples/": ("403 403 200 200", "405 405 405 405"),
     "generation/releases/<slug:name>/<int:version>/export/<slug:format_name>/": ("403 403 200 200", "405 405 405 405"),
+    "generation/releases/<slug:name>/<int:version>/ratings.csv": ("403 403 200 200", "405 405 405 405"),
 
     "evaluation/runs/":                                     ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/new/":                                 ("403 403 403 200", "403 403 403 302"),

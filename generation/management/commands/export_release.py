@@ -1,4 +1,4 @@
-"""export_release NAME --format jsonl|csv|parquet|hf|healthbench|inspect --out DIR"""
+"""export_release NAME --format jsonl|csv|parquet|hf|healthbench|inspect|lm-eval --out DIR [--by-reference]"""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -11,6 +11,8 @@ from generation.models import ReleasedSample
 from generation.releases import export, exporters, queries
 from review.rules.permissions import OPERATOR, Can, require
 
+NOTICE = "The text of {} must not be published, and this export holds it. Share one made with --by-reference."
+
 
 class Command(Step):
     help = "Write a release as files, with data card, manifest and checksums. The same release gives the same bytes."
@@ -20,11 +22,20 @@ class Command(Step):
         parser.add_argument("--format", required=True, choices=exporters.available())
         parser.add_argument("--out", required=True, type=Path)
         parser.add_argument("--split", choices=ReleasedSample.Split.values, default=ReleasedSample.Split.PUBLIC.value)
+        parser.add_argument(
+            "--by-reference",
+            action="store_true",
+            help="leave out the text of the sources; restore_release.py puts it back from their original files",
+        )
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.READ_RESULTS)
+        release, by_reference = queries.release(options["name"]), options["by_reference"]
         try:
-            release = queries.release(options["name"])
-            return export.export_release(release, options["format"], options["out"], split=options["split"])
+            made = export.export_release(
+                release, options["format"], options["out"], split=options["split"], by_reference=by_reference
+            )
         except OSError as error:
             raise CommandError(f"Cannot write to {options['out']}: {error.strerror}.") from error
+        withheld = [] if by_reference else queries.withheld_sources(release)
+        return made | ({"notice": NOTICE.format(", ".join(withheld))} if withheld else {})

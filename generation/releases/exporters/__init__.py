@@ -7,7 +7,7 @@ from generation.releases.exporters.base import Exporter
 
 __all__ = ["Exporter", "available", "load"]
 
-_HELPERS = frozenset({"base", "croissant", "manifest", "programs"})
+_HELPERS = frozenset({"base", "croissant", "manifest", "programs", "record_sets", "references"})
 
 
 def available() -> list[str]:

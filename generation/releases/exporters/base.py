@@ -17,14 +17,14 @@ from generation.common.formats import FormatError
 #  "arm": "trap" | "control", "split": "public" | "held-out", "canary": str, "source": {...},
 #  "content": {...}, "facets": {name: [str]}, "citations": [{"kind", "reference", "section", "passage", "read_on": str}],
 #  "made": {name: str}, "messages": [{"role": str, "content": str}] (where the exporter `asks`), "review": {...},
-#  "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str}]}
+#  "rubrics": [{"key": str, "criterion": str, "traps": [str], "severity": str, "polarity": "must" | "must not" (where told)}]}
 ADDED = ("language", "specialty", "arm", "split", "canary")  # texts; empty where the release is older
 PLAIN = ("sample_id", "version", "benchmark", "task", "simulated", *ADDED)
 NESTED = ("source", "content", "facets", "citations", "made", "review")
 COLUMNS = frozenset((*PLAIN, *NESTED, "rubrics", "messages"))
 # Not in releases that were frozen before they were told, whose bytes stay what they were, or not for every format.
 LATER = frozenset({"made", "messages", *ADDED})
-RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity"})
+RUBRIC_COLUMNS = frozenset({"key", "criterion", "traps", "severity", "polarity"})
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -39,7 +39,8 @@ class Exporter(Protocol):
     name: str
     label: str
     # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent; and it may offer
-    # `readme(card, about)`, the text of a README.md.
+    # `readme(card, about)`, the text of a README.md. `lines` is the name of its file where that is JSON Lines, one sample a
+    # line: such a format can also be exported by reference (`references`).
 
     def write(self, samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         """Write `samples` into the existing `folder`, streamed, and return the files made. Raises WrongSample, OSError;
@@ -55,7 +56,9 @@ def checked(samples: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
     for sample in samples:
         _check(sample, COLUMNS - (LATER - sample.keys()), f"Sample {sample.get('sample_id')!r}")
         for rubric in sample["rubrics"]:
-            _check(rubric, RUBRIC_COLUMNS, f"A rubric of sample {sample['sample_id']!r}")
+            _check(
+                rubric, RUBRIC_COLUMNS - ({"polarity"} - rubric.keys()), f"A rubric of sample {sample['sample_id']!r}"
+            )
         yield sample
 
 

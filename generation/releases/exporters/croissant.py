@@ -1,7 +1,10 @@
-"""Metadata of an export for machines, as Croissant 1.0 (JSON-LD): what it is, its licence, and each file with its checksum."""
+"""Metadata of an export for machines, as Croissant 1.0 (JSON-LD): what it is, its licence, its files with their checksums and
+the columns of its tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from generation.releases.exporters.record_sets import record_sets
 
 _CONTEXT = {
     "@language": "en",
@@ -39,7 +42,7 @@ _CONTEXT = {
     "transform": "cr:transform",
 }
 _KINDS = {
-    "jsonl": "application/jsonl",
+    "jsonl": "application/jsonlines",
     "json": "application/json",
     "csv": "text/csv",
     "parquet": "application/x-parquet",
@@ -48,8 +51,11 @@ _KINDS = {
 }
 
 
-def croissant(about: Mapping[str, Any], files: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """`about`: name, version, date, description, licence, citation, languages. `files`: those of the manifest."""
+def croissant(
+    about: Mapping[str, Any], files: Sequence[Mapping[str, Any]], tables: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """`about`: name, version, date, description, licence, citation, languages, columns (of a sample). `files`: those of the
+    manifest. `tables`: name -> columns of the CSV files beside the samples."""
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -74,4 +80,5 @@ def croissant(about: Mapping[str, Any], files: Iterable[Mapping[str, Any]]) -> d
             }
             for entry in files
         ],
+        "recordSet": record_sets([entry["path"] for entry in files], about["columns"], tables),
     }

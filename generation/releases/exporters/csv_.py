@@ -15,6 +15,7 @@ from generation.releases.exporters.base import NESTED, PLAIN, canonical, checked
 name = "csv"
 label = "CSV"
 
+RUBRIC = ("key", "criterion", "traps", "severity", "polarity")
 _DANGEROUS = tuple("=+-@＝＋－＠\t\r\n'")
 
 
@@ -28,17 +29,19 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     ):
         samples_csv, rubrics_csv = csv.writer(samples_file), csv.writer(rubrics_file)
         samples_csv.writerow([*PLAIN, *NESTED])
-        rubrics_csv.writerow(["sample_id", "key", "criterion", "traps", "severity"])
+        rubrics_csv.writerow(["sample_id", *RUBRIC])
         for sample in checked(samples):
             plain = [_cell(sample.get(column, "")) for column in PLAIN]
             samples_csv.writerow([*plain, *(canonical(sample.get(column, {})) for column in NESTED)])
             for rubric in sample["rubrics"]:
-                traps = canonical(rubric["traps"])
-                cells = [sample["sample_id"], rubric["key"], rubric["criterion"], traps, rubric["severity"]]
-                rubrics_csv.writerow(map(_cell, cells))
+                rubrics_csv.writerow(map(_cell, [sample["sample_id"], *(rubric.get(name, "") for name in RUBRIC)]))
     return paths
 
 
 def _cell(value: Any) -> str:
-    text = value if isinstance(value, str) else canonical(value)
+    return spreadsheet_safe(value if isinstance(value, str) else canonical(value))
+
+
+def spreadsheet_safe(text: str) -> str:
+    """A text as a cell that no spreadsheet runs."""
     return f"'{text}" if text.startswith(_DANGEROUS) else text

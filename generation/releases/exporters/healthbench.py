@@ -1,7 +1,7 @@
 """HealthBench's own format: `healthbench.jsonl`, one conversation a line with its rubrics, as OpenAI's simple-evals reads it.
 
 Each rubric is worth one point that an answer without the hallucination earns, so a sample's score is 1 minus its hallucination
-rate. Traps become the rubrics' tags.
+rate. Traps and polarity become the rubrics' tags.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,7 @@ from generation.releases.exporters.base import canonical, checked, replacing
 
 name = "healthbench"
 label = "HealthBench (simple-evals)"
+lines = "healthbench.jsonl"
 asks = True
 
 
@@ -28,10 +29,17 @@ def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
         "prompt_id": sample["sample_id"],
         "prompt": sample["messages"],
         "rubrics": [
-            {"criterion": rubric["criterion"], "points": 1, "tags": [f"trap:{trap}" for trap in rubric["traps"]]}
-            for rubric in sample["rubrics"]
+            {"criterion": rubric["criterion"], "points": 1, "tags": _tags(rubric)} for rubric in sample["rubrics"]
         ],
         "example_tags": [f"task:{sample['task']}", f"arm:{sample.get('arm') or 'trap'}"],
         "ideal_completions_data": None,
         "canary": sample.get("canary", ""),
     }
+
+
+def _tags(rubric: Mapping[str, Any]) -> list[str]:
+    polarity = rubric.get("polarity", "")
+    return [
+        *(f"trap:{trap}" for trap in rubric["traps"]),
+        *([f"polarity:{polarity.replace(' ', '-')}"] if polarity else []),
+    ]

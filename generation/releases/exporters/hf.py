@@ -30,7 +30,8 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         for sample in checked(samples):
             row = {column: sample.get(column, "") for column in PLAIN}
             row |= {column: canonical(sample.get(column, {})) for column in NESTED}
-            rows.append(row | {"messages": sample["messages"], "rubrics": sample["rubrics"]})
+            rubrics = [{"polarity": "", **rubric} for rubric in sample["rubrics"]]
+            rows.append(row | {"messages": sample["messages"], "rubrics": rubrics})
             if len(rows) == _ROW_GROUP:
                 file.write_batch(pa.RecordBatch.from_pylist(rows, schema))
                 rows.clear()
@@ -78,6 +79,8 @@ def _schema() -> "pa.Schema":
     types = {"version": pa.int64(), "simulated": pa.bool_()}
     text = pa.string()
     message = pa.struct([("role", text), ("content", text)])
-    rubric = pa.struct([("key", text), ("criterion", text), ("traps", pa.list_(text)), ("severity", text)])
+    rubric = pa.struct(
+        [("key", text), ("criterion", text), ("traps", pa.list_(text)), ("severity", text), ("polarity", text)]
+    )
     columns = [pa.field(column, types.get(column, text)) for column in (*PLAIN, *NESTED)]
     return pa.schema([*columns, pa.field("messages", pa.list_(message)), pa.field("rubrics", pa.list_(rubric))])

@@ -10,6 +10,7 @@ from generation.releases.exporters.base import canonical, checked, replacing
 
 name = "inspect"
 label = "Inspect"
+lines = "inspect.jsonl"
 asks = True
 
 

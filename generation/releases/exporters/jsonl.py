@@ -8,6 +8,7 @@ from generation.releases.exporters.base import NESTED, PLAIN, canonical, checked
 
 name = "jsonl"
 label = "JSON Lines"
+lines = "samples.jsonl"
 
 _ORDER = (*PLAIN, *NESTED, "rubrics")
 

@@ -17,7 +17,7 @@ def manifest(folder: Path, files: Iterable[Path]) -> dict[str, Any]:
     entries = ((path.relative_to(folder).as_posix(), path) for path in files)
     return {
         "files": [
-            {"path": name, "bytes": path.stat().st_size, "sha256": _sha256(path)} for name, path in sorted(entries)
+            {"path": name, "bytes": path.stat().st_size, "sha256": sha256_of(path)} for name, path in sorted(entries)
         ]
     }
 
@@ -47,7 +47,7 @@ class Checksums:
         text = json.dumps({**(about or {}), "files": entries}, indent=2, ensure_ascii=False) + "\n"
         manifest_path.write_text(text, encoding="utf-8", newline="\n")
         sums = [(entry["sha256"], entry["path"]) for entry in entries]
-        sums.append((_sha256(manifest_path), MANIFEST))
+        sums.append((sha256_of(manifest_path), MANIFEST))
         lines = "".join(f"{digest}  {name}\n" for digest, name in sums)
         sums_path.write_text(lines, encoding="utf-8", newline="\n")
         return [manifest_path, sums_path]
@@ -61,6 +61,7 @@ def write_checksums(folder: Path, files: Iterable[Path], about: Mapping[str, Any
     return sums.write(about)
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

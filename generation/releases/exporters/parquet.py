@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 name = "parquet"
 label = "Parquet"
 
-_ROW_GROUP = 1000  # rows; fixed, because it shapes the bytes, and with it the memory that is used
+# Rows that are written together; fixed, because they shape the bytes, and with them the memory that is used.
+_SAMPLES, _RUBRICS = 200, 1000
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
@@ -36,13 +37,15 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         for sample in checked(samples):
             plain = {column: sample.get(column, "") for column in PLAIN}
             sample_rows.append(plain | {column: canonical(sample.get(column, {})) for column in NESTED})
-            rubric_rows += ({"sample_id": sample["sample_id"], **rubric} for rubric in sample["rubrics"])
-            if len(sample_rows) == _ROW_GROUP:
+            rubric_rows += (
+                {"sample_id": sample["sample_id"], "polarity": "", **rubric} for rubric in sample["rubrics"]
+            )
+            if len(sample_rows) == _SAMPLES:
                 samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
                 sample_rows.clear()
-            while len(rubric_rows) >= _ROW_GROUP:
-                rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows[:_ROW_GROUP], rubric_schema))
-                del rubric_rows[:_ROW_GROUP]
+            while len(rubric_rows) >= _RUBRICS:
+                rubrics_file.write_batch(pa.RecordBatch.from_pylist(rubric_rows[:_RUBRICS], rubric_schema))
+                del rubric_rows[:_RUBRICS]
         if sample_rows:
             samples_file.write_batch(pa.RecordBatch.from_pylist(sample_rows, sample_schema))
         if rubric_rows:
@@ -56,6 +59,6 @@ def _schemas() -> "tuple[pa.Schema, pa.Schema]":
     types = {"version": pa.int64(), "simulated": pa.bool_()}
     columns = [pa.field(column, types.get(column, pa.string()), nullable=False) for column in (*PLAIN, *NESTED)]
     traps = pa.list_(pa.field("element", pa.string(), nullable=False))
-    rubric_columns = ("sample_id", "key", "criterion", "traps", "severity")
+    rubric_columns = ("sample_id", "key", "criterion", "traps", "severity", "polarity")
     rubrics = [pa.field(name, traps if name == "traps" else pa.string(), nullable=False) for name in rubric_columns]
     return pa.schema(columns), pa.schema(rubrics)

@@ -5,12 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F
+from django.db.models import Count, F, TextField
+from django.db.models.functions import Cast
 
+from generation.common.stored_json import parsed
 from generation.models import BatchRole, Rubric, Sample, SampleVersion, Source, SourceRecord
 from generation.recipes import registry
 from generation.recipes.recipe import Term
 from generation.releases.exporters import jsonl
+from generation.releases.exporters.base import canonical
 from generation.releases.freezing.composition import Choice
 from generation.sources import queries as sources_queries
 from review.access.visibility import counted_reviews
@@ -35,9 +38,33 @@ class Written:
     facets: Sequence[Mapping[str, list[str]]]
 
 
+class KnownFacets:
+    """Under which values rubrics are counted; asked of the benchmark once for all that are alike."""
+
+    def __init__(self, benchmark: str, terms: tuple[Term, ...]) -> None:
+        self._benchmark, self._terms = benchmark, terms
+        self._fields = registry.facet_fields(benchmark)
+        self._known: dict[tuple[str, ...], dict[str, list[str]]] = {}
+
+    def read_of(self, content: Mapping[str, Any]) -> str:
+        """What of a sample's content the benchmark reads."""
+        fields = content if self._fields is None else self._fields
+        return canonical({name: content.get(name) for name in fields}) if fields else ""
+
+    def of(self, task: str, rubric: Mapping[str, Any], content: Mapping[str, Any], read: str) -> dict[str, list[str]]:
+        """By the traps of a rubric and the content of its sample: the benchmark's own facets, and the severity where
+        physicians gave one."""
+        key = (task, read, *rubric["traps"])
+        if key not in self._known:
+            self._known[key] = registry.facets(self._benchmark, task, rubric["traps"], self._terms, content)
+        harm = {"severity": [rubric["severity"]]} if rubric["severity"] else {}
+        return {**self._known[key], **harm}
+
+
 def written(benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], canary: str) -> Iterator[Written]:
     """The chosen samples, in their order."""
     sources = {source.pk: source for source in Source.objects.all()}
+    known = KnownFacets(benchmark, terms)
     for start in range(0, len(chosen), CHUNK):
         part = chosen[start : start + CHUNK]
         pks = [one.version_id for one in part]
@@ -52,7 +79,7 @@ def written(benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], c
                 sources[row["sample__record__source_id"]],
                 rubrics[one.version_id],
                 reviewers.get(row["case_id"], {}),
-                terms,
+                known,
             )
             sample |= {"split": one.split, "canary": canary}
             yield Written(one, row["case_id"], sample, jsonl.encoded(sample), facets)
@@ -66,10 +93,12 @@ def _versions(pks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
 def _rubrics(pks: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)
     rows = Rubric.objects.filter(version__in=pks, removed=False).order_by("pk")
-    for version, key, approved, criterion, traps, severity in rows.values_list(
-        "version_id", "key", "approved", "criterion", "traps", "severity"
+    as_text = Cast("traps", TextField())
+    for version, key, approved, criterion, traps, severity, polarity in rows.values_list(
+        "version_id", "key", "approved", "criterion", as_text, "severity", "polarity"
     ):
-        found[version].append({"key": key, "criterion": approved or criterion, "traps": traps, "severity": severity})
+        rubric = {"key": key, "criterion": approved or criterion, "traps": parsed(traps), "severity": severity}
+        found[version].append(rubric | ({"polarity": polarity} if polarity else {}))
     return found
 
 
@@ -88,10 +117,11 @@ def _exported(
     source: Source,
     rubrics: list[dict[str, Any]],
     reviewers: Mapping[int, bool],
-    terms: tuple[Term, ...],
+    known: KnownFacets,
 ) -> tuple[dict[str, Any], list[dict[str, list[str]]]]:
     task, content, ground = row["sample__task"], row["content"], row["case__ground"]
-    per_rubric = [facets_of(benchmark, task, rubric, content, terms) for rubric in rubrics]
+    read = known.read_of(content)
+    per_rubric = [known.of(task, rubric, content, read) for rubric in rubrics]
     facets: dict[str, set[str]] = {}
     for found in per_rubric:
         for name, values in found.items():
@@ -122,15 +152,6 @@ def _exported(
         | ({"simulated_physicians": simulated} if simulated else {}),
         "rubrics": rubrics,
     }, per_rubric
-
-
-def facets_of(
-    benchmark: str, task: str, rubric: Mapping[str, Any], content: Mapping[str, Any], terms: tuple[Term, ...]
-) -> dict[str, list[str]]:
-    """Under which values a rubric is counted, by its traps and the content of its sample: the benchmark's own facets, and the
-    severity where physicians gave one."""
-    harm = {"severity": [rubric["severity"]]} if rubric["severity"] else {}
-    return {**registry.facets(benchmark, task, rubric["traps"], terms, content), **harm}
 
 
 class Totals:

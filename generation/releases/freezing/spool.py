@@ -35,7 +35,10 @@ class Spool:
         self._digests[one.choice.split].update(jsonl.line(one.fields).encode())
         sample = {name: value for name, value in one.fields.items() if name not in ("rubrics", "split")}
         rubrics = [
-            [rubric["key"], rubric["criterion"], canonical(rubric["traps"]), rubric["severity"], facets]
+            [
+                *(rubric["key"], rubric["criterion"], canonical(rubric["traps"]), rubric["severity"]),
+                *(rubric.get("polarity", ""), facets),
+            ]
             for rubric, facets in zip(one.sample["rubrics"], one.facets, strict=True)
         ]
         row = [one.choice.version_id, one.choice.split, one.sample["sample_id"], one.sample["task"]]
@@ -71,14 +74,14 @@ def _store(release: Release, chunk: list[tuple[int, list[Any]]]) -> None:
     rubric_keys = new_keys(ReleasedRubric, len(rubrics))
     insert_rows(
         ReleasedRubric,
-        ("id", "sample_id", "key", "criterion", "traps", "severity"),
-        ((pk, sample, *rubric[:4]) for pk, (sample, rubric) in zip(rubric_keys, rubrics, strict=True)),
+        ("id", "sample_id", "key", "criterion", "traps", "severity", "polarity"),
+        ((pk, sample, *rubric[:5]) for pk, (sample, rubric) in zip(rubric_keys, rubrics, strict=True)),
     )
     insert_rows(Facet, ("rubric_id", "name", "value"), _facets(rubric_keys, rubrics))
 
 
 def _facets(keys: list[int], rubrics: list[tuple[int, Any]]) -> Iterator[tuple[int, str, str]]:
     for key, (_sample, rubric) in zip(keys, rubrics, strict=True):
-        for name, values in rubric[4].items():
+        for name, values in rubric[5].items():
             for value in values:
                 yield key, name, value

@@ -94,7 +94,7 @@ class Layout:
 
 class Importer(Protocol):
     """What a module in this package offers. `restrictions` says in words what the licence or the authors forbid; it is
-    marked for translation by `gettext_noop`."""
+    marked for translation by `gettext_noop`. A module may say `withheld = True`: they forbid to publish the text."""
 
     name: str
     label: str

@@ -32,6 +32,7 @@ citation = (
     " Health. arXiv:2505.08775 (2025)."
 )
 restrictions = gettext_noop("contamination canary: do not publish the text")
+withheld = True
 
 _META_EVAL = (
     "HealthBench meta-eval: physicians' verdicts on finished replies, one criterion each;"

@@ -40,8 +40,9 @@ def sample(number=1, **changes):
                 "criterion": "Identifies 'Neurostatin' as a drug that does not exist.",
                 "traps": ["A1", "D2"],
                 "severity": "severe",
+                "polarity": "must",
             },
-            {"key": "r2", "criterion": "Does not give a dose.", "traps": [], "severity": ""},
+            {"key": "r2", "criterion": "Does not give a dose.", "traps": [], "severity": "", "polarity": "must not"},
         ],
         "facets": {"cluster": ["A", "D"], "severity": ["severe"]},
         "citations": [
@@ -88,7 +89,7 @@ READ = {"jsonl": read_jsonl, "csv": read_csv, "parquet": read_parquet}
 
 
 def test_formats_are_found_by_name():
-    assert exporters.available() == sorted([*FORMATS, "healthbench", "hf", "inspect"])
+    assert exporters.available() == sorted([*FORMATS, "healthbench", "hf", "inspect", "lm-eval"])
     for name in exporters.available():
         assert exporters.load(name).name == name
         assert exporters.load(name).label
@@ -96,7 +97,7 @@ def test_formats_are_found_by_name():
 
 @pytest.mark.parametrize("name", ["nope", "base", "manifest", "csv_", "os"])
 def test_an_unknown_format_is_answered_with_the_known_ones(name):
-    with pytest.raises(UnknownFormat, match="csv, healthbench, hf, inspect, jsonl, parquet"):
+    with pytest.raises(UnknownFormat, match="csv, healthbench, hf, inspect, jsonl, lm-eval, parquet"):
         exporters.load(name)
 
 
@@ -108,7 +109,10 @@ json_values = st.recursive(
 objects = st.dictionaries(st.text(), json_values, max_size=3)
 tricky = st.text() | st.builds("{}{}".format, st.sampled_from(list("=+-@'\"\t\r\n,＝ ")), st.text())
 rubrics = st.fixed_dictionaries(
-    {"key": tricky, "criterion": tricky, "traps": st.lists(st.text(), max_size=3), "severity": tricky}
+    {
+        **dict.fromkeys(("key", "criterion", "severity", "polarity"), tricky),
+        "traps": st.lists(st.text(), max_size=3),
+    }
 )
 citations = st.fixed_dictionaries({"kind": st.text(), "reference": tricky, "passage": tricky})
 some_samples = st.lists(
@@ -172,7 +176,7 @@ def test_jsonl_is_readable_text(tmp_path):
 @pytest.mark.parametrize("start", list("=+-@＝＋－＠\t\r\n"))
 def test_no_csv_cell_begins_like_a_formula(tmp_path, start):
     evil = start + 'HYPERLINK("x")'
-    rubric = {"key": evil, "criterion": evil, "traps": [evil], "severity": evil}
+    rubric = {"key": evil, "criterion": evil, "traps": [evil], "severity": evil, "polarity": evil}
     exporters.load("csv").write([sample(sample_id=evil, benchmark=evil, task=evil, rubrics=[rubric])], tmp_path)
     for name in ("samples.csv", "rubrics.csv"):
         with (tmp_path / name).open(encoding="utf-8", newline="") as file:
@@ -204,13 +208,13 @@ def test_parquet_has_its_columns_even_without_rows(tmp_path):
         "review",
     }
     assert set(kinds.values()) == {"string"}
-    assert rubrics.names == ["sample_id", "key", "criterion", "traps", "severity"]
+    assert rubrics.names == ["sample_id", "key", "criterion", "traps", "severity", "polarity"]
     assert str(rubrics.field("traps").type.value_type) == "string"
 
 
 def test_parquet_row_groups_have_a_fixed_size(tmp_path):
-    exporters.load("parquet").write((sample(n) for n in range(1500)), tmp_path)
-    for name, sizes in (("samples", [1000, 500]), ("rubrics", [1000, 1000, 1000])):
+    exporters.load("parquet").write((sample(n) for n in range(500)), tmp_path)
+    for name, sizes in (("samples", [200, 200, 100]), ("rubrics", [1000])):
         metadata = pq.read_metadata(tmp_path / f"{name}.parquet")
         assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == sizes
 

@@ -1,5 +1,8 @@
-"""Formats of other tools: each is really loaded by the tool where it is installed (MHB_INTERCHANGE names its Python)."""
+"""Formats of other tools: each is really loaded by the tool, where MHB_INTERCHANGE names a Python that has it
+(`make test-interchange`)."""
 
+import ast
+import csv
 import json
 import os
 import subprocess
@@ -12,8 +15,11 @@ from django.test import Client
 from django.urls import reverse
 
 from generation import errors
+from generation.llm.simulator.server import make_app, run_in_background
+from generation.llm.types import Message
 from generation.models import Release
-from generation.releases import export, services
+from generation.releases import export, exporters, services
+from generation.releases.exporters import programs
 from generation.releases.freezing.composition import Composition
 from generation.sources import importers
 from generation.sources.importers.base import Row
@@ -22,9 +28,7 @@ from tests.engine import frozen
 
 pytestmark = [pytest.mark.django_db]
 TOOLS = os.environ.get("MHB_INTERCHANGE", "")
-needs_tools = pytest.mark.skipif(
-    not TOOLS, reason="MHB_INTERCHANGE does not name a Python with datasets and inspect-ai"
-)
+needs_tools = pytest.mark.skipif(not TOOLS, reason="needs other tools: make test-interchange")
 
 
 @pytest.fixture
@@ -32,8 +36,14 @@ def release(tmp_path: Path, models: str, physicians: Sequence[User]) -> Release:
     return frozen(tmp_path, models, physicians, conversations=2, reports=1)
 
 
-def tool(code: str, folder: Path) -> str:
-    home = {**os.environ, "HF_HOME": str(folder / "cache"), "HF_DATASETS_OFFLINE": "1", "INSPECT_DISPLAY": "plain"}
+def tool(code: str, folder: Path, **variables: str) -> str:
+    home = {
+        **os.environ,
+        **variables,
+        "HF_HOME": str(folder / "cache"),
+        "HF_DATASETS_OFFLINE": "1",
+        "INSPECT_DISPLAY": "plain",
+    }
     done = subprocess.run([TOOLS, "-c", code], cwd=folder, env=home, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-2000:]
     return done.stdout.strip().splitlines()[-1]
@@ -55,6 +65,35 @@ def test_healthbench_has_conversations_and_rubrics(release: Release, tmp_path: P
     read = list(importer.rows(out / "healthbench.jsonl", importer.sniff(out / "healthbench.jsonl")))
     assert all(isinstance(one, Row) for one in read)
     assert len(read) == 3
+
+
+def test_healthbench_scores_as_simple_evals_reads_it(release: Release, tmp_path: Path) -> None:
+    """What its reader takes from a row, and the arithmetic on it: points met of positive points, for the whole and by tag."""
+    export.export_release(release, "healthbench", tmp_path / "out")
+    with (tmp_path / "out" / "healthbench.jsonl").open("rb") as file:
+        examples = [json.loads(line) for line in file]
+    for example in examples:
+        graded = []
+        by_tag: dict[str, list[bool]] = {}
+        for number, rubric in enumerate(example["rubrics"]):
+            criterion, points, tags = rubric["criterion"], rubric["points"], rubric["tags"]
+            assert f"[{points}] {criterion}".startswith("[1] ")
+            assert all(isinstance(tag, str) for tag in tags)
+            graded.append((points, number > 0))  # the answer misses the first
+            for tag in tags:
+                by_tag.setdefault(tag, []).append(number > 0)
+        possible = sum(points for points, _met in graded if points > 0)
+        score = sum(points for points, met in graded if met) / possible
+        assert score == pytest.approx(1 - 1 / len(graded)), "one minus the hallucination rate"
+        kinds = {tag.partition(":")[0] for tag in by_tag}
+        assert kinds == {"trap", "polarity"}
+        assert {tag for tag in by_tag if tag.startswith("polarity:")} <= {"polarity:must", "polarity:must-not"}
+        assert all(isinstance(tag, str) and ":" in tag for tag in example["example_tags"])
+        asked = [*example["prompt"], {"role": "assistant", "content": "An answer."}]
+        assert "\n\n".join(f"{turn['role']}: {turn['content']}" for turn in asked).endswith("assistant: An answer.")
+        assert example["prompt"][-1]["role"] == "user"
+        assert isinstance(example["prompt_id"], str)
+        assert example["ideal_completions_data"] is None
 
 
 def test_hf_has_one_table_and_the_hubs_metadata(release: Release, tmp_path: Path) -> None:
@@ -82,16 +121,101 @@ def test_hf_loads_with_datasets(release: Release, tmp_path: Path) -> None:
 
 
 @needs_tools
-def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path) -> None:
-    export.export_release(release, "parquet", tmp_path / "out")
+@pytest.mark.parametrize("format_name", exporters.available())
+def test_croissant_is_read_by_mlcroissant(release: Release, tmp_path: Path, format_name: str) -> None:
+    """The tables with all their rows, where the format has tables."""
+    export.export_release(release, format_name, tmp_path / "out")
     code = (
-        "import mlcroissant\n"
+        "import mlcroissant, json\n"
         "found = mlcroissant.Dataset('out/croissant.json')\n"
         "assert not found.metadata.issues.errors, found.metadata.issues.report()\n"
-        "print(found.metadata.name, len(found.metadata.distribution))\n"
+        "assert found.metadata.name == 'own' and len(found.metadata.distribution) > 5\n"
+        "plain = lambda one: one.decode() if isinstance(one, bytes) else one.tolist()\n"
+        "rows = {one.id: list(found.records(one.id)) for one in found.metadata.record_sets}\n"
+        "print(json.dumps(rows, default=plain))\n"
     )
-    name, files = tool(code, tmp_path).split()
-    assert (name, int(files) > 5) == ("own", True)
+    rows = json.loads(tool(code, tmp_path))
+    samples = list(export.exported_samples(release))
+    assert rows.keys() - {"samples", "rubrics"} == {"ratings", "highlights"}
+    with (tmp_path / "out" / "ratings.csv").open(newline="") as file:
+        assert [row["ratings/value"] for row in rows["ratings"]] == [row["value"] for row in csv.DictReader(file)]
+    assert ("samples" in rows) == (format_name in ("csv", "parquet", "jsonl", "hf"))
+    if "samples" not in rows:
+        return
+    for row, sample in zip(rows["samples"], samples, strict=True):
+        assert row["samples/sample_id"] == sample["sample_id"]
+        assert (row["samples/version"], row["samples/simulated"]) == (sample["version"], sample["simulated"])
+        if format_name != "jsonl":
+            assert json.loads(row["samples/content"]) == sample["content"]
+    if "rubrics" in rows:
+        criteria = [row["rubrics/criterion"] for row in rows["rubrics"]]
+        polarities = [row["rubrics/polarity"] for row in rows["rubrics"]]
+    else:
+        held = [rubric for row in rows["samples"] for rubric in row["samples/rubrics"]]
+        criteria, polarities = ([one[f"samples/rubrics/{key}"] for one in held] for key in ("criterion", "polarity"))
+    rubrics = [rubric for sample in samples for rubric in sample["rubrics"]]
+    assert criteria == [rubric["criterion"] for rubric in rubrics]
+    assert polarities == [rubric["polarity"] for rubric in rubrics]
+
+
+def test_both_judges_are_asked_alike() -> None:
+    [one, other] = [
+        next(
+            ast.literal_eval(node.value)
+            for node in ast.parse((Path(programs.__file__).parent / name).read_text()).body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PROMPT"
+        )
+        for name in ("inspect_task.py", "lm_eval_utils.py")
+    ]
+    assert one == other
+
+
+class Judge:
+    """Finds every criterion met that says ODD, and cannot decide on one that says SILENCE."""
+
+    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
+        asked = messages[0].content
+        assert "# Answer\nAn answer." in asked
+        return "I cannot say." if "SILENCE" in asked else f"So.\ncriteria_met: {str('ODD' in asked).lower()}"
+
+
+@needs_tools
+def test_lm_eval_runs_the_task(release: Release, tmp_path: Path) -> None:
+    """With a model that says the same to everybody, and that has to be given the conversation turn by turn."""
+    out = tmp_path / "out"
+    export.export_release(release, "lm-eval", out)
+    lines = [json.loads(line) for line in (out / "lm_eval.jsonl").read_text().splitlines()]
+    rubrics = [rubric for line in lines for rubric in line["rubrics"]]
+    for number, rubric in enumerate(rubrics):
+        rubric["criterion"] += " SILENCE" if not number else " ODD" if number % 2 else ""
+    (out / "lm_eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    turns = [[message["role"] for message in line["messages"]] for line in lines]
+    code = (
+        "import json\n"
+        "from lm_eval import simple_evaluate\n"
+        "from lm_eval.api.model import LM\n"
+        "from lm_eval.tasks import TaskManager\n"
+        "asked = []\n"
+        "class Same(LM):\n"
+        "    tokenizer_name = 'none'\n"
+        "    def apply_chat_template(self, chat, add_generation_prompt=True): return json.dumps(chat)\n"
+        "    def chat_template(self, *about): return ''\n"
+        "    def loglikelihood(self, requests): raise NotImplementedError\n"
+        "    loglikelihood_rolling = loglikelihood\n"
+        "    def generate_until(self, requests, **_how):\n"
+        "        asked.extend([one['role'] for one in json.loads(request.args[0])] for request in requests)\n"
+        "        return ['An answer.'] * len(requests)\n"
+        "tasks = TaskManager(include_path='out', include_defaults=False)\n"
+        "found = simple_evaluate(Same(), tasks=['mhb'], task_manager=tasks, apply_chat_template=True)\n"
+        "scores = found['results']['mhb']\n"
+        "print(json.dumps([scores['hallucination_rate,none'], scores['unjudged,none'], asked]))\n"
+    )
+    with run_in_background(make_app([Judge()])) as address:
+        reached = {"MHB_JUDGE_URL": address, "MHB_JUDGE_MODEL": "sim-judge", "MHB_JUDGE_KEY": "of-the-judge"}
+        rate, unjudged, asked = json.loads(tool(code, tmp_path, **reached))
+    assert unjudged == 1
+    assert rate == pytest.approx(len(rubrics[2::2]) / len(rubrics[1:]))
+    assert asked == turns
 
 
 @needs_tools

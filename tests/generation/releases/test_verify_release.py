@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from generation.models import Release
 from generation.releases import export, services
@@ -20,8 +22,9 @@ from generation.releases.exporters import available
 from generation.releases.exporters.programs import verify_release
 from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
-from review.models import Review, User
+from review.models import Case, Review, User
 from review.quality.agreement import agreement
+from review.rules.blocks import Highlight, texts_of
 from tests.engine import Manage, conversations_file, endpoint, frozen, generated, imported
 from tests.review.approve import approval, rejection
 from tests.review.factories import say
@@ -34,9 +37,13 @@ def release(tmp_path: Path, models: str, physicians: Sequence[User]) -> Release:
     return frozen(tmp_path, models, physicians, conversations=3, reports=1)
 
 
-def rows_of(folder: Path) -> list[dict[str, str]]:
-    with (folder / "ratings.csv").open(encoding="utf-8", newline="") as file:
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    return table(folder / "ratings.csv")
 
 
 def test_ratings_have_one_row_a_review_and_question(release: Release, tmp_path: Path) -> None:
@@ -196,3 +203,44 @@ def test_the_card_says_who_and_how_far_they_agreed(release: Release, tmp_path: P
     assert listed["samples.parquet"] == verify_release._sha256(tmp_path / "out" / "samples.parquet")
     assert described["license"]
     assert described["citeAs"]
+
+
+def test_highlights_and_polarity_go_out_under_pseudonyms(tmp_path: Path, models: str, ana: User, bo: User) -> None:
+    generated(imported(conversations_file(tmp_path / "own.jsonl", 1)), endpoint(models))
+    [case] = Case.objects.all()
+    passage, text = next((key, text) for key, text in texts_of(case.frozen.blocks).items() if "This is case 1" in text)
+    mark = Highlight(text[5:30], "hint", passage, 5, 30)
+    say(ana, lambda form: replace(approval(form), highlights=(mark,)))
+    say(bo, approval, approval)
+    samples_services.apply_outcomes()
+    release = services.freeze_release("own", benchmark="mhb")
+    export.export_release(release, "jsonl", tmp_path / "out")
+    [first, row] = table(tmp_path / "out" / "highlights.csv")
+    assert (first["look"], row["look"]) == ("first", "second")
+    assert (row["label"], row["passage"], row["role"]) == ("hint", passage, "primary")
+    assert text[int(row["start"]) : int(row["end"])] == row["quote"] == mark.quote
+    rated = {row["rater"] for row in rows_of(tmp_path / "out") if row["role"] == "primary"}
+    assert {row["rater"]} == rated
+    polarities = {row["rubric"]: row["polarity"] for row in rows_of(tmp_path / "out")}
+    assert polarities.pop("") == ""
+    [sample] = export.exported_samples(release)
+    assert polarities == {rubric["key"]: rubric["polarity"] for rubric in sample["rubrics"]}
+    assert set(polarities.values()) <= {"must", "must not"}
+    export.export_release(release, "jsonl", tmp_path / "referring", by_reference=True)
+    assert [row["quote"] for row in table(tmp_path / "referring" / "highlights.csv")] == ["", ""]
+
+
+def test_page_and_api_send_the_ratings_alone(
+    release: Release, tmp_path: Path, rui: User, adela: User, client: Client
+) -> None:
+    export.export_release(release, "jsonl", tmp_path / "out")
+    expected = (tmp_path / "out" / "ratings.csv").read_bytes()
+    page = reverse("generation:release-ratings", args=["own", 1])
+    for user, allowed in ((rui, 403), (adela, 200)):
+        client.force_login(user)
+        for address in (page, reverse("api:release-ratings", args=["own", 1])):
+            answer = client.get(address)
+            assert b"".join(answer.streaming_content) == expected  # type: ignore[attr-defined]
+            assert "own-v1-ratings.csv" in answer["Content-Disposition"]
+            assert client.get(address, {"split": "held-out"}).status_code == allowed
+    assert page in client.get(reverse("generation:release", args=["own", 1])).content.decode()

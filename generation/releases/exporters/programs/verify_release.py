@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-COLUMNS = ["sample_id", "version", "rater", "role", "answer", "simulated", "rubric", "question", "value"]
+COLUMNS = ["sample_id", "version", "rater", "role", "answer", "simulated", "rubric", "polarity", "question", "value"]
 PAIRS = {"reviewers": ("primary", "secondary"), "adjudicators": ("adjudicator-1", "adjudicator-2")}
 BLIND = "blind"
 REPLICATES = 200
@@ -170,11 +170,16 @@ def faults_of(folder: Path) -> list[str]:
             faults.append(f"{name}: missing")
         elif _sha256(path) != expected:
             faults.append(f"{name}: altered")
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    restored = manifest.get("by_reference", {})
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and name not in listed and name != "SHA256SUMS" and "__pycache__" not in path.parts:
+        if not path.is_file() or name in listed or name == "SHA256SUMS" or "__pycache__" in path.parts:
+            continue
+        if name != restored.get("path"):
             faults.append(f"{name}: not part of the release")
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        elif _sha256(path) != restored["sha256"]:
+            faults.append(f"{name}: altered")
     frozen, samples = manifest.get("sha256"), folder / "samples.jsonl"
     if frozen and samples.is_file() and _sha256(samples) != frozen:
         faults.append("samples.jsonl: not the samples that were frozen")

@@ -1,0 +1,166 @@
+"""Put a release by reference together: python restore_release.py ORIGINAL_FILE [ORIGINAL_FILE ...]
+
+The original files are those that the samples were made from (JSON, JSON Lines or CSV, as their authors publish them). Needs
+Python 3.9 or newer and nothing else; asks no network. Writes the samples beside this program, byte for byte as in the ordinary
+export, and compares them with the checksum in manifest.json.
+
+Exits with 1 if an original file is not the one that the samples were made from, and names the records; with 2 if there is
+nothing to read. Then nothing is written.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import csv
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FROM_SOURCE = "from_source"
+LONGEST_LITERAL = 1 << 20
+NAMED = 20  # records that are named; a count says how many there are
+
+
+class WrongOriginal(Exception):
+    """A text of the source is not in the original files; the text says which."""
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def strings(value: Any) -> Iterator[str]:
+    """All texts in a JSON value, and in lists that were written into a cell."""
+    if isinstance(value, str):
+        yield value
+        if value[:1] == "[" and len(value) < LONGEST_LITERAL:
+            with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+                yield from strings(ast.literal_eval(value))
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from strings(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from strings(one)
+
+
+def rows(path: Path) -> Iterator[Any]:
+    """The records of an original file. Raises OSError, ValueError."""
+    with path.open("rb") as file:
+        head = file.read(64)
+    if head.startswith(b"PAR1"):
+        raise ValueError("Parquet cannot be read without other software; save it as JSON Lines")
+    head = head[3:].lstrip() if head.startswith(b"\xef\xbb\xbf") else head.lstrip()
+    if head[:1] not in (b"{", b"["):
+        csv.field_size_limit(2**31 - 1)
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            yield from csv.reader(text)
+        return
+    if head[:1] == b"{":
+        with path.open("rb") as file:
+            try:
+                for number, line in enumerate(file):
+                    if line.strip():
+                        yield json.loads(line.decode("utf-8-sig" if not number else "utf-8"))
+                return
+            except ValueError:
+                if number:
+                    raise ValueError(f"line {number + 1} is not JSON") from None
+    yield json.loads(path.read_text(encoding="utf-8-sig"))
+
+
+def references(path: Path) -> Iterator[dict[str, Any]]:
+    """The samples of a file of references."""
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)
+
+
+def texts_of(originals: list[Path], wanted: set[str]) -> dict[str, str]:
+    """Checksum -> text, of those that are wanted."""
+    found: dict[str, str] = {}
+    for path in originals:
+        for row in rows(path):
+            for text in strings(row):
+                for one in {text, text.strip()}:
+                    if (checksum := digest(one)) in wanted:
+                        found[checksum] = one
+    return found
+
+
+def whole(value: Any, texts: list[str]) -> Any:
+    """A value with the words of its source."""
+    if isinstance(value, list):
+        return [whole(one, texts) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {FROM_SOURCE}:
+        inner = value[FROM_SOURCE]
+        if isinstance(inner, dict):
+            return {key: whole(one, texts) for key, one in inner.items()}
+        return "".join(one if isinstance(one, str) else texts[one[0]][one[1] : one[1] + one[2]] for one in inner)
+    return {key: whole(one, texts) for key, one in value.items()}
+
+
+def missing(path: Path, found: dict[str, str]) -> list[str]:
+    """The records whose texts are not there, as sentences."""
+    records = dict.fromkeys(
+        (source, record)
+        for line in references(path)
+        for source, record, checksum in line["texts"]
+        if checksum not in found
+    )
+    named = [f"{source}: record {record} is not in the original file, or was altered" for source, record in records]
+    return named[:NAMED] + ([f"and {len(named) - NAMED} more records"] if len(named) > NAMED else [])
+
+
+def restore(folder: Path, originals: list[Path]) -> list[Path]:
+    """Write the samples of a release into its folder. Raises WrongOriginal, OSError, ValueError, KeyError."""
+    about = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["by_reference"]
+    source, target = folder / about["references"], folder / about["path"]
+    wanted = {checksum for line in references(source) for _source, _record, checksum in line["texts"]}
+    found = texts_of(originals, wanted)
+    if faults := missing(source, found):
+        raise WrongOriginal("\n".join(faults))
+    unfinished, content = target.with_name(f".{target.name}.unfinished"), hashlib.sha256()
+    try:
+        with unfinished.open("wb") as file:
+            for line in references(source):
+                value = whole(line["line"], [found[checksum] for _source, _record, checksum in line["texts"]])
+                text = json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+                file.write(text.encode())
+                content.update(text.encode())
+        if content.hexdigest() != about["sha256"]:
+            raise WrongOriginal(f"{source.name}: altered, the samples do not have the checksum of the release")
+        os.replace(unfinished, target)
+    finally:
+        if unfinished.exists():
+            unfinished.unlink()
+    return [target]
+
+
+def main(arguments: list[str]) -> int:
+    """Restore from the files named in `arguments`; the exit code."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        sys.stdout.write((__doc__ or "").strip() + "\n")
+        return 0 if arguments else 2
+    try:
+        for path in restore(Path(__file__).parent, [Path(name) for name in arguments]):
+            sys.stdout.write(f"{path.name} is whole and has the checksum of the release.\n")
+    except WrongOriginal as error:
+        sys.stdout.write(f"{error}\n")
+        return 1
+    except (OSError, ValueError, KeyError, IndexError, csv.Error) as error:
+        sys.stderr.write(f"The samples cannot be restored: {type(error).__name__} {error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    sys.exit(main(sys.argv[1:]))
