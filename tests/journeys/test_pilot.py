@@ -15,7 +15,7 @@ from tests.engine import Manage, conversation, conversations_file, manage, model
 __all__ = ["manage", "models", "no_long_waits"]
 
 pytestmark = pytest.mark.both
-THEMES = ("emergency_referrals", "context_seeking", "communication")
+THEMES = {"hedging": 24, "global_health": 16, "emergency_referrals": 8}
 PEOPLE = (
     ("Ana Ruiz", "Cardiology", "North Hospital"),
     ("Bo Lindqvist", "Nephrology", "North Hospital"),
@@ -28,8 +28,8 @@ PEOPLE = (
 
 @pytest.fixture
 def records(tmp_path: Path) -> Path:
-    """48 conversations of three themes, 24, 16 and 8."""
-    themes = [theme for theme, n in zip(THEMES, (24, 16, 8), strict=True) for _ in range(n)]
+    """48 conversations of three themes."""
+    themes = [theme for theme, n in THEMES.items() for _ in range(n)]
     rows = [conversation(n, example_tags=[f"theme:{theme}"]) for n, theme in enumerate(themes, 1)]
     return conversations_file(tmp_path / "conversations.jsonl", *rows)
 
@@ -59,9 +59,9 @@ def test_a_pilot_from_the_shell(manage: Manage, tmp_path: Path, models: str, rec
     assert code == 1, "without a budget nothing is launched"
     assert "examiner and generator: sim-generator" in estimate
     batch = manage.json(*drawn, "--budget-calls", 2000, "--wait")
-    assert (batch["drafts"], batch["failed"], batch["open"]) == (30, 0, 0)
-    strata = {each["value"]: each["drawn"] for each in batch["draw"]["strata"]}
-    assert strata == dict(zip(THEMES, (15, 10, 5), strict=True))
+    assert (batch["drafts"], batch["failed"], batch["open"]) == (60, 0, 0), "a control beside each"
+    strata = {theme: drawn for theme, (_available, drawn) in batch["draw"]["strata"].items()}
+    assert strata == {"hedging": 15, "global_health": 10, "emergency_referrals": 5}
 
     reviewed = manage.json("demo_reviews", "--seed", 5)
     assert reviewed["physicians"] == 6
