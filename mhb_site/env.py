@@ -64,7 +64,9 @@ class Env(BaseSettings):
     releases_per_hour: Annotated[int, Field(ge=1)] = 10  # cases that a physician may give back or decline in an hour
     invitation_hours: Annotated[int, Field(ge=1, le=24 * 90)] = 24 * 7  # how long an invitation link is valid
     site_url: str = ""  # what links of the command line begin with; empty: the first trusted origin
-    email_url: str = ""  # smtp://, smtp+tls:// (STARTTLS) or smtps://user:password@host:port; empty: nothing is e-mailed
+    email_url: str = (
+        ""  # smtp://, smtp+tls:// (STARTTLS) or smtps://user:password@host:port; empty: nothing is e-mailed
+    )
     email_from: str = ""  # the sender of invitations
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # of the claims, where calibration items are active
     repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # of the claims

@@ -171,8 +171,8 @@ POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
     "settle_wording": (
         _("Settle the wording"),
         _(
-            "A second reviewer who approves other rubrics says whether their meaning is the same: if so, the first reviewer may "
-            "object, otherwise adjudicators decide. Two adjudicators who approve different rubrics vote once more."
+            "A second reviewer who approves other rubrics says whether their meaning is the same: if so, the first reviewer "
+            "may object, otherwise adjudicators decide. Two adjudicators who approve different rubrics vote once more."
         ),
     ),
     "fresh_eyes_required": (

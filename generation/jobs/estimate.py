@@ -63,8 +63,8 @@ class Pace:
 class Estimate:
     """The lines of a launch of `jobs` jobs (a comparison has two), each of which gets the budget that is proposed.
 
-    `rows`: how many drafts or samples there are, `paces`: of each endpoint. `one_model`: (role, the role that it should be apart
-    from, the model that plays both).
+    `rows`: how many drafts or samples there are, `paces`: of each endpoint. `one_model`: (role, the role that it should be
+    apart from, the model that plays both).
     """
 
     lines: tuple[EstimateLine, ...]

@@ -23,7 +23,8 @@ T = TypeVar("T")
 
 
 def sweep() -> dict[str, int]:
-    """One round: give back expired leases, approve wordings nobody objected to, carry review outcomes over, wake workers. Returns what was found.
+    """One round: give back expired leases, approve wordings that nobody objected to, carry review outcomes over, wake workers.
+    Returns what was found.
 
     Files that no import waits for are removed. A part that fails by a fault of ours is logged, and the others are done all
     the same.

@@ -171,7 +171,9 @@ def _reasons(form: Form, answers: Answers) -> str:
     coded = next((translate(reason.label) for reason in offered if reason.code == code), "")
     changed = gettext("Reason for change: %(reason)s") % {"reason": answers.change_reason}
     declared = str(DECLARATIONS.get(answers.declaration, ""))
-    return "\n".join(part for part in (coded, answers.reason, changed if answers.change_reason else "", declared) if part)
+    return "\n".join(
+        part for part in (coded, answers.reason, changed if answers.change_reason else "", declared) if part
+    )
 
 
 def _finding(form: Form, finding: RubricAnswer) -> str:

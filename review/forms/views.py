@@ -140,7 +140,9 @@ def _place(design: Design, fault: FormFault) -> tuple[str, str]:
     if parts[0] == "question":
         question = design.questions[int(parts[1]) - 1]
         return f"q-{parts[1]}", f"{parts[1]} {editor.title(design, question)}"
-    return ("policy", _("Policy")) if parts[0] in ("policy", "share", "objection_hours") else ("questions", _("Questions"))
+    return (
+        ("policy", _("Policy")) if parts[0] in ("policy", "share", "objection_hours") else ("questions", _("Questions"))
+    )
 
 
 def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, Any]:

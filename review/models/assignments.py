@@ -159,7 +159,7 @@ class Rewording(models.Model):
 
 
 class RewordingOutcome(models.Model):
-    """What became of a rewording: accepted, or objected to with a reason, by the primary, or the time has lapsed. Written once."""
+    """What became of a rewording: accepted, or objected to with a reason, by the primary, or lapsed. Written once."""
 
     rewording = models.OneToOneField(Rewording, on_delete=models.PROTECT, related_name="outcome")
     consent = models.CharField(max_length=16, choices=[(c.value, c.value) for c in Consent])

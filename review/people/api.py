@@ -95,8 +95,8 @@ class PasswordSerializer(serializers.Serializer[Any]):
 
 
 class InvitationSerializer(serializers.Serializer[Any]):
-    """An invitation. The link is shown only here; with it, the person sets the password, once. `emailed`: the person was sent the
-    link, and `link` is empty."""
+    """An invitation. The link is shown only here; with it, the person sets the password, once. `emailed`: the person was sent
+    the link, and `link` is empty."""
 
     username = serializers.CharField()
     emailed = serializers.BooleanField()
@@ -124,7 +124,9 @@ class ImportedPersonSerializer(serializers.Serializer[Any]):
     institution = serializers.CharField()
     hospital = serializers.CharField()
     email = serializers.CharField()
-    link = serializers.CharField(required=False, help_text="The invitation link; absent in a dry run, empty if e-mailed.")
+    link = serializers.CharField(
+        required=False, help_text="The invitation link; absent in a dry run, empty if e-mailed."
+    )
     emailed = serializers.BooleanField(required=False, help_text="The person was sent the link; absent in a dry run.")
 
 

@@ -18,8 +18,8 @@ from review.rules.permissions import Can
 
 
 class RewordedRubricSerializer(serializers.Serializer[Any]):
-    """A rubric that would be approved in another wording. `before`: as you approved it, empty if it was added; `after`: empty if
-    it was left out; `note`: the second reviewer's."""
+    """A rubric that would be approved in another wording. `before`: as you approved it, empty if it was added; `after`: empty
+    if it was left out; `note`: the second reviewer's."""
 
     key = serializers.CharField()
     tags = serializers.ListField(child=serializers.CharField())

@@ -168,9 +168,9 @@ class Answers:
 class Problem:
     """What is missing or contradictory, and the form field it concerns.
 
-    Fields: `question.<key>`, `question.<key>.note`, `rubric.<key>` with `.wording`, `.note` and `.severity`, `rubrics` (all of
+    Fields, n from 1: `question.<key>` and `.note`, `rubric.<key>` with `.wording`, `.note` and `.severity`, `rubrics` (all of
     them), `added.<n>.criterion`, `.tags` and `.severity`, `citations` (all), `citation.<n>.<part>`, `highlights` (all),
-    `highlight.<n>.<part>`, `verdict`, `reason`, `reason_code`, `dissent_code`, `change_reason`, `declaration`, `agreed`; n from 1.
+    `highlight.<n>.<part>`, `verdict`, `reason`, `reason_code`, `dissent_code`, `change_reason`, `declaration`, `agreed`.
     """
 
     field: str

@@ -15,8 +15,8 @@ from review.rules.permissions import OPERATOR
 
 class Command(BaseCommand):
     help = (
-        "Make the accounts that a CSV file lists and e-mail each person an invitation link. Without e-mail it is printed once. If one "
-        f"row is refused, no account is made. Columns: {', '.join(roster.COLUMNS)}; only name is needed."
+        "Make the accounts that a CSV file lists and e-mail each person an invitation link. Without e-mail it is printed "
+        f"once. If one row is refused, no account is made. Columns: {', '.join(roster.COLUMNS)}; only name is needed."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

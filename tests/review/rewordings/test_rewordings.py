@@ -19,11 +19,11 @@ from review.models import Assignment, Case, Event, Review, Rewording, RewordingO
 from review.rewordings import queries as rewordings_queries
 from review.rewordings import services
 from review.rules.questions import AddedRubric, Answers, RubricAnswer
-from review.rules.state_machine import Consent, Ground, Policy, Role, State
+from review.rules.state_machine import Consent, Ground, Policy, State
 from tests.conftest import Clock, Together
 from tests.review.factories import (
-    account,
     WHOLE_FORM,
+    account,
     approving,
     correcting,
     opened,
@@ -100,7 +100,9 @@ def test_an_objection_is_dissent(db: None, ana: User, bo: User, chen: User, dina
 
 
 @pytest.mark.both
-def test_without_a_word_the_sweeper_approves_it_when_the_time_is_up(db: None, ana: User, bo: User, clock: Clock) -> None:
+def test_without_a_word_the_sweeper_approves_it_when_the_time_is_up(
+    db: None, ana: User, bo: User, clock: Clock
+) -> None:
     case, rewording = put(ana, bo, policy=replace(SETTLE, objection_hours=5))
     clock.advance(seconds=5 * 3600 - 60)
     assert services.lapse_due() == 0
@@ -177,7 +179,9 @@ def test_a_second_reviewer_who_stays_blind_declares_the_own_changes(db: None, an
     say(bo, correcting(MINE, declaration="wording"))
     assert case.state == State.SECONDARY
     [rubric] = rewordings_queries.reworded_rubrics(Rewording.objects.get(case=case))
-    assert (rubric.key, rubric.after) == ("R1", MINE), "the first reviewer's own correction stands and is not asked about"
+    assert (rubric.key, rubric.after) == ("R1", MINE), (
+        "the first reviewer's own correction stands and is not asked about"
+    )
 
 
 def test_rubrics_added_and_left_out_are_shown(db: None, ana: User, bo: User) -> None:
@@ -238,8 +242,8 @@ def test_the_database_keeps_it_as_it_was_written(db: None, ana: User, bo: User) 
     case, rewording = put(ana, bo)
     outcome = services.accept(ana, rewording.pk)
     tables = (("review_rewording", "due_at"), ("review_rewordingoutcome", "consent"))
-    statements = [f"UPDATE {table} SET {column} = {column}" for table, column in tables]  # noqa: S608
-    statements += [f"DELETE FROM {table}" for table, _column in tables]  # noqa: S608
+    statements = [f"UPDATE {table} SET {column} = {column}" for table, column in tables]
+    statements += [f"DELETE FROM {table}" for table, _column in tables]
     for statement in statements:
         with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement)
