@@ -298,10 +298,11 @@ def follow_reviews(case: Case, now: Position, *, actor: User | None = None, turn
 def _ask_primary(case: Case, turns: Turns, actor: User | None) -> None:
     """Put the secondary's wording to the primary. Asked once: a second time is an IntegrityError."""
     at, hours = timezone.now(), case.frozen.policy.objection_hours
+    last = {review.role: review for review in turns.reviews}
     Rewording.objects.create(
         case=case,
-        review=next(review for review in reversed(turns.reviews) if review.role == Role.SECONDARY),
-        physician_id=turns.assignments[Role.PRIMARY].physician_id,
+        review=last[Role.SECONDARY],
+        physician_id=last[Role.PRIMARY].physician_id,
         asked_at=at,
         due_at=at + timedelta(hours=hours),
     )

@@ -79,7 +79,7 @@ class RewordingViewSet(GenericViewSet[Rewording]):
         return Response(status=204)
 
     @extend_schema(request=ObjectSerializer, responses={204: None})
-    @action(detail=True, methods=["post"], url_path="object")
+    @action(detail=True, methods=["post"], url_path="object", url_name="object")
     def object_to(self, request: Request, rewording_id: int) -> Response:
         """Object with a reason: the case goes to adjudication. Already answered, or too late: 409."""
         reason = checked_body(ObjectSerializer, request)["reason"]
