@@ -231,7 +231,7 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
     release = releases_services.freeze_release("own", benchmark="mhb")
     review = Review.objects.filter(physician=ana).earliest("pk")
     known = review.case
-    opened(900, policy=Policy(settle_wording=True), language="en")
+    opened(900, policy=Policy(settle_wording=True), language="en", title="病例")
     say(ana, approving())
     say(physicians[1], approving(), correcting("Says it.", change_reason="Clearer.", declaration="wording"))
     calibration = calibration_services.make_item(known, queries.suggested(known), actor=adela)
