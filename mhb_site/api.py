@@ -45,6 +45,7 @@ from review.forms import api as forms_api
 from review.models import User
 from review.people import api as people_api
 from review.quality import api as quality_api
+from review.rewordings import api as rewordings_api
 from review.rules.permissions import Can
 
 TTL: timedelta = knox_settings.TOKEN_TTL
@@ -177,6 +178,7 @@ _router.register("assignments", discussion_api.OwnRemarksViewSet, "assignment")
 _router.register("assignments", quality_api.ActivityViewSet, "assignment")
 _router.register("reviews", assignments_api.OwnReviewViewSet, "review")
 _router.register("reviews", samples_api.ReviewedSampleViewSet, "review")
+_router.register("rewordings", rewordings_api.RewordingViewSet, "rewording")
 _router.register("review", quality_api.OversightViewSet, "review")
 _router.register("reviewers", quality_api.ReviewerViewSet, "reviewer")
 _router.register("forms", forms_api.ReviewFormViewSet, "review-form")

@@ -5,7 +5,7 @@ import secrets
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import dj_database_url
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from generation.llm.http.access import Access, read_host, read_keys
 
 ROOT = Path(__file__).resolve().parent.parent
+MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 
 
 class WrongEnvironment(SystemExit):
@@ -63,6 +64,10 @@ class Env(BaseSettings):
     releases_per_hour: Annotated[int, Field(ge=1)] = 10  # cases that a physician may give back or decline in an hour
     invitation_hours: Annotated[int, Field(ge=1, le=24 * 90)] = 24 * 7  # how long an invitation link is valid
     site_url: str = ""  # what links of the command line begin with; empty: the first trusted origin
+    email_url: str = (
+        ""  # smtp://, smtp+tls:// (STARTTLS) or smtps://user:password@host:port; empty: nothing is e-mailed
+    )
+    email_from: str = ""  # the sender of invitations
     calibration_share: Annotated[float, Field(ge=0, le=1)] = 0.05  # of the claims, where calibration items are active
     repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0  # of the claims
     log_json: bool = False
@@ -107,6 +112,15 @@ class Env(BaseSettings):
             raise ValueError("must begin with https:// or http:// and name a host")
         return value.rstrip("/")
 
+    @field_validator("email_url")
+    @classmethod
+    def _only_smtp(cls, value: str) -> str:
+        if value:
+            parts = urlsplit(value)
+            if parts.scheme not in MAIL_PORTS or not parts.hostname or (parts.port or 1) < 1:
+                raise ValueError("must begin with smtp://, smtp+tls:// or smtps:// and name a host")
+        return value
+
     @field_validator("redis_url")
     @classmethod
     def _only_redis(cls, value: str) -> str:
@@ -135,6 +149,8 @@ class Env(BaseSettings):
                 "MHB_HTTPS must be set when MHB_DATABASE_URL is set: true behind a proxy that provides HTTPS, or false, "
                 "which sends passwords and sessions in the clear"
             )
+        if self.email_url and "@" not in self.email_from:
+            raise ValueError("MHB_EMAIL_FROM must be set to the sender's address when MHB_EMAIL_URL is set")
         if self.lease_seconds < 5:
             raise ValueError("MHB_LEASE_SECONDS must be 5 or more")
         if self.review_lease_minutes < 1:
@@ -163,6 +179,11 @@ class Env(BaseSettings):
         """What the address of each page begins with, where no request tells it."""
         origins = [origin for origin in self.trusted_origins if "*" not in origin]
         return self.site_url or (origins[0] if origins else f"http://localhost:{self.port}")
+
+    @property
+    def mail(self) -> SplitResult:
+        """The mail server's address, in its parts."""
+        return urlsplit(self.email_url)
 
     @property
     def embedded(self) -> bool:

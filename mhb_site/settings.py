@@ -1,6 +1,7 @@
 """Django's settings. What differs between installations comes from the environment (see `mhb_site.env`)."""
 
 from datetime import timedelta
+from urllib.parse import unquote
 
 import django_stubs_ext
 from csp.constants import NONE, SELF
@@ -264,6 +265,16 @@ MHB_MAX_REPLY_BYTES = ENV.max_reply_bytes
 MHB_REVIEW_LEASE_MINUTES = ENV.review_lease_minutes
 MHB_RELEASES_PER_HOUR = ENV.releases_per_hour
 MHB_SITE_URL = ENV.site
+MHB_EMAILS = bool(ENV.email_url)  # whether invitations are e-mailed; else their links are shown
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if MHB_EMAILS else 'dummy'}.EmailBackend"
+EMAIL_HOST = ENV.mail.hostname or ""
+EMAIL_PORT = ENV.mail.port or _env.MAIL_PORTS.get(ENV.mail.scheme, 25)
+EMAIL_HOST_USER = unquote(ENV.mail.username or "")
+EMAIL_HOST_PASSWORD = unquote(ENV.mail.password or "")
+EMAIL_USE_TLS = ENV.mail.scheme == "smtp+tls"
+EMAIL_USE_SSL = ENV.mail.scheme == "smtps"
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = ENV.email_from
 MHB_CALIBRATION_SHARE = ENV.calibration_share
 MHB_REPEAT_SHARE = ENV.repeat_share
 MHB_EMBEDDED = ENV.embedded

@@ -117,6 +117,14 @@ class Incomplete(ReviewError, status=422):
         super().__init__()
 
 
+class RewordingAnswered(ReviewError, status=409):
+    """You have already answered this change of wording."""
+
+
+class RewordingLapsed(ReviewError, status=409):
+    """The time for an objection has passed."""
+
+
 class EmptyText(ReviewError, status=422):
     """The text is empty. Nothing was saved."""
 

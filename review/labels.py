@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from review.rules.case_spec import UNDETERMINED
 from review.rules.permissions import UserRole
-from review.rules.state_machine import NOT_SAMPLED, Ground, Phase, Role, State, Verdict
+from review.rules.state_machine import NOT_SAMPLED, Declaration, Ground, Phase, Role, State, Verdict
 
 ROLES: dict[str, Promise] = {
     Role.PRIMARY: _("Primary reviewer"),
@@ -65,6 +65,10 @@ CITATION_KINDS: dict[str, Promise] = {
     "case": _("The text itself"),
     "search": _("Searched, not found"),
 }
+DECLARATIONS: dict[str, Promise] = {
+    Declaration.WORDING: _("Only the wording: the meaning is the same"),
+    Declaration.MEANING: _("The meaning has changed"),
+}
 # What the levels of the AHRQ Common Formats Harm Scale mean, in short.
 HARMS: dict[str, Promise] = {
     "none": _("no harm evident in the patient"),
@@ -78,6 +82,7 @@ HARMS: dict[str, Promise] = {
 GROUNDS: dict[str, Promise] = {
     Ground.CONSENSUS: _("both reviewers agreed"),
     Ground.CORRECTED: _("both approved, with rubrics that the second reviewer corrected"),
+    Ground.OBJECTION_LAPSED: _("both approved; the first reviewer did not object to the second's wording in time"),
     Ground.PRIMARY_ALONE: _("primary reviewer's verdict only"),
     Ground.RUBRIC_INADEQUATE: _("a rubric was judged inadequate"),
     Ground.ADJUDICATED: _("decided by the adjudicators"),
@@ -93,6 +98,7 @@ ACHIEVED: dict[str, Promise] = {
     "rejected": _("Submitted. The case is rejected."),
     "consensus-approved": _("Submitted. Approved by both."),
     "corrected-approved": _("Submitted. Approved by both, with your corrections."),
+    "rewording": _("Submitted. The first reviewer is shown your wording and may object."),
     "consensus-rejected": _("Submitted. Rejected by both."),
     "rubric-inadequate-rejected": _("Submitted. Rejected: a rubric was judged inadequate."),
     "adjudication": _("Submitted. You two differ: the case goes to adjudication."),
@@ -141,6 +147,7 @@ SENTENCES: dict[str, Promise] = {
     "highlight-duplicate": _("You have already highlighted these words with this label."),
     "unconfirmed": _("Confirm the answers that both reviewers gave, or change them."),
     "too-many": _("Too many highlights. Remove some."),
+    "undeclared": _("Your rubrics differ from the first reviewer's. Say whether their meaning is the same."),
     "no-rubric-left": _("No rubrics are left. Keep one, or add your own."),
 }
 
@@ -163,7 +170,10 @@ POLICY_SETTINGS: dict[str, tuple[Promise, Promise]] = {
     ),
     "settle_wording": (
         _("Settle the wording"),
-        _("Two adjudicators who approve different rubrics vote once more. Requires the second vote."),
+        _(
+            "A second reviewer who approves other rubrics says whether their meaning is the same: if so, the first reviewer "
+            "may object, otherwise adjudicators decide. Two adjudicators who approve different rubrics vote once more."
+        ),
     ),
     "fresh_eyes_required": (
         _("New physicians for each version"),

@@ -11,6 +11,7 @@ from review.discussion import views as discussion_views
 from review.forms import views as forms_views
 from review.people import views as people_views
 from review.quality import views as quality_views
+from review.rewordings import views as rewordings_views
 
 app_name = "review"
 
@@ -40,6 +41,9 @@ urlpatterns = [
     path("mine/", own_reviews.mine, name="mine"),
     path("mine/<int:review_id>/", own_reviews.mine_detail, name="mine-detail"),
     path("mine/<int:review_id>/retract/", assignments_views.retract, name="retract"),
+    path("rewordings/<int:rewording_id>/", rewordings_views.rewording, name="rewording"),
+    path("rewordings/<int:rewording_id>/accept/", rewordings_views.accept, name="rewording-accept"),
+    path("rewordings/<int:rewording_id>/object/", rewordings_views.object_to, name="rewording-object"),
     path("overview/", cases_views.overview, name="overview"),
     path("audit/", audit_views.trail, name="audit"),
     path("audit/check/", audit_views.check, name="audit-check"),

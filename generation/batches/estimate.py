@@ -78,7 +78,8 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
         for (role, prompt), requests in asked.items()
     ]
     drafts = sum(counts.values()) * len(prompts)
-    return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(bound.values()))
+    shared = queries.shared_models(benchmark, bound)
+    return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(bound.values()), one_model=shared)
 
 
 def _together(asked: Mapping[tuple[str, str], int], prompt: str) -> int:

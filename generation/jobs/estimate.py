@@ -63,13 +63,15 @@ class Pace:
 class Estimate:
     """The lines of a launch of `jobs` jobs (a comparison has two), each of which gets the budget that is proposed.
 
-    `rows`: how many drafts or samples there are, `paces`: of each endpoint.
+    `rows`: how many drafts or samples there are, `paces`: of each endpoint. `one_model`: (role, the role that it should be
+    apart from, the model that plays both).
     """
 
     lines: tuple[EstimateLine, ...]
     jobs: int = 1
     rows: int = 1
     paces: Mapping[str, Pace] = field(default_factory=dict)
+    one_model: Sequence[tuple[str, str, str]] = ()
 
     @property
     def calls(self) -> int:

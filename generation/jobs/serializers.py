@@ -216,6 +216,10 @@ class LaunchEstimateSerializer(serializers.Serializer[Any]):
     most_seconds = serializers.FloatField(allow_null=True)
     budget_money = serializers.DecimalField(max_digits=24, decimal_places=2, allow_null=True)
     budget_calls = serializers.IntegerField()
+    one_model = serializers.ListField(
+        child=serializers.ListField(child=serializers.CharField()),
+        help_text="Of a batch: role, the role that it should be apart from, and the model that plays both.",
+    )
     lines = LineSerializer(many=True)
 
     def get_currency(self, _estimate: Any) -> str:

@@ -116,6 +116,7 @@ def unconfirmed(step: Step, estimate: Estimate, options: dict[str, Any]) -> dict
         "currency": settings.MHB_CURRENCY,
         "budget": estimate.budget_money,
         "budget_calls": estimate.budget_calls,
+        "one_model": [f"{role} and {other}: {model}" for role, other, model in estimate.one_model],
         "lines": [asdict(line) for line in estimate.lines],
         "assumed": "{} tokens in and {} out per call where nothing was measured".format(*estimate.tokens_assumed),
         "failed": 1,

@@ -67,6 +67,8 @@ def _reviewed_how(release: Release) -> list[str]:
         Ground.PRIMARY_ALONE: "reviewed by one physician, who decided alone, without independent verification.",
         Ground.CONSENSUS: "approved by a primary reviewer and an independent secondary reviewer.",
         Ground.CORRECTED: "approved by both, with rubrics that the secondary reviewer corrected and the primary has not seen.",
+        Ground.OBJECTION_LAPSED: "approved by both, with rubrics that the secondary reviewer corrected in wording only; the"
+        " primary was shown them and did not object in time.",
         Ground.ADJUDICATED: "decided by two further physicians, after the primary and the independent secondary reviewer"
         " had disagreed.",
     }

@@ -16,18 +16,21 @@ from generation.sources import services as sources_services
 from generation.sources import uploads
 from review.assignments import claims
 from review.common.waking import wake
+from review.rewordings import services as rewordings_services
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
 def sweep() -> dict[str, int]:
-    """One round: give back expired leases, carry review outcomes over, wake workers. Returns what was found.
+    """One round: give back expired leases, approve wordings that nobody objected to, carry review outcomes over, wake workers.
+    Returns what was found.
 
     Files that no import waits for are removed. A part that fails by a fault of ours is logged, and the others are done all
     the same.
     """
     leases = _guarded(claims.expire_leases, 0)
+    lapsed = _guarded(rewordings_services.lapse_due, 0)
     imports: list[int] = _guarded(sources_services.sweep, [])
     freezes: list[int] = _guarded(releases_services.sweep, [])
     _guarded(uploads.remove_orphans, 0)
@@ -40,7 +43,7 @@ def sweep() -> dict[str, int]:
         wake(tasks.run_freeze, pk)
     for pk in chain.from_iterable(jobs.values()):
         wake(tasks.work_on_job, pk)
-    found = {"leases": leases, "imports": len(imports), "freezes": len(freezes)}
+    found = {"leases": leases, "imports": len(imports), "freezes": len(freezes), "lapsed": lapsed}
     return {**found, **{name: len(due) for name, due in jobs.items()}}
 
 

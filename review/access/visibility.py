@@ -9,11 +9,11 @@ from django.utils import timezone
 from django.utils.translation import get_language
 
 from review import errors
-from review.models import Assignment, Case, Event, FirstLook, Review, User
+from review.models import Assignment, Case, Event, FirstLook, Review, RewordingOutcome, User
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.consolidation import standing_wording
 from review.rules.permissions import Can, allowed
-from review.rules.state_machine import Opinion, Phase, Role, State, Verdict, position
+from review.rules.state_machine import Consent, Declaration, Opinion, Phase, Role, State, Verdict, position
 
 Hold = Assignment.Hold
 
@@ -34,16 +34,23 @@ def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opin
         reviews = list(counted_reviews().filter(case=case).order_by("id"))
     settles = case.frozen.policy.settle_wording and any(each.role != Role.PRIMARY for each in reviews)
     form = case.frozen.form
-    return [
-        Opinion(
-            Role(each.role),
-            Phase(each.phase),
-            Verdict(each.verdict),
-            each.inadequate,
-            standing_wording(form, answers_from_json(each.answers)) if settles else "",
-        )
-        for each in reviews
-    ]
+    found = []
+    for each in reviews:
+        plain = Opinion(Role(each.role), Phase(each.phase), Verdict(each.verdict), each.inadequate)
+        if not settles:
+            found.append(plain)
+            continue
+        answers = answers_from_json(each.answers)
+        declared = Declaration(answers.declaration) if answers.declaration else None
+        consent = _consent(each) if declared is Declaration.WORDING else None
+        wording = standing_wording(form, answers)
+        found.append(replace(plain, wording=wording, declared=declared, consent=consent))
+    return found
+
+
+def _consent(review: Review) -> Consent | None:
+    said = RewordingOutcome.objects.filter(rewording__review=review).values_list("consent", flat=True).first()
+    return Consent(said) if said else None
 
 
 def current_assignments(physician: User) -> QuerySet[Assignment]:
@@ -161,6 +168,15 @@ def reviews_shown_to(user: User, case: Case, own: Assignment | None = None) -> Q
     return everything.filter(seen)
 
 
+def objection_shown_to(reviews: Collection[Review]) -> RewordingOutcome | None:
+    """The primary's objection to the secondary's wording, where both of their reviews may be read: `reviews` are those."""
+    second = next((each for each in reversed([*reviews]) if each.role == Role.SECONDARY), None)
+    if second is None or all(each.role != Role.PRIMARY for each in reviews):
+        return None
+    found = RewordingOutcome.objects.filter(rewording__review=second, consent=Consent.OBJECTED)
+    return found.first()
+
+
 def reviews_by(physician: User) -> QuerySet[Review]:
     """The physician's own reviews that count, newest first."""
     return counted_reviews().filter(physician=physician).select_related("case").order_by("-id")
@@ -201,6 +217,8 @@ def achieved(review: Review) -> str:
     if State(case.state).final:
         return f"{case.ground}-{case.state}"
     if role is Role.SECONDARY:
+        if review.phase == Phase.CONFIRM and case.state == State.SECONDARY:
+            return "rewording"
         return "adjudication" if review.phase == Phase.CONFIRM else "submitted"
     return "voted"
 

@@ -20,7 +20,7 @@ from review.answers.controls import (
     Row,
 )
 from review.answers.posted_answers import NO_OFFERS, Offer, Offers, asks_evidence, blank_citation
-from review.labels import CITATION_KINDS, FINDINGS, HARMS, SENTENCES, VERDICTS, translate
+from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, HARMS, SENTENCES, VERDICTS, translate
 from review.rules.blocks import Highlight
 from review.rules.diffing import Span, diff_words
 from review.rules.questions import (
@@ -110,10 +110,12 @@ def fill_form(
     given: Collection[str] = (),
     *,
     rejected_before: bool = False,
+    declares: bool = False,
 ) -> FilledForm:
     """The form with `answers` filled in and every problem beside its field; the inverse of `answers_from_post`.
 
     given: keys of the questions that were answered before the traps were revealed. rejected_before: as of `problems`.
+    declares: it is the secondary's last word, in which a difference of the rubrics is declared.
     """
     of_traps = harms.by_trap(form, answers)
     filling = _Filling(harms.asked_by_trap(form, of_traps, problems))
@@ -142,6 +144,12 @@ def fill_form(
         ),
         reason=filling.control("reason", "reason", answers.reason),
         change_reason=filling.control("change_reason", "change-reason", answers.change_reason),
+        declaration=filling.control(
+            "declaration",
+            "declaration",
+            answers.declaration,
+            [(value, str(label)) for value, label in DECLARATIONS.items()] if declares else (),
+        ),
         agreed=filling.control("agreed", "agreed", "1"),
         blank_citation=filling.citation(BLANK, blank_citation()),
         blank_added=filling.added(form, BLANK, AddedRubric("")),
@@ -283,3 +291,4 @@ def _labelled(made: FilledForm) -> Iterator[tuple[str, Control]]:
     yield gettext("Reason"), made.dissent_code
     yield gettext("Reason"), made.reason
     yield gettext("Reason for change"), made.change_reason
+    yield gettext("Change of wording or of meaning"), made.declaration

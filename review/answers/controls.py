@@ -153,7 +153,8 @@ class FormProblem:
 class FilledForm:
     """The whole form as a page shows it. A blank row of each kind lets a script add one without asking.
 
-    `dissent_code` has options only where the primary's rejection is before the physician's eyes.
+    `dissent_code` has options only where the primary's rejection is before the physician's eyes, `declaration` in the last word
+    of the secondary.
     """
 
     questions: tuple[Row, ...]
@@ -167,6 +168,7 @@ class FilledForm:
     dissent_code: Control
     reason: Control
     change_reason: Control
+    declaration: Control
     agreed: Control
     blank_citation: CitationRow
     blank_added: AddedRow

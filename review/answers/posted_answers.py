@@ -105,6 +105,7 @@ def answers_from_post(
         reason_code=text("reason_code"),
         dissent_code=text("dissent_code"),
         change_reason=text("change_reason"),
+        declaration=text("declaration"),
         citations=tuple(citations) if asks_evidence(form) else (),
         added=tuple(added) if form.rubrics_editable else (),
         highlights=tuple(highlights) if form.labels else (),

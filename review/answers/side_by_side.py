@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext
 
 from review.answers.posted_answers import Offer
-from review.labels import CITATION_KINDS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS, translate
+from review.labels import CITATION_KINDS, DECLARATIONS, FINDINGS, NAMELESS, PHASES, ROLES, VERDICTS, translate
 from review.models import Review, User
 from review.rules.blocks import Block, Dialogue, Diff, Highlight, Text, Turn
 from review.rules.case_spec import CaseSpec, answers_from_json
@@ -170,7 +170,10 @@ def _reasons(form: Form, answers: Answers) -> str:
     offered, code = (form.dissents, answers.dissent_code) if approved else (form.reasons, answers.reason_code)
     coded = next((translate(reason.label) for reason in offered if reason.code == code), "")
     changed = gettext("Reason for change: %(reason)s") % {"reason": answers.change_reason}
-    return "\n".join(part for part in (coded, answers.reason, changed if answers.change_reason else "") if part)
+    declared = str(DECLARATIONS.get(answers.declaration, ""))
+    return "\n".join(
+        part for part in (coded, answers.reason, changed if answers.change_reason else "", declared) if part
+    )
 
 
 def _finding(form: Form, finding: RubricAnswer) -> str:

@@ -19,6 +19,7 @@ from review.models import Assignment, Case, Declined, Draft, Review, User
 from review.models.public_ids import AssignmentId
 from review.rules.case_spec import answers_from_json, spec_to_json
 from review.rules.permissions import Can
+from review.rules.state_machine import ADJUDICATORS
 
 
 class SubmitSerializer(TokenSerializer):
@@ -92,9 +93,12 @@ class WorkSerializer(HoldSerializer):
     case = ShownSpecSerializer()
     draft = ReviewDraftSerializer(allow_null=True)
     reviews = ShownReviewSerializer(many=True)
+    objection = serializers.CharField(
+        allow_blank=True, help_text="For adjudicators: the first reviewer's objection to the second's wording, if any."
+    )
 
     class Meta(HoldSerializer.Meta):
-        fields = [*HoldSerializer.Meta.fields, "revealed", "case", "draft", "reviews"]
+        fields = [*HoldSerializer.Meta.fields, "revealed", "case", "draft", "reviews", "objection"]
 
 
 class LeaseSerializer(serializers.Serializer[Any]):
@@ -164,6 +168,8 @@ class MyReviewSerializer(serializers.ModelSerializer[Review]):
 
 def _work(me: User, assignment: Assignment) -> dict[str, Any]:
     """An assignment with its case, your draft and the reviews that you may read now."""
+    reviews = list(visibility.reviews_shown_to(me, assignment.case))
+    objection = visibility.objection_shown_to(reviews) if assignment.role in ADJUDICATORS else None
     shown = [
         {
             "role": review.role,
@@ -173,7 +179,7 @@ def _work(me: User, assignment: Assignment) -> dict[str, Any]:
             "answers": review.answers,
             "submitted_at": review.submitted_at,
         }
-        for review in visibility.reviews_shown_to(me, assignment.case)
+        for review in reviews
     ]
     hold = {name: getattr(assignment, name) for name in HoldSerializer.Meta.fields}
     return {
@@ -183,6 +189,7 @@ def _work(me: User, assignment: Assignment) -> dict[str, Any]:
         "case": spec_to_json(visibility.case_shown_to(me, assignment)),
         "draft": queries.draft_of(assignment, me),
         "reviews": shown,
+        "objection": objection.reason if objection else "",
     }
 
 

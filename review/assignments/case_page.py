@@ -18,7 +18,9 @@ from review.assignments.first_look import with_committed_first_look
 from review.common.decorators import signed_in_account
 from review.labels import translate
 from review.models import Assignment, Case, User
+from review.rules import consolidation
 from review.rules.case_spec import CaseSpec, answers_from_json
+from review.rules.consolidation import may_declare
 from review.rules.questions import Answers, Problem, problems, with_first_look
 from review.rules.state_machine import ADJUDICATORS, Phase, Role, Verdict
 
@@ -40,12 +42,27 @@ def own_answers(me: User, assignment: Assignment) -> Answers | None:
 
 
 def kept_as_committed(own: Answers | None, typed: Answers) -> Answers:
-    """The blind answer; why it approves what the first reviewer rejected can only be said now."""
+    """The blind answer; why it approves what the first reviewer rejected, or words differently, can only be said now."""
     if own is None:
         return typed
+    own = replace(own, declaration=typed.declaration)
     if own.verdict != Verdict.APPROVE or not typed.dissent_code:
         return own
     return replace(own, dissent_code=typed.dissent_code, reason=typed.reason)
+
+
+def rewords(me: User, assignment: Assignment, answers: Answers) -> bool | None:
+    """Whether the secondary must declare what a difference of the rubrics is; None: this is not where it is declared."""
+    case = assignment.case
+    if not may_declare(case.frozen.policy, Role(assignment.role), Phase(assignment.phase)):
+        return None
+    return _rewords(assignment, answers, anonymous_columns(me, visibility.reviews_shown_to(me, case, assignment)))
+
+
+def _rewords(assignment: Assignment, answers: Answers, voices: Sequence[ReviewColumn]) -> bool:
+    # Where the secondary answers blind to the end, the primary's answers are not among what is shown.
+    primary = next((voice.answers for voice in voices if voice.role == Role.PRIMARY), None)
+    return consolidation.rewords(assignment.case.frozen.form, answers, primary)
 
 
 def show(
@@ -76,7 +93,8 @@ def show(
     if first is not None:
         answers = with_first_look(spec.form, answers, answers_from_json(first.answers))
     given = [question.key for question in spec.form.questions if first is not None and question.first_look]
-    voices = [] if looking else anonymous_columns(me, visibility.reviews_shown_to(me, assignment.case, assignment))
+    reviews = [] if looking else list(visibility.reviews_shown_to(me, assignment.case, assignment))
+    voices = anonymous_columns(me, reviews)
     whole = assignment.case.shown.form  # what the others were asked, at their stages
     blind = assignment.phase == Phase.COMMIT
     shared: Collection[str] = ()
@@ -87,11 +105,19 @@ def show(
     rejected_before = assignment.phase == Phase.CONFIRM and any(
         voice.role == Role.PRIMARY and voice.answers.verdict == Verdict.REJECT for voice in voices
     )
+    declares = not looking and may_declare(spec.policy, Role(assignment.role), Phase(assignment.phase))
     context = {
         "case": assignment.case,
         "spec": spec,
         "draft": kept,
-        "sheet": fill_form(spec.form, answers, wrong, offers(voices), given, rejected_before=rejected_before),
+        "sheet": fill_form(
+            spec.form, answers, wrong, offers(voices), given, rejected_before=rejected_before, declares=declares
+        ),
+        "rewords": _rewords(assignment, answers, voices) or any(each.field == "declaration" for each in wrong)
+        if declares
+        else None,
+        "reworded": is_about_rubrics(assignment, voices),
+        "objection": visibility.objection_shown_to(reviews) if assignment.role in ADJUDICATORS else None,
         "voices": voices,
         "marks": marks(spec, spec.form, answers.highlights, voices),
         "shared": shared,
@@ -140,6 +166,13 @@ def unconfirmed(me: User, assignment: Assignment, answers: Answers) -> list[Prob
         return []
     answers = with_committed_first_look(spec, visibility.first_look_of(assignment, me), answers)
     return [Problem("agreed", "unconfirmed"), *problems(spec.form, answers)]
+
+
+def is_about_rubrics(assignment: Assignment, voices: Sequence[ReviewColumn]) -> bool:
+    """Whether adjudicators settle a dispute of two reviewers who both approve."""
+    first_two = [voice for voice in voices if voice.role not in ADJUDICATORS]
+    approve = all(voice.answers.verdict == Verdict.APPROVE for voice in first_two)
+    return assignment.role in ADJUDICATORS and len(first_two) == 2 and approve
 
 
 def _changes(case: Case, spec: CaseSpec) -> list[Change] | None:

@@ -7,7 +7,7 @@ from review.access import visibility
 from review.assignments import review_drafts
 from review.assignments.claims import lease
 from review.audit.trail import record, recording_events
-from review.models import Assignment, Case, Event, Retraction, User
+from review.models import Assignment, Case, Event, Retraction, Rewording, User
 from review.rules.permissions import Can, require
 from review.rules.state_machine import Phase, State, position
 
@@ -37,6 +37,7 @@ def retract(physician: User, review_id: int) -> Assignment:
         raise errors.NotYours
     # A copy ends with this one answer and nobody builds on it: it can be taken back like a case that is still open.
     ended = State(case.state).final and case.kind == Case.Kind.WORK
+    ended = ended or Rewording.objects.filter(review=review).exists()  # the primary has been asked
     if ended or visibility.counted_reviews().filter(case=case).order_by("-id").first() != review:
         raise errors.NotUndoable
     Retraction.objects.create(review=review, at=timezone.now())

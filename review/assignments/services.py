@@ -4,7 +4,8 @@ state moves.
 
 import uuid
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from django.db import transaction
 from django.utils import timezone
@@ -25,8 +26,9 @@ from review.audit.trail import record, record_submitted, recording_events
 from review.common import sql
 from review.discussion import remarks
 from review.forms import queries as forms_queries
-from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, User
+from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, Rewording, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
+from review.rules.consolidation import may_declare, rewords, undeclared
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers, opinion, problems, without_unasked
 from review.rules.state_machine import Phase, Position, Role, Verdict, position
@@ -173,16 +175,22 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
     spec = visibility.asked_of(assignment, case)
     answers = own_highlights(answers, revealed=True)
     answers = with_committed_first_look(spec, looked, answers)
-    committed, rejected_before = None, False
+    committed, primary, rejected_before = None, None, False
     if phase is Phase.CONFIRM:
         blind = {review.role: review for review in turns.reviews if review.phase == Phase.COMMIT}
         committed = answers_from_json(blind[role].answers)
-        rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
+        primary = answers_from_json(blind[Role.PRIMARY].answers)
+        rejected_before = primary.verdict == Verdict.REJECT
     answers, nowhere = located_citations(spec, answers)
     missing = problems(spec.form, answers, committed=committed, rejected_before=rejected_before)
+    declares = may_declare(spec.policy, role, phase)
+    if declares:
+        missing += undeclared(spec.form, answers, primary)
     if missing := missing + nowhere + highlight_problems(spec, answers):
         raise errors.Incomplete(missing)
     answers = without_unasked(spec.form, answers)
+    if not (declares and rewords(spec.form, answers, primary)):
+        answers = replace(answers, declaration="")
     signatures.check_code(physician, spec.policy, code)
     said = opinion(spec.form, answers, role, phase)
     review = Review(
@@ -249,6 +257,8 @@ def follow_reviews(case: Case, now: Position, *, actor: User | None = None, turn
         sql.update(case, "state", "ground", "closed_at")
         kind = Event.Kind.CLOSED if now.state.final else Event.Kind.MOVED
         record(case, kind, actor, before=before, after=now.state, ground=case.ground)
+    if now.awaits_consent:
+        _ask_primary(case, turns, actor)
     open_turns = {turn.role: turn.phase for turn in now.openings}
     committed = {review.assignment_id for review in turns.reviews}
     for role, assignment in turns.assignments.items():
@@ -283,3 +293,17 @@ def follow_reviews(case: Case, now: Position, *, actor: User | None = None, turn
                 for role in new
             )
         )
+
+
+def _ask_primary(case: Case, turns: Turns, actor: User | None) -> None:
+    """Put the secondary's wording to the primary. Asked once: a second time is an IntegrityError."""
+    at, hours = timezone.now(), case.frozen.policy.objection_hours
+    last = {review.role: review for review in turns.reviews}
+    Rewording.objects.create(
+        case=case,
+        review=last[Role.SECONDARY],
+        physician_id=last[Role.PRIMARY].physician_id,
+        asked_at=at,
+        due_at=at + timedelta(hours=hours),
+    )
+    record(case, Event.Kind.REWORDED, actor, hours=hours)

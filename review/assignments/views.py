@@ -22,10 +22,13 @@ from review.common.decorators import posted_token, redirect_with_receipt, requir
 from review.labels import ACHIEVED
 from review.models import Assignment
 from review.quality import reliability
+from review.rewordings import queries as rewordings_queries
 from review.rules.case_spec import answers_from_json
 from review.rules.permissions import Can
 from review.rules.questions import Answers, Problem
 from review.rules.state_machine import Phase
+
+SHOWN = 50  # wordings that wait for an answer
 
 
 @requires(Can.REVIEW)
@@ -43,6 +46,7 @@ def workbench(request: HttpRequest) -> HttpResponse:
             "current": in_hand[0] if in_hand else None,
             "further": in_hand[1:],
             "waiting": eligibility.count_available(me),
+            "rewordings": list(rewordings_queries.waiting_for(me).defer("case__spec")[:SHOWN]),
             "last": queries.retractable_review(me),
             "lease_minutes": claims.lease() // timedelta(minutes=1),
             "week": this_week,
@@ -126,6 +130,7 @@ def draft(request: HttpRequest, assignment_id: int) -> HttpResponse:
     context = {
         "draft": saved,
         "rows": posted_wordings(posted),
+        "rewords": case_page.rewords(posted.me, posted.assignment, tidy(posted.answers)),
         "oob": True,
         **case_page.lease_of(assignment),
     }

@@ -14,10 +14,13 @@ from review.access import visibility
 from review.assignments import claims, first_look, services
 from review.cases import queries
 from review.models import Assignment, Case, Review, User
+from review.rewordings import queries as rewordings_queries
+from review.rewordings import services as rewordings_services
+from review.rules import consolidation
 from review.rules.blocks import passages
 from review.rules.case_spec import answers_from_json
 from review.rules.questions import Answer, Answers, Choice, Citation, Form, Question, Reason, RubricAnswer
-from review.rules.state_machine import ADJUDICATORS, Phase, Role, State, Verdict
+from review.rules.state_machine import ADJUDICATORS, Declaration, Phase, Role, State, Verdict
 
 SIGNED = "(Simulated physician)"
 PRAISE = (
@@ -42,6 +45,8 @@ ADDITIONS_ZH = ("，并说明理由", "，且不以此为依据作进一步推�
 CORRECTS = 0.2  # how often a primary reviewer rewords a rubric
 MENDABLE = 0.9  # how often the reason of a rejection is one that the next version can mend
 REFERENCES = {"guideline": "Simulated guideline", "doi": "10.1000/1", "pmid": "1", "url": "https://example.org/"}
+REWORDS = 0.1  # how often a secondary who agrees rewords one as well
+SAME_MEANING = 0.8  # how often that is said to leave the meaning as it is, and how often the primary sees it so, too
 PERSUADED = 0.4  # how often a secondary takes over the primary's conclusion once it is open
 CJK = re.compile(r"[\u4e00-\u9fff]")
 
@@ -86,6 +91,7 @@ def work_queue(
         for physician in order.sample(physicians, len(physicians)):
             if limit is not None and done >= limit:
                 break
+            acted |= _answer_rewordings(physician, seed, keep_one=patient)
             held = visibility.current_assignments(physician).first()
             if held is None:
                 acted |= claims.claim_next(physician) is not None
@@ -116,6 +122,24 @@ def _disputed() -> int:
     return Case.objects.filter(state=State.ADJUDICATION).count()
 
 
+def _answer_rewordings(physician: User, seed: int, *, keep_one: bool) -> bool:
+    """Accept wordings put to the physician, or object; whether there was any. keep_one: the last of all waits, to be seen."""
+    answered = False
+    for rewording in rewordings_queries.waiting_for(physician):
+        if keep_one and rewordings_queries.pending().count() == 1:
+            break
+        chance = random.Random(f"{seed}/{rewording.case.lineage}/{rewording.case.version}/rewording")
+        try:
+            if chance.random() < SAME_MEANING:
+                rewordings_services.accept(physician, rewording.pk)
+            else:
+                rewordings_services.object_to(physician, rewording.pk, f"This asks for more than I approved. {SIGNED}")
+            answered = True
+        except (errors.RewordingAnswered, errors.RewordingLapsed, errors.CaseClosed):
+            continue
+    return answered
+
+
 def _review(held: Assignment, seed: int, dissent: float, reject: float) -> Review | None:
     """Submit the review that is due; None when somebody else was faster."""
     physician, token = held.physician, held.token
@@ -125,7 +149,7 @@ def _review(held: Assignment, seed: int, dissent: float, reject: float) -> Revie
     sample = f"{seed}/{case.lineage}/{case.version}"
     deserves = Verdict.REJECT if random.Random(sample).random() < reject else Verdict.APPROVE
     chance = random.Random(f"{sample}/{held.role}/{held.phase}/{physician.username}")
-    answers = _answers(held, case, physician, chance, deserves, dissent)
+    answers = _answers(held, case, physician, chance, deserves, dissent, seed)
     answers = _detailed(case, answers, random.Random(f"{sample}/{held.role}/{held.phase}/{physician.username}/details"))
     try:
         if not visibility.is_revealed(physician, held):
@@ -136,14 +160,15 @@ def _review(held: Assignment, seed: int, dissent: float, reject: float) -> Revie
 
 
 def _answers(
-    held: Assignment, case: Case, physician: User, chance: random.Random, deserves: Verdict, dissent: float
+    held: Assignment, case: Case, physician: User, chance: random.Random, deserves: Verdict, dissent: float, seed: int
 ) -> Answers:
     form, shown = visibility.asked_of(held, case).form, list(visibility.reviews_shown_to(physician, case))
     own = {review.phase: answers_from_json(review.answers) for review in shown if review.physician_id == physician.pk}
     if held.phase == Phase.CONFIRM:
         primary = next(answers_from_json(review.answers) for review in shown if review.role == Role.PRIMARY)
         confirmed = _asked(form, _confirmed(form, own[Phase.COMMIT], primary, chance))
-        return _dissenting(form, confirmed, primary, chance)
+        again = random.Random(f"{seed}/{case.lineage}/{case.version}/declaration")
+        return _declared(held, form, _dissenting(form, confirmed, primary, chance), primary, again)
     if held.phase == Phase.DISCUSS:
         if _blocked_at_first_look(form, own[Phase.COMMIT]):
             return own[Phase.COMMIT]
@@ -182,6 +207,19 @@ def _confirmed(form: Form, blind: Answers, primary: Answers, chance: random.Rand
         rubrics={**blind.rubrics, **reworded},
         change_reason=f"The primary reviewer's wording is clearer. {SIGNED}",
     )
+
+
+def _declared(held: Assignment, form: Form, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
+    """The same, now and then with a wording of the secondary's own, and what the difference to the primary's is said to be."""
+    policy = held.case.frozen.policy
+    if not consolidation.may_declare(policy, Role(held.role), Phase(held.phase)):
+        return confirmed
+    agree = confirmed.verdict == primary.verdict == Verdict.APPROVE
+    if agree and chance.random() < REWORDS:
+        reworded = _with_wording(form, confirmed, chance)
+        confirmed = replace(reworded, change_reason=confirmed.change_reason or f"More exact. {SIGNED}")
+    declaration = Declaration.WORDING if chance.random() < SAME_MEANING else Declaration.MEANING
+    return replace(confirmed, declaration=declaration) if consolidation.rewords(form, confirmed, primary) else confirmed
 
 
 def _dissenting(form: Form, confirmed: Answers, primary: Answers, chance: random.Random) -> Answers:
@@ -301,6 +339,12 @@ def _blocks(question: Question, answer: Answer) -> bool:
 def _reworded(form: Form, answers: Answers, chance: random.Random) -> Answers:
     """Now and then one rubric is put more exactly."""
     if not form.rubrics or answers.verdict == Verdict.REJECT or chance.random() >= CORRECTS:
+        return answers
+    return _with_wording(form, answers, chance)
+
+
+def _with_wording(form: Form, answers: Answers, chance: random.Random) -> Answers:
+    if not form.rubrics:
         return answers
     rubric = chance.choice(form.rubrics)
     chinese = CJK.search(rubric.criterion) is not None

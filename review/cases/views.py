@@ -28,6 +28,7 @@ from review.common.lists import act_on_chosen, listing
 from review.labels import CASE_STATES, ROLES
 from review.models import Case, User
 from review.people import queries as people_queries
+from review.rewordings import queries as rewordings_queries
 from review.rules.permissions import Can
 from review.rules.state_machine import Role, State
 
@@ -101,6 +102,7 @@ def _history(request: HttpRequest, case: Case, *, refused: WithdrawForm | Priori
         "trail": queries.trail(case),
         "holds": visibility.held_assignments(case),
         "versions": queries.versions(case),
+        "rewording": rewordings_queries.pending().filter(case=case).first(),
         "final": State(case.state).final,
         "reviewers": list(people_queries.reviewers()),
         "settled": calibration_queries.was_settled(case),

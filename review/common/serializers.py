@@ -12,7 +12,7 @@ from rest_framework import serializers
 from review.rules.blocks import Highlight, Point, Turn
 from review.rules.citations import KINDS
 from review.rules.questions import RUBRIC_VALUES, Choice, HighlightLabel, Level, Question, Reason, RubricText, TrapTerm
-from review.rules.state_machine import Verdict
+from review.rules.state_machine import Declaration, Verdict
 
 Field = serializers.Field[Any, Any, Any, Any]
 
@@ -118,6 +118,12 @@ class AnswersSerializer(serializers.Serializer[Any]):
         default="",
         trim_whitespace=False,
         help_text="Why the secondary's confirmed answer differs from the blind one.",
+    )
+    declaration = serializers.ChoiceField(
+        choices=[each.value for each in Declaration],
+        allow_blank=True,
+        default="",
+        help_text="If the secondary approves other rubrics than the primary: only the wording differs, or the meaning.",
     )
     citations = CitationSerializer(many=True, default=list)
     added = AddedRubricSerializer(many=True, default=list)

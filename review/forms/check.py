@@ -21,6 +21,7 @@ KINDS_OF_QUESTION = ("choice", "text")
 SUBJECTS = ("case", "rubric", "trap")
 LONGEST_LABEL, LONGEST_TEXT = 300, 4000
 MOST_QUESTIONS, MOST_CHOICES = 60, 20
+MOST_HOURS = 24 * 60
 _KEY = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _VALUE = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 # What is asked before the traps are revealed must not speak of them, in either language.
@@ -189,6 +190,9 @@ def _faults_of_policy(design: Design, sample: CaseSpec) -> Iterator[FormFault]:
             yield FormFault(f"policy.{name}", _("There is no such setting."))
     if design.share is not None and not 0 <= design.share <= 100:
         yield FormFault("share", _("Enter a whole number from 0 to 100, or leave it empty."))
+    if design.objection_hours is not None and not 0 <= design.objection_hours <= MOST_HOURS:
+        sentence = _("Enter a whole number from 0 to %(n)s, or leave it empty.")
+        yield FormFault("objection_hours", sentence % {"n": MOST_HOURS})
     if design.policy.get("reveal_first_look", sample.policy.reveal_first_look):
         asked = [question for question in design.questions if question.first_look and not question.stages]
         if not sample.first_look:

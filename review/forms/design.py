@@ -12,7 +12,7 @@ from review.rules.questions import Form, Question
 from review.rules.state_machine import Policy
 
 # What an admin may set; the others decide between these.
-SETTINGS = tuple(each.name for each in fields(Policy) if each.name != "primary")
+SETTINGS = tuple(each.name for each in fields(Policy) if each.name not in ("primary", "objection_hours"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +20,20 @@ class Design:
     """The questions of a form, and what it changes in the policy of the benchmark's folder.
 
     policy: setting -> on or off; what it does not name stays as the folder says, sample by sample. share: percent of the
-    samples that are reviewed; None: as the folder says. wordings: as of `Form`.
+    samples that are reviewed, objection_hours: as of `Policy`; None: as the folder says. wordings: as of `Form`.
     """
 
     questions: tuple[Question, ...]
     policy: Mapping[str, bool] = field(default_factory=dict)
     share: int | None = None
+    objection_hours: int | None = None
     wordings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class FormFault:
-    """What keeps a form from being published, and the field: `question.<n>.<part>`, `policy.<setting>`, `share`, `form`."""
+    """What keeps a form from being published, and the field: `question.<n>.<part>`, `policy.<setting>`, `share`,
+    `objection_hours`, `form`."""
 
     field: str
     sentence: str
@@ -92,7 +94,9 @@ def _policy(design: Design, spec: CaseSpec) -> Policy:
     drawn = spec.policy.primary if design.share is None else is_sampled(spec, design.share)
     if not drawn:
         return Policy(primary=False, secondary=False)
-    changed = {name: value for name, value in design.policy.items() if name in SETTINGS}
+    changed: dict[str, Any] = {name: value for name, value in design.policy.items() if name in SETTINGS}
+    if design.objection_hours is not None:
+        changed["objection_hours"] = design.objection_hours
     if not spec.first_look:  # nothing to look at: the case would be empty
         changed["reveal_first_look"] = False
     return replace(spec.policy, **changed, primary=True)
@@ -127,4 +131,6 @@ def described(design: Design) -> dict[str, str]:
     lines |= {f"policy.{name}": "on" if value else "off" for name, value in design.policy.items()}
     if design.share is not None:
         lines["share"] = f"{design.share} %"
+    if design.objection_hours is not None:
+        lines["objection_hours"] = f"{design.objection_hours} h"
     return {name: text for name, text in lines.items() if text}

@@ -16,7 +16,7 @@ from review.rules.questions import Choice, Question
 from review.rules.state_machine import Policy
 
 OTHERS = tuple(code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE)
-WRONG = -1  # a share that is no number
+WRONG = -1  # what is no number
 EFFECTS = {"": (False, False), "blocks": (True, False), "inadequate": (True, True)}  # -> (blocks, inadequate)
 
 
@@ -72,10 +72,16 @@ def design_from_post(data: QueryDict) -> Design:
             )
         )
     policy = {name: text(f"policy.{name}") == "on" for name in SETTINGS if text(f"policy.{name}") in ("on", "off")}
-    share = text("share")
-    percent = int(share) if share.isascii() and share.isdecimal() and len(share) < 4 else WRONG
-    design = Design(tuple(questions), policy, percent if share else None, words)
+    share, hours = (_whole(text(name)) for name in ("share", "objection_hours"))
+    design = Design(tuple(questions), policy, share, hours, words)
     return _changed(design, text("do"))
+
+
+def _whole(typed: str) -> int | None:
+    """A whole number of at most four digits; None: nothing was typed."""
+    if not typed:
+        return None
+    return int(typed) if typed.isascii() and typed.isdecimal() and len(typed) < 5 else WRONG
 
 
 def _numbers(data: QueryDict, pattern: str) -> list[int]:

@@ -95,6 +95,9 @@ def _editor(
         ],
         "share": "" if design.share is None else request.POST.get("share", design.share),
         "share_error": next((fault.sentence for fault in faults if fault.field == "share"), ""),
+        "hours": "" if design.objection_hours is None else request.POST.get("objection_hours", design.objection_hours),
+        "hours_default": sample.policy.objection_hours,
+        "hours_error": next((fault.sentence for fault in faults if fault.field == "objection_hours"), ""),
         "note": request.POST.get("note", ""),
         "faults": [(*_place(design, fault), fault.sentence) for fault in faults],
         "refused": refused,
@@ -137,7 +140,9 @@ def _place(design: Design, fault: FormFault) -> tuple[str, str]:
     if parts[0] == "question":
         question = design.questions[int(parts[1]) - 1]
         return f"q-{parts[1]}", f"{parts[1]} {editor.title(design, question)}"
-    return ("policy", _("Policy")) if parts[0] in ("policy", "share") else ("questions", _("Questions"))
+    return (
+        ("policy", _("Policy")) if parts[0] in ("policy", "share", "objection_hours") else ("questions", _("Questions"))
+    )
 
 
 def _preview(request: HttpRequest, benchmark: str, design: Design) -> dict[str, Any]:

@@ -1,6 +1,16 @@
 """What review keeps: people, cases, assignments, discussion, the audit trail. Services write, queries read."""
 
-from review.models.assignments import ActiveInterval, Assignment, Declined, Draft, FirstLook, Retraction, Review
+from review.models.assignments import (
+    ActiveInterval,
+    Assignment,
+    Declined,
+    Draft,
+    FirstLook,
+    Retraction,
+    Review,
+    Rewording,
+    RewordingOutcome,
+)
 from review.models.audit import Audit, Chained, ChainHead, Event, PersonEvent
 from review.models.cases import CalibrationItem, Case, account_made
 from review.models.discussion import Guideline, Notice, Remark
@@ -27,6 +37,8 @@ __all__ = [
     "Retraction",
     "Review",
     "ReviewForm",
+    "Rewording",
+    "RewordingOutcome",
     "User",
     "account_made",
 ]

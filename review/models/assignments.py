@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from review.models.cases import Case
 from review.models.people import User
 from review.models.public_ids import AssignmentId
-from review.rules.state_machine import Phase, Role, Verdict
+from review.rules.state_machine import Consent, Phase, Role, Verdict
 
 
 class Assignment(models.Model):
@@ -139,6 +139,42 @@ class Retraction(models.Model):
 
     review = models.OneToOneField(Review, on_delete=models.PROTECT, related_name="retraction")
     at = models.DateTimeField()
+
+
+class Rewording(models.Model):
+    """Rubrics that the secondary approves in another wording, put to the primary, who may object until `due_at`. Written once.
+
+    It is pending as long as it has no `RewordingOutcome` and its case is open.
+    """
+
+    case = models.OneToOneField(Case, on_delete=models.PROTECT, related_name="rewording")
+    review = models.OneToOneField(Review, on_delete=models.PROTECT, related_name="rewording")
+    physician = models.ForeignKey(User, on_delete=models.PROTECT, related_name="rewordings")
+    asked_at = models.DateTimeField()
+    due_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(due_at__gt=F("asked_at")), name="rewording_due_later")]
+        indexes = [models.Index(fields=["due_at"], name="rewording_due")]
+
+
+class RewordingOutcome(models.Model):
+    """What became of a rewording: accepted, or objected to with a reason, by the primary, or lapsed. Written once."""
+
+    rewording = models.OneToOneField(Rewording, on_delete=models.PROTECT, related_name="outcome")
+    consent = models.CharField(max_length=16, choices=[(c.value, c.value) for c in Consent])
+    reason = models.TextField(blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(consent__in=[c.value for c in Consent]), name="rewording_consent_known"),
+            models.CheckConstraint(
+                condition=(Q(consent=Consent.OBJECTED.value) & ~Q(reason=""))
+                | (~Q(consent=Consent.OBJECTED.value) & Q(reason="")),
+                name="rewording_objection_with_reason",
+            ),
+        ]
 
 
 class FirstLook(models.Model):

@@ -45,18 +45,32 @@ def add_person(user: User, password: str | None, *, actor: User | Operator) -> U
     return user
 
 
-def import_people(roster: Roster, *, actor: User | Operator) -> list[User]:
+def import_people(roster: Roster, *, actor: User | Operator, simulated: bool = False) -> list[User]:
     """Store the accounts of a file and invite each: all of them, or none.
+
+    simulated: they are scripts' from their making, for good, and nobody is invited to them.
 
     Raises:
         RosterRefused: a row was refused, or somebody has made one of the accounts meanwhile.
     """
     if roster.refusals:
         raise RosterRefused("\n".join(map(str, roster.refusals)))
+    if simulated and any(entry.user.role != UserRole.PHYSICIAN for entry in roster.entries):
+        raise RosterRefused(_("Only physicians can be simulated."))
     try:
+        if simulated:
+            return _add_simulated([entry.user for entry in roster.entries], actor=actor)
         return invite_new([entry.user for entry in roster.entries], actor=actor)
     except IntegrityError:
         raise RosterRefused(_("One of the accounts was created in the meantime. Preview the file again.")) from None
+
+
+@recording_events()
+def _add_simulated(users: Sequence[User], *, actor: User | Operator) -> list[User]:
+    for user in users:
+        user.simulated = True
+        add_person(user, None, actor=actor)
+    return list(users)
 
 
 @recording_events()

@@ -95,9 +95,11 @@ class PasswordSerializer(serializers.Serializer[Any]):
 
 
 class InvitationSerializer(serializers.Serializer[Any]):
-    """An invitation. The link is shown only here; with it, the person sets the password, once."""
+    """An invitation. The link is shown only here; with it, the person sets the password, once. `emailed`: the person was sent
+    the link, and `link` is empty."""
 
     username = serializers.CharField()
+    emailed = serializers.BooleanField()
     link = serializers.CharField()
     expires_at = serializers.DateTimeField()
 
@@ -122,7 +124,10 @@ class ImportedPersonSerializer(serializers.Serializer[Any]):
     institution = serializers.CharField()
     hospital = serializers.CharField()
     email = serializers.CharField()
-    link = serializers.CharField(required=False, help_text="The invitation link; absent in a dry run.")
+    link = serializers.CharField(
+        required=False, help_text="The invitation link; absent in a dry run, empty if e-mailed."
+    )
+    emailed = serializers.BooleanField(required=False, help_text="The person was sent the link; absent in a dry run.")
 
 
 class RosterRefusalSerializer(serializers.Serializer[Any]):
@@ -234,20 +239,20 @@ class PersonViewSet(ListModelMixin, GenericViewSet[User]):
         """Make the accounts that a CSV file lists, all or none, and invite each. 422 where a row is refused."""
         body = checked_body(RosterSerializer, request)
         listed = roster.read_roster(body["file"], body["csv"].encode())
-        links: dict[str, str] = {}
+        made: list[User] = []
         if not body["dry_run"]:
             made = accounts.import_people(listed, actor=signed_in_account(request))
-            site = request.build_absolute_uri("/")
-            links = {user.username: invitations.link_of(user, site) for user in made}
-        return Response(ImportedSerializer(roster.report(listed, links)).data)
+        handed_out = invitations.hand_out(made, request.build_absolute_uri("/"))
+        return Response(ImportedSerializer(roster.report(listed, invitations.told(handed_out))).data)
 
     @extend_schema(request=None, responses=InvitationSerializer)
     @action(detail=True, methods=["post"])
     def invite(self, request: Request, pk: int) -> Response:
         """Make an invitation for an account without a password. It replaces the one before. 409 if there is a password."""
         user = accounts.invite(self.get_object().pk, actor=signed_in_account(request))
-        link = invitations.link_of(user, request.build_absolute_uri("/"))
-        shown = {"username": user.username, "link": link, "expires_at": invitations.expires_at(user)}
+        [made] = invitations.hand_out([user], request.build_absolute_uri("/"))
+        shown = {"username": user.username, "link": made.link, "emailed": made.emailed}
+        shown["expires_at"] = invitations.expires_at(user)
         return Response(InvitationSerializer(shown).data)
 
     @extend_schema(request=None, responses=PersonSerializer)

@@ -184,8 +184,8 @@ def _taken(entries: list[RosterRow]) -> Iterator[tuple[int, str]]:
         above |= {name: entry.row, **({mail: entry.row} if mail else {})}
 
 
-def report(roster: Roster, links: Mapping[str, str]) -> dict[str, Any]:
-    """What an import did, or without `links` (account name -> link) what it would do, for programs."""
+def report(roster: Roster, made: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What an import did, or without `made` (account name -> what is told of its invitation) what it would do, for programs."""
     people = [
         {
             "row": entry.row,
@@ -194,9 +194,9 @@ def report(roster: Roster, links: Mapping[str, str]) -> dict[str, Any]:
             "role": entry.user.role,
             "specialties": entry.user.specialties,
             **{name: getattr(entry.user, name) for name in ("languages", "institution", "hospital", "email")},
-            **({"link": links[entry.user.username]} if links else {}),
+            **made.get(entry.user.username, {}),
         }
         for entry in roster.entries
     ]
     refusals = [asdict(refusal) for refusal in roster.refusals]
-    return {"file": roster.file, "added": len(links), "people": people, "refusals": refusals}
+    return {"file": roster.file, "added": len(made), "people": people, "refusals": refusals}

@@ -76,10 +76,11 @@ def people_import(request: HttpRequest) -> HttpResponse:
 
 
 def _invited(request: HttpRequest, people: list[User]) -> HttpResponse:
-    """The links of those who were invited just now: they are stored nowhere, so this page is the only one to show them."""
-    site = request.build_absolute_uri("/")
+    """The links of those who were invited just now and got no e-mail: they are stored nowhere, so only this page shows them."""
+    handed_out = invitations.hand_out(people, request.build_absolute_uri("/"))
     context = {
-        "invited": [(person, invitations.link_of(person, site)) for person in people],
+        "invited": handed_out,
+        "links": any(each.link for each in handed_out),
         "until": invitations.expires_at(people[0]),
     }
     return render(request, "review/people/invited.html", context)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from review.rules.citations import Citation, identity, normalised
-from review.rules.questions import STANDING, AddedRubric, Answers, Form, Reason, RubricAnswer, RubricText
-from review.rules.state_machine import Verdict
+from review.rules.questions import STANDING, AddedRubric, Answers, Form, Problem, Reason, RubricAnswer, RubricText
+from review.rules.state_machine import Declaration, Phase, Policy, Role, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,28 @@ def standing_wording(form: Form, answers: Answers) -> str:
     ]
     added = sorted((" ".join(own.criterion.split()), sorted(own.tags)) for own in answers.added)
     return repr((standing, added))
+
+
+def may_declare(policy: Policy, role: Role, phase: Phase) -> bool:
+    """Whether this is the secondary's last word, in which a difference of the rubrics is declared."""
+    last = Phase.CONFIRM if policy.secondary_confirms else Phase.COMMIT
+    return policy.settle_wording and role is Role.SECONDARY and phase is last
+
+
+def rewords(form: Form, answers: Answers, primary: Answers | None) -> bool:
+    """Whether an approval leaves other rubrics standing than the primary approved, or, where the secondary is not to know that
+    (None), than were generated."""
+    if answers.verdict != Verdict.APPROVE or (primary is not None and primary.verdict != Verdict.APPROVE):
+        return False
+    untouched = Answers(rubrics={rubric.key: RubricAnswer("adequate") for rubric in form.rubrics})
+    return standing_wording(form, answers) != standing_wording(form, primary or untouched)
+
+
+def undeclared(form: Form, answers: Answers, primary: Answers | None) -> list[Problem]:
+    """What is wrong with the declaration of a secondary who may make one."""
+    if not rewords(form, answers, primary) or answers.declaration in set(Declaration):
+        return []
+    return [Problem("declaration", "unknown-value" if answers.declaration else "undeclared")]
 
 
 def median_level(form: Form, levels: Sequence[str]) -> str:

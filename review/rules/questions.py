@@ -148,8 +148,8 @@ class Answers:
     """What a physician has answered so far; complete when `problems` finds nothing.
 
     `reason_code` is one of the form's reasons, of a rejection; `dissent_code` one of its dissents, of an approval against the
-    primary's rejection; `change_reason`: why the secondary's confirmed answer differs from the blind one.
-    """
+    primary's rejection; `change_reason`: why the secondary's confirmed answer differs from the blind one; `declaration`: if its
+    rubrics differ from the primary's in wording or in meaning."""
 
     questions: Mapping[str, Answer] = field(default_factory=dict)
     rubrics: Mapping[str, RubricAnswer] = field(default_factory=dict)
@@ -158,6 +158,7 @@ class Answers:
     reason_code: str = ""
     dissent_code: str = ""
     change_reason: str = ""
+    declaration: str = ""
     citations: tuple[Citation, ...] = ()
     added: tuple[AddedRubric, ...] = ()
     highlights: tuple[Highlight, ...] = ()
@@ -167,9 +168,9 @@ class Answers:
 class Problem:
     """What is missing or contradictory, and the form field it concerns.
 
-    Fields: `question.<key>`, `question.<key>.note`, `rubric.<key>` with `.wording`, `.note` and `.severity`, `rubrics` (all of
+    Fields, n from 1: `question.<key>` and `.note`, `rubric.<key>` with `.wording`, `.note` and `.severity`, `rubrics` (all of
     them), `added.<n>.criterion`, `.tags` and `.severity`, `citations` (all), `citation.<n>.<part>`, `highlights` (all),
-    `highlight.<n>.<part>`, `verdict`, `reason`, `reason_code`, `dissent_code`, `change_reason`, `agreed`; n from 1.
+    `highlight.<n>.<part>`, `verdict`, `reason`, `reason_code`, `dissent_code`, `change_reason`, `declaration`, `agreed`.
     """
 
     field: str
@@ -180,7 +181,7 @@ class Problem:
         "citation-malformed", "citation-incomplete", "citation-duplicate",
         "severity-missing", "reason-code-missing", "dissent-code-missing", "dissent-reason-missing",
         "criterion-missing", "criterion-duplicate", "no-rubric-left",
-        "highlight-misplaced", "highlight-duplicate", "too-many", "unconfirmed",
+        "highlight-misplaced", "highlight-duplicate", "too-many", "unconfirmed", "undeclared",
     ]  # fmt: skip
 
 

@@ -59,11 +59,27 @@ class Verdict(StrEnum):
     REJECT = "reject"
 
 
+class Declaration(StrEnum):
+    """What the secondary says of rubrics that are not those that the primary approved."""
+
+    WORDING = "wording"
+    MEANING = "meaning"
+
+
+class Consent(StrEnum):
+    """What became of a wording that was put to the primary."""
+
+    ACCEPTED = "accepted"
+    OBJECTED = "objected"
+    LAPSED = "lapsed"
+
+
 class Ground(StrEnum):
     """Why a case ended as it did."""
 
     CONSENSUS = "consensus"
     CORRECTED = "corrected"  # both approve, and the rubrics that stand are not those that the first approved
+    OBJECTION_LAPSED = "objection-lapsed"  # as before, and the first was shown them and did not object in time
     PRIMARY_ALONE = "primary-alone"
     UNREVIEWED = "unreviewed"
     RUBRIC_INADEQUATE = "rubric-inadequate"
@@ -98,8 +114,10 @@ class Policy:
     adjudicators_blind: an adjudicator sees the two reviews, and what both said, only after both adjudicators have voted. The
         paper says "two additional physicians" and not what they see: by default they see the dispute that they are to settle.
     settle_wording: two adjudicators who both approve and leave other rubrics standing, or word one differently, vote once more:
-        what is approved is what both have agreed to. A case whose secondary approves other wordings than the primary closes on
-        the ground `corrected`, not `consensus`. Ours; off for cases from before. Wants `discussion`.
+        what is approved is what both have agreed to. A secondary who approves other rubrics than the primary declares whether
+        the meaning is another: then it is dissent, else the primary may object. Ours; off for cases from before. Wants
+        `discussion`.
+    objection_hours: how long the primary may object to a wording. 0: not asked; the case closes on the ground `corrected`.
     other_hospital: the secondary and the adjudicators come from other hospitals than the primary.
     sign_with_password: signing off a review asks for the password again.
     sign_with_second_factor: signing off a review asks for a code of the physician's authenticator app.
@@ -116,6 +134,7 @@ class Policy:
     reveal_first_look: bool = False
     adjudicators_blind: bool = False
     settle_wording: bool = False
+    objection_hours: int = 72
     other_hospital: bool = False
     sign_with_password: bool = False
     sign_with_second_factor: bool = False
@@ -139,13 +158,16 @@ class Reason:
 @dataclass(frozen=True, slots=True)
 class Opinion:
     """What a submitted review says to the machine. `inadequate`: a rubric was found not aligned with its trap; `wording`: the
-    rubrics that an approval leaves standing, comparable."""
+    rubrics that an approval leaves standing, comparable; `declared`: what the secondary says of a difference; `consent`: what
+    the primary said to it, empty as long as nothing."""
 
     role: Role
     phase: Phase
     verdict: Verdict
     inadequate: bool = False
     wording: str = ""
+    declared: Declaration | None = None
+    consent: Consent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +180,13 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a case stands and what may come next; `ground` is set when it has ended."""
+    """Where a case stands and what may come next; `ground` is set when it has ended. `awaits_consent`: the primary may object
+    to a wording, and nothing else is open."""
 
     state: State
     openings: frozenset[Opening] = frozenset()
     ground: Ground | None = None
+    awaits_consent: bool = False
 
 
 class OutOfTurn(ValueError):
@@ -211,7 +235,10 @@ def _position(policy: Policy, given: dict[Opening, Opinion]) -> Position:
         return Position(State.REJECTED, ground=Ground.RUBRIC_INADEQUATE)
     if primary.verdict == secondary.verdict:
         reworded = policy.settle_wording and primary.verdict is Verdict.APPROVE and primary.wording != secondary.wording
-        return _closed(primary.verdict, Ground.CORRECTED if reworded else Ground.CONSENSUS)
+        if not reworded:
+            return _closed(primary.verdict, Ground.CONSENSUS)
+        if (now := _reworded(policy, secondary)) is not None:
+            return now
 
     for phase in [Phase.COMMIT, Phase.DISCUSS] if policy.discussion else [Phase.COMMIT]:
         turns_of_both = {role: Opening(role, phase) for role in ADJUDICATORS}
@@ -226,6 +253,20 @@ def _position(policy: Policy, given: dict[Opening, Opinion]) -> Position:
             continue
         return _closed(first.verdict, Ground.ADJUDICATED)
     return Position(State.REJECTED, ground=Ground.UNDECIDED)
+
+
+def _reworded(policy: Policy, secondary: Opinion) -> Position | None:
+    """Where a case stands whose two reviewers approve different rubrics; None: that is dissent."""
+    asked = secondary.declared is Declaration.WORDING and policy.objection_hours > 0
+    if secondary.declared is Declaration.MEANING or (asked and secondary.consent is Consent.OBJECTED):
+        return None
+    if not asked:
+        return _closed(Verdict.APPROVE, Ground.CORRECTED)
+    if secondary.consent is None:
+        return Position(State.SECONDARY, awaits_consent=True)
+    return _closed(
+        Verdict.APPROVE, Ground.CONSENSUS if secondary.consent is Consent.ACCEPTED else Ground.OBJECTION_LAPSED
+    )
 
 
 def _closed(verdict: Verdict, ground: Ground) -> Position:

@@ -117,6 +117,10 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("reviewer-me", "GET"): PHYSICIAN,
     ("reviewer", "GET"): ADMIN,
     ("review-retract", "POST"): PHYSICIAN,
+    ("rewordings", "GET"): PHYSICIAN,
+    ("rewording", "GET"): PHYSICIAN,
+    ("rewording-accept", "POST"): PHYSICIAN,
+    ("rewording-object", "POST"): PHYSICIAN,
     ("releases", "GET"): READERS,
     ("releases", "POST"): ADMIN,
     ("freezes", "GET"): ADMIN,
@@ -147,6 +151,7 @@ ARGUMENTS = {
     "version": 1,
     "assignment_id": 1,
     "review_id": 1,
+    "rewording_id": 1,
     "benchmark": "none",
     "stage": "none",
 }

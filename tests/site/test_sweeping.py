@@ -22,10 +22,11 @@ from mhb_site.server.sweeping import sweep
 from review.assignments import claims
 from review.common.waking import wake
 from review.models import Assignment, User
+from review.rules.state_machine import Ground, Policy, State
 from tests.conftest import Clock
 from tests.engine import conversations_file, endpoint, held, imported, launched, launched_run, models, no_long_waits
 from tests.review.approve import approve_everything, rejection
-from tests.review.factories import say
+from tests.review.factories import approving, correcting, say, to_secondary
 
 __all__ = ["models", "no_long_waits"]
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
@@ -42,7 +43,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 def nothing() -> dict[str, int]:
-    return {"leases": 0, "imports": 0, "freezes": 0, "batches": 0, "runs": 0}
+    return {"leases": 0, "imports": 0, "freezes": 0, "lapsed": 0, "batches": 0, "runs": 0}
 
 
 def test_nothing_to_do_wakes_nobody(sent: list[tuple[str, int]]) -> None:
@@ -138,6 +139,19 @@ def test_a_forgotten_case_is_given_back(
     clock.advance(minutes=16)
     assert sweep() == {**nothing(), "leases": 1}
     assert Assignment.objects.get().hold == Assignment.Hold.OPEN
+
+
+def test_a_wording_that_nobody_objects_to_is_approved_in_time(
+    sent: list[tuple[str, int]], clock: Clock, ana: User, bo: User
+) -> None:
+    case = to_secondary(ana, policy=Policy(settle_wording=True))
+    say(bo, approving(), correcting("Calls it invented.", change_reason="Clearer.", declaration="wording"))
+    clock.advance(hours=71)
+    assert sweep()["lapsed"] == 0
+    clock.advance(hours=2)
+    assert sweep()["lapsed"] == 1
+    case.refresh_from_db()
+    assert (case.state, case.ground) == (State.APPROVED, Ground.OBJECTION_LAPSED)
 
 
 def test_a_broker_that_is_away_is_no_error(

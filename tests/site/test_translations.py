@@ -37,13 +37,14 @@ from generation.sources import importers
 from review.calibration import queries
 from review.calibration import services as calibration_services
 from review.errors import ReviewError, ShownError
-from review.models import Review, User
+from review.models import Review, Rewording, User
 from review.rules.questions import Question
+from review.rules.state_machine import Policy
 from tests.engine import approved, endpoint, evaluated, imported
 from tests.engine import models as models
 from tests.engine import no_long_waits as no_long_waits
 from tests.review.approve import EVIDENCE
-from tests.review.factories import PASSWORD, take
+from tests.review.factories import PASSWORD, approving, correcting, opened, say, take
 
 ROOT = Path(settings.BASE_DIR)
 PO = ROOT / "mhb_site" / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
@@ -230,6 +231,9 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
     release = releases_services.freeze_release("own", benchmark="mhb")
     review = Review.objects.filter(physician=ana).earliest("pk")
     known = review.case
+    opened(900, policy=Policy(settle_wording=True), language="en", title="病例")
+    say(ana, approving())
+    say(physicians[1], approving(), correcting("Says it.", change_reason="Clearer.", declaration="wording"))
     calibration = calibration_services.make_item(known, queries.suggested(known), actor=adela)
     run = evaluated(release, models, "sim-average")
     source = imported(file("second.jsonl", ours[2:4]), "second")
@@ -257,6 +261,7 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
         "review": {
             "assignment_id": held.pk,
             "review_id": review.pk,
+            "rewording_id": Rewording.objects.latest("pk").pk,
             "case_id": held.case_id,
             "person_id": ana.pk,
             "notice_id": 1,

@@ -45,8 +45,9 @@ from review.calibration import queries
 from review.calibration import services as calibration_services
 from review.cases import services as cases_services
 from review.discussion import guidelines, remarks
-from review.models import ActiveInterval, Assignment, Case, Notice, User
+from review.models import ActiveInterval, Assignment, Case, Notice, Rewording, User
 from review.people.accounts import invite_new
+from review.rewordings import services as rewordings_services
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers, Form
 from tests.engine import drafts, endpoint
@@ -101,6 +102,16 @@ def correcting(form: Form) -> Answers:
     answers = approval(form)
     corrected = replace(answers.rubrics["R1"], value="corrected", wording="Says that there is no Cephalorin.")
     return replace(answers, rubrics={**answers.rubrics, "R1": corrected})
+
+
+def rewording(form: Form) -> Answers:
+    """The same, of a second reviewer who says that the meaning is what it was."""
+    return replace(correcting(form), change_reason="Clearer.", declaration="wording")
+
+
+def left_as_it_was(form: Form) -> Answers:
+    """All well, and so is the first wording of the rubric that the first reviewer has changed."""
+    return replace(approval(form), declaration="wording")
 
 
 def rejecting(form: Form) -> Answers:
@@ -259,7 +270,9 @@ class World:
             with ago(days=days):
                 case = self.opens(number, "dialogue" if number == 1 else "report")
                 self.says("ana", case, correcting)
-                self.says("bo", case, approval, approval)
+                self.says("bo", case, approval, left_as_it_was)
+                rewordings_services.accept(self["ana"], Rewording.objects.get(case=case).pk)
+                case.refresh_from_db()
                 self.closed[f"approved-{number}"] = case
         with ago(days=8):
             case = self.closed["rejected"] = self.opens(3)
@@ -300,6 +313,10 @@ class World:
 
     def _ana_at_work(self) -> None:
         """Ana has submitted what may be taken back, has a case in hand with a draft, and was told something."""
+        reworded = self.opens(15)
+        self.says("ana", reworded, approval)
+        self.says("dina", reworded, approval, rewording)
+        self.rewording_id = Rewording.objects.get(case=reworded).pk
         done = self.opens(11)
         self.says("ana", done, approval)
         self.review_id = visibility.reviews_by(self["ana"])[0].pk

@@ -13,7 +13,7 @@ from review.rules.permissions import OPERATOR, UserRole
 
 
 class Command(BaseCommand):
-    help = "Make an account, and print the link with which its owner sets the password. The link is not shown again."
+    help = "Make an account, and e-mail its owner the link that sets the password. Without e-mail the link is printed once."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", help="the person's name; the account's is made of it (Ana Ruiz: ana.ruiz)")
@@ -28,11 +28,13 @@ class Command(BaseCommand):
             said = "; ".join(f"{name}: {' '.join(of)}" for name, of in error.message_dict.items())
             raise CommandError(said) from None
         [user] = accounts.invite_new([user], actor=OPERATOR)
+        [made] = invitations.hand_out([user])
         result = {
             "username": user.username,
             "role": user.role,
             "email": user.email,
-            "link": invitations.link_of(user),
+            "link": made.link,
+            "emailed": made.emailed,
             "expires_at": invitations.expires_at(user),
         }
         if options["json"]:

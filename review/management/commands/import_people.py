@@ -15,13 +15,18 @@ from review.rules.permissions import OPERATOR
 
 class Command(BaseCommand):
     help = (
-        "Make the accounts that a CSV file lists and print each person's invitation link, which is not shown again. If one "
-        f"row is refused, no account is made. Columns: {', '.join(roster.COLUMNS)}; only name is needed."
+        "Make the accounts that a CSV file lists and e-mail each person an invitation link. Without e-mail it is printed "
+        f"once. If one row is refused, no account is made. Columns: {', '.join(roster.COLUMNS)}; only name is needed."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
         parser.add_argument("--dry-run", action="store_true", help="say what would happen, and make no account")
+        parser.add_argument(
+            "--simulated",
+            action="store_true",
+            help="accounts of simulated physicians, for `demo_reviews`: nobody is invited, and nobody can sign in",
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -30,13 +35,15 @@ class Command(BaseCommand):
                 listed = roster.read_roster(options["file"].name, opened.read(roster.MOST_BYTES + 1))
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}") from None
-        links: dict[str, str] = {}
+        links: dict[str, dict[str, Any]] = {}
         if not options["dry_run"] and not listed.refusals:
             try:
-                made = accounts.import_people(listed, actor=OPERATOR)
+                made = accounts.import_people(listed, actor=OPERATOR, simulated=options["simulated"])
             except RosterRefused as error:
                 raise CommandError(str(error)) from None
-            links = {user.username: invitations.link_of(user) for user in made}
+            links = {user.username: {} for user in made}
+            if not options["simulated"]:
+                links = invitations.told(invitations.hand_out(made))
         result = {**roster.report(listed, links), "dry_run": options["dry_run"]}
         if options["json"]:
             self.stdout.write(json.dumps(result, ensure_ascii=False))
@@ -52,6 +59,7 @@ class Command(BaseCommand):
         for person in result["people"]:
             about = [person["username"], person["role"], *person["specialties"], *person["languages"]]
             self.stdout.write(
-                f"row {person['row']}: {person['name']} ({', '.join(about)}) {person.get('link', '')}".rstrip()
+                f"row {person['row']}: {person['name']} ({', '.join(about)}) "
+                f"{'e-mailed' if person.get('emailed') else person.get('link', '')}".rstrip()
             )
         self.stdout.write(f"added: {result['added']} of {len(result['people'])}")

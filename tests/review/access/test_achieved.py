@@ -6,6 +6,7 @@ from review.models import Case, Review, User
 from review.rules.state_machine import Policy
 from tests.review.factories import (
     approving,
+    correcting,
     finding_inadequate,
     opened,
     rejecting,
@@ -32,6 +33,14 @@ def test_two_who_agree_and_two_who_differ(ana: User, bo: User, chen: User) -> No
     assert last() == "adjudication"
     say(chen, approving())
     assert last() == "voted"
+
+
+def test_a_wording_is_put_to_the_first_reviewer_and_a_meaning_is_dissent(ana: User, bo: User) -> None:
+    for number, declaration, brought_about in ((1, "wording", "rewording"), (2, "meaning", "adjudication")):
+        to_secondary(ana, number=number, policy=Policy(settle_wording=True))
+        changed = correcting("Calls it invented.", change_reason="Clearer.", declaration=declaration)
+        say(bo, approving(), changed)
+        assert last() == brought_about
 
 
 def test_a_blind_second_review_that_differs_says_nothing_of_it(ana: User, bo: User) -> None:

@@ -19,11 +19,23 @@ from review.access import visibility
 from review.assignments import claims, first_look, queries, retraction
 from review.assignments import services as assignments_services
 from review.cases import services as cases_services
-from review.models import Assignment, Case, Draft, FirstLook, Retraction, Review, User
+from review.models import Assignment, Case, Draft, FirstLook, Retraction, Review, Rewording, User
+from review.rewordings import queries as rewordings_queries
+from review.rewordings import services as rewordings_services
 from review.rules.questions import Answers
 from review.rules.state_machine import Phase, Policy, Role, State
 from tests.conftest import Clock
-from tests.review.factories import approving, opened, rejecting, say, send, take, to_adjudication, to_secondary
+from tests.review.factories import (
+    approving,
+    correcting,
+    opened,
+    rejecting,
+    say,
+    send,
+    take,
+    to_adjudication,
+    to_secondary,
+)
 from tests.review.pages import Open
 
 UNSENT = "typed and not sent by "
@@ -185,6 +197,22 @@ def test_adjudicators_who_vote_blind_see_nothing_until_both_have_voted(
     say(dina, rejecting())
     for adjudicator in (chen, dina):
         assert visibility.reviews_shown_to(adjudicator, case).exclude(physician=adjudicator).count() >= 3
+
+
+def test_the_first_reviewer_who_may_object_reads_no_other_review(ana: User, bo: User, chen: User) -> None:
+    case = to_secondary(ana, policy=Policy(settle_wording=True))
+    say(bo, approving(), correcting("Calls it invented.", change_reason="Clearer.", declaration="wording"))
+    rewording = Rewording.objects.get(case=case)
+    assert {review.physician for review in visibility.reviews_shown_to(ana, case)} == {ana}
+    assert visibility.outcome_shown_to(ana, Review.objects.get(case=case, physician=ana)) == ""
+    [rubric] = rewordings_queries.reworded_rubrics(rewording)
+    assert (rubric.key, rubric.after) == ("R1", "Calls it invented.")
+    rewordings_services.object_to(ana, rewording.pk, "It says more.")
+    case.refresh_from_db()
+    assert {review.physician for review in visibility.reviews_shown_to(ana, case)} == {ana}, "nor while it is settled"
+    for other in (bo, chen):
+        with pytest.raises(errors.NotYours):
+            rewordings_queries.rewording_of(other, rewording.pk)
 
 
 def test_who_lost_the_case_reads_nothing_of_it(ana: User, bo: User, chen: User, dina: User) -> None:

@@ -133,6 +133,7 @@ def added(**changes: Any) -> Any:
         (changed("coherence", required=False), "question.4.required", "only the wording"),
         (changed("factual", choices=YES_NO), "question.3.choices", "cannot change"),
         (lambda d: replace(d, share=101), "share", "from 0 to 100"),
+        (lambda d: replace(d, objection_hours=1441), "objection_hours", "from 0 to 1440"),
         (lambda d: replace(d, policy={"adjudicators": True}), "policy.adjudicators", "no such setting"),
         (lambda d: replace(d, wordings={"fr": {}}), "form", "speak"),
     ],
@@ -226,6 +227,15 @@ def test_a_share_of_the_samples_is_reviewed_and_the_same_in_every_version(sample
     assert all(is_sampled(spec, 100) for spec in specs)
     assert not any(is_sampled(spec, 0) for spec in specs)
     assert applied(replace(default, share=0), 1, sample).policy.primary is False
+
+
+def test_the_time_for_an_objection_is_a_version_s_or_the_folder_s(
+    sample: CaseSpec, default: Design, adela: User
+) -> None:
+    assert opened(sample).frozen.policy.objection_hours == 72
+    forms_services.publish(adela, benchmark="mhb", design=replace(default, objection_hours=24))
+    assert opened(sample, 2).frozen.policy.objection_hours == 24
+    assert design_from_json(design_to_json(default)).objection_hours is None, "a version from before says nothing of it"
 
 
 def test_a_case_outside_the_share_opens_as_not_sampled(sample: CaseSpec, default: Design, adela: User) -> None:

@@ -67,7 +67,8 @@ def test_what_is_wrong_is_said_with_its_place_and_what_was_typed_stays(browse: O
     client = browse(adela)
     posted = typed(client.get(EDIT).content.decode())
     del posted["q.5.key"]  # as the browser of somebody who takes the locked question out of the page
-    answer = client.post(EDIT, posted | {"q.2.label": "", "share": "many", "do": "publish"})
+    answer = client.post(EDIT, posted | {"q.2.label": "", "share": "many", "objection_hours": "soon", "do": "publish"})
+    assert "Enter a whole number from 0 to 1440" in answer.content.decode()
     page = unescape(answer.content.decode())
     assert answer.status_code == 422
     assert "“alignment” cannot be removed" in page

@@ -278,6 +278,7 @@ def test_every_code_is_tested() -> None:
     codes = {problem.code for _answers, problem in tested} | {"change-reason-missing", "evidence-kind-missing"}
     codes |= {"highlight-misplaced", "highlight-duplicate", "too-many"}  # test_marked_text, test_highlights
     codes |= {"unconfirmed", "evidence-unfit"}  # test_common_ground, and below
+    codes |= {"undeclared"}  # test_rewordings
     assert codes == set(get_args(Problem.__dataclass_fields__["code"].type))
 
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from review.rules.state_machine import (
     ADJUDICATORS,
+    Consent,
+    Declaration,
     Ground,
     Opening,
     Opinion,
@@ -33,6 +35,7 @@ policies = st.builds(
     discussion=st.booleans(),
     fresh_eyes_required=st.booleans(),
     settle_wording=st.booleans(),
+    objection_hours=st.sampled_from([0, 72]),
     primary=st.booleans(),
 )
 opinions = st.builds(
@@ -49,7 +52,11 @@ def histories(draw: st.DrawFn, policy: Policy) -> list[Opinion]:
         if not openings:
             break
         turn = draw(st.sampled_from(openings))
-        history.append(Opinion(turn.role, turn.phase, draw(st.sampled_from(Verdict)), inadequate=draw(st.booleans())))
+        said = Opinion(turn.role, turn.phase, draw(st.sampled_from(Verdict)), inadequate=draw(st.booleans()))
+        if turn.role is Role.SECONDARY:
+            declared, consent = draw(st.sampled_from([None, *Declaration])), draw(st.sampled_from([None, *Consent]))
+            said = replace(said, declared=declared, consent=consent)
+        history.append(replace(said, wording=draw(st.sampled_from(["one", "other"]))))
     return history
 
 
@@ -106,7 +113,8 @@ def test_what_was_submitted_is_not_open_again(drawn: tuple[Policy, list[Opinion]
 @given(policies_and_histories)
 def test_final_means_nothing_is_open_and_a_ground_is_named(drawn: tuple[Policy, list[Opinion]]) -> None:
     now = position(*drawn)
-    assert now.state.final == (not now.openings) == (now.ground is not None)
+    assert now.state.final == (not now.openings and not now.awaits_consent) == (now.ground is not None)
+    assert not (now.openings and now.awaits_consent)
     assert all(turn.role.stage is now.state for turn in now.openings)
 
 
@@ -302,8 +310,35 @@ def test_adjudicators_who_word_a_rubric_differently_are_asked_once_more() -> Non
 def test_consensus_is_only_what_both_have_approved() -> None:
     policy = Policy(settle_wording=True)
     one, other = replace(primary(A), wording="as it was"), replace(confirmed(A), wording="corrected")
-    assert position(policy, [one, blind(A), other]).ground is Ground.CORRECTED
+    assert position(policy, [one, blind(A), other]).ground is Ground.CORRECTED, "cases from before the declaration"
     assert position(policy, [one, blind(A), replace(other, wording="as it was")]).ground is Ground.CONSENSUS
     assert position(Policy(), [one, blind(A), other]).ground is Ground.CONSENSUS, "cases from before"
     rejected = [replace(one, verdict=R), blind(R), replace(other, verdict=R)]
     assert position(policy, rejected).ground is Ground.CONSENSUS
+
+
+@pytest.mark.parametrize(
+    ("hours", "declared", "consent", "expected"),
+    [
+        (72, Declaration.WORDING, None, Position(State.SECONDARY, awaits_consent=True)),
+        (72, Declaration.WORDING, Consent.ACCEPTED, Position(State.APPROVED, ground=Ground.CONSENSUS)),
+        (72, Declaration.WORDING, Consent.LAPSED, Position(State.APPROVED, ground=Ground.OBJECTION_LAPSED)),
+        (72, Declaration.WORDING, Consent.OBJECTED, State.ADJUDICATION),
+        (72, Declaration.MEANING, None, State.ADJUDICATION),
+        (0, Declaration.WORDING, None, Position(State.APPROVED, ground=Ground.CORRECTED)),
+        (0, Declaration.MEANING, None, State.ADJUDICATION),
+    ],
+)
+def test_other_rubrics_are_wording_or_dissent(
+    hours: int, declared: Declaration, consent: Consent | None, expected: Position | State
+) -> None:
+    policy = Policy(settle_wording=True, objection_hours=hours)
+    one = replace(primary(A), wording="as it was")
+    other = replace(confirmed(A), wording="corrected", declared=declared, consent=consent)
+    now = position(policy, [one, blind(A), other])
+    assert expected in (now, now.state)
+    alike = replace(other, wording=one.wording)
+    assert position(policy, [one, blind(A), alike]).ground is Ground.CONSENSUS
+    assert position(policy, [one, blind(A), other], withdrawn=True).state.final
+    if now.state is State.ADJUDICATION:
+        assert position(policy, [one, blind(A), other, *votes(Phase.COMMIT, A, A)]).ground is Ground.ADJUDICATED

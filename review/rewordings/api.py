@@ -1,0 +1,87 @@
+"""The API of wordings that were put to their primary reviewer."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from review.common.api import OldestFirst, checked_body, page_of
+from review.common.decorators import signed_in_account
+from review.models import Rewording
+from review.models.public_ids import CaseId
+from review.rewordings import queries, services
+from review.rules.permissions import Can
+
+
+class RewordedRubricSerializer(serializers.Serializer[Any]):
+    """A rubric that would be approved in another wording. `before`: as you approved it, empty if it was added; `after`: empty
+    if it was left out; `note`: the second reviewer's."""
+
+    key = serializers.CharField()
+    tags = serializers.ListField(child=serializers.CharField())
+    before = serializers.CharField()
+    after = serializers.CharField()
+    note = serializers.CharField()
+
+
+class RewordingSerializer(serializers.ModelSerializer[Rewording]):
+    """Rubrics that the second reviewer approves in another wording. You may object until `due_at`; then it is approved."""
+
+    case = serializers.SerializerMethodField()
+    title = serializers.CharField(source="case.title")
+    rubrics = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Rewording
+        fields = ["id", "case", "title", "asked_at", "due_at", "rubrics"]
+
+    def get_case(self, rewording: Rewording) -> str:
+        return CaseId().to_url(rewording.case_id)
+
+    @extend_schema_field(RewordedRubricSerializer(many=True))
+    def get_rubrics(self, rewording: Rewording) -> Any:
+        return RewordedRubricSerializer(queries.reworded_rubrics(rewording), many=True).data
+
+
+class ObjectSerializer(serializers.Serializer[Any]):
+    """Why you object."""
+
+    reason = serializers.CharField(max_length=4000)
+
+
+class RewordingViewSet(GenericViewSet[Rewording]):
+    """Wordings put to you."""
+
+    can = Can.REVIEW
+    serializer_class = RewordingSerializer
+    pagination_class = OldestFirst
+    row = "<int:rewording_id>"
+
+    @extend_schema(responses=RewordingSerializer(many=True))
+    def list(self, request: Request) -> Response:
+        """The wordings that await your answer, oldest first."""
+        return page_of(self, queries.waiting_for(signed_in_account(request)))
+
+    @extend_schema(responses=RewordingSerializer)
+    def retrieve(self, request: Request, rewording_id: int) -> Response:
+        """One of them, answered or not."""
+        return Response(RewordingSerializer(queries.rewording_of(signed_in_account(request), rewording_id)).data)
+
+    @extend_schema(request=None, responses={204: None})
+    @action(detail=True, methods=["post"])
+    def accept(self, request: Request, rewording_id: int) -> Response:
+        """Accept the wording: the case is approved. Already answered, or too late: 409."""
+        services.accept(signed_in_account(request), rewording_id)
+        return Response(status=204)
+
+    @extend_schema(request=ObjectSerializer, responses={204: None})
+    @action(detail=True, methods=["post"], url_path="object", url_name="object")
+    def object_to(self, request: Request, rewording_id: int) -> Response:
+        """Object with a reason: the case goes to adjudication. Already answered, or too late: 409."""
+        reason = checked_body(ObjectSerializer, request)["reason"]
+        services.object_to(signed_in_account(request), rewording_id, reason)
+        return Response(status=204)
