@@ -33,3 +33,7 @@ class UnknownDataSet(EvaluationError, status=422):
 
 class NoBatches(EvaluationError, status=422):
     """None of these endpoints supports provider batches."""
+
+
+class InvalidPlan(EvaluationError, status=422):
+    """The analysis plan does not fit this run."""
