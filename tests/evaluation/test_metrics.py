@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from django.utils import timezone
 
-from evaluation.metrics import NOTHING, MeasuredRate, bootstrap, measure, pool
+from evaluation.metrics import NOTHING, MeasuredRate, measure, pool
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Rate
 from evaluation.reports import queries
@@ -200,7 +200,7 @@ def _judge(
 ) -> None:
     samples = {rubric.sample_id: rubric.sample for rubric in rubrics}
     made = Response.objects.bulk_create(
-        Response(run=run, endpoint=model, sample=sample, status=Status.DONE, text="-") for sample in samples.values()
+        Response(run=run, endpoint=model, sample=sample, status=Status.DONE, outcome="answered", text="-") for sample in samples.values()
     )
     response_to = {response.sample_id: response for response in made}
     seen: dict[str, int] = {}

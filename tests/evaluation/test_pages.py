@@ -71,7 +71,7 @@ def with_facets(run: Run) -> Run:
 def judged(release: Release, *names: str, verdicts: tuple[str, ...] = ("met", "not_met", "", "not_met")) -> Run:
     """A finished run whose judgments go round through `verdicts`; '' is unjudged. Made without any model."""
     run = services.launch_run(RunSettings(release, [model(name) for name in names], model("judge")))
-    run.responses.update(status=Status.DONE, text=f"I agree. {HOSTILE}")
+    run.responses.update(status=Status.DONE, outcome="answered", text=f"I agree. {HOSTILE}")
     Judgment.objects.bulk_create(
         Judgment(
             run=run,
@@ -215,7 +215,7 @@ def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 3" in text_of(admin.get(fragment))
     assert [percent for _run, percent, _simulated in admin.get(reverse("evaluation:runs")).context["rows"]] == [0]
-    Response.objects.filter(run=run).update(status=Status.FAILED, error="RateLimited")
+    Response.objects.filter(run=run).update(status=Status.FAILED, outcome="failed", error="RateLimited")
     jobs_services.settle(run.pk)
     assert "mhb:changed" in admin.get(fragment)["HX-Trigger"]
     ended = text_of(admin.get(page))
