@@ -37,3 +37,7 @@ class NoBatches(EvaluationError, status=422):
 
 class InvalidPlan(EvaluationError, status=422):
     """The analysis plan does not fit this run."""
+
+
+class WrongWeights(EvaluationError, status=422):
+    """These weights cannot be used."""

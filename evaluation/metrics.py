@@ -103,12 +103,8 @@ def measure(
         method = Method.TOO_FEW if low is None else Method.BOOTSTRAP
         return MeasuredRate(hits, counted, excluded, low, high, method.value, clusters, n, undefined, bounds)
     some = totals.counted > 0
-    found = rate_interval(
-        totals.hits[some], totals.counted[some], n=n if rate.weighted else None, minimum=minimum
-    )
-    return MeasuredRate(
-        hits, counted, excluded, found.low, found.high, found.method.value, clusters, n, bounds=bounds
-    )
+    found = rate_interval(totals.hits[some], totals.counted[some], n=n if rate.weighted else None, minimum=minimum)
+    return MeasuredRate(hits, counted, excluded, found.low, found.high, found.method.value, clusters, n, bounds=bounds)
 
 
 def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_intervals: bool) -> Bounds | None:

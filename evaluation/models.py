@@ -41,7 +41,9 @@ class Run(Job):
     seed = models.PositiveIntegerField(default=0)
     variants = models.JSONField(default=list, blank=True)
     endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
-    plan = models.JSONField(default=dict, blank=True)  # of the analysis (`runs.plan`); {}: launched before there was one
+    plan = models.JSONField(
+        default=dict, blank=True
+    )  # of the analysis (`runs.plan`); {}: launched before there was one
     rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
 
     class Meta:

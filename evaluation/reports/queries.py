@@ -8,7 +8,7 @@ from decimal import Decimal
 from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext_noop
 
-from evaluation import registry
+from evaluation import errors, registry
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import FacetView, Protocol, Rate
@@ -17,11 +17,12 @@ from evaluation.reports.numbers.kept import Numbers, Options, numbers
 from evaluation.reports.numbers.verdict_table import POLARITY
 from evaluation.runs.plan import Plan, plan_of
 from evaluation.runs.queries import data_sets_of, is_simulated
-from generation.models import Call, ReleasedRubric
+from generation.models import Call, ReleasedRubric, ReleasedSample, Sample
 from generation.models.work import Work
 from generation.samples import queries
 
 Status = Work.Status
+MOST_WEIGHT = 1000
 
 
 def percents(runs: Iterable[Run]) -> dict[int, int]:
@@ -191,6 +192,39 @@ def judgments(
     if verdict:
         found = found.filter(verdict__in=["" if each == UNJUDGED else each for each in verdict.split(",")])
     return found
+
+
+def polarities(run: Run) -> list[str]:
+    """The polarities of the rubrics of the release, in alphabetical order; none where nobody gave any."""
+    of = {"key": F("sample__version__rubrics__key"), "sample__version__rubrics__polarity__in": ["must", "must not"]}
+    rubrics = ReleasedRubric.objects.filter(sample__release=run.release_id, **of).order_by()
+    return sorted(rubrics.values_list("sample__version__rubrics__polarity", flat=True).distinct())
+
+
+def has_controls(run: Run) -> bool:
+    """Whether there are control samples in the release."""
+    return ReleasedSample.objects.filter(release=run.release_id, version__sample__arm=Sample.Arm.CONTROL).exists()
+
+
+def options_from(protocol: Protocol, *, common: bool = False, weights: str = "") -> Options:
+    """What a reader asks for. `weights`: VALUE:NUMBER, joined by commas, of the values by which a rate weighs.
+
+    Raises WrongWeights.
+    """
+    known = {value for rate in protocol.rates for value in rate.weights}
+    chosen: dict[str, int] = {}
+    for text in filter(None, (each.strip() for each in weights.split(","))):
+        value, _sign, number = (part.strip() for part in text.partition(":"))
+        if (
+            value not in known
+            or not number.isdecimal()
+            or len(number) > len(str(MOST_WEIGHT))
+            or int(number) > MOST_WEIGHT
+        ):
+            names = ", ".join(sorted(known)) or "–"
+            raise errors.WrongWeights(f"{text!r}; write VALUE:NUMBER, 0 to {MOST_WEIGHT}. Values: {names}.")
+        chosen[value] = int(number)
+    return Options(common, chosen)
 
 
 def judgment(run: Run, judgment_id: int) -> Judgment | None:

@@ -68,7 +68,9 @@ class PlanSerializer(serializers.Serializer[Any]):
         required=False, child=serializers.ListField(child=serializers.CharField()), help_text="Pairs of models."
     )
     outcomes = serializers.DictField(
-        required=False, child=serializers.CharField(), help_text="Outcome: `judged`, `excluded`, or the verdict it is given."
+        required=False,
+        child=serializers.CharField(),
+        help_text="Outcome: `judged`, `excluded`, or the verdict it is given.",
     )
     minimum = serializers.IntegerField(required=False, help_text="Samples below which no interval is given.")
 

@@ -60,9 +60,15 @@ class Command(Step):
             default=Run.Sampling.PROTOCOL.value,
             help="endpoint: use the endpoints' own temperature and token limit, not the benchmark's",
         )
-        parser.add_argument("--metric", default="", help="primary metric of the analysis plan; default: the benchmark's first")
         parser.add_argument(
-            "--compare", action="append", default=[], metavar="MODEL:MODEL", help="a planned comparison; default: all pairs"
+            "--metric", default="", help="primary metric of the analysis plan; default: the benchmark's first"
+        )
+        parser.add_argument(
+            "--compare",
+            action="append",
+            default=[],
+            metavar="MODEL:MODEL",
+            help="a planned comparison; default: all pairs",
         )
         parser.add_argument(
             "--outcome",

@@ -97,9 +97,7 @@ def _pair(
     table: VerdictTable, rate: Rate, place: Place, units: Totals, pair: tuple[str, str], minimum: int
 ) -> Comparison:
     at = [table.endpoints.index(name) for name in pair]
-    one, other = (
-        Totals(*(getattr(units, name)[each][place.units] for name in Totals.__slots__)) for each in at
-    )
+    one, other = (Totals(*(getattr(units, name)[each][place.units] for name in Totals.__slots__)) for each in at)
     both = np.flatnonzero((one.counted > 0) & (other.counted > 0))
     one, other = one.of(both), other.of(both)
     failed = (one.hits > 0, other.hits > 0)

@@ -138,9 +138,7 @@ class Counting:
     pooled: bool
     minimum: int
 
-    def rows(
-        self, table: VerdictTable, value: str = "", rows: Ints | None = None, *, label: str = ""
-    ) -> list[Row]:
+    def rows(self, table: VerdictTable, value: str = "", rows: Ints | None = None, *, label: str = "") -> list[Row]:
         """A row for each model and data set. `rows`: the judgments of a value of a breakdown, where control samples, which have
         no traps, have no rates."""
         verdicts = self._verdicts(table, rows)

@@ -21,7 +21,10 @@ from evaluation.runs.plan import Plan
 VERSION = 1  # of how numbers are made: raise it where the same verdicts would give others
 DAYS = 30 * 24 * 3600  # seconds
 POLARITIES = FacetView(
-    POLARITY, _("Polarity"), "heat", (("must", _("must be in the answer")), ("must not", _("must not be in the answer")))
+    POLARITY,
+    _("Polarity"),
+    "heat",
+    (("must", _("must be in the answer")), ("must not", _("must not be in the answer"))),
 )
 
 

@@ -139,7 +139,9 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
     response_place = _Places(response_id)
 
     told, row_response, row_rubric = _judgments(run)
-    verdicts = tuple(dict.fromkeys([UNJUDGED, *told[0], *(rule for rule in rules.values() if rule not in (JUDGED, EXCLUDED))]))
+    verdicts = tuple(
+        dict.fromkeys([UNJUDGED, *told[0], *(rule for rule in rules.values() if rule not in (JUDGED, EXCLUDED))])
+    )
     response = order[response_place(row_response)] if len(row_response) else row_response
     dataset = dataset_of[response]
     rows = dataset >= 0
