@@ -1,6 +1,6 @@
 """Numbers from verdicts: every rate with its numerator, its denominator, its interval and what it leaves out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -121,3 +121,18 @@ def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_interval
         found = outcome_bounds(hits[some], counted[some], missing[some], minimum=minimum)
         low, high = found.best.low, found.worst.high
     return Bounds(least, most, low, high) if better == "low" else Bounds(most, least, low, high)
+
+
+def points_score(points: Sequence[float], met: Sequence[bool]) -> float | None:
+    """HealthBench's score of one answer: points of the criteria that it meets over all positive points (Arora et al. 2025,
+    arXiv:2505.08775). Points may be negative, and so may the score; None where no criterion has positive points."""
+    most = sum(each for each in points if each > 0)
+    if not most:
+        return None
+    return sum(each for each, is_met in zip(points, met, strict=True) if is_met) / most
+
+
+def mean_score(scores: Iterable[float | None]) -> float | None:
+    """HealthBench's score of a model: the mean over answers, clipped to 0 to 1; undefined ones are left out."""
+    defined = [score for score in scores if score is not None]
+    return min(1.0, max(0.0, sum(defined) / len(defined))) if defined else None

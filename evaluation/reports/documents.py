@@ -140,15 +140,17 @@ def _interval(measured: MeasuredRate) -> str:
 
 def _planned(report: Report) -> list[str]:
     """What was to be answered, and what was looked at later."""
-    plan = report.plan
-    if not plan.frozen:
-        return ["No analysis plan was frozen at the launch: all of it is exploratory.", ""]
-    rules = ", ".join(f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items())
-    lines = [
-        f"Analysis plan, frozen at the launch: primary metric {_label(report, plan.metric)}; {len(plan.comparisons)} "
-        f"comparisons of models; no interval below {plan.minimum} samples. {rules}. Everything else is exploratory.",
-        "",
-    ]
+    plan, lines = report.plan, []
+    if plan.frozen:
+        rules = ", ".join(f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items())
+        lines += [
+            f"Analysis plan, frozen at the launch: primary metric {_label(report, plan.metric)}; "
+            f"{len(plan.comparisons)} comparisons of models; no interval below {plan.minimum} samples. {rules}. "
+            "Everything else is exploratory.",
+            "",
+        ]
+    else:
+        lines += ["No analysis plan was frozen at the launch: all of it is exploratory.", ""]
     if report.options.common:
         counted, asked = report.numbers.samples
         lines += [f"> Only the {counted} of {asked} samples that every model answered. This view is exploratory.", ""]

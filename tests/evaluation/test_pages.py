@@ -262,8 +262,8 @@ def test_every_number_leads_to_the_judgments_that_it_counts(admin: Client, relea
     assert all(behind(run, href) for href, _text in marks)
 
 
-def test_the_pictures_say_what_the_table_says(release: Release):
-    run = judged(release, "one", "two")
+def test_the_pictures_say_what_the_table_says(db: None):
+    run = judged(bare_release(*SAMPLES * 12), "one", "two", verdicts=("met", "not_met"))
     report = queries.report(run)
     shown = figures(report, lambda *_where: "#")
     assert [chart.title for chart in shown.bars] == ["MHB-Dialogue", "MHB-Report", "Combined"]
@@ -274,6 +274,17 @@ def test_the_pictures_say_what_the_table_says(release: Release):
     [heat] = subtype.heats
     assert [label for label, _cells in heat.rows][:2] == ["A1 Non-existent Entity", "B2 Amalgamation Error"]
     assert {len(chart.axes) for chart in subtype.radars} == {3, 5}
+
+
+def test_what_is_too_little_is_said_and_not_drawn(admin: Client, release: Release):
+    run = judged(release, "one", "two")
+    shown = figures(queries.report(run), lambda *_where: "#")
+    assert {mark.interval for chart in shown.bars for mark in chart.marks} == {"too few for an interval"}
+    for section in shown.sections:
+        assert not section.radars
+        assert {cell.text for chart in section.heats for _label, cells in chart.rows for cell in cells} <= {"too few", ""}
+    page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
+    assert "cells have too few samples to say how sure their rates are (fewer than 10" in page
 
 
 def test_more_models_than_can_be_told_apart_get_no_radar(release: Release):

@@ -1,5 +1,6 @@
 """Counts a table of verdicts: every rate of every model on every data set, overall and for each value of each breakdown."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -162,7 +163,7 @@ class Counting:
             for name in names
         ]
 
-    def _verdicts(self, table: VerdictTable, rows: Ints | None) -> dict[tuple[int, str], dict[str, int]]:
+    def _verdicts(self, table: VerdictTable, rows: Ints | None) -> dict[tuple[int, str], Counter[str]]:
         chosen = np.arange(len(table.verdict)) if rows is None else rows
         chosen = chosen[~table.unit_is_control[table.unit[chosen]]]
         datasets, verdicts = len(table.datasets), len(table.verdicts)
@@ -182,8 +183,8 @@ class Counting:
         return found
 
 
-def _named(names: Sequence[str], counts: Iterable[int]) -> dict[str, int]:
-    return {name: int(n) for name, n in zip(names, counts, strict=True) if n}
+def _named(names: Sequence[str], counts: Iterable[int]) -> Counter[str]:
+    return Counter({name: int(n) for name, n in zip(names, counts, strict=True) if n})
 
 
 @dataclass(frozen=True, slots=True)
