@@ -1,7 +1,7 @@
-"""How long the report of a large run takes: `python -m bench.report [SAMPLES] [--sqlite] [--json]`, within a database of its own.
+"""How long the report of a large run takes: `python -m bench.report [SAMPLES] [--sqlite] [--json]`.
 
-Ten models on 18,000 samples of 5.8 rubrics each: 1,044,000 judgments. The page of the run, its JSON and the poll of its progress
-are asked for over Django's client; the first time nothing is kept, the second time it is. `--sqlite`: in a SQLite file.
+Ten models on 18,000 samples of 5.8 rubrics each: 1,044,000 judgments, in a database of its own. The page of the run, its JSON
+and the poll of its progress are asked for over Django's client; the first time nothing is kept, the second time it is.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 SAMPLES, MODELS = 18_000, 10
-TRAPS = ("A1", "A3", "B2", "C1", "D2", "E1")
+TRAPS = ("A1", "A2", "A3", "A4", "A5", "B1", "B2", "B3", "C1", "C2", "C3", "D1", "D2", "E1")
 
 
 def seed(samples: int) -> None:
@@ -33,8 +33,12 @@ def seed(samples: int) -> None:
     call_command("migrate", verbosity=0)
     if connection.vendor == "postgresql":  # SQLite is of the embedded site, which serves the files from where they lie
         call_command("collectstatic", interactive=False, verbosity=0)
-    tied = [[trap] for trap in TRAPS]
-    release = bare_release(*(("dialogue" if at % 3 else "report", tied[: 5 + (at % 5 > 0)]) for at in range(samples)))
+    release = bare_release(
+        *(
+            ("dialogue" if at % 3 else "report", [[TRAPS[(at + n // 3) % len(TRAPS)]] for n in range(5 + (at % 5 > 0))])
+            for at in range(samples)
+        )
+    )
     models = [
         Endpoint.objects.create(
             name=f"model-{n}", url="http://127.0.0.1:1/v1", model=f"m{n}", created_at=timezone.now()
@@ -56,7 +60,8 @@ def seed(samples: int) -> None:
         cursor.execute(
             "INSERT INTO evaluation_judgment (run_id, response_id, rubric_id, status, verdict, explanation, tries, error,"
             " detail, live)"
-            f" SELECT %s, r.id, c.id, 'done', CASE WHEN (c.id * 7919 + r.id * 104729) %% 100 < 35 THEN 'not_met' ELSE 'met' END,"
+            f" SELECT %s, r.id, c.id, 'done',"
+            " CASE WHEN (c.id * 7919 + r.id * 104729) %% 100 < 35 THEN 'not_met' ELSE 'met' END,"
             f" {text}, 1, '', '', false FROM evaluation_response r JOIN generation_releasedrubric c"
             " ON c.sample_id = r.sample_id WHERE r.run_id = %s ORDER BY r.id, c.id",
             [run.pk, run.pk],
@@ -80,7 +85,6 @@ def ask(run: int, session: str) -> None:
     def seconds(path: str) -> float:
         began = time.perf_counter()
         answer = client.get(path)
-        b"".join(answer.streaming_content) if answer.streaming else answer.content
         if answer.status_code != 200:
             raise RuntimeError(f"{path}: {answer.status_code}")
         return time.perf_counter() - began

@@ -1,6 +1,6 @@
 """Numbers from verdicts: every rate with its numerator, its denominator, its interval and what it leaves out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,8 +17,10 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The rate if all that it excludes had counted for the model, and if all had counted against it; with the outer ends of their
-    intervals, where there are some."""
+    """The rate if all that it excludes had counted for the model, and if all had counted against it.
+
+    `low`, `high`: the outer ends of their intervals, where there are some.
+    """
 
     best: float
     worst: float
@@ -82,10 +84,14 @@ class Totals:
     counted: Whole
     number: Whole
     excluded: Whole
-    unsure: Whole
+    unsure: Whole | None = None
 
-    def of(self, places: Whole) -> "Totals":
-        return Totals(*(getattr(self, name)[places] for name in self.__slots__))
+    def each(self, change: Callable[[Whole], Whole]) -> "Totals":
+        """All of them changed in one way."""
+        counted = change(self.counted)
+        number = counted if self.number is self.counted else change(self.number)
+        unsure = None if self.unsure is None else change(self.unsure)
+        return Totals(change(self.hits), counted, number, change(self.excluded), unsure)
 
 
 def measure(
@@ -103,7 +109,13 @@ def measure(
         method = Method.TOO_FEW if low is None else Method.BOOTSTRAP
         return MeasuredRate(hits, counted, excluded, low, high, method.value, clusters, n, undefined, bounds)
     some = totals.counted > 0
-    found = rate_interval(totals.hits[some], totals.counted[some], n=n if rate.weighted else None, minimum=minimum)
+    all_some = bool(some.all())
+    found = rate_interval(
+        totals.hits if all_some else totals.hits[some],
+        totals.counted if all_some else totals.counted[some],
+        n=n if rate.weighted else None,
+        minimum=minimum,
+    )
     return MeasuredRate(hits, counted, excluded, found.low, found.high, found.method.value, clusters, n, bounds=bounds)
 
 
@@ -111,8 +123,9 @@ def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_interval
     """None for weighted sums: what was not judged has no weight."""
     if rate.weighted or rate.interval == "bootstrap":
         return None
-    hits, missing = totals.hits, totals.excluded + totals.unsure
-    counted = totals.counted - totals.unsure
+    hits, missing, counted = totals.hits, totals.excluded, totals.counted
+    if totals.unsure is not None:
+        missing, counted = missing + totals.unsure, counted - totals.unsure
     whole = int((counted + missing).sum())
     least, most = int(hits.sum()) / whole, int((hits + missing).sum()) / whole
     low = high = None

@@ -89,9 +89,9 @@ class Rate:
     always shown beside the rate. `interval`: Wilson's score interval over samples, for a proportion; or the bootstrap over
     samples, for what is no mean.
 
-    `unit`: what is counted, each criterion, or each sample, which is a hit where any criterion of it is. `arm`: on which samples;
-    `polarity`: on which criteria, '' for all. `weights`: by value of the facet `weighted`, where criteria weigh differently:
-    whole numbers, which a reader may change; criteria without a value are excluded. Such a rate is left out where a release has
+    `unit`: what is counted, each criterion, or each sample, which is a hit where any criterion of it is. `arm`: on which
+    samples; `polarity`: on which criteria, '' for all. `weights`: by value of the facet `weighted`, where criteria weigh
+    differently: whole numbers, which a reader may change; criteria without a value are excluded. Such a rate is left out where a release has
     no such samples or values.
     """
 

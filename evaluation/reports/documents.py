@@ -9,7 +9,8 @@ from evaluation.models import Response, Run
 from evaluation.protocol import Rate
 from evaluation.reports.comparison_lines import KINDS, format_difference, format_p, rule_label
 from evaluation.reports.numbers.comparing import Comparison
-from evaluation.reports.queries import Report, Row
+from evaluation.reports.numbers.counting import Row
+from evaluation.reports.queries import Report
 from evaluation.runs.queries import models_asked
 from review.charts.text_measure import format_share
 

@@ -1,6 +1,6 @@
 """A report as pictures and tables: which rate is drawn where, and which answers stand behind every mark."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
@@ -16,13 +16,16 @@ from evaluation.reports.comparison_lines import (
     format_difference,
     ranking_lines,
 )
+from evaluation.reports.numbers.comparing import Comparison
+from evaluation.reports.numbers.counting import Row
 from evaluation.reports.numbers.verdict_table import POLARITY
-from evaluation.reports.queries import Report, Row
+from evaluation.reports.queries import Report
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.heat_map import HeatMap, heat
 from review.charts.radar import RadarChart, Series, radar
 from review.charts.text_measure import SERIES, format_share
 
+CELLS_SHOWN = 30
 LEAST_AXES = 3  # a radar of fewer is a line
 
 # Address of the answers behind a number: endpoint, dataset, facet, value, verdict, and if need be arm and outcome ('' for what
@@ -34,8 +37,8 @@ Link = Callable[..., str]
 class Line:
     """One rate as a line of a table: texts, and the addresses of what was counted, what was hit and what was left out.
 
-    `bounds`: the rate were all that is excluded counted for and against the model, '' where nothing is excluded. `too_few`: it has
-    no interval, as too little was counted. `undefined`: in how many draws of a bootstrap it was not defined.
+    `bounds`: the rate were all that is excluded counted for and against the model, '' where nothing is excluded. `too_few`: it
+    has no interval, as too little was counted. `undefined`: in how many draws of a bootstrap it was not defined.
     """
 
     endpoint: str
@@ -70,8 +73,8 @@ class Section:
     """One facet: radars per data set where they can be read, heat maps and the table over all of it.
 
     One heat map shows the data sets pooled, where they are; else there is one for each. `table`: all rates, row by row.
-    `rate`: the label of the one that is drawn. `without`: how many judgments have no value of the facet. `too_few`: how many cells
-    are not drawn, as too little was counted. `compared`: the comparisons of models in the cells.
+    `rate`: the label of the one that is drawn. `without`: how many judgments have no value of the facet. `too_few`: how many
+    cells are not drawn, as too little was counted. `compared`: the comparisons of models in the cells.
     """
 
     name: str
@@ -250,8 +253,13 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
         table=tuple(table),
         without=report.without[facet],
         too_few=sum(row.rates[rate.name].too_few for row in rows),
-        compared=comparison_lines(report, report.numbers.cells.get(facet, ()), rate, names),
+        compared=comparison_lines(report, _clearest(report.numbers.cells.get(facet, ())), rate, names),
     )
+
+
+def _clearest(compared: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons in cells that a page shows, the smallest p first; the file has all."""
+    return sorted(compared, key=lambda each: (each.p_adjusted is None, each.p_adjusted or 0.0))[:CELLS_SHOWN]
 
 
 def _where(

@@ -8,9 +8,11 @@ from typing import Any
 
 from evaluation.metrics import MeasuredRate
 from evaluation.protocol import Rate
-from evaluation.reports.documents import SIMULATED, as_latex, as_markdown
+from evaluation.reports.documents import SIMULATED, as_latex
+from evaluation.reports.documents import as_markdown as as_markdown
 from evaluation.reports.numbers.comparing import Comparison
-from evaluation.reports.queries import Report, Row
+from evaluation.reports.numbers.counting import Row
+from evaluation.reports.queries import Report
 from evaluation.runs.queries import models_asked
 
 
@@ -148,8 +150,8 @@ def as_csv(report: Report, table: str = "") -> str:
     writer = csv.writer(out, lineterminator="\n")
     if table == COMPARISONS:
         writer.writerow(COMPARED)
-        for facet, found in {"": report.numbers.comparisons, **report.numbers.cells}.items():
-            for each in found:
+        for facet, compared in {"": report.numbers.comparisons, **report.numbers.cells}.items():
+            for each in compared:
                 line = {"facet": facet, **_comparison(each)}
                 writer.writerow([line.get(column) for column in COMPARED])
         return out.getvalue()

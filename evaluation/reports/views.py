@@ -20,7 +20,7 @@ from review.rules.permissions import Can
 @require_safe
 @requires(Can.READ_RESULTS)
 def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
-    """The report as a file: JSON, Markdown, LaTeX, or CSV with a line for each rate, all of it or the table behind one picture."""
+    """The report as a file: JSON, Markdown, LaTeX or CSV, which may be the table behind one picture alone."""
     run = RUNS.get(pk)
     options, problem = forms.read_options(request.GET, run)
     if problem:

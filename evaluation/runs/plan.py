@@ -17,8 +17,8 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The primary metric; the pairs of models that are compared; how each outcome is counted; the samples below which no interval
-    is given. `frozen`: False where a run was launched before there were plans, and this is what it would have been."""
+    """The primary metric; the pairs of models that are compared; how each outcome is counted; the samples below which no
+    interval is given. `frozen`: False where a run was launched before there were plans, and this is what it would have been."""
 
     metric: str
     comparisons: tuple[Pair, ...]

@@ -18,8 +18,9 @@ class RunSettings:
     sample with all its rubrics. `seed` (0 to 2**31 - 1): of what the benchmark leaves to chance. `variants`: the names of the
     data sets to ask, none for all. `transport`: whether requests go into providers' batches where an endpoint offers them.
     `sampling`: whose temperature, top_p and limit of tokens models under test are asked with.
-    Of the analysis plan: `metric`, the primary one, '' for the protocol's first; `comparisons`, pairs of models as MODEL:MODEL, none
-    for all; `outcomes`, OUTCOME=RULE where a rule differs from the protocol's; `minimum`, samples below which no interval is given.
+    Of the analysis plan: `metric`, the primary one, '' for the protocol's first; `comparisons`, pairs of models as
+    MODEL:MODEL, none for all; `outcomes`, OUTCOME=RULE where a rule differs from the protocol's; `minimum`, samples below
+    which no interval is given.
     `budget_money`, `budget_calls`: what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what
     has been paid for already.
     """

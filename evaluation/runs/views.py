@@ -16,6 +16,7 @@ from evaluation.reports import queries as reports_queries
 from evaluation.reports.comparison_lines import rule_label
 from evaluation.reports.figures import Link, figures, rate_named
 from evaluation.reports.forms import read_options
+from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, queries, services
 from evaluation.runs.kind import RUNS
@@ -121,7 +122,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "asked_how": queries.example_questions(found),
         "intervals": {each.interval for each in report.rates},
         "draws": DRAWS,
-        "datasets": [_(label) for name, label in report.datasets if name != reports_queries.COMBINED],
+        "datasets": [_(label) for name, label in report.datasets if name != COMBINED],
         "figures": figures(report, _link(found), sort=sort, rate=rate),
         "sort": sort,
         "simulated": report.simulated,

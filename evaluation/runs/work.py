@@ -168,8 +168,8 @@ async def _ask(row: Response, run: Run, protocol: Protocol, lane: RunningLane, e
     except worker_lane.NOT_ITS_FAULT:
         raise
     except LLMError as error:
-        outcome = Outcome.FILTERED if isinstance(error, ContentFiltered) else Outcome.FAILED
-        failed = {"outcome": outcome, "error": error.kind, "detail": str(error)}
+        ended = Outcome.FILTERED if isinstance(error, ContentFiltered) else Outcome.FAILED
+        failed = {"outcome": ended, "error": error.kind, "detail": str(error)}
         await lane.do_together(keep, (row, Status.FAILED, failed))
     else:
         outcome = _outcome(reply)

@@ -13,8 +13,8 @@ LABEL = 125.0  # room for a line of a label
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One shape of a radar: a share for each axis, None where there is none to draw; `hrefs` lead behind each, `notes` say why one
-    is missing."""
+    """One shape of a radar: a share for each axis, None where there is none to draw; `hrefs` lead behind each, `notes` say why
+    one is missing."""
 
     label: str
     values: Sequence[float | None]

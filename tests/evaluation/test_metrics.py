@@ -42,8 +42,10 @@ def counted(rate: Rate, verdicts: Mapping[str, int]) -> MeasuredRate:
         for verdict, n in verdicts.items()
     ]
     number = np.array([n for *_, n in kinds], dtype=np.int64)
-    hits, weights, outside = (np.repeat(np.array([kind[at] for kind in kinds], dtype=np.int64), number) for at in range(3))
-    return measure(rate, Totals(hits, weights, (weights > 0).astype(np.int64), outside, np.zeros_like(hits)))
+    hits, weights, outside = (
+        np.repeat(np.array([kind[at] for kind in kinds], dtype=np.int64), number) for at in range(3)
+    )
+    return measure(rate, Totals(hits, weights, (weights > 0).astype(np.int64), outside))
 
 
 # ------------------------------------------------------------------------------------------------------- arithmetic

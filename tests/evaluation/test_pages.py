@@ -282,7 +282,10 @@ def test_what_is_too_little_is_said_and_not_drawn(admin: Client, release: Releas
     assert {mark.interval for chart in shown.bars for mark in chart.marks} == {"too few for an interval"}
     for section in shown.sections:
         assert not section.radars
-        assert {cell.text for chart in section.heats for _label, cells in chart.rows for cell in cells} <= {"too few", ""}
+        assert {cell.text for chart in section.heats for _label, cells in chart.rows for cell in cells} <= {
+            "too few",
+            "",
+        }
     page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
     assert "cells have too few samples to say how sure their rates are (fewer than 10" in page
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import MeasuredRate, Totals
 from evaluation.protocol import Rate
-from evaluation.reports.numbers.counting import Place, Row, of_units, places
+from evaluation.reports.numbers.counting import Place, Row, of_units, places, sums_of
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
 from evaluation.statistics.bootstrap import cluster_bootstrap
 from evaluation.statistics.comparisons import mcnemar, paired_difference
@@ -96,19 +97,17 @@ def _adjusted(found: Sequence[Comparison], adjust: Any) -> list[Comparison]:
 def _pair(
     table: VerdictTable, rate: Rate, place: Place, units: Totals, pair: tuple[str, str], minimum: int
 ) -> Comparison:
-    at = [table.endpoints.index(name) for name in pair]
-    one, other = (Totals(*(getattr(units, name)[each][place.units] for name in Totals.__slots__)) for each in at)
-    both = np.flatnonzero((one.counted > 0) & (other.counted > 0))
-    one, other = one.of(both), other.of(both)
+    one, other = (_of_model(units, table.endpoints.index(name), place.units) for name in pair)
+    shared = (one.counted > 0) & (other.counted > 0)
+    clusters = place.clusters
+    if not shared.all():
+        one, other = (each.each(lambda values: values[shared]) for each in (one, other))
+        clusters = None if clusters is None else clusters[shared]
     failed = (one.hits > 0, other.hits > 0)
-    clusters = None if place.clusters is None else place.clusters[both]
     if clusters is not None:
         known, clusters = np.unique(clusters, return_inverse=True)
-        if len(known) < len(both):
-            one, other = (
-                Totals(*(np.bincount(clusters, getattr(each, name)).astype(np.int64) for name in Totals.__slots__))
-                for each in (one, other)
-            )
+        if len(known) < len(clusters):
+            one, other = (each.each(partial(sums_of, clusters, count=len(known))) for each in (one, other))
         else:
             clusters = None
     n = int(one.number.sum() + other.number.sum())
@@ -116,7 +115,7 @@ def _pair(
     if rate.interval == "bootstrap":
         return _by_bootstrap(one, other, named, minimum)
     found = paired_difference(one.hits, one.counted, other.hits, other.counted, minimum=minimum)
-    apart = mcnemar(*failed) if clusters is None and len(both) and not rate.weighted else None
+    apart = mcnemar(*failed) if clusters is None and len(failed[0]) and not rate.weighted else None
     return Comparison(
         **named,
         rates=(found.first, found.second),
@@ -132,6 +131,10 @@ def _pair(
         only_second=apart.only_second if apart else None,
         p_samples=apart.p if apart else None,
     )
+
+
+def _of_model(units: Totals, endpoint: int, places: Ints) -> Totals:
+    return units.each(lambda values: values[endpoint][places])
 
 
 def _by_bootstrap(one: Totals, other: Totals, named: dict[str, Any], minimum: int) -> Comparison:

@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Place:
-    """The units of a data set, or of all of them pooled, and the cluster of each; `clusters` is None where each is one of its own."""
+    """The units of a data set, or of all of them pooled, and the cluster of each; None where each is one of its own."""
 
     name: str
     units: Ints
@@ -45,18 +45,28 @@ class Place:
 
     def totals(self, of_units: Totals, endpoint: int) -> Totals:
         """Totals by cluster of one model."""
-        taken = Totals(*(getattr(of_units, name)[endpoint][self.units] for name in Totals.__slots__))
+        taken = of_units.each(lambda values: values[endpoint][self.units])
         if self.clusters is None:
             return taken
-        return Totals(*(_sums(self.clusters, getattr(taken, name), self.count) for name in Totals.__slots__))
+        places, count = self.clusters, self.count
+        return taken.each(lambda values: sums_of(places, values, count))
 
 
-def _sums(places: Ints, weights: Ints, count: int) -> Ints:
+def sums_of(places: Ints, weights: Ints, count: int) -> Ints:
+    """The sum of the weights at each of so many places."""
     return np.rint(np.bincount(places, weights, count)).astype(np.int64)
 
 
 def places(table: VerdictTable, rate: Rate, *, pooled: bool) -> tuple[Place, ...]:
     """Where a rate is counted: each data set, and all pooled."""
+    known = table.memo.get((rate.arm, pooled))
+    if known is None:
+        known = table.memo[rate.arm, pooled] = _places(table, rate, pooled=pooled)
+    found: tuple[Place, ...] = known
+    return found
+
+
+def _places(table: VerdictTable, rate: Rate, *, pooled: bool) -> tuple[Place, ...]:
     of_arm = table.unit_is_control == (rate.arm == "control")
     found = [(name, (table.unit_dataset == at) & of_arm) for at, name in enumerate(table.datasets)]
     if pooled:
@@ -83,7 +93,9 @@ def of_units(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Total
         return np.array([weight_of.get(each, 0) for each in table.verdicts], dtype=np.int64)[verdict]
 
     def sums(values: Ints) -> Ints:
-        return _sums(key, values, cells).reshape(len(table.endpoints), table.units)
+        if not values.any():
+            return np.zeros((len(table.endpoints), table.units), dtype=np.int64)
+        return sums_of(key, values, cells).reshape(len(table.endpoints), table.units)
 
     hits, counted = lookup(rate.hits), lookup(rate.counted)
     outside = lookup({each: 1 for each in table.verdicts if each not in rate.within})
@@ -94,9 +106,11 @@ def of_units(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Total
         outside = np.where(valued, outside, 1)
         hits, counted = hits * weight * valued, counted * weight * valued
         number = (counted > 0).astype(np.int64)
-    totals = Totals(sums(hits), sums(counted), sums(number), sums(outside), np.zeros((1, 1), dtype=np.int64))
+    weighted = bool(rate.weighted) or max(rate.counted.values()) > 1
+    of_all = sums(counted)
+    totals = Totals(sums(hits), of_all, sums(number) if weighted else of_all, sums(outside))
     if rate.unit == "criterion":
-        return Totals(totals.hits, totals.counted, totals.number, totals.excluded, np.zeros_like(totals.hits))
+        return totals
     hit, some, missing = totals.hits > 0, totals.counted > 0, totals.excluded > 0
     parts = (hit, some, some, missing & ~some, some & missing & ~hit)
     return Totals(*(part.astype(np.int64) for part in parts))
@@ -153,7 +167,7 @@ class Counting:
                 for endpoint in range(len(table.endpoints)):
                     totals = place.totals(units, endpoint)
                     if value:
-                        totals = totals.of(np.flatnonzero(totals.counted + totals.excluded))
+                        totals = _of(totals, np.flatnonzero(totals.counted + totals.excluded))
                     measured = measure(rate, totals, minimum=self.minimum, better=better, with_bounds=not value)
                     found.setdefault((endpoint, place.name), {})[rate.name] = measured
         names = [*table.datasets, *([COMBINED] if self.pooled else [])]
@@ -181,6 +195,10 @@ class Counting:
                 for endpoint in range(len(table.endpoints))
             }
         return found
+
+
+def _of(totals: Totals, places: Ints) -> Totals:
+    return totals.each(lambda values: values[places])
 
 
 def _named(names: Sequence[str], counts: Iterable[int]) -> Counter[str]:

@@ -30,8 +30,10 @@ POLARITIES = FacetView(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a reader asks for beyond the plan. `common`: only samples for which every model has a verdict. `weights`: of the values
-    by which a weighted rate weighs."""
+    """What a reader asks for beyond the plan.
+
+    `common`: only samples for which every model has a verdict. `weights`: of the values by which a weighted rate weighs.
+    """
 
     common: bool = False
     weights: Mapping[str, int] = field(default_factory=dict)

@@ -324,6 +324,7 @@ def test_pairs_of_models_are_adjusted_as_statsmodels_does(four: Run) -> None:
         assert each.difference == pytest.approx(SHARES[each.first] - SHARES[each.second])
         assert each.low is not None
         assert each.high is not None
+        assert each.difference is not None
         assert each.low < each.difference < each.high
         assert each.planned
     assert not any(each.planned for each in report.numbers.comparisons if each.rate == SAMPLES)
