@@ -13,7 +13,7 @@ from evaluation.metrics import UNJUDGED
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import FacetView, Protocol, Rate
 from evaluation.reports.numbers.counting import COMBINED as COMBINED
-from evaluation.reports.numbers.counting import Row
+from evaluation.reports.numbers.counting import Row as Row
 from evaluation.reports.numbers.kept import Numbers, Options, numbers
 from evaluation.reports.numbers.verdict_table import POLARITY
 from evaluation.runs.plan import Plan, plan_of

@@ -45,7 +45,9 @@ def work_on_run(run_id: int) -> int:
     if run.judge:
         queries.as_launched(run, run.judge)
     rules = plan.outcomes_of(run, protocol)
-    keep = partial(_keep_responses, protocol, rules)  # one for all: what is kept by the same function is kept together
+    keep = partial(
+        _keep_responses, protocol, rules=rules
+    )  # one for all: what is kept by the same function is kept together
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
         with _one_at_a_time(run):
@@ -193,9 +195,9 @@ def _outcome(reply: Reply) -> str:
     return Outcome.ANSWERED if reply.text.strip() else Outcome.EMPTY
 
 
-def _keep_responses(protocol: Protocol, rules: Mapping[str, str], ends: list[End]) -> list[bool]:
+def _keep_responses(protocol: Protocol, ends: list[End], rules: Mapping[str, str] | None = None) -> list[bool]:
     """Store responses together with their judgments: queued, or decided where code reads them; unjudged from the start where
-    nothing was said."""
+    nothing was said, or `rules` count the outcome of the response whatever was said."""
     kept = finish_all(ends)
     told = [end for end, was_ours in zip(ends, kept, strict=True) if was_ours]
     rubrics: dict[int, list[tuple[int, Rubric]]] = defaultdict(list)
@@ -208,7 +210,7 @@ def _keep_responses(protocol: Protocol, rules: Mapping[str, str], ends: list[End
                 run_id=row.run_id,
                 response_id=row.pk,
                 rubric_id=pk,
-                **_at_once(protocol, rules, row, status, said, rubric),
+                **_at_once(protocol, rules or {}, row, status, said, rubric),
             )
             for row, status, said in told
             for pk, rubric in rubrics[row.sample_id]

@@ -140,7 +140,8 @@ def answered_by_all(table: VerdictTable) -> NDArray[np.bool_]:
     has = np.zeros((len(table.endpoints), table.units), dtype=np.bool_)
     judged = table.verdict != table.verdicts.index(UNJUDGED)
     has[table.endpoint[judged], table.unit[judged]] = True
-    found: NDArray[np.bool_] = has.all(axis=0)[table.unit]
+    units: NDArray[np.bool_] = np.logical_and.reduce(has, axis=0)
+    found: NDArray[np.bool_] = units[table.unit]
     return found
 
 

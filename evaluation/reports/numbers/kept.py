@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from django.core.cache import cache
 from django.utils.translation import gettext_noop as _
+from numpy.typing import NDArray
 
 from evaluation.models import Run
 from evaluation.protocol import DataSet, FacetView, Protocol, Rate
@@ -165,12 +166,12 @@ def _drawn(rates: Sequence[Rate], view: FacetView, primary: Rate) -> Rate:
     return found if found.arm == "trap" else rates[0]
 
 
-def _has(table: VerdictTable, name: str) -> Ints:
+def _has(table: VerdictTable, name: str) -> NDArray[np.bool_]:
     """Of each judgment, whether its rubric has a value of a breakdown."""
     of = np.zeros(table.rubrics, dtype=np.bool_)
     for members in table.members.get(name, {}).values():
         of |= members
-    found: Ints = of[table.rubric]
+    found: NDArray[np.bool_] = of[table.rubric]
     return found
 
 

@@ -394,7 +394,7 @@ def test_a_plan_is_frozen_at_the_launch() -> None:
         {"outcomes": ["odd=met"]}, {"minimum": 5},
     ):  # fmt: skip
         with pytest.raises(errors.InvalidPlan):
-            services.launch_run(RunSettings(release, models, judge, **wrong))  # type: ignore[arg-type]
+            services.launch_run(RunSettings(release, models, judge, **wrong))
 
 
 def test_what_was_not_planned_is_called_exploratory(four: Run, admin_client: Client) -> None:
