@@ -91,8 +91,8 @@ class Rate:
 
     `unit`: what is counted, each criterion, or each sample, which is a hit where any criterion of it is. `arm`: on which
     samples; `polarity`: on which criteria, '' for all. `weights`: by value of the facet `weighted`, where criteria weigh
-    differently: whole numbers, which a reader may change; criteria without a value are excluded. Such a rate is left out where a
-    release has no such samples or values.
+    differently: whole numbers, which a reader may change; criteria without a value are excluded. Such a rate is left out where
+    a release has no such samples or values.
     """
 
     name: str
