@@ -16,7 +16,7 @@ Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RateBounds:
     """The rate if all that it excludes had counted for the model, and if all had counted against it.
 
     `low`, `high`: the outer ends of their intervals, where there are some.
@@ -46,7 +46,7 @@ class MeasuredRate:
     clusters: int = field(default=0, compare=False)
     n: int = field(default=0, compare=False)
     undefined_draws: int = field(default=0, compare=False)
-    bounds: Bounds | None = field(default=None, compare=False)
+    bounds: RateBounds | None = field(default=None, compare=False)
 
     @property
     def value(self) -> float | None:
@@ -119,7 +119,7 @@ def measure(
     return MeasuredRate(hits, counted, excluded, found.low, found.high, found.method.value, clusters, n, bounds=bounds)
 
 
-def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_intervals: bool) -> Bounds | None:
+def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_intervals: bool) -> RateBounds | None:
     """None for weighted sums: what was not judged has no weight."""
     if rate.weighted or rate.interval == "bootstrap":
         return None
@@ -133,7 +133,7 @@ def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_interval
         some = counted + missing > 0
         found = outcome_bounds(hits[some], counted[some], missing[some], minimum=minimum)
         low, high = found.best.low, found.worst.high
-    return Bounds(least, most, low, high) if better == "low" else Bounds(most, least, low, high)
+    return RateBounds(least, most, low, high) if better == "low" else RateBounds(most, least, low, high)
 
 
 def points_score(points: Sequence[float], met: Sequence[bool]) -> float | None:

@@ -44,7 +44,8 @@ def get_under_way(job: Job, of: Endpoint) -> None:
     now, kind = timezone.now(), type(job)
     rows: Any = job.drafts if isinstance(job, Batch) else job.responses  # type: ignore[attr-defined]
     first, second, *_ = rows.filter(status=Work.Status.QUEUED).order_by("pk")
-    rows.filter(pk=first.pk).update(status=Work.Status.DONE)
+    ended = {"outcome": "answered"} if isinstance(job, Run) else {}
+    rows.filter(pk=first.pk).update(status=Work.Status.DONE, **ended)
     assert take(rows.filter(pk=second.pk).order_by("pk"), 1)
     kind._default_manager.filter(pk=job.pk).update(
         calls=4, hits=1, failed=1, cost=Decimal("0.4"), since_at=now - timedelta(minutes=2), then_at=now

@@ -124,7 +124,7 @@ def _effect(each: Comparison) -> str:
     if each.odds_ratio is not None:
         parts.append(gettext("odds ratio %(n)s") % {"n": f"{each.odds_ratio:.2f}"})
     if each.cohens_h is not None:
-        parts.append(gettext("h %(n)s") % {"n": f"{each.cohens_h:+.2f}"})
+        parts.append(f"h {each.cohens_h:+.2f}")
     return ", ".join(parts)
 
 

@@ -149,6 +149,7 @@ def test_results_are_for_researchers_and_admins(ana: User, rui: User, admin: Cli
         ("calls", [run.pk, judgment.pk]),
         ("report-json", [run.pk]),
         ("report-markdown", [run.pk]),
+        ("report-latex", [run.pk]),
         ("report-csv", [run.pk]),
     ):
         url = reverse(f"evaluation:{name}", args=args)

@@ -25,7 +25,7 @@ POLARITIES = FacetView(
     POLARITY,
     _("Polarity"),
     "heat",
-    (("must", _("must be in the answer")), ("must not", _("must not be in the answer"))),
+    (("must", _("must")), ("must not", _("must not"))),
 )
 
 
