@@ -33,3 +33,11 @@ class UnknownDataSet(EvaluationError, status=422):
 
 class NoBatches(EvaluationError, status=422):
     """None of these endpoints supports provider batches."""
+
+
+class InvalidPlan(EvaluationError, status=422):
+    """The analysis plan does not fit this run."""
+
+
+class WrongWeights(EvaluationError, status=422):
+    """These weights cannot be used."""

@@ -41,6 +41,9 @@ class Run(Job):
     seed = models.PositiveIntegerField(default=0)
     variants = models.JSONField(default=list, blank=True)
     endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
+    plan = models.JSONField(
+        default=dict, blank=True
+    )  # of the analysis (`runs.plan`); {}: launched before there was one
     rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
 
     class Meta:
@@ -108,6 +111,11 @@ class Response(Asked):
         constraints = [
             *work_constraints("response"),
             models.UniqueConstraint(fields=["run", "endpoint", "sample", "variant", "repeat"], name="response_once"),
+            models.CheckConstraint(
+                condition=Q(status__in=["done", "failed"]) & ~Q(outcome="")
+                | ~Q(status__in=["done", "failed"]) & Q(outcome=""),
+                name="response_outcome_iff_ended",
+            ),
         ]
         indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
 

@@ -8,6 +8,8 @@ from pydantic import BaseModel
 
 from generation.llm.types import Message, Request
 
+JUDGED, EXCLUDED = "judged", "excluded"  # how an outcome is counted: as what was said is judged, or not at all
+
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
@@ -84,8 +86,13 @@ class Rate:
 
     So F1 = 2 TP / (2 TP + FP + FN) is such a rate, too; a proportion has no weight but 1.
     Verdicts outside `scope` (the same as `counted` where empty) and whatever was not judged are excluded, and their number is
-    always shown beside the rate. `interval`: Wilson's score interval, for a plain proportion; or the bootstrap over samples,
-    which takes one verdict a sample.
+    always shown beside the rate. `interval`: Wilson's score interval over samples, for a proportion; or the bootstrap over
+    samples, for what is no mean.
+
+    `unit`: what is counted, each criterion, or each sample, which is a hit where any criterion of it is. `arm`: on which
+    samples; `polarity`: on which criteria, '' for all. `weights`: by value of the facet `weighted`, where criteria weigh
+    differently: whole numbers, which a reader may change; criteria without a value are excluded. Such a rate is left out where
+    a release has no such samples or values.
     """
 
     name: str
@@ -96,6 +103,11 @@ class Rate:
     scope: frozenset[str] = frozenset()
     interval: Literal["wilson", "bootstrap"] = "wilson"
     percent: bool = True  # shown as a percentage; else as a figure of three decimals, as papers print F1
+    unit: Literal["criterion", "sample"] = "criterion"
+    arm: Literal["trap", "control"] = "trap"
+    polarity: str = ""
+    weighted: str = ""
+    weights: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def within(self) -> frozenset[str]:
@@ -147,6 +159,9 @@ class Protocol:
     satisfy `shape`, and `decide` reads the verdict out of it. `judge_temperature` is the published setting, used where the run
     does not say otherwise. `whole`: how a run has all rubrics of a sample decided in one call.
 
+    `outcomes`: how an outcome of responses is counted, where not as `JUDGED`: `EXCLUDED`, or the verdict that every rubric of
+    such a response is given. A response without a word is never judged.
+
     `datasets` are reported side by side, `pooled`: before their pooled rate. The first of `rates` is the one that is drawn and
     sorted by until a reader chooses another.
     `contrasts`: (data set, other data set, label), whose rates are set against each other, the first minus the other.
@@ -166,6 +181,7 @@ class Protocol:
     pooled: bool = True
     contrasts: tuple[tuple[str, str, str], ...] = ()
     verdicts: Mapping[str, str] = field(default_factory=dict)
+    outcomes: Mapping[str, str] = field(default_factory=dict)
     wrong: frozenset[str] | None = None
     judge_temperature: float | None = None
     whole: Whole | None = None
@@ -175,6 +191,10 @@ class Protocol:
         """The verdicts there are: those with a word of their own in their order, then what rates name besides."""
         named = {verdict for rate in self.rates for verdict in (*rate.hits, *rate.counted, *rate.scope)}
         return (*self.verdicts, *sorted(named.difference(self.verdicts)))
+
+    def is_lower_better(self, rate: Rate) -> bool:
+        """Whether a model does well where this rate is low."""
+        return set(rate.hits) <= self.speaks_against
 
     @property
     def speaks_against(self) -> frozenset[str]:

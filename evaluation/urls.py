@@ -16,6 +16,7 @@ urlpatterns = [
     path("runs/<int:pk>/report.json", reports_views.report_file, {"ending": "json"}, name="report-json"),
     path("runs/<int:pk>/report.csv", reports_views.report_file, {"ending": "csv"}, name="report-csv"),
     path("runs/<int:pk>/report.md", reports_views.report_file, {"ending": "md"}, name="report-markdown"),
+    path("runs/<int:pk>/report.tex", reports_views.report_file, {"ending": "latex"}, name="report-latex"),
     path("runs/<int:pk>/judgments/", reports_views.judgments, name="judgments"),
     path("runs/<int:pk>/judgments/<int:judgment_id>/calls/", reports_views.calls, name="calls"),
 ]

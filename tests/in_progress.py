@@ -44,7 +44,8 @@ def get_under_way(job: Job, of: Endpoint) -> None:
     now, kind = timezone.now(), type(job)
     rows: Any = job.drafts if isinstance(job, Batch) else job.responses  # type: ignore[attr-defined]
     first, second, *_ = rows.filter(status=Work.Status.QUEUED).order_by("pk")
-    rows.filter(pk=first.pk).update(status=Work.Status.DONE)
+    ended = {"outcome": "answered"} if isinstance(job, Run) else {}
+    rows.filter(pk=first.pk).update(status=Work.Status.DONE, **ended)
     assert take(rows.filter(pk=second.pk).order_by("pk"), 1)
     kind._default_manager.filter(pk=job.pk).update(
         calls=4, hits=1, failed=1, cost=Decimal("0.4"), since_at=now - timedelta(minutes=2), then_at=now
@@ -88,6 +89,10 @@ class InProgress:
         if isinstance(job, Run):
             self._provider_batch(job)
         rows: Any = Batch.objects.get(pk=pk).drafts if isinstance(job, Batch) else Response.objects.filter(run=pk)
+
+        def ended(outcome: str) -> dict[str, str]:
+            return {"outcome": outcome} if isinstance(job, Run) else {}
+
         match state:
             case "resting":
                 life_cycle.rest(pk, timezone.now() + timedelta(hours=1))
@@ -97,10 +102,10 @@ class InProgress:
                 life_cycle.set_budget(pk, money=Decimal("0.4"), calls=4)
                 life_cycle.pause(pk, because="BudgetSpent")
             case "failed":
-                rows.update(status=Work.Status.FAILED, error="BrokenReply", detail="Not JSON.", **NOBODYS)
+                rows.update(status=Work.Status.FAILED, error="BrokenReply", detail="Not JSON.", **NOBODYS, **ended("failed"))
                 self._failed_call(kind._default_manager.get(pk=pk), rows.first())
             case "finished":
-                rows.update(status=Work.Status.DONE, **NOBODYS)
+                rows.update(status=Work.Status.DONE, **NOBODYS, **ended("answered"))
             case "cancelled":
                 jobs_services.cancel(pk)
         if state in ("failed", "finished"):

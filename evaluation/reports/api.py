@@ -11,17 +11,22 @@ from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 from rest_framework.viewsets import GenericViewSet
 
+from evaluation import registry
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
+from evaluation.reports.documents import as_markdown
+from evaluation.runs.api import PlanSerializer
 from evaluation.runs.kind import RUNS
+from evaluation.statistics.intervals import Method
 from generation.jobs.serializers import ModelAskedSerializer
+from generation.models import Sample
 from generation.models.work import Work
 from review.common.api import OldestFirst, checked_query, page_of
 from review.rules.permissions import Can
 
 
 class MeasuredSerializer(serializers.Serializer[Any]):
-    """A rate with its numerator, denominator, unjudged count and 95 % interval."""
+    """A rate with its numerator, denominator, unjudged count and 95 % interval over samples."""
 
     rate = serializers.FloatField(allow_null=True)
     numerator = serializers.IntegerField(help_text="A sum of weights; for F1, twice the true positives.")
@@ -29,6 +34,22 @@ class MeasuredSerializer(serializers.Serializer[Any]):
     unjudged = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)
+    method = serializers.ChoiceField(
+        choices=[method.value for method in Method],
+        help_text="How the interval was made. `too-few`: there is none, as too few samples were counted.",
+    )
+    clusters = serializers.IntegerField(help_text="Samples counted, or the source records above them.")
+    n = serializers.IntegerField(help_text="Rubrics or samples counted, without weights.")
+    best = serializers.FloatField(
+        allow_null=True, help_text="The rate if all that is excluded had counted for the model."
+    )
+    worst = serializers.FloatField(allow_null=True, help_text="The rate if all of it had counted against the model.")
+
+
+class CellRateSerializer(MeasuredSerializer):
+    """The same, with the rate as `value` too."""
+
+    value = serializers.FloatField(allow_null=True)
 
 
 class RowSerializer(MeasuredSerializer):
@@ -38,7 +59,7 @@ class RowSerializer(MeasuredSerializer):
     dataset = serializers.CharField()
     value = serializers.CharField(required=False, help_text="Value of the facet; absent in the overall row.")
     label = serializers.CharField(required=False)  # type: ignore[assignment]
-    rates = serializers.DictField(child=MeasuredSerializer())
+    rates = serializers.DictField(child=CellRateSerializer())
     verdicts = serializers.DictField(child=serializers.IntegerField())
 
 
@@ -49,6 +70,12 @@ class RateSerializer(serializers.Serializer[Any]):
     label = serializers.CharField()  # type: ignore[assignment]
     rule = serializers.CharField()
     interval = serializers.ChoiceField(choices=["wilson", "bootstrap"])
+    unit = serializers.ChoiceField(choices=["criterion", "sample"], help_text="What is counted.")
+    arm = serializers.ChoiceField(choices=["trap", "control"], help_text="On which samples.")
+    weights = serializers.DictField(child=serializers.IntegerField(), help_text="How rubrics weigh; empty: all alike.")
+    planned = serializers.BooleanField(
+        required=False, help_text="The primary metric of the plan; others are exploratory."
+    )
 
 
 class OfDatasetSerializer(serializers.Serializer[Any]):
@@ -74,6 +101,80 @@ class DatasetSerializer(serializers.Serializer[Any]):
 
     name = serializers.CharField()
     label = serializers.CharField()  # type: ignore[assignment]
+
+
+class FrozenPlanSerializer(PlanSerializer):
+    """The analysis plan. `frozen`: false for a run launched before there were plans."""
+
+    frozen = serializers.BooleanField()
+
+
+class SamplesSerializer(serializers.Serializer[Any]):
+    """Samples counted, of those asked; a sample counts once in each data set."""
+
+    counted = serializers.IntegerField()
+    asked = serializers.IntegerField()
+
+
+class OutcomeSerializer(serializers.Serializer[Any]):
+    """How many responses of a model on a data set ended in one way, and how their rubrics are counted."""
+
+    endpoint = serializers.CharField()
+    dataset = serializers.CharField()
+    kind = serializers.CharField(
+        help_text="judged, refused, empty, filtered, cut_off, failed, unparsed, judge_failed, pending"
+    )
+    responses = serializers.IntegerField(allow_null=True)
+    criteria = serializers.IntegerField()
+    counted = serializers.IntegerField(help_text="Rubrics with a verdict.")
+    rule = serializers.CharField(help_text="judged, excluded, or the verdict that is counted.")
+
+
+class ComparisonSerializer(serializers.Serializer[Any]):
+    """Two models on the samples that both answered: the first's rate less the second's.
+
+    `p_adjusted`: by Holm over the pairs of a data set; in a breakdown by Benjamini-Hochberg over its cells."""
+
+    value = serializers.CharField(required=False, help_text="Value of the facet, in a breakdown.")
+    dataset = serializers.CharField()
+    rate = serializers.CharField()
+    first = serializers.CharField()
+    second = serializers.CharField()
+    first_rate = serializers.FloatField(allow_null=True)
+    second_rate = serializers.FloatField(allow_null=True)
+    difference = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    p = serializers.FloatField(allow_null=True)
+    p_adjusted = serializers.FloatField(allow_null=True)
+    clusters = serializers.IntegerField()
+    n = serializers.IntegerField()
+    odds_ratio = serializers.FloatField(allow_null=True)
+    cohens_h = serializers.FloatField(allow_null=True)
+    only_first = serializers.IntegerField(allow_null=True, help_text="Samples that only the first model failed.")
+    only_second = serializers.IntegerField(allow_null=True)
+    p_samples = serializers.FloatField(allow_null=True, help_text="McNemar's exact test on these.")
+    planned = serializers.BooleanField()
+
+
+class RankSerializer(serializers.Serializer[Any]):
+    """A model's place, 1 the best, and the places that the comparisons do not rule out."""
+
+    dataset = serializers.CharField()
+    rate = serializers.CharField()
+    endpoint = serializers.CharField()
+    place = serializers.IntegerField()
+    best = serializers.IntegerField()
+    worst = serializers.IntegerField()
+
+
+class ReportQuery(serializers.Serializer[Any]):
+    """How a run is counted."""
+
+    common = serializers.BooleanField(default=False, help_text="Only the samples for which every model has a verdict.")
+    weights = serializers.CharField(
+        default="", max_length=500, help_text="Weights of harm, as VALUE:NUMBER joined by commas."
+    )
 
 
 class ReportSerializer(serializers.Serializer[Any]):
@@ -105,6 +206,13 @@ class ReportSerializer(serializers.Serializer[Any]):
         child=serializers.IntegerField(),
         help_text="By facet: judgments without a value, which are in none of its rows.",
     )
+    plan = FrozenPlanSerializer()
+    common_samples = serializers.BooleanField()
+    samples = SamplesSerializer()
+    outcomes = OutcomeSerializer(many=True)
+    comparisons = ComparisonSerializer(many=True)
+    facet_comparisons = serializers.DictField(child=ComparisonSerializer(many=True))
+    ranks = RankSerializer(many=True)
     contrasts = ContrastSerializer(many=True)
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
@@ -117,7 +225,20 @@ class ResponseSerializer(serializers.ModelSerializer[Response]):
 
     class Meta:
         model = Response
-        fields = ["id", "endpoint", "sample", "variant", "about", "status", "text", "reasoning", "error", "detail"]
+        fields = [
+            "id",
+            "endpoint",
+            "sample",
+            "variant",
+            "repeat",
+            "about",
+            "status",
+            "outcome",
+            "text",
+            "reasoning",
+            "error",
+            "detail",
+        ]
 
 
 class ResponseQuery(serializers.Serializer[Any]):
@@ -125,6 +246,7 @@ class ResponseQuery(serializers.Serializer[Any]):
 
     endpoint = serializers.SlugField(required=False)
     status = serializers.ChoiceField(choices=Work.Status.choices, required=False)
+    outcome = serializers.ChoiceField(choices=Response.Outcome.choices, required=False)
 
 
 class JudgmentSerializer(serializers.ModelSerializer[Judgment]):
@@ -170,6 +292,10 @@ class JudgmentQuery(serializers.Serializer[Any]):
     verdict = serializers.CharField(
         required=False, max_length=200, help_text="Verdicts, comma-separated, or 'unjudged'."
     )
+    arm = serializers.ChoiceField(choices=Sample.Arm.choices, required=False, help_text="Trap or control samples.")
+    outcome = serializers.ChoiceField(
+        choices=Response.Outcome.choices, required=False, help_text="How the response ended."
+    )
 
 
 class ReportViewSet(GenericViewSet[Run]):
@@ -178,17 +304,22 @@ class ReportViewSet(GenericViewSet[Run]):
     can = Can.READ_RESULTS
     queryset = Run.objects.all()
 
-    @extend_schema(responses=ReportSerializer)
+    @extend_schema(parameters=[ReportQuery], responses=ReportSerializer)
     @action(detail=True)
     def report(self, request: Request, pk: int) -> Answer:
-        """The rates of a run."""
-        return Answer(ReportSerializer(formats.as_dict(queries.report(RUNS.get(pk)))).data)
+        """The rates of a run, how sure they are, and how its models compare."""
+        return Answer(ReportSerializer(formats.as_dict(self._report(request, pk))).data)
 
-    @extend_schema(responses={(200, "text/markdown"): OpenApiTypes.STR})
+    @extend_schema(parameters=[ReportQuery], responses={(200, "text/markdown"): OpenApiTypes.STR})
     def markdown(self, request: Request, pk: int) -> HttpResponse:
         """The report as tables in Markdown."""
-        report = formats.as_markdown(queries.report(RUNS.get(pk)))
+        report = as_markdown(self._report(request, pk))
         return HttpResponse(report, content_type="text/markdown; charset=utf-8")
+
+    def _report(self, request: Request, pk: int) -> queries.Report:
+        run = RUNS.get(pk)
+        options = queries.options_from(registry.protocol(run.release.benchmark), **checked_query(ReportQuery, request))
+        return queries.report(run, options)
 
     @extend_schema(parameters=[ResponseQuery], responses=ResponseSerializer(many=True))
     @action(detail=True, serializer_class=ResponseSerializer, pagination_class=OldestFirst)

@@ -1,29 +1,44 @@
 """A report as pictures and tables: which rate is drawn where, and which answers stand behind every mark."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
 
-from evaluation.metrics import UNJUDGED
+from evaluation.metrics import UNJUDGED, MeasuredRate
 from evaluation.protocol import FacetView, Protocol, Rate
-from evaluation.reports.queries import Report, Row
+from evaluation.reports.comparison_lines import (
+    Compared,
+    Ended,
+    Ranked,
+    comparison_lines,
+    ending_lines,
+    format_difference,
+    ranking_lines,
+)
+from evaluation.reports.numbers.comparing import Comparison
+from evaluation.reports.numbers.counting import Row
+from evaluation.reports.numbers.verdict_table import POLARITY
+from evaluation.reports.queries import Report
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.heat_map import HeatMap, heat
 from review.charts.radar import RadarChart, Series, radar
 from review.charts.text_measure import SERIES, format_share
 
+CELLS_SHOWN = 30
 LEAST_AXES = 3  # a radar of fewer is a line
 
-# Address of the answers behind a number: endpoint, dataset, facet, value, verdict ('' for what does not matter).
-Link = Callable[[str, str, str, str, str], str]
+# Address of the answers behind a number: endpoint, dataset, facet, value, verdict, and if need be arm and outcome ('' for what
+# does not matter).
+Link = Callable[..., str]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One rate as a line of a table: texts, and the addresses of what was counted, what was hit and what was left out.
 
-    `undefined`: in how many draws of a bootstrap it was not defined.
+    `bounds`: the rate were all that is excluded counted for and against the model, '' where nothing is excluded. `too_few`: it
+    has no interval, as too little was counted. `undefined`: in how many draws of a bootstrap it was not defined.
     """
 
     endpoint: str
@@ -31,6 +46,8 @@ class Line:
     value: str
     rate: str
     interval: str
+    bounds: str
+    too_few: bool
     undefined: int
     numerator: int
     denominator: int
@@ -56,7 +73,8 @@ class Section:
     """One facet: radars per data set where they can be read, heat maps and the table over all of it.
 
     One heat map shows the data sets pooled, where they are; else there is one for each. `table`: all rates, row by row.
-    `rate`: the label of the one that is drawn. `without`: how many judgments have no value of the facet.
+    `rate`: the label of the one that is drawn. `without`: how many judgments have no value of the facet. `too_few`: how many
+    cells are not drawn, as too little was counted. `compared`: the comparisons of models in the cells.
     """
 
     name: str
@@ -68,6 +86,8 @@ class Section:
     lines: tuple[Line, ...]
     table: tuple[tuple[Line, ...], ...]
     without: int
+    too_few: int
+    compared: tuple[Compared, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +102,21 @@ class Figures:
     lines: tuple[Line, ...]
     table: tuple[tuple[Line, ...], ...]
     differences: tuple[Difference, ...]
+    compared: tuple[Compared, ...]
+    ranked: tuple[Ranked, ...]
+    ended: tuple[Ended, ...]
     sections: tuple[Section, ...]
 
+    @property
+    def is_uneven(self) -> bool:
+        """Whether any response ended otherwise than judged."""
+        return any(each.counted < each.criteria for each in self.ended)
 
-def rate_named(protocol: Protocol, name: str) -> Rate:
-    """The rate of this name; the first where there is none."""
-    return next((rate for rate in protocol.rates if rate.name == name), protocol.rates[0])
+
+def rate_named(report: Report, name: str) -> Rate:
+    """The rate of this name; the one that was planned where there is none."""
+    named = {rate.name: rate for rate in report.rates}
+    return named.get(name) or named.get(report.plan.metric) or report.rate
 
 
 def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Figures:
@@ -96,15 +125,19 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Fi
     `rate`: the name of the one that is drawn; unless given the first, and under a facet the facet's own. `sort`: a column of
     the overall table, 'endpoint', 'dataset' or 'rate' (the one that is drawn), '-' for descending.
     """
-    drawn = rate_named(report.protocol, rate)
+    drawn = rate_named(report, rate)
     at = report.rates.index(drawn)
     table = _sorted(_table(report, report.overall, "", link), at, sort)
+    compared = [each for each in report.numbers.comparisons if each.rate == drawn.name]
     return Figures(
         rate=drawn,
         bars=_bars(report, drawn, link),
         lines=tuple(row[at] for row in table),
         table=table,
         differences=_differences(report, drawn),
+        compared=comparison_lines(report, compared, drawn),
+        ranked=ranking_lines(report, drawn),
+        ended=ending_lines(report, lambda endpoint, dataset, outcome: link(endpoint, dataset, "", "", "", "", outcome)),
         sections=tuple(_section(report, rate, view, link) for view in report.views if report.facets[view.name]),
     )
 
@@ -117,6 +150,7 @@ def _bars(report: Report, rate: Rate, link: Link) -> tuple[BarChart, ...]:
             if row.dataset == dataset:
                 measured = row.rates[rate.name]
                 low, high = measured.interval or (None, None)
+                where = _where(report, rate, row.endpoint, dataset)
                 rows.append(
                     Bar(
                         label=row.endpoint,
@@ -125,8 +159,9 @@ def _bars(report: Report, rate: Rate, link: Link) -> tuple[BarChart, ...]:
                         high=high,
                         numerator=measured.numerator,
                         denominator=measured.denominator,
-                        href=link(row.endpoint, dataset, "", "", _counted(rate)),
+                        href=link(*where[:4], _counted(rate), where[4]),
                         percent=rate.percent,
+                        note=gettext("too few for an interval") if measured.too_few else "",
                     )
                 )
         charts.append(bars(rows, name=f"bars-{dataset}", title=gettext(label)))
@@ -140,32 +175,34 @@ def _differences(report: Report, rate: Rate) -> tuple[Difference, ...]:
             endpoint=each.endpoint,
             first=format_share(each.values[0], percent=rate.percent),
             second=format_share(each.values[1], percent=rate.percent),
-            difference=_signed(each.difference, rate),
+            difference=format_difference(each.difference, rate),
         )
         for each in report.contrasts
         if each.rate == rate.name
     )
 
 
-def _signed(difference: float | None, rate: Rate) -> str:
-    if difference is None:
-        return ""
-    return (
-        gettext("%(n)s percentage points") % {"n": f"{100 * difference:+.1f}"} if rate.percent else f"{difference:+.3f}"
-    )
-
-
 def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> Section:
-    rate = rate_named(report.protocol, chosen_rate or view.rate)
+    rate = rate_named(report, chosen_rate or view.rate)
+    rate = rate if rate in report.facet_rates else report.facet_rates[0]
     facet, rows = view.name, report.facets[view.name]
     by_place = {(row.endpoint, row.dataset, row.value): row for row in rows}
     names = {row.value: _name(row) for row in rows}
 
+    def measured(endpoint: str, dataset: str, value: str) -> MeasuredRate:
+        return by_place[endpoint, dataset, value].rates[rate.name]
+
     def share(endpoint: str, dataset: str, value: str) -> float | None:
-        return by_place[endpoint, dataset, value].rates[rate.name].value
+        """None where nothing was counted, or too little to draw it."""
+        found = measured(endpoint, dataset, value)
+        return None if found.too_few else found.value
+
+    def note(endpoint: str, dataset: str, value: str) -> str:
+        return gettext("too few") if measured(endpoint, dataset, value).too_few else ""
 
     def href(endpoint: str, dataset: str, value: str) -> str:
-        return link(endpoint, dataset, facet, value, _counted(rate))
+        where = _where(report, rate, endpoint, dataset, facet, value)
+        return link(*where[:4], _counted(rate), where[4])
 
     radars = []
     for dataset, dataset_label in report.datasets if view.picture == "radar" else ():
@@ -177,6 +214,7 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
                 label=endpoint,
                 values=[share(endpoint, dataset, value) for value in axes],
                 hrefs=[href(endpoint, dataset, value) for value in axes],
+                notes=[note(endpoint, dataset, value) for value in axes],
             )
             for endpoint in report.endpoints
         ]
@@ -191,6 +229,7 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
         )
     drawn = [row for row in rows if any(row.verdicts.values())]
     table = _table(report, drawn, facet, link)
+    heats = report.datasets[-1:] if report.protocol.pooled else report.datasets
     return Section(
         name=facet,
         label=gettext(view.label),
@@ -203,41 +242,70 @@ def _section(report: Report, chosen_rate: str, view: FacetView, link: Link) -> S
                 report.endpoints,
                 [[share(endpoint, dataset, value) for endpoint in report.endpoints] for value in names],
                 [[href(endpoint, dataset, value) for endpoint in report.endpoints] for value in names],
+                [[note(endpoint, dataset, value) for endpoint in report.endpoints] for value in names],
                 name=f"heat-{facet}-{dataset}",
                 title=gettext(label),
                 percent=rate.percent,
             )
-            for dataset, label in (report.datasets[-1:] if report.protocol.pooled else report.datasets)
+            for dataset, label in heats
         ),
-        lines=tuple(row[report.rates.index(rate)] for row in table),
+        lines=tuple(row[report.facet_rates.index(rate)] for row in table),
         table=tuple(table),
         without=report.without[facet],
+        too_few=sum(row.rates[rate.name].too_few for row in rows),
+        compared=comparison_lines(report, _clearest(report.numbers.cells.get(facet, ())), rate, names),
     )
+
+
+def _clearest(compared: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons in cells that a page shows, the smallest p first; the file has all."""
+    return sorted(compared, key=lambda each: (each.p_adjusted is None, each.p_adjusted or 0.0))[:CELLS_SHOWN]
+
+
+def _where(
+    report: Report, rate: Rate, endpoint: str, dataset: str, facet: str = "", value: str = ""
+) -> tuple[str, str, str, str, str]:
+    """Endpoint, data set, facet, value and arm of what a rate counts."""
+    has_controls = len(report.facet_rates) < len(report.rates)
+    if rate.polarity and not facet:
+        facet, value = POLARITY, rate.polarity
+    return endpoint, dataset, facet, value, rate.arm if has_controls else ""
 
 
 def _table(report: Report, rows: Iterable[Row], facet: str, link: Link) -> list[tuple[Line, ...]]:
     """Each row as a line for each rate."""
     labels = {name: gettext(label) for name, label in report.datasets}
-    return [tuple(_line(report, row, rate, labels[row.dataset], facet, link) for rate in report.rates) for row in rows]
+    rates = report.facet_rates if facet else report.rates
+    return [tuple(_line(report, row, rate, labels[row.dataset], facet, link) for rate in rates) for row in rows]
 
 
 def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: Link) -> Line:
     measured = row.rates[rate.name]
-    where = (row.endpoint, row.dataset, facet if row.value else "", row.value)
+    *where, arm = _where(report, rate, row.endpoint, row.dataset, facet if row.value else "", row.value)
     return Line(
         endpoint=row.endpoint,
         dataset=dataset,
         value=_name(row) if row.value else "",
         rate=format_share(measured.value, percent=rate.percent),
         interval="–".join(format_share(limit, percent=rate.percent) for limit in measured.interval or ()),
+        bounds=_bounds(measured, rate),
+        too_few=measured.too_few,
         undefined=measured.undefined_draws,
         numerator=measured.numerator,
         denominator=measured.denominator,
         unjudged=measured.excluded,
-        counted_href=link(*where, _counted(rate)),
-        hits_href=link(*where, ",".join(sorted(rate.hits))),
-        unjudged_href=link(*where, ",".join(excluded_verdicts(report.protocol, rate))),
+        counted_href=link(*where, _counted(rate), arm),
+        hits_href=link(*where, ",".join(sorted(rate.hits)), arm),
+        unjudged_href=link(*where, ",".join(excluded_verdicts(report.protocol, rate)), arm),
     )
+
+
+def _bounds(measured: MeasuredRate, rate: Rate) -> str:
+    """'20.0%–45.0%', where something is excluded."""
+    if measured.bounds is None or not measured.excluded:
+        return ""
+    ends = sorted((measured.bounds.best, measured.bounds.worst))
+    return "–".join(format_share(end, percent=rate.percent) for end in ends)
 
 
 def excluded_verdicts(protocol: Protocol, rate: Rate) -> list[str]:

@@ -8,12 +8,17 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from evaluation import registry
+from evaluation.errors import WrongWeights
 from evaluation.labels import verdict_label
 from evaluation.metrics import UNJUDGED
-from evaluation.models import Run
+from evaluation.models import Response, Run
 from evaluation.protocol import FacetView
+from evaluation.reports import queries
 from evaluation.reports.figures import excluded_verdicts
+from evaluation.reports.numbers.kept import POLARITIES, Options
+from evaluation.reports.numbers.verdict_table import POLARITY
 from evaluation.runs import queries as runs_queries
+from generation.models import Sample
 from generation.samples import queries as samples_queries
 
 
@@ -23,6 +28,16 @@ def _values(view: FacetView, present: Collection[str], terms: Mapping[str, str])
     return [(value, f"{value} {terms.get(value, '')}") for value in present]
 
 
+def read_options(asked: Mapping[str, str], run: Run) -> tuple[Options, str]:
+    """What an address asks for (`common`, `weights`), and what is wrong with it, '' for nothing."""
+    protocol = registry.protocol(run.release.benchmark)
+    common = asked.get("common", "") in ("1", "true", "on")
+    try:
+        return queries.options_from(protocol, common=common, weights=asked.get("weights", "")[:500]), ""
+    except WrongWeights as wrong:
+        return Options(common), str(wrong)
+
+
 class JudgmentFilters(forms.Form):
     """Which judgments of a run to list; what is not understood is left out. An address may name a `facet` beside `value`."""
 
@@ -30,6 +45,8 @@ class JudgmentFilters(forms.Form):
     dataset = forms.ChoiceField(label=_("Data set"), required=False)
     value = forms.ChoiceField(label=_("Breakdown"), required=False)
     verdict = forms.ChoiceField(label=_("Verdict"), required=False)
+    outcome = forms.ChoiceField(label=_("Outcome"), required=False)
+    arm = forms.ChoiceField(label=_("Samples"), required=False)
 
     def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -40,6 +57,9 @@ class JudgmentFilters(forms.Form):
         groups = [
             (gettext(view.label), _values(view, self._counts.get(view.name, {}), terms)) for view in protocol.facets
         ]
+        if polarities := queries.polarities(run):
+            groups.append((gettext(POLARITIES.label), _values(POLARITIES, polarities, terms)))
+        self._polarities = polarities
         verdicts: list[tuple[str, Any]] = [(v, verdict_label(v, protocol)) for v in (*protocol.known, UNJUDGED)]
         offered = {verdict for verdict, _label in verdicts}
         for rate in protocol.rates:
@@ -56,9 +76,13 @@ class JudgmentFilters(forms.Form):
             "dataset": [(one.name, gettext(one.label)) for one in runs_queries.data_sets_of(run)],
             "value": groups,
             "verdict": verdicts,
+            "outcome": Response.Outcome.choices,
+            "arm": Sample.Arm.choices,
         }
         for field, values in choices.items():
             self.fields[field].choices = [("", _("all")), *values]  # type: ignore[attr-defined]
+        if not queries.has_controls(run):
+            del self.fields["arm"]
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -66,6 +90,7 @@ class JudgmentFilters(forms.Form):
         self.is_valid()
         value = self.cleaned_data.get("value", "")
         asked = self.data.get("facet", "")
-        facets = [name for name, values in self._counts.items() if value in values]
+        known = {**self._counts, **({POLARITY: self._polarities} if self._polarities else {})}
+        facets = [name for name, values in known.items() if value in values]
         facet = asked if asked in facets else next(iter(facets), "")
         return {**self.cleaned_data, "facet": facet if value else ""}

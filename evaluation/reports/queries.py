@@ -1,24 +1,29 @@
 """Rates, and the answers behind every number."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext_noop
 
-from evaluation import registry
-from evaluation.metrics import UNJUDGED, MeasuredRate, measure
+from evaluation import errors, registry
+from evaluation.metrics import UNJUDGED
 from evaluation.models import Judgment, Response, Run
-from evaluation.protocol import DataSet, FacetView, Protocol, Rate
+from evaluation.protocol import FacetView, Protocol, Rate
+from evaluation.reports.numbers.counting import COMBINED as COMBINED
+from evaluation.reports.numbers.counting import Row as Row
+from evaluation.reports.numbers.kept import Numbers, Options, numbers
+from evaluation.reports.numbers.verdict_table import POLARITY
+from evaluation.runs.plan import Plan, plan_of
 from evaluation.runs.queries import data_sets_of, is_simulated
-from generation.models import Call, Facet
+from generation.models import Call, ReleasedRubric, ReleasedSample, Sample
 from generation.models.work import Work
 from generation.samples import queries
 
 Status = Work.Status
-COMBINED = "combined"
+MOST_WEIGHT = 1000
 
 
 def percents(runs: Iterable[Run]) -> dict[int, int]:
@@ -40,26 +45,6 @@ def percents(runs: Iterable[Run]) -> dict[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What one endpoint came to on one data set ('combined': all of them pooled), for one value of a facet or overall.
-
-    `verdicts`: verdict -> how often, 'unjudged' among them; `rates`: what the protocol's rates make of it, by name.
-    """
-
-    endpoint: str
-    dataset: str
-    value: str  # of the facet; empty overall
-    label: str
-    verdicts: Mapping[str, int]
-    rates: Mapping[str, MeasuredRate]
-
-    @property
-    def measured(self) -> MeasuredRate:
-        """The first of the rates."""
-        return next(iter(self.rates.values()))
-
-
-@dataclass(frozen=True, slots=True)
 class Contrast:
     """A rate of one endpoint on two data sets of the protocol's `contrasts`; `difference`: the first minus the second."""
 
@@ -78,33 +63,60 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All rates of a run. `facets` maps a facet's name to its rows, `without` to the number of judgments that have no value of
-    it and so are in none of them; `responses_failed` counts by endpoint."""
+    """All rates of a run. `numbers`: everything that was counted. `plan`: what was to be answered."""
 
     run: Run
     protocol: Protocol
+    plan: Plan
+    options: Options
     datasets: tuple[tuple[str, str], ...]
     endpoints: tuple[str, ...]
-    overall: tuple[Row, ...]
-    facets: Mapping[str, tuple[Row, ...]]
-    without: Mapping[str, int]
-    responses_failed: Mapping[str, int]
+    numbers: Numbers
     simulated: bool
     finished: bool
     cost: Decimal
 
     @property
     def rates(self) -> tuple[Rate, ...]:
-        return self.protocol.rates
+        """The protocol's, without those for which the release has nothing."""
+        return self.numbers.rates
+
+    @property
+    def facet_rates(self) -> tuple[Rate, ...]:
+        """Those that are counted in breakdowns: control samples have no traps."""
+        return tuple(rate for rate in self.rates if rate.arm == "trap")
 
     @property
     def rate(self) -> Rate:
         """The first of the rates: what is drawn unless another is chosen."""
-        return self.protocol.rates[0]
+        return self.rates[0]
 
     @property
     def views(self) -> tuple[FacetView, ...]:
-        return self.protocol.facets
+        return self.numbers.views
+
+    @property
+    def overall(self) -> tuple[Row, ...]:
+        return self.numbers.overall
+
+    @property
+    def facets(self) -> Mapping[str, tuple[Row, ...]]:
+        """Facet -> its rows."""
+        return self.numbers.facets
+
+    @property
+    def without(self) -> Mapping[str, int]:
+        """Facet -> how many judgments have no value of it, and so are in none of its rows."""
+        return self.numbers.without
+
+    @property
+    def responses_failed(self) -> Mapping[str, int]:
+        """Endpoint -> responses without a text."""
+        return self.numbers.failed
+
+    def is_planned(self, rate: Rate) -> bool:
+        """Whether this is what the run was launched to find out; all else is exploratory."""
+        return self.plan.frozen and rate.name == self.plan.metric and not self.options.common
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:
@@ -120,78 +132,27 @@ class Report:
         )
 
 
-def report(run: Run) -> Report:
-    """The numbers of a run, counted by the database: three queries, and one for each facet, however many rates there are."""
+def report(run: Run, options: Options | None = None) -> Report:
+    """The numbers of a run, from a fixed number of queries."""
+    options = options or Options()
     protocol = registry.protocol(run.release.benchmark)
     endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
     asked = data_sets_of(run)
     labels = {term.code: term.label for term in queries.terms(run.release.benchmark)}
-    failed = Response.objects.filter(run=run, status=Status.FAILED).order_by()
     pooled = ((COMBINED, gettext_noop("Combined")),) if protocol.pooled and len(asked) > 1 else ()
+    plan = plan_of(run, protocol, endpoints)
     return Report(
         run=run,
         protocol=protocol,
+        plan=plan,
+        options=options,
         datasets=(*((one.name, one.label) for one in asked), *pooled),
         endpoints=endpoints,
-        overall=_rows(run, protocol, endpoints, asked, None, labels),
-        facets={view.name: _rows(run, protocol, endpoints, asked, view, labels) for view in protocol.facets},
-        without=_without(run, protocol),
-        responses_failed=dict(failed.values_list("endpoint__name").annotate(n=Count("pk"))),
+        numbers=numbers(run, protocol, plan, asked, endpoints, labels, options),
         simulated=is_simulated(run),
         finished=run.status == Run.Status.FINISHED,
         cost=run.cost,
     )
-
-
-def _rows(
-    run: Run,
-    protocol: Protocol,
-    endpoints: Iterable[str],
-    datasets: Sequence[DataSet],
-    view: FacetView | None,
-    labels: Mapping[str, str],
-) -> tuple[Row, ...]:
-    verdicts = _verdicts(run, datasets, view.name if view else None)
-    values = sorted({value for _endpoint, _dataset, value in verdicts})
-    if view and view.values:
-        labels = dict(view.values)
-        values.sort(key=lambda value: list(labels).index(value) if value in labels else len(labels))
-    rows = []
-    for value in values if view else [""]:
-        for endpoint in endpoints:
-            counts = {one.name: verdicts[endpoint, one.name, value] for one in datasets}
-            if protocol.pooled and len(datasets) > 1:
-                counts[COMBINED] = sum(counts.values(), Counter())
-            for dataset, said in counts.items():
-                rates = {rate.name: measure(rate, said) for rate in protocol.rates}
-                rows.append(Row(endpoint, dataset, value, labels.get(value, value), said, rates))
-    return tuple(rows)
-
-
-def _without(run: Run, protocol: Protocol) -> dict[str, int]:
-    """Facet -> how many judgments of a run have no value of it. Those of all facets in one query."""
-    has = {view.name: Facet.objects.filter(rubric=OuterRef("rubric"), name=view.name) for view in protocol.facets}
-    counts = {f"without_{name}": Count("pk", filter=~Exists(found)) for name, found in has.items()}
-    told = Judgment.objects.filter(run=run).aggregate(**counts)
-    return {name: told[f"without_{name}"] for name in has}
-
-
-def _verdicts(
-    run: Run, datasets: Iterable[DataSet], facet: str | None
-) -> defaultdict[tuple[str, str, str], Counter[str]]:
-    """(endpoint, data set, facet value) -> verdict -> how often; judgments without a verdict count as unjudged."""
-    names = {(one.task, one.variant): one.name for one in datasets}
-    judged = Judgment.objects.filter(run=run).order_by()
-    keys = ["response__endpoint__name", "rubric__sample__task", "response__variant"]
-    if facet:
-        judged = judged.filter(rubric__facets__name=facet).annotate(facet=F("rubric__facets__value"))
-        keys.append("facet")
-    found: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
-    for *key, verdict, n in judged.values_list(*keys, "verdict").annotate(n=Count("pk")):
-        endpoint, task, variant, value = (*key, "")[:4]
-        if (task, variant) in names:
-            found[endpoint, names[task, variant], value][verdict or UNJUDGED] += n
-    return found
 
 
 def judgments(
@@ -202,10 +163,13 @@ def judgments(
     facet: str = "",
     value: str = "",
     verdict: str = "",
+    arm: str = "",
+    outcome: str = "",
 ) -> QuerySet[Judgment]:
     """The judgments behind a number, in release order.
 
-    `verdict` may be several, joined by commas; 'unjudged' stands for having none.
+    `verdict` may be several, joined by commas; 'unjudged' stands for having none. `arm`: on trap or on control samples alone;
+    `outcome`: of responses that ended so.
     """
     found = (
         Judgment.objects.filter(run=run)
@@ -217,11 +181,51 @@ def judgments(
     if dataset and dataset != COMBINED:
         at = next((one for one in data_sets_of(run) if one.name == dataset), None)
         found = found.filter(rubric__sample__task=at.task, response__variant=at.variant) if at else found.none()
-    if facet and value:
+    if arm:
+        found = found.filter(rubric__sample__version__sample__arm=arm)
+    if outcome:
+        found = found.filter(response__outcome=outcome)
+    if facet == POLARITY and value:
+        of = {"sample__version__rubrics__key": F("key"), "sample__version__rubrics__polarity": value}
+        found = found.filter(rubric__in=ReleasedRubric.objects.filter(sample__release=run.release_id, **of))
+    elif facet and value:
         found = found.filter(rubric__facets__name=facet, rubric__facets__value=value)
     if verdict:
         found = found.filter(verdict__in=["" if each == UNJUDGED else each for each in verdict.split(",")])
     return found
+
+
+def polarities(run: Run) -> list[str]:
+    """The polarities of the rubrics of the release, in alphabetical order; none where nobody gave any."""
+    of = {"key": F("sample__version__rubrics__key"), "sample__version__rubrics__polarity__in": ["must", "must not"]}
+    rubrics = ReleasedRubric.objects.filter(sample__release=run.release_id, **of).order_by()
+    return sorted(rubrics.values_list("sample__version__rubrics__polarity", flat=True).distinct())
+
+
+def has_controls(run: Run) -> bool:
+    """Whether there are control samples in the release."""
+    return ReleasedSample.objects.filter(release=run.release_id, version__sample__arm=Sample.Arm.CONTROL).exists()
+
+
+def options_from(protocol: Protocol, *, common: bool = False, weights: str = "") -> Options:
+    """What a reader asks for. `weights`: VALUE:NUMBER, joined by commas, of the values by which a rate weighs.
+
+    Raises WrongWeights.
+    """
+    known = {value for rate in protocol.rates for value in rate.weights}
+    chosen: dict[str, int] = {}
+    for text in filter(None, (each.strip() for each in weights.split(","))):
+        value, _sign, number = (part.strip() for part in text.partition(":"))
+        if (
+            value not in known
+            or not number.isdecimal()
+            or len(number) > len(str(MOST_WEIGHT))
+            or int(number) > MOST_WEIGHT
+        ):
+            names = ", ".join(sorted(known)) or "–"
+            raise errors.WrongWeights(f"{text!r}; write VALUE:NUMBER, 0 to {MOST_WEIGHT}. Values: {names}.")
+        chosen[value] = int(number)
+    return Options(common, chosen)
 
 
 def judgment(run: Run, judgment_id: int) -> Judgment | None:

@@ -19,13 +19,21 @@ from review.rules.permissions import Can
 
 @require_safe
 @requires(Can.READ_RESULTS)
-def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:  # noqa: ARG001
-    """The report as a file: JSON, Markdown, or CSV with a line for each rate."""
-    report = queries.report(RUNS.get(pk))
+def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:
+    """The report as a file: JSON, Markdown, LaTeX or CSV, which may be the table behind one picture alone."""
+    run = RUNS.get(pk)
+    options, problem = forms.read_options(request.GET, run)
+    if problem:
+        return HttpResponse(problem, status=422, content_type="text/plain; charset=utf-8")
+    report = queries.report(run, options)
     write, content_type = formats.FORMATS[ending]
-    name = f"{report.run.release.name}-v{report.run.release.version}-run-{report.run.pk}.{ending}"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return HttpResponse(write(report), content_type=content_type, headers=headers)
+    name = f"{run.release.name}-v{run.release.version}-run-{run.pk}"
+    said = write(report)
+    if ending == "csv" and (table := request.GET.get("table", "")) in formats.tables(report):
+        said, name = formats.as_csv(report, table), f"{name}-{table}"
+    ending = {"latex": "tex"}.get(ending, ending)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{ending}"'}
+    return HttpResponse(said, content_type=content_type, headers=headers)
 
 
 @require_safe

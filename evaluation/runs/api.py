@@ -13,7 +13,9 @@ from evaluation.models import SEEDS, Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import queries, services
 from evaluation.runs.kind import RUNS
+from evaluation.runs.plan import MOST
 from evaluation.runs.settings import RunSettings
+from evaluation.statistics.intervals import MINIMUM
 from generation import tasks
 from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
@@ -58,6 +60,21 @@ class RunProgressSerializer(serializers.Serializer[Any]):
     )
 
 
+class PlanSerializer(serializers.Serializer[Any]):
+    """What the report was to answer, said before the run."""
+
+    metric = serializers.CharField(required=False)
+    comparisons = serializers.ListField(
+        required=False, child=serializers.ListField(child=serializers.CharField()), help_text="Pairs of models."
+    )
+    outcomes = serializers.DictField(
+        required=False,
+        child=serializers.CharField(),
+        help_text="Outcome: `judged`, `excluded`, or the verdict it is given.",
+    )
+    minimum = serializers.IntegerField(required=False, help_text="Samples below which no interval is given.")
+
+
 class RunSerializer(serializers.ModelSerializer[Any]):
     """One evaluation of endpoints on a release, decided by a judge, or by code if the benchmark needs no judge."""
 
@@ -67,6 +84,7 @@ class RunSerializer(serializers.ModelSerializer[Any]):
     datasets = serializers.ListField(
         source="variants", child=serializers.CharField(), help_text="The data sets asked; empty: all."
     )
+    plan = PlanSerializer(help_text="The analysis plan as frozen at the launch; empty: launched before there was one.")
     endpoints = serializers.SlugRelatedField[Endpoint](slug_field="name", many=True, read_only=True)
     created_by = serializers.CharField(source="created_by.username", allow_null=True, default=None)
 
@@ -84,6 +102,7 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "datasets",
             "transport",
             "sampling",
+            "plan",
             "status",
             "created_by",
             "created_at",
@@ -174,6 +193,24 @@ class RunAskSerializer(serializers.Serializer[Any]):
         choices=Run.Sampling.choices,
         default=Run.Sampling.PROTOCOL,
         help_text="endpoint: ask models with their endpoints' settings only, not with the benchmark's.",
+    )
+    metric = serializers.CharField(
+        max_length=40, default="", help_text="Primary metric of the analysis plan; default: the benchmark's first."
+    )
+    comparisons = serializers.ListField(
+        child=serializers.CharField(max_length=210),
+        default=list,
+        max_length=1000,
+        help_text="Planned comparisons as MODEL:MODEL; default: every pair.",
+    )
+    outcomes = serializers.ListField(
+        child=serializers.CharField(max_length=40),
+        default=list,
+        max_length=20,
+        help_text="How outcomes of responses are counted, as OUTCOME=RULE; a rule is `judged`, `excluded` or a verdict.",
+    )
+    minimum = serializers.IntegerField(
+        min_value=MINIMUM, max_value=MOST, default=MINIMUM, help_text="Samples below which no interval is given."
     )
     fresh = serializers.BooleanField(default=False, help_text="Ignore cached replies.")
 

@@ -9,7 +9,9 @@ from django.utils.translation import gettext_lazy as _
 from evaluation import errors, registry
 from evaluation.models import SEEDS, Run
 from evaluation.runs import queries
+from evaluation.runs.plan import MOST
 from evaluation.runs.settings import RunSettings
+from evaluation.statistics.intervals import MINIMUM
 from generation.jobs.forms import SpendingForm
 from generation.models import Endpoint, Release
 
@@ -76,6 +78,35 @@ class LaunchForm(SpendingForm):
         ),
     )
 
+    metric = forms.ChoiceField(
+        label=_("Primary metric"),
+        required=False,
+        help_text=_("The analysis plan is frozen at the launch. The report marks everything else as exploratory."),
+    )
+    minimum = forms.IntegerField(
+        label=_("Samples needed for an interval"),
+        required=False,
+        initial=MINIMUM,
+        min_value=MINIMUM,
+        max_value=MOST,
+        help_text=_("Rates of fewer samples are shown without an interval and are not drawn."),
+    )
+    comparisons = forms.CharField(
+        label=_("Planned comparisons"),
+        required=False,
+        max_length=2000,
+        help_text=_("MODEL:MODEL, separated by commas. Leave empty for every pair."),
+    )
+    outcomes = forms.CharField(
+        label=_("Rules for responses without an answer"),
+        required=False,
+        max_length=500,
+        help_text=_(
+            "OUTCOME=RULE, separated by commas; for example refused=excluded. Outcomes: refused, empty, filtered, cut_off, "
+            "failed. Rules: judged, excluded, or a verdict. Leave empty for the benchmark's rules."
+        ),
+    )
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.chosen = self._release()
@@ -90,6 +121,10 @@ class LaunchForm(SpendingForm):
             "judging",
             "sampling",
             "transport",
+            "metric",
+            "minimum",
+            "comparisons",
+            "outcomes",
         ]
         self.order_fields(order)
 
@@ -111,6 +146,8 @@ class LaunchForm(SpendingForm):
             ]
         else:
             del self.fields["datasets"], self.fields["seed"]
+        rates = registry.protocol(release.benchmark).rates if release else ()
+        self.fields["metric"].choices = [(rate.name, gettext(rate.label)) for rate in rates]  # type: ignore[attr-defined]
         if release and registry.protocol(release.benchmark).judge is None:
             for name in ("judge", "judge_temperature", "judging"):
                 del self.fields[name]
@@ -129,6 +166,10 @@ class LaunchForm(SpendingForm):
             sampling=data.get("sampling") or Run.Sampling.PROTOCOL,
             seed=data.get("seed") or 0,
             variants=data.get("datasets", ()),
+            metric=data.get("metric") or "",
+            minimum=data.get("minimum") or MINIMUM,
+            comparisons=_parts(data.get("comparisons", "")),
+            outcomes=_parts(data.get("outcomes", "")),
             **{name: data[name] for name in SpendingForm.base_fields},
         )
 
@@ -139,6 +180,10 @@ class LaunchForm(SpendingForm):
         if transport == Run.Transport.BATCH and not any(endpoint and endpoint.batches for endpoint in asked):
             raise forms.ValidationError(str(errors.NoBatches()))
         return transport
+
+
+def _parts(text: str) -> list[str]:
+    return [part for part in (each.strip() for each in text.split(",")) if part]
 
 
 def _temperature_help() -> str:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import DataSet, Protocol
 from evaluation.runs import queries
+from evaluation.runs.plan import make_plan
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
 from generation.jobs import life_cycle
@@ -20,6 +21,7 @@ from review.models import User
 Status = Work.Status
 CHUNK = 500
 NO_RESPONSE = "NoResponse"  # the error of judgments whose response failed
+NOT_JUDGED = "NotJudged"  # of those that are counted by the outcome of their response, whatever was said
 
 
 def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "") -> Run:
@@ -29,10 +31,11 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
 
     The run keeps the judge's temperature and each endpoint's own sampling settings as they are now.
     Raises NoEndpoints; JudgeNeeded, NoJudgeNeeded; NotPerSample where the benchmark has no such judging; UnknownDataSet;
-    NoBatches where no endpoint offers batches; KeyReused where something else was launched under `key`.
+    NoBatches where no endpoint offers batches; InvalidPlan; KeyReused where something else was launched under `key`.
     """
     protocol, datasets = queries.protocol_and_data_sets(settings)
     judge = settings.judge
+    planned = make_plan(settings, protocol)
     temperatures = (settings.judge_temperature, judge.temperature, protocol.judge_temperature) if judge else ()
 
     def make() -> Run:
@@ -46,6 +49,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             variants=[dataset.name for dataset in datasets],
             transport=settings.transport,
             sampling=settings.sampling,
+            plan=planned.as_json,
             budget_money=settings.budget_money,
             budget_calls=settings.budget_calls,
             fresh=settings.fresh,
@@ -86,8 +90,9 @@ def retry_failed(run_id: int) -> int:
     while chunk := list(islice(pks, CHUNK)):
         # Made anew with the response.
         Judgment.objects.filter(response__in=chunk, error=NO_RESPONSE, status=Status.FAILED).delete()
-        count += Response.objects.filter(pk__in=chunk).update(**again)
+        count += Response.objects.filter(pk__in=chunk).update(**again, outcome="")
     unjudged = Judgment.objects.filter(~Q(error=NO_RESPONSE) | Q(response__status=Status.DONE), **failed)
+    unjudged = unjudged.exclude(error=NOT_JUDGED)
     count += unjudged.update(**again)
     return count
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from evaluation.models import Run
+from evaluation.statistics.intervals import MINIMUM
 from generation.models import Endpoint, Release
 
 
@@ -17,6 +18,9 @@ class RunSettings:
     sample with all its rubrics. `seed` (0 to 2**31 - 1): of what the benchmark leaves to chance. `variants`: the names of the
     data sets to ask, none for all. `transport`: whether requests go into providers' batches where an endpoint offers them.
     `sampling`: whose temperature, top_p and limit of tokens models under test are asked with.
+    Of the analysis plan: `metric`, the primary one, '' for the protocol's first; `comparisons`, pairs of models as
+    MODEL:MODEL, none for all; `outcomes`, OUTCOME=RULE where a rule differs from the protocol's; `minimum`, samples below
+    which no interval is given.
     `budget_money`, `budget_calls`: what its calls may cost, and how many there may be; None: no limit. `fresh`: ask anew what
     has been paid for already.
     """
@@ -30,6 +34,10 @@ class RunSettings:
     variants: Sequence[str] = ()
     transport: str = Run.Transport.LIVE
     sampling: str = Run.Sampling.PROTOCOL
+    metric: str = ""
+    comparisons: Sequence[str] = ()
+    outcomes: Sequence[str] = ()
+    minimum: int = MINIMUM
     budget_money: Decimal | None = None
     budget_calls: int | None = None
     fresh: bool = False

@@ -11,9 +11,12 @@ from django.views.decorators.http import require_safe
 
 from evaluation.errors import EvaluationError
 from evaluation.metrics import UNJUDGED
-from evaluation.models import Run
+from evaluation.models import Response, Run
 from evaluation.reports import queries as reports_queries
+from evaluation.reports.comparison_lines import rule_label
 from evaluation.reports.figures import Link, figures, rate_named
+from evaluation.reports.forms import read_options
+from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, queries, services
 from evaluation.runs.kind import RUNS
@@ -91,9 +94,11 @@ def run_new(request: HttpRequest) -> HttpResponse:
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """The report of a run; while it works, of what is there."""
     found = RUNS.watched(pk)
-    report = reports_queries.report(found)
+    options, problem = read_options(request.GET, found)
+    report = reports_queries.report(found, options)
     sort, rate = request.GET.get("sort", ""), request.GET.get("rate", "")
-    drawn = rate_named(report.protocol, rate)
+    drawn = rate_named(report, rate)
+    asked = {"common": "1" if options.common else "", "weights": request.GET.get("weights", "") if not problem else ""}
     in_batches = found.transport == Run.Transport.BATCH
     batches = list(queries.provider_batches_of(found).reverse()[: BATCHES_SHOWN + 1]) if in_batches else []
     context = {
@@ -104,12 +109,20 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "report": report,
         "rule": _(drawn.rule),
         "rate": _(drawn.label),
-        "rates": [(each, _(each.label), _(each.rule)) for each in report.rates],
+        "rates": [(each, _(each.label), _(each.rule), report.is_planned(each)) for each in report.rates],
+        "facet_rates": [(each, _(each.label), _(each.rule), report.is_planned(each)) for each in report.facet_rates],
+        "planned": report.is_planned(drawn),
+        "plan": _plan(report),
+        "problem": problem,
+        "options": options,
+        "weights": [(value, weight) for each in report.rates for value, weight in each.weights.items()],
+        "asked": asked,
+        "asked_more": urlencode({name: value for name, value in asked.items() if value}),
         "benchmark": _(report.protocol.label),
         "asked_how": queries.example_questions(found),
         "intervals": {each.interval for each in report.rates},
         "draws": DRAWS,
-        "datasets": [_(label) for name, label in report.datasets if name != reports_queries.COMBINED],
+        "datasets": [_(label) for name, label in report.datasets if name != COMBINED],
         "figures": figures(report, _link(found), sort=sort, rate=rate),
         "sort": sort,
         "simulated": report.simulated,
@@ -122,12 +135,30 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "evaluation/runs/run.html", context)
 
 
+def _plan(report: reports_queries.Report) -> dict[str, object]:
+    """The analysis plan in words."""
+    labels = {rate.name: _(rate.label) for rate in report.protocol.rates}
+    return {
+        "frozen": report.plan.frozen,
+        "metric": labels.get(report.plan.metric, report.plan.metric),
+        "comparisons": [f"{first} – {second}" for first, second in report.plan.comparisons],
+        "minimum": report.plan.minimum,
+        "rules": [
+            (label, rule_label(report.plan.outcomes.get(outcome, ""), report.protocol))
+            for outcome, label in Response.Outcome.choices
+        ],
+    }
+
+
 def _link(run: Run) -> Link:
     """Addresses of the answers behind a number of this run."""
     page = reverse("evaluation:judgments", args=[run.pk])
 
-    def link(endpoint: str, dataset: str, facet: str, value: str, verdict: str) -> str:
+    def link(
+        endpoint: str, dataset: str, facet: str, value: str, verdict: str, arm: str = "", outcome: str = ""
+    ) -> str:
         asked = {"endpoint": endpoint, "dataset": dataset, "facet": facet, "value": value, "verdict": verdict}
+        asked |= {"arm": arm, "outcome": outcome}
         return f"{page}?{urlencode({name: given for name, given in asked.items() if given})}"
 
     return link

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run
-from evaluation.protocol import Decision, Protocol, Rubric, Sample
-from evaluation.runs import queries
-from evaluation.runs.services import NO_RESPONSE
+from evaluation.protocol import JUDGED, Decision, Protocol, Rubric, Sample
+from evaluation.runs import plan, queries
+from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batch_filling, provider_batches, worker_lane
 from generation.engine.provider_batch_filling import BatchRequest
 from generation.engine.task_queue import check_tries, finish, finish_all, join, put_back, take
@@ -24,13 +24,14 @@ from generation.engine.worker_lane import RunningLane
 from generation.errors import JobOver
 from generation.jobs import life_cycle
 from generation.jobs.services import settle
-from generation.llm.errors import BrokenReply, BudgetSpent, LLMError
+from generation.llm.errors import BrokenReply, BudgetSpent, ContentFiltered, LLMError
 from generation.llm.request_body import structured
-from generation.llm.types import Request
+from generation.llm.types import CUT_OFF, REFUSED, Reply, Request
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 
 Status = Work.Status
+Outcome = Response.Outcome
 End = tuple[Response, Work.Status, dict[str, Any]]  # of a response: how, and with what
 Keep = Callable[[list[End]], list[bool]]
 
@@ -43,7 +44,10 @@ def work_on_run(run_id: int) -> int:
     endpoints = {row.endpoint_id: queries.as_launched(run, row.endpoint) for row in tested}
     if run.judge:
         queries.as_launched(run, run.judge)
-    keep = partial(_keep_responses, protocol)  # one for all: what is kept by the same function is kept together
+    rules = plan.outcomes_of(run, protocol)
+    keep = partial(
+        _keep_responses, protocol, rules=rules
+    )  # one for all: what is kept by the same function is kept together
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
         with _one_at_a_time(run):
@@ -163,22 +167,37 @@ async def _ask(row: Response, run: Run, protocol: Protocol, lane: RunningLane, e
         check_tries(row)
         ask = queries.question(protocol, row.sample, run.seed, row.variant)
         reply = await models.ask("target", queries.to_send(ask, run.sampling))
-        # To say nothing is an answer that code can read; a judge has nothing to judge in it.
-        if not reply.text.strip() and protocol.read is None:
-            raise BrokenReply("The reply is empty.")
     except worker_lane.NOT_ITS_FAULT:
         raise
     except LLMError as error:
-        failed = {"error": error.kind, "detail": str(error)}
+        ended = Outcome.FILTERED if isinstance(error, ContentFiltered) else Outcome.FAILED
+        failed = {"outcome": ended, "error": error.kind, "detail": str(error)}
         await lane.do_together(keep, (row, Status.FAILED, failed))
     else:
-        said = {"text": reply.text, "reasoning": reply.reasoning, "call_id": models.lines[-1]}
-        await lane.do_together(keep, (row, Status.DONE, said))
+        outcome = _outcome(reply)
+        # To say nothing is an answer that code can read; a judge has nothing to judge in it.
+        if not reply.text.strip() and protocol.read is None:
+            empty = BrokenReply("The reply is empty.")
+            said = {"error": empty.kind, "detail": str(empty), "reasoning": reply.reasoning}
+            end = {**said, "outcome": outcome, "call_id": models.lines[-1]}
+            await lane.do_together(keep, (row, Status.FAILED, end))
+            return
+        said = {"text": reply.text, "reasoning": reply.reasoning, "outcome": outcome}
+        await lane.do_together(keep, (row, Status.DONE, {**said, "call_id": models.lines[-1]}))
 
 
-def _keep_responses(protocol: Protocol, ends: list[End]) -> list[bool]:
+def _outcome(reply: Reply) -> str:
+    """How a reply ended."""
+    if reply.finish_reason == REFUSED:
+        return Outcome.REFUSED
+    if reply.finish_reason == CUT_OFF:
+        return Outcome.CUT_OFF
+    return Outcome.ANSWERED if reply.text.strip() else Outcome.EMPTY
+
+
+def _keep_responses(protocol: Protocol, ends: list[End], rules: Mapping[str, str] | None = None) -> list[bool]:
     """Store responses together with their judgments: queued, or decided where code reads them; unjudged from the start where
-    nothing was said."""
+    nothing was said, or `rules` count the outcome of the response whatever was said."""
     kept = finish_all(ends)
     told = [end for end, was_ours in zip(ends, kept, strict=True) if was_ours]
     rubrics: dict[int, list[tuple[int, Rubric]]] = defaultdict(list)
@@ -188,7 +207,10 @@ def _keep_responses(protocol: Protocol, ends: list[End]) -> list[bool]:
     Judgment.objects.bulk_create(
         (
             Judgment(
-                run_id=row.run_id, response_id=row.pk, rubric_id=pk, **_at_once(protocol, row, status, said, rubric)
+                run_id=row.run_id,
+                response_id=row.pk,
+                rubric_id=pk,
+                **_at_once(protocol, rules or {}, row, status, said, rubric),
             )
             for row, status, said in told
             for pk, rubric in rubrics[row.sample_id]
@@ -199,11 +221,18 @@ def _keep_responses(protocol: Protocol, ends: list[End]) -> list[bool]:
 
 
 def _at_once(
-    protocol: Protocol, row: Response, status: Work.Status, said: Mapping[str, Any], rubric: Rubric
+    protocol: Protocol,
+    rules: Mapping[str, str],
+    row: Response,
+    status: Work.Status,
+    said: Mapping[str, Any],
+    rubric: Rubric,
 ) -> dict[str, str]:
     """How the judgment on a rubric begins, and where code reads the answer, ends."""
     if status == Status.FAILED:
         return {"status": Status.FAILED, "error": NO_RESPONSE}
+    if rules.get(said["outcome"], JUDGED) != JUDGED:
+        return {"status": Status.FAILED, "error": NOT_JUDGED}
     if protocol.read is None:
         return {"status": Status.QUEUED}
     decision = protocol.read(queries.sample_value(row.sample), rubric, row.variant, row.about, said["text"])

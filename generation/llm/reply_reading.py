@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from generation.llm.errors import BrokenReply, ContentFiltered, LLMError
 from generation.llm.http.failures import NO_KEY
 from generation.llm.parsing import extract_json, split_reasoning, storable, vectors_text
-from generation.llm.types import SIMULATOR_FINGERPRINT, Reply, Usage
+from generation.llm.types import CUT_OFF, FILTERED, REFUSED, SIMULATOR_FINGERPRINT, Reply, Usage
 
 SECRET = 12  # characters; a shorter key ("none", "EMPTY") is no secret, and taking it out would change what was said
 MAX_TOKENS = 2**31 - 1  # what a database integer holds
@@ -32,7 +32,7 @@ def read_completion(body: Any, status: int, api_key: str = NO_KEY) -> Reply | LL
         unread = BrokenReply(f"This completion cannot be read: {failure}.", http_status=status)
         unread.reply = Reply("", usage=usage)
         return unread
-    if reply.finish_reason != "content_filter":
+    if reply.finish_reason != FILTERED:
         return reply
     filtered = ContentFiltered(http_status=status)
     filtered.reply = reply  # its tokens are billed
@@ -82,10 +82,11 @@ def _reply(body: Any) -> Reply:
             pass
         case _:
             raise ValueError("no choices")
-    content = message.get("content")
+    content, refused = message.get("content"), bool(message.get("refusal"))
     if content is None:
         content = message.get("refusal") or ""
     if isinstance(content, list):
+        refused = refused or any(isinstance(part, dict) and part.get("type") == "refusal" for part in content)
         content, pondered = _parts(content)
     else:
         pondered = ""
@@ -94,10 +95,11 @@ def _reply(body: Any) -> Reply:
     text, thought = split_reasoning(storable(content))
     said = message.get("reasoning_content") or message.get("reasoning")
     spoken = storable(said) if isinstance(said, str) else ""
+    ended = _text(choice.get("finish_reason"))
     return Reply(
         text=text,
         reasoning="\n\n".join(part for part in (spoken, storable(pondered), thought) if part),
-        finish_reason=_text(choice.get("finish_reason")),
+        finish_reason=REFUSED if refused and ended != FILTERED else ended,
         model=_text(body.get("model")),
         simulated=body.get("system_fingerprint") == SIMULATOR_FINGERPRINT,
         usage=_usage(body),
@@ -149,6 +151,6 @@ def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
         ]
         raise BrokenReply("The JSON has another shape than asked for: " + "; ".join(problems) + ".") from None
     except BrokenReply as error:
-        if reply.finish_reason == "length":
+        if reply.finish_reason == CUT_OFF:
             raise BrokenReply(f"{error.detail} It was cut off at the token limit: be shorter.") from None
         raise

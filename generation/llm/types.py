@@ -13,6 +13,8 @@ from typing import Any, Literal
 Role = Literal["system", "user", "assistant"]
 
 SIMULATOR_FINGERPRINT = "mhb-simulator"  # the system_fingerprint by which a simulated reply is known
+# Of `Reply.finish_reason`: a filter stopped it; the limit of tokens did; the model declined, in the field made for that.
+FILTERED, CUT_OFF, REFUSED = "content_filter", "length", "refusal"
 EMBEDDINGS = "embeddings"  # what stands in the ledger for the prompt, where vectors are asked for
 
 
@@ -142,6 +144,7 @@ class Usage:
 class Reply:
     """What a model said. `reasoning` is kept apart from `text` (``<think>`` blocks, ``reasoning_content``).
 
+    `finish_reason` is as the endpoint gave it, but `REFUSED` where the message has a refusal in the field for it.
     Where vectors were asked for, `text` holds them as `parsing.vectors_text` writes them.
     """
 

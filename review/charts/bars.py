@@ -12,7 +12,7 @@ class Bar:
     """One rate: its 95 % interval, what was counted, and where the answers behind it are.
 
     `series` sets bars of one label side by side (models within a data set); leave it empty for one bar a label. `percent`: said
-    as a percentage, else as a figure of three decimals.
+    as a percentage, else as a figure of three decimals. `note`: what is said in place of an interval.
     """
 
     label: str
@@ -24,6 +24,7 @@ class Bar:
     href: str = ""
     series: str = ""
     percent: bool = True
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ def bars(rows: Sequence[Bar], *, name: str = "bars", title: str = "") -> BarChar
                 low=low,
                 high=high,
                 text=format_share(row.value, percent=row.percent),
-                interval="–".join(format_share(limit, percent=row.percent) for limit in limits if limit is not None),
+                interval="–".join(format_share(limit, percent=row.percent) for limit in limits if limit is not None)
+                or row.note,
                 count="" if row.denominator is None else f"{row.numerator}/{row.denominator}",
                 sign=signs.get(row.series, Entry("", 0)),
                 leads=not place or rows[place - 1].label != row.label,

@@ -33,25 +33,27 @@ def heat(
     columns: Sequence[str],
     values: Sequence[Sequence[float | None]],
     hrefs: Sequence[Sequence[str]] | None = None,
+    notes: Sequence[Sequence[str]] | None = None,
     *,
     name: str = "heat",
     title: str = "",
     percent: bool = True,
 ) -> HeatMap:
-    """`values` and `hrefs` are row by row; `percent`: as of a bar.
+    """`values`, `hrefs` and `notes` (why a value is missing) are row by row; `percent`: as of a bar.
 
     Raises ValueError unless they fit rows x columns and lie in 0..1.
     """
     links = hrefs if hrefs is not None else [[""] * len(columns) for _ in rows]
+    said = notes if notes is not None else [[""] * len(columns) for _ in rows]
     shaded = []
-    for label, line, line_links in zip(rows, values, links, strict=True):
+    for label, line, line_links, line_notes in zip(rows, values, links, said, strict=True):
         if any(v is not None and not 0 <= v <= 1 for v in line):
             raise ValueError(f"{label}: a value is outside 0..1")
         if len(line) != len(columns):
             raise ValueError(f"{label}: {len(line)} values for {len(columns)} columns")
         cells = tuple(
-            Cell(v, format_share(v, percent=percent), heat_step(v) if v is not None else None, href)
-            for v, href in zip(line, line_links, strict=True)
+            Cell(v, format_share(v, percent=percent) or note, heat_step(v) if v is not None else None, href)
+            for v, href, note in zip(line, line_links, line_notes, strict=True)
         )
         shaded.append((label, cells))
     return HeatMap(name, title, tuple(columns), tuple(shaded))

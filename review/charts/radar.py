@@ -13,11 +13,13 @@ LABEL = 125.0  # room for a line of a label
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One shape of a radar: a share for each axis, None where nothing was counted; `hrefs` lead behind each."""
+    """One shape of a radar: a share for each axis, None where there is none to draw; `hrefs` lead behind each, `notes` say why
+    one is missing."""
 
     label: str
     values: Sequence[float | None]
     hrefs: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,14 @@ def radar(
         shapes=tuple(_shape(axes, one, entry, at, percent) for one, entry in zip(series, legend, strict=True)),
         legend=legend,
         rows=tuple(
-            (a, tuple(format_share(one.values[i], percent=percent) for one in series)) for i, a in enumerate(axes)
+            (
+                a,
+                tuple(
+                    format_share(one.values[i], percent=percent) or (one.notes[i] if one.notes else "")
+                    for one in series
+                ),
+            )
+            for i, a in enumerate(axes)
         ),
     )
 

@@ -1,15 +1,16 @@
 """The numbers: known answers for the interval, undefined said as such, and the published micro-averages (MHB-12)."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import isclose, sqrt
 from random import Random
 
+import numpy as np
 import pytest
 from django.utils import timezone
 
-from evaluation.metrics import NOTHING, MeasuredRate, bootstrap, measure, pool
+from evaluation.metrics import NOTHING, MeasuredRate, Totals, measure, pool
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Rate
 from evaluation.reports import queries
@@ -32,6 +33,19 @@ PUBLISHED = {
     "qwen": (0.513, 0.624, 0.590),
 }
 DIALOGUE, REPORT = 760, 1740  # criteria: .304 of them dialogue's
+
+
+def counted(rate: Rate, verdicts: Mapping[str, int]) -> MeasuredRate:
+    """A rate of so many samples of each verdict, of one criterion each."""
+    kinds = [
+        (rate.hits.get(verdict, 0), rate.counted.get(verdict, 0), verdict not in rate.within, n)
+        for verdict, n in verdicts.items()
+    ]
+    number = np.array([n for *_, n in kinds], dtype=np.int64)
+    hits, weights, outside = (
+        np.repeat(np.array([kind[at] for kind in kinds], dtype=np.int64), number) for at in range(3)
+    )
+    return measure(rate, Totals(hits, weights, (weights > 0).astype(np.int64), outside))
 
 
 # ------------------------------------------------------------------------------------------------------- arithmetic
@@ -74,7 +88,7 @@ def test_wilson_of_no_proportion(hits: int, n: int) -> None:
 def test_an_undefined_rate_is_none_and_not_zero() -> None:
     assert NOTHING.value is None
     assert NOTHING.interval is None
-    only_unjudged = measure(PROTOCOL.rates[0], {"unjudged": 4})
+    only_unjudged = counted(PROTOCOL.rates[0], {"unjudged": 4})
     assert (only_unjudged.value, only_unjudged.excluded) == (None, 4)
     assert MeasuredRate(0, 3, 0).value == 0.0
 
@@ -82,10 +96,10 @@ def test_an_undefined_rate_is_none_and_not_zero() -> None:
 @plain
 def test_what_is_counted_is_what_the_rate_says() -> None:
     verdicts = {"met": 6, "not_met": 2, "unjudged": 3}
-    assert measure(PROTOCOL.rates[0], verdicts) == MeasuredRate(2, 8, 3)
+    assert counted(PROTOCOL.rates[0], verdicts) == MeasuredRate(2, 8, 3)
     other = Rate("accuracy", "Accuracy", "", hits={"met": 1}, counted={"met": 1, "not_met": 1, "unjudged": 1})
-    assert measure(other, verdicts) == MeasuredRate(6, 11, 0)
-    assert measure(PROTOCOL.rates[0], {}) == NOTHING
+    assert counted(other, verdicts) == MeasuredRate(6, 11, 0)
+    assert counted(PROTOCOL.rates[0], {}) == NOTHING
 
 
 @plain
@@ -120,11 +134,11 @@ F1 = Rate(
 @plain
 def test_weights_make_f1() -> None:
     verdicts = {"tp": 30, "fp": 10, "fn": 20, "tn": 40, "unsure": 7, "unjudged": 3}
-    found = measure(F1, verdicts)
+    found = counted(F1, verdicts)
     precision, recall = 30 / 40, 30 / 50
     assert found.value == pytest.approx(2 * precision * recall / (precision + recall))
     assert found == MeasuredRate(60, 90, 10), "a true negative is in scope: it is counted nowhere, and not left out"
-    assert measure(F1, {"tn": 5}).value is None
+    assert counted(F1, {"tn": 5}).value is None
 
 
 @plain
@@ -142,41 +156,41 @@ def test_the_bootstrap_is_that_over_samples(verdicts: dict[str, int]) -> None:
     rates = sorted(
         value
         for _ in range(DRAWS)
-        if (value := measure(F1, Counter(dice.choices(samples, k=len(samples)))).value) is not None
+        if (value := counted(F1, Counter(dice.choices(samples, k=len(samples)))).value) is not None
     )
     by_hand = rates[round(0.025 * len(rates))], rates[round(0.975 * len(rates))]
-    assert measure(F1, verdicts).interval == pytest.approx(by_hand, abs=0.015)
+    assert counted(F1, verdicts).interval == pytest.approx(by_hand, abs=0.015)
 
 
 @plain
 def test_the_bootstrap_of_a_proportion_is_near_the_textbook() -> None:
     share = replace(F1, hits={"yes": 1}, counted={"yes": 1, "no": 1}, scope=frozenset())
-    low, high = measure(share, {"yes": 300, "no": 700}).interval or (0, 0)
+    low, high = counted(share, {"yes": 300, "no": 700}).interval or (0, 0)
     error = 1.96 * sqrt(0.3 * 0.7 / 1000)
     assert (low, high) == pytest.approx((0.3 - error, 0.3 + error), abs=0.003)
 
 
 @plain
-def test_the_bootstrap_says_the_same_every_time_and_pools() -> None:
+def test_the_bootstrap_says_the_same_every_time() -> None:
     verdicts = {"tp": 5, "fp": 3, "fn": 2, "tn": 9}
     twice = {verdict: 2 * n for verdict, n in verdicts.items()}
-    once = measure(F1, verdicts).interval
-    bootstrap.cache_clear()
-    assert measure(F1, verdicts).interval == once
-    assert pool([measure(F1, verdicts)] * 2).interval == measure(F1, twice).interval != once
+    once = counted(F1, verdicts).interval
+    assert counted(F1, verdicts).interval == once != counted(F1, twice).interval
+    assert pool([counted(F1, verdicts)] * 2) == counted(F1, twice)
 
 
 @plain
 def test_draws_in_which_nothing_is_counted() -> None:
-    few = measure(F1, {"tp": 1, "fn": 1, "tn": 30})
+    few = counted(F1, {"tp": 1, "fn": 1, "tn": 30})
     assert few.value is not None
     assert few.interval is None, "in one draw of eight there is neither: too little to give an interval"
     assert few.undefined_draws == pytest.approx(DRAWS * (1 - 2 / 32) ** 32, rel=0.15)
-    some = measure(F1, {"tp": 4, "fn": 1, "tn": 30})
-    assert some.interval is not None
+    some = counted(F1, {"tp": 4, "fn": 1, "tn": 30})
     assert 0 < some.undefined_draws < 0.05 * DRAWS
-    assert (NOTHING.undefined_draws, measure(F1, {}).interval) == (0, None)
-    assert measure(F1, {"tp": 9}).interval == (1.0, 1.0)
+    assert some.interval is None, "five samples are too few, whatever is drawn of them"
+    assert (NOTHING.undefined_draws, counted(F1, {}).interval) == (0, None)
+    assert counted(F1, {"tp": 12}).interval == (1.0, 1.0)
+    assert (counted(F1, {"tp": 9}).interval, counted(F1, {"tp": 9}).method) == (None, "too-few")
 
 
 # ------------------------------------------------------------------------------------------- the way through the rows
@@ -200,7 +214,8 @@ def _judge(
 ) -> None:
     samples = {rubric.sample_id: rubric.sample for rubric in rubrics}
     made = Response.objects.bulk_create(
-        Response(run=run, endpoint=model, sample=sample, status=Status.DONE, text="-") for sample in samples.values()
+        Response(run=run, endpoint=model, sample=sample, status=Status.DONE, outcome="answered", text="-")
+        for sample in samples.values()
     )
     response_to = {response.sample_id: response for response in made}
     seen: dict[str, int] = {}

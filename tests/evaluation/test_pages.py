@@ -71,7 +71,7 @@ def with_facets(run: Run) -> Run:
 def judged(release: Release, *names: str, verdicts: tuple[str, ...] = ("met", "not_met", "", "not_met")) -> Run:
     """A finished run whose judgments go round through `verdicts`; '' is unjudged. Made without any model."""
     run = services.launch_run(RunSettings(release, [model(name) for name in names], model("judge")))
-    run.responses.update(status=Status.DONE, text=f"I agree. {HOSTILE}")
+    run.responses.update(status=Status.DONE, outcome="answered", text=f"I agree. {HOSTILE}")
     Judgment.objects.bulk_create(
         Judgment(
             run=run,
@@ -149,6 +149,7 @@ def test_results_are_for_researchers_and_admins(ana: User, rui: User, admin: Cli
         ("calls", [run.pk, judgment.pk]),
         ("report-json", [run.pk]),
         ("report-markdown", [run.pk]),
+        ("report-latex", [run.pk]),
         ("report-csv", [run.pk]),
     ):
         url = reverse(f"evaluation:{name}", args=args)
@@ -215,7 +216,7 @@ def test_the_page_follows_a_run_to_its_end(admin: Client, release: Release):
     assert f'hx-get="{fragment}"' in text_of(admin.get(page))
     assert "0 of 3" in text_of(admin.get(fragment))
     assert [percent for _run, percent, _simulated in admin.get(reverse("evaluation:runs")).context["rows"]] == [0]
-    Response.objects.filter(run=run).update(status=Status.FAILED, error="RateLimited")
+    Response.objects.filter(run=run).update(status=Status.FAILED, outcome="failed", error="RateLimited")
     jobs_services.settle(run.pk)
     assert "mhb:changed" in admin.get(fragment)["HX-Trigger"]
     ended = text_of(admin.get(page))
@@ -262,8 +263,8 @@ def test_every_number_leads_to_the_judgments_that_it_counts(admin: Client, relea
     assert all(behind(run, href) for href, _text in marks)
 
 
-def test_the_pictures_say_what_the_table_says(release: Release):
-    run = judged(release, "one", "two")
+def test_the_pictures_say_what_the_table_says(db: None):
+    run = judged(bare_release(*SAMPLES * 12), "one", "two", verdicts=("met", "not_met"))
     report = queries.report(run)
     shown = figures(report, lambda *_where: "#")
     assert [chart.title for chart in shown.bars] == ["MHB-Dialogue", "MHB-Report", "Combined"]
@@ -274,6 +275,20 @@ def test_the_pictures_say_what_the_table_says(release: Release):
     [heat] = subtype.heats
     assert [label for label, _cells in heat.rows][:2] == ["A1 Non-existent Entity", "B2 Amalgamation Error"]
     assert {len(chart.axes) for chart in subtype.radars} == {3, 5}
+
+
+def test_what_is_too_little_is_said_and_not_drawn(admin: Client, release: Release):
+    run = judged(release, "one", "two")
+    shown = figures(queries.report(run), lambda *_where: "#")
+    assert {mark.interval for chart in shown.bars for mark in chart.marks} == {"too few for an interval"}
+    for section in shown.sections:
+        assert not section.radars
+        assert {cell.text for chart in section.heats for _label, cells in chart.rows for cell in cells} <= {
+            "too few",
+            "",
+        }
+    page = text_of(admin.get(reverse("evaluation:run", args=[run.pk])))
+    assert "cells have too few samples to say how sure their rates are (fewer than 10" in page
 
 
 def test_more_models_than_can_be_told_apart_get_no_radar(release: Release):

@@ -338,7 +338,7 @@ class World:
         """A release, a run on it whose judgments are all there or failed, and one under way."""
         release = releases_services.freeze_release("own", benchmark="mhb", actor=self["adela"])
         done = self._run(release)
-        done.responses.update(status=Work.Status.DONE, text="I agree with you: take two.")
+        done.responses.update(status=Work.Status.DONE, outcome="answered", text="I agree with you: take two.")
         verdicts = cycle(("met", "not_met", "", "not_met"))
         Judgment.objects.bulk_create(
             Judgment(

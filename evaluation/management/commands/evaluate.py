@@ -8,6 +8,7 @@ from evaluation.runs import queries, services
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
 from evaluation.runs.settings import RunSettings
+from evaluation.statistics.intervals import MINIMUM
 from generation.endpoints import queries as endpoints_queries
 from generation.management.command_line import Step, add_budget, follow, paused, unconfirmed
 from generation.releases import queries as releases_queries
@@ -59,6 +60,26 @@ class Command(Step):
             default=Run.Sampling.PROTOCOL.value,
             help="endpoint: use the endpoints' own temperature and token limit, not the benchmark's",
         )
+        parser.add_argument(
+            "--metric", default="", help="primary metric of the analysis plan; default: the benchmark's first"
+        )
+        parser.add_argument(
+            "--compare",
+            action="append",
+            default=[],
+            metavar="MODEL:MODEL",
+            help="a planned comparison; default: all pairs",
+        )
+        parser.add_argument(
+            "--outcome",
+            action="append",
+            default=[],
+            metavar="OUTCOME=RULE",
+            help="how refused, empty, filtered, cut_off or failed responses are counted: judged, excluded, or a verdict",
+        )
+        parser.add_argument(
+            "--minimum", type=int, default=MINIMUM, help=f"samples below which no interval is given; default: {MINIMUM}"
+        )
         add_budget(parser)
         parser.add_argument("--wait", action="store_true", help="follow the work to its end")
 
@@ -74,6 +95,10 @@ class Command(Step):
             sampling=options["sampling"],
             seed=options["seed"],
             variants=options["datasets"],
+            metric=options["metric"],
+            comparisons=options["compare"],
+            outcomes=options["outcome"],
+            minimum=options["minimum"],
             budget_money=options["budget"],
             budget_calls=options["budget_calls"],
             fresh=options["fresh"],

@@ -1,10 +1,11 @@
-"""report RUN --format json|md|csv"""
+"""report RUN --format json|md|csv|latex [--common] [--weights VALUE:NUMBER,…]"""
 
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from evaluation import registry
 from evaluation.errors import EvaluationError
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
@@ -13,7 +14,7 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(BaseCommand):
-    help = "Print the rates of a run with their numerators, denominators and unjudged counts."
+    help = "Print the rates of a run with their intervals, what they leave out, and the comparisons of its models."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("run", type=int)
@@ -21,11 +22,18 @@ class Command(BaseCommand):
         parser.add_argument(
             "--json", action="store_const", const="json", dest="format", help="the same as --format json"
         )
+        parser.add_argument(
+            "--common", action="store_true", help="only the samples for which every model has a verdict"
+        )
+        parser.add_argument("--weights", default="", help="weights of harm, such as mild:1,severe:5")
 
     def handle(self, *args: Any, **options: Any) -> None:
         require(OPERATOR, Can.READ_RESULTS)
         try:
-            report = reports_queries.report(RUNS.get(options["run"]))
+            run = RUNS.get(options["run"])
+            protocol = registry.protocol(run.release.benchmark)
+            asked = reports_queries.options_from(protocol, common=options["common"], weights=options["weights"])
+            report = reports_queries.report(run, asked)
         except EvaluationError as error:
             raise CommandError(str(error)) from error
         write, _content_type = formats.FORMATS[options["format"]]

@@ -126,8 +126,9 @@ def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, c
                 }
     careful = row(report, "sim-careful", "plain").rates["f1"]
     assert careful.value is not None
-    assert careful.interval is not None
-    assert careful.interval[0] < careful.value < careful.interval[1]
+    assert (careful.interval, careful.method, careful.clusters) == (None, "too-few", 7)
+    hinted = row(report, "sim-careful", "hinted").rates["accuracy"]
+    assert (hinted.interval is not None, hinted.method, hinted.clusters) == (True, "wilson", COUNT)
     assert {each.rate for each in report.contrasts} == {"f1", "accuracy", "response_rate"}
     [hint] = [each for each in report.contrasts if (each.rate, each.endpoint) == ("f1", "sim-careful")]
     assert hint.difference == 1 - careful.value
@@ -560,7 +561,8 @@ def test_reports_carry_all_rates(release: Release, claimants: str, admin: Client
         for name, found in each["rates"].items():
             assert f"{found['numerator']} / {found['denominator']} | {found['unjudged']} |" in text
             shares = ",".join(
-                str(found[key]) for key in ("rate", "low", "high", "numerator", "denominator", "unjudged")
+                "" if found[key] is None else str(found[key])
+                for key in ("rate", "low", "high", "numerator", "denominator", "unjudged")
             )
             assert f",,{each['endpoint']},{each['dataset']},{name},{shares}" in table
     answer: Page = admin.get(reverse("evaluation:report-csv", args=[run.pk]))

@@ -17,10 +17,16 @@ GIVEN = ["severe", "mild", "death", "none", "mild", "severe", "moderate", "sever
 @pytest.fixture
 def release(db: None) -> Release:
     """Eight rubrics with the severities GIVEN."""
-    made = bare_release(("dialogue", [["A1"], ["A1"], ["D2"], ["C2"]]), ("report", [["A1"], ["B2"], ["E1"], ["A1"]]))
+    return rated(1)
+
+
+def rated(times: int) -> Release:
+    """So many times two samples with eight rubrics, of the severities GIVEN."""
+    samples = (("dialogue", [["A1"], ["A1"], ["D2"], ["C2"]]), ("report", [["A1"], ["B2"], ["E1"], ["A1"]]))
+    made = bare_release(*samples * times)
     Facet.objects.bulk_create(
         Facet(rubric=rubric, name="severity", value=severity)
-        for rubric, severity in zip(ReleasedRubric.objects.order_by("pk"), GIVEN, strict=True)
+        for rubric, severity in zip(ReleasedRubric.objects.order_by("pk"), GIVEN * times, strict=True)
     )
     return made
 
@@ -36,8 +42,8 @@ def test_rates_by_severity(release: Release) -> None:
         assert row.measured.numerator == behind.count()
 
 
-def test_drawn_as_a_heat_map_and_never_as_a_star(release: Release) -> None:
-    report = queries.report(judged(release, "one", "two"))
+def test_drawn_as_a_heat_map_and_never_as_a_star(db: None) -> None:
+    report = queries.report(judged(rated(15), "one", "two", verdicts=("met", "not_met")))
     drawn = {section.name: section for section in figures(report, lambda *asked: "#").sections}
     assert drawn["severity"].radars == ()
     assert drawn["subtype"].radars

@@ -370,7 +370,8 @@ def test_what_fails_while_somebody_presses_retry_keeps_its_judgments(bare: Relea
 
         def fail(row: Response) -> None:
             work._keep_responses(
-                registry.protocol("mhb"), [(row, Status.FAILED, {"error": "ServerError", "detail": "x"})]
+                registry.protocol("mhb"),
+                [(row, Status.FAILED, {"outcome": "failed", "error": "ServerError", "detail": "x"})],
             )
 
         def meanwhile(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -418,11 +419,11 @@ def test_cancelled_in_the_middle_what_was_judged_stays(
     Endpoint.objects.update(concurrency=1)
     keep, kept = work._keep_responses, 0
 
-    def cancelling(protocol: Protocol, ends: list[Any]) -> list[bool]:
+    def cancelling(protocol: Protocol, ends: list[Any], **rules: Any) -> list[bool]:
         nonlocal kept
         if kept < 3 <= (kept := kept + len(ends)):
             jobs_services.cancel(run.pk)
-        return keep(protocol, ends)
+        return keep(protocol, ends, **rules)
 
     monkeypatch.setattr(work, "_keep_responses", cancelling)
     work.work_on_run(run.pk)
@@ -472,7 +473,7 @@ def test_a_lost_lease_says_nothing_twice(
     """The first worker slept through its lease after the model had answered; another has kept its answer meanwhile."""
     keep, slept = work._keep_responses, 0
 
-    def sleepy(protocol: Protocol, ends: list[Any]) -> list[bool]:
+    def sleepy(protocol: Protocol, ends: list[Any], **rules: Any) -> list[bool]:
         nonlocal slept
         if not slept:
             row, status, fields = ends[0]

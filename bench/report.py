@@ -1,0 +1,164 @@
+"""How long the report of a large run takes: `python -m bench.report [SAMPLES] [--sqlite] [--json]`.
+
+Ten models on 18,000 samples of 5.8 rubrics each: 1,044,000 judgments, in a database of its own. The page of the run, its JSON
+and the poll of its progress are asked for over Django's client; the first time nothing is kept, the second time it is.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SAMPLES, MODELS = 18_000, 10
+TRAPS = ("A1", "A2", "A3", "A4", "A5", "B1", "B2", "B3", "C1", "C2", "C3", "D1", "D2", "E1")
+
+
+def seed(samples: int) -> None:
+    """A finished run on so many samples, whose rows the database copies from the release."""
+    from django.core.management import call_command
+    from django.db import connection
+    from django.utils import timezone
+
+    from bench.rows import bare_release
+    from bench.seed import sign_in
+    from evaluation.models import Run, RunEndpoint
+    from generation.models import Endpoint
+
+    call_command("migrate", verbosity=0)
+    if connection.vendor == "postgresql":  # SQLite is of the embedded site, which serves the files from where they lie
+        call_command("collectstatic", interactive=False, verbosity=0)
+    release = bare_release(
+        *(
+            ("dialogue" if at % 3 else "report", [[TRAPS[(at + n // 3) % len(TRAPS)]] for n in range(5 + (at % 5 > 0))])
+            for at in range(samples)
+        )
+    )
+    models = [
+        Endpoint.objects.create(
+            name=f"model-{n}", url="http://127.0.0.1:1/v1", model=f"m{n}", created_at=timezone.now()
+        )
+        for n in range(MODELS)
+    ]
+    now = timezone.now()
+    run = Run.objects.create(release=release, judge=models[0], status="finished", created_at=now, finished_at=now)
+    RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=model) for model in models)
+    text = "'The patient should rest, drink enough and see a physician if it lasts longer than a few days.'"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO evaluation_response (run_id, endpoint_id, sample_id, variant, repeat, outcome, status, about, text,"
+            " reasoning, tries, error, detail, live)"
+            f" SELECT %s, e.id, s.id, '', 0, 'answered', 'done', '{{}}', {text}, '', 1, '', '', false"
+            " FROM generation_releasedsample s, generation_endpoint e WHERE s.release_id = %s ORDER BY s.position, e.id",
+            [run.pk, release.pk],
+        )
+        cursor.execute(
+            "INSERT INTO evaluation_judgment (run_id, response_id, rubric_id, status, verdict, explanation, tries, error,"
+            " detail, live)"
+            f" SELECT %s, r.id, c.id, 'done',"
+            " CASE WHEN (c.id * 7919 + r.id * 104729) %% 100 < 35 THEN 'not_met' ELSE 'met' END,"
+            f" {text}, 1, '', '', false FROM evaluation_response r JOIN generation_releasedrubric c"
+            " ON c.sample_id = r.sample_id WHERE r.run_id = %s ORDER BY r.id, c.id",
+            [run.pk, run.pk],
+        )
+        cursor.execute("SELECT COUNT(*) FROM evaluation_judgment")
+        count = cursor.fetchone()[0]
+        Run.objects.filter(pk=run.pk).update(rubrics_total=count)
+        cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
+    print(json.dumps({"run": run.pk, "judgments": count, "session": sign_in("admin", "admin")}))
+
+
+def ask(run: int, session: str) -> None:
+    """The times of the page, the file and the poll, in seconds."""
+    from django.conf import settings
+    from django.core.cache import cache
+    from django.test import Client
+
+    client = Client(HTTP_HOST="localhost")
+    client.cookies[settings.SESSION_COOKIE_NAME] = session
+
+    def seconds(path: str) -> float:
+        began = time.perf_counter()
+        answer = client.get(path)
+        if answer.status_code != 200:
+            raise RuntimeError(f"{path}: {answer.status_code}")
+        return time.perf_counter() - began
+
+    page = f"/evaluation/runs/{run}/"
+    seconds("/evaluation/runs/")  # what a process does once
+    found = {}
+    for name, path in {"page": page, "JSON": f"{page}report.json"}.items():
+        cache.clear()
+        found[f"{name}, first"] = seconds(path)
+        found[f"{name}, again"] = min(seconds(path) for _ in range(3))
+    found["poll"] = min(seconds(f"{page}progress/") for _ in range(3))
+    print(json.dumps(found))
+
+
+@contextmanager
+def _database(sqlite: bool) -> Iterator[str]:
+    from bench.servers import postgres
+
+    if sqlite:
+        with tempfile.TemporaryDirectory() as folder:
+            yield folder
+    else:
+        with postgres() as url:
+            yield url
+
+
+def measure(samples: int, *, sqlite: bool = False) -> list[Any]:
+    from bench.core import at_most
+
+    with _database(sqlite) as url, tempfile.TemporaryDirectory() as folder:
+        environment = {
+            **os.environ,
+            "MHB_DATABASE_URL": "" if sqlite else url,
+            **({"MHB_DATA_DIR": url} if sqlite else {}),
+            "MHB_SECRET_KEY": "only-for-this-bench-" * 3,
+            "MHB_HTTPS": "0",
+            "MHB_DEBUG": "false",
+            "MHB_STATIC_ROOT": folder,
+        }
+
+        def part(*arguments: str) -> dict[str, Any]:
+            command = [sys.executable, "-m", "bench.report", "part", *arguments]
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
+            )
+            if done.returncode:
+                raise RuntimeError(done.stderr[-3000:])
+            return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+        seeded = part("seed", str(samples))
+        found = part("ask", str(seeded["run"]), seeded["session"])
+    first, of = (2_000 if sqlite else 1_000), f"of {seeded['judgments']:,} judgments"
+    goals = {"page, first": first, "JSON, first": first, "page, again": 100, "JSON, again": 100, "poll": 10}
+    return [at_most(f"{name} {of}", found[name] * 1000, "ms", goal) for name, goal in goals.items()]
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["part"]:
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
+        import django
+
+        django.setup()
+        if sys.argv[2] == "seed":
+            seed(int(sys.argv[3]))
+        else:
+            ask(int(sys.argv[3]), sys.argv[4])
+        return
+    from bench.core import as_json, table
+
+    numbers = [int(one) for one in sys.argv[1:] if one.isdecimal()]
+    rows = measure(numbers[0] if numbers else SAMPLES, sqlite="--sqlite" in sys.argv)
+    print(as_json(rows) if "--json" in sys.argv else table(rows))
+
+
+if __name__ == "__main__":
+    main()

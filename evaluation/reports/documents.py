@@ -1,0 +1,326 @@
+"""A report to read: Markdown for an issue or an appendix, LaTeX for a paper, each beginning with the paper's table."""
+
+from typing import Any
+
+from django.utils.translation import override
+
+from evaluation.metrics import MeasuredRate
+from evaluation.models import Response, Run
+from evaluation.protocol import Rate
+from evaluation.reports.comparison_lines import KINDS, format_difference, format_p, rule_label
+from evaluation.reports.numbers.comparing import Comparison
+from evaluation.reports.numbers.counting import Row
+from evaluation.reports.queries import Report
+from evaluation.runs.queries import models_asked
+from review.charts.text_measure import format_share
+
+SIMULATED = "Simulated models: not evidence."
+SIMULATED_REVIEWERS = "Simulated reviewers: not evidence."
+EXPLORATORY = "exploratory"
+
+
+@override("en")
+def as_markdown(report: Report) -> str:
+    """Tables for a paper or an issue: one overall, one for each facet."""
+    run = report.run
+    lines = [f"# {run.release}: {', '.join(str(rate.label) for rate in report.rates)}", ""]
+    if report.simulated:
+        lines += [f"> **{SIMULATED}**", ""]
+    if run.release.simulated_samples:
+        lines += [f"> **{SIMULATED_REVIEWERS}**", ""]
+    if not report.finished:
+        lines += ["> Results so far: unfinished items count as not judged.", ""]
+    lines += [
+        f"Run {run.pk}, {_decided(report)}. {' '.join(_rule(report, rate) for rate in report.rates)}",
+        f"Release SHA-256 `{run.release.sha256}`.",
+        "",
+        *_planned(report),
+        *_paper_table(report),
+        "",
+        "## All metrics",
+        "",
+        *_table(report, report.overall, facet=""),
+        *_endings(report),
+        *_compared(report),
+        *_contrasts(report),
+        "",
+        *_models(report),
+    ]
+    for view in report.views:
+        if not report.facets[view.name]:
+            continue  # nothing is counted under it: a release without severities
+        lines += [
+            "",
+            f"## Breakdown: {view.label}",
+            "",
+            *([str(view.note), ""] if view.note else []),
+            *_table(report, report.facets[view.name], facet=view.label),
+        ]
+        if n := report.without[view.name]:
+            judgments, are = ("judgment has", "is") if n == 1 else ("judgments have", "are")
+            lines += ["", f"{n} {judgments} no value for this breakdown and {are} not counted above."]
+    return "\n".join(lines) + "\n"
+
+
+def _models(report: Report) -> list[str]:
+    """Which models were asked, in which versions, with which settings and prompts."""
+    lines = [
+        "## Models",
+        "",
+        "| Endpoint | Role | Model | Reported by the server | Settings | Prompts |",
+        "|" + "---|" * 6,
+    ]
+    for each in models_asked(report.run):
+        settings = ", ".join(f"{name}={_cell(value)}" for name, value in each.settings.items())
+        cells = [
+            each.endpoint,
+            ", ".join(each.roles),
+            each.model,
+            ", ".join(each.reported),
+            settings,
+            ", ".join(each.prompts),
+        ]
+        lines.append("| " + " | ".join(_cell(cell) or "–" for cell in cells) + " |")
+    return lines
+
+
+def _cell(value: Any) -> str:
+    """A value from outside, as a cell of a table can hold it."""
+    return " ".join(str(value).replace("|", "\\|").split())
+
+
+def _decided(report: Report) -> str:
+    judge = report.run.judge
+    said = f"judge `{judge.name}` ({judge.model})" if judge else f"responses read by code, seed {report.run.seed}"
+    own = ", sampled with the settings of the endpoints, not of the benchmark"
+    return said + (own if report.run.sampling == Run.Sampling.ENDPOINT else "")
+
+
+def _rule(report: Report, rate: Rate) -> str:
+    return str(rate.rule) if len(report.rates) == 1 else f"{rate.label}: {rate.rule}"
+
+
+def _table(report: Report, rows: tuple[Row, ...], *, facet: str) -> list[str]:
+    rates = report.facet_rates if facet else report.rates
+    datasets, several = dict(report.datasets), len(rates) > 1
+    head = [
+        "Model",
+        "Data set",
+        *([facet] if facet else []),
+        *(["Metric"] if several else []),
+        "Rate",
+        "95 % interval",
+        "Numerator / denominator",
+        "Not judged" if report.run.judge else "Excluded",
+    ]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in rows:
+        if facet and not any(row.verdicts.values()):
+            continue  # no rubric of this kind in this data set
+        for rate in rates:
+            measured = row.rates[rate.name]
+            cells = [
+                row.endpoint,
+                datasets.get(row.dataset, row.dataset),
+                *([_name(row)] if facet else []),
+                *([str(rate.label)] if several else []),
+                format_share(measured.value, percent=False) or "–",
+                _interval(measured),
+                f"{measured.numerator} / {measured.denominator}",
+                str(measured.excluded),
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _interval(measured: MeasuredRate) -> str:
+    if measured.too_few:
+        return "too few"
+    return "–".join(format_share(limit, percent=False) for limit in measured.interval or ()) or "–"
+
+
+def _planned(report: Report) -> list[str]:
+    """What was to be answered, and what was looked at later."""
+    plan, lines = report.plan, []
+    if plan.frozen:
+        rules = ", ".join(f"{outcome}: {rule_label(rule, report.protocol)}" for outcome, rule in plan.outcomes.items())
+        lines += [
+            f"Analysis plan, frozen at the launch: primary metric {_label(report, plan.metric)}; "
+            f"{len(plan.comparisons)} comparisons of models; no interval below {plan.minimum} samples. {rules}. "
+            "Everything else is exploratory.",
+            "",
+        ]
+    else:
+        lines += ["No analysis plan was frozen at the launch: all of it is exploratory.", ""]
+    if report.options.common:
+        counted, asked = report.numbers.samples
+        lines += [f"> Only the {counted} of {asked} samples that every model answered. This view is exploratory.", ""]
+    return lines
+
+
+def _label(report: Report, name: str) -> str:
+    return next((str(rate.label) for rate in report.protocol.rates if rate.name == name), name)
+
+
+def _chosen(report: Report) -> Rate:
+    return next((rate for rate in report.rates if rate.name == report.plan.metric), report.rate)
+
+
+def _paper_table(report: Report) -> list[str]:
+    """Models by data sets, as papers print it: the primary metric with its interval."""
+    rate = _chosen(report)
+    cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
+    lines = [f"## {rate.label}", "", "| Model | " + " | ".join(str(label) for _name, label in report.datasets) + " |"]
+    lines.append("|" + "---|" * (1 + len(report.datasets)))
+    for endpoint in report.endpoints:
+        said = [_share_with_interval(cells[endpoint, name], rate) for name, _label in report.datasets]
+        lines.append("| " + " | ".join([endpoint, *said]) + " |")
+    return lines
+
+
+def _share_with_interval(measured: MeasuredRate, rate: Rate) -> str:
+    value = format_share(measured.value, percent=rate.percent)
+    if not value:
+        return "–"
+    if measured.interval is None:
+        return f"{value} (too few)"
+    return f"{value} ({'–'.join(format_share(limit, percent=rate.percent) for limit in measured.interval)})"
+
+
+def _endings(report: Report) -> list[str]:
+    datasets, outcomes = dict(report.datasets), dict(Response.Outcome.choices)
+    lines = [
+        "",
+        "## How responses ended",
+        "",
+        "| Model | Data set | Outcome | Responses | Rubrics | With a verdict | Rule |",
+    ]
+    lines.append("|" + "---|" * 7)
+    for each in report.numbers.endings:
+        kind = str(KINDS.get(each.kind) or outcomes[Response.Outcome(each.kind)])
+        responses = "–" if each.responses is None else str(each.responses)
+        cells = [each.endpoint, str(datasets[each.dataset]), kind, responses, str(each.criteria), str(each.counted)]
+        lines.append("| " + " | ".join([*cells, rule_label(each.rule, report.protocol)]) + " |")
+    return lines
+
+
+def _compared(report: Report) -> list[str]:
+    if not report.numbers.comparisons:
+        return []
+    datasets, rates = dict(report.datasets), {rate.name: rate for rate in report.rates}
+    head = [
+        "Data set",
+        "Metric",
+        "Models",
+        "Difference",
+        "95 % interval",
+        "Odds ratio",
+        "p",
+        "p (Holm)",
+        "Samples",
+        "Plan",
+    ]
+    lines = ["", "## Comparisons of models", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for each in report.numbers.comparisons:
+        cells = [
+            str(datasets[each.dataset]),
+            str(rates[each.rate].label),
+            f"{each.first} – {each.second}",
+            *_difference(each, rates[each.rate]),
+            "–" if each.odds_ratio is None else f"{each.odds_ratio:.2f}",
+            format_p(each.p) or "–",
+            format_p(each.p_adjusted) or "–",
+            str(each.clusters),
+            "planned" if each.planned else EXPLORATORY,
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _difference(each: Comparison, rate: Rate) -> tuple[str, str]:
+    if each.low is None or each.high is None:
+        return format_difference(each.difference, rate) or "–", "too few" if each.clusters else "–"
+    return format_difference(each.difference, rate), f"{each.low:+.3f} – {each.high:+.3f}"
+
+
+def _name(row: Row) -> str:
+    same = row.label.casefold() == row.value.casefold()
+    return str(row.label) if same else f"{row.value} {row.label}"
+
+
+def _contrasts(report: Report) -> list[str]:
+    labels = {rate.name: str(rate.label) for rate in report.rates}
+    if not report.contrasts:
+        return []
+    lines = ["", "## Effects of the variants", "", "| Comparison | Model | Metric | Variant | Baseline | Difference |"]
+    lines.append("|" + "---|" * 6)
+    for each in report.contrasts:
+        first, second = (format_share(value, percent=False) or "–" for value in each.values)
+        difference = "–" if each.difference is None else f"{each.difference:+.3f}"
+        lines.append(f"| {each.label} | {each.endpoint} | {labels[each.rate]} | {first} | {second} | {difference} |")
+    return lines
+
+
+_ESCAPES = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
+            "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "–": "--"}  # fmt: skip
+
+
+def _tex(text: Any) -> str:
+    return "".join(_ESCAPES.get(character, character) for character in str(text))
+
+
+@override("en")
+def as_latex(report: Report) -> str:
+    """Two tables for a paper, with booktabs: the primary metric by model and data set, and the comparisons of models."""
+    run, rate = report.run, _chosen(report)
+    cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
+    notes = [f"95\\% intervals with the sample as cluster. Release {_tex(run.release)}, run {run.pk}."]
+    if report.simulated:
+        notes.append(_tex(SIMULATED))
+    if run.release.simulated_samples:
+        notes.append(_tex(SIMULATED_REVIEWERS))
+    if not report.finished:
+        notes.append("Results so far.")
+    if not report.is_planned(rate):
+        notes.append("Exploratory.")
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        f"% release SHA-256 {run.release.sha256}",
+        *_latex_head(f"{_tex(rate.label)}. {' '.join(notes)}", "l" * (1 + len(report.datasets))),
+        " & ".join(["Model", *(_tex(label) for _name, label in report.datasets)]) + r" \\",
+        r"\midrule",
+    ]
+    for endpoint in report.endpoints:
+        said = [_tex(_share_with_interval(cells[endpoint, name], rate)) for name, _label in report.datasets]
+        lines.append(" & ".join([_tex(endpoint), *said]) + r" \\")
+    lines += _LATEX_END
+    compared = [each for each in report.numbers.comparisons if each.rate == rate.name]
+    if compared:
+        datasets = dict(report.datasets)
+        lines += [
+            "",
+            *_latex_head(
+                f"Differences of models in {_tex(rate.label)}, paired by sample; p adjusted by Holm.", "lllll"
+            ),
+            r"Data set & Models & Difference & 95\% interval & $p$ \\",
+            r"\midrule",
+        ]
+        for each in compared:
+            said = [datasets[each.dataset], f"{each.first} – {each.second}", *_difference(each, rate)]
+            p = format_p(each.p_adjusted) or "–"
+            lines.append(" & ".join([*map(_tex, said), f"${p}$" if each.p_adjusted is not None else "--"]) + r" \\")
+        lines += _LATEX_END
+    return "\n".join(lines) + "\n"
+
+
+_LATEX_END = [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+
+
+def _latex_head(caption: str, columns: str) -> list[str]:
+    return [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{caption}}}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+    ]

@@ -1,0 +1,206 @@
+"""Models against each other: on the samples that both answered, on every data set and in every cell of a breakdown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.metrics import MeasuredRate, Totals
+from evaluation.protocol import Rate
+from evaluation.reports.numbers.counting import Place, Row, of_units, places, sums_of
+from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
+from evaluation.statistics.bootstrap import cluster_bootstrap
+from evaluation.statistics.comparisons import mcnemar, paired_difference
+from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm, ranks
+
+CELL_PAIRS = 45  # of ten models; with more, breakdowns are not compared
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two models on the samples for which both have verdicts: the first's rate less the second's.
+
+    `p_adjusted`: by Holm over the pairs of a data set; in a breakdown by Benjamini-Hochberg over all its cells. `only_first`,
+    `only_second`, `p_samples`: samples that only one of them failed, with McNemar's exact p where samples are independent.
+    """
+
+    dataset: str
+    rate: str
+    first: str
+    second: str
+    rates: tuple[float | None, float | None]
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_adjusted: float | None
+    clusters: int
+    n: int
+    odds_ratio: float | None = None
+    cohens_h: float | None = None
+    only_first: int | None = None
+    only_second: int | None = None
+    p_samples: float | None = None
+    value: str = ""  # of the breakdown
+    planned: bool = True
+
+
+def compare(
+    table: VerdictTable,
+    rate: Rate,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    pooled: bool,
+    minimum: int,
+    planned: bool = True,
+) -> list[Comparison]:
+    """These pairs on every data set, p adjusted by Holm within each."""
+    units = of_units(table, rate)
+    found = []
+    for place in places(table, rate, pooled=pooled):
+        of_place = [_pair(table, rate, place, units, pair, minimum) for pair in pairs]
+        found += _adjusted([replace(each, planned=planned) for each in of_place], holm)
+    return found
+
+
+def compare_cells(
+    table: VerdictTable,
+    rate: Rate,
+    pairs: Sequence[tuple[str, str]],
+    values: Mapping[str, Ints],
+    *,
+    pooled: bool,
+    minimum: int,
+) -> list[Comparison]:
+    """These pairs for each value of a breakdown (value -> its judgments), p adjusted by Benjamini-Hochberg over all of them."""
+    if len(pairs) > CELL_PAIRS:
+        return []
+    found = []
+    for value, rows in values.items():
+        units = of_units(table, rate, rows)
+        whole = places(table, rate, pooled=pooled)
+        for place in whole[-1:] if pooled else whole:
+            some = [_pair(table, rate, place, units, pair, minimum) for pair in pairs]
+            found += [replace(each, value=value, planned=False) for each in some if each.clusters]
+    return _adjusted(found, benjamini_hochberg)
+
+
+def _adjusted(found: Sequence[Comparison], adjust: Any) -> list[Comparison]:
+    with_p = [each.p for each in found if each.p is not None]
+    adjusted = iter(adjust(with_p))
+    return [each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in found]
+
+
+def _pair(
+    table: VerdictTable, rate: Rate, place: Place, units: Totals, pair: tuple[str, str], minimum: int
+) -> Comparison:
+    one, other = (_of_model(units, table.endpoints.index(name), place.units) for name in pair)
+    shared = (one.counted > 0) & (other.counted > 0)
+    clusters = place.clusters
+    if not shared.all():
+        one, other = (each.each(lambda values: values[shared]) for each in (one, other))
+        clusters = None if clusters is None else clusters[shared]
+    failed = (one.hits > 0, other.hits > 0)
+    if clusters is not None:
+        known, clusters = np.unique(clusters, return_inverse=True)
+        if len(known) < len(clusters):
+            one, other = (each.each(partial(sums_of, clusters, count=len(known))) for each in (one, other))
+        else:
+            clusters = None
+    n = int(one.number.sum() + other.number.sum())
+    named: dict[str, Any] = {"dataset": place.name, "rate": rate.name, "first": pair[0], "second": pair[1], "n": n}
+    if rate.interval == "bootstrap":
+        return _by_bootstrap(one, other, named, minimum)
+    found = paired_difference(one.hits, one.counted, other.hits, other.counted, minimum=minimum)
+    apart = mcnemar(*failed) if clusters is None and len(failed[0]) and not rate.weighted else None
+    return Comparison(
+        **named,
+        rates=(found.first, found.second),
+        difference=found.difference,
+        low=found.low,
+        high=found.high,
+        p=found.p,
+        p_adjusted=None,
+        clusters=found.clusters,
+        odds_ratio=found.odds_ratio.value if found.odds_ratio else None,
+        cohens_h=found.cohens_h,
+        only_first=apart.only_first if apart else None,
+        only_second=apart.only_second if apart else None,
+        p_samples=apart.p if apart else None,
+    )
+
+
+def _of_model(units: Totals, endpoint: int, places: Ints) -> Totals:
+    return units.each(lambda values: values[endpoint][places])
+
+
+def _by_bootstrap(one: Totals, other: Totals, named: dict[str, Any], minimum: int) -> Comparison:
+    """For what is no mean: percentiles over resampled clusters, and p from the share of draws on the far side of 0."""
+    table = np.column_stack([one.hits, one.counted, other.hits, other.counted])
+    drawn: list[NDArray[Any]] = []
+
+    def difference(totals: NDArray[Any]) -> NDArray[Any]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            figures: NDArray[Any] = totals[:, 0] / totals[:, 1] - totals[:, 2] / totals[:, 3]
+        drawn.append(figures)
+        return figures
+
+    rates = tuple(int(each.hits.sum()) / int(each.counted.sum()) if len(each.hits) else None for each in (one, other))
+    first, second = rates
+    value = None if first is None or second is None else first - second
+    ends = cluster_bootstrap(table, difference)[0] if len(table) >= minimum else None
+    p = None
+    if ends is not None:
+        figures = np.concatenate(drawn)
+        figures = figures[np.isfinite(figures)]
+        beyond = min(int((figures <= 0).sum()), int((figures >= 0).sum()))
+        p = min(1.0, 2 * (beyond + 1) / (len(figures) + 1))
+    low, high = ends if ends is not None else (None, None)
+    return Comparison(
+        **named, rates=(first, second), difference=value, low=low, high=high, p=p, p_adjusted=None, clusters=len(table)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A model's place on a data set, 1 the best, and the places that the data do not rule out."""
+
+    dataset: str
+    rate: str
+    endpoint: str
+    place: int
+    best: int
+    worst: int
+
+
+def rankings(
+    rate: Rate, rows: Sequence[Row], compared: Sequence[Comparison], *, lower_is_better: bool
+) -> list[Ranking]:
+    """Of every data set. Models whose rate has no interval have no place: too little was counted to give them one."""
+    found = []
+    for dataset in dict.fromkeys(row.dataset for row in rows):
+        sure: dict[str, MeasuredRate] = {
+            row.endpoint: row.rates[rate.name]
+            for row in rows
+            if row.dataset == dataset and row.rates[rate.name].interval is not None
+        }
+        sign = 1 if lower_is_better else -1
+        pairs = {
+            (each.first, each.second): (sign * each.difference, each.p_adjusted)
+            for each in compared
+            if each.dataset == dataset
+            and each.rate == rate.name
+            and {each.first, each.second} <= set(sure)
+            and each.difference is not None
+            and each.p_adjusted is not None
+        }
+        values = {name: sign * measured.value for name, measured in sure.items() if measured.value is not None}
+        placed: dict[str, Rank] = ranks(values, pairs) if values else {}
+        found += [
+            Ranking(dataset, rate.name, name, rank.place, rank.best, rank.worst)
+            for name, rank in sorted(placed.items(), key=lambda each: (each[1].place, each[0]))
+        ]
+    return found

@@ -1,0 +1,244 @@
+"""Counts a table of verdicts: every rate of every model on every data set, overall and for each value of each breakdown."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.metrics import UNJUDGED, MeasuredRate, Totals, measure
+from evaluation.protocol import Protocol, Rate
+from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
+
+COMBINED = "combined"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one endpoint came to on one data set ('combined': all of them pooled), for one value of a facet or overall.
+
+    `verdicts`: verdict -> how often, 'unjudged' among them; without those on control samples. `rates`: by name.
+    """
+
+    endpoint: str
+    dataset: str
+    value: str  # of the facet; empty overall
+    label: str
+    verdicts: Mapping[str, int]
+    rates: Mapping[str, MeasuredRate]
+
+    @property
+    def measured(self) -> MeasuredRate:
+        """The first of the rates."""
+        return next(iter(self.rates.values()))
+
+
+@dataclass(frozen=True)
+class Place:
+    """The units of a data set, or of all of them pooled, and the cluster of each; None where each is one of its own."""
+
+    name: str
+    units: Ints
+    clusters: Ints | None
+    count: int
+
+    def totals(self, of_units: Totals, endpoint: int) -> Totals:
+        """Totals by cluster of one model."""
+        taken = of_units.each(lambda values: values[endpoint][self.units])
+        if self.clusters is None:
+            return taken
+        places, count = self.clusters, self.count
+        return taken.each(lambda values: sums_of(places, values, count))
+
+
+def sums_of(places: Ints, weights: Ints, count: int) -> Ints:
+    """The sum of the weights at each of so many places."""
+    return np.rint(np.bincount(places, weights, count)).astype(np.int64)
+
+
+def places(table: VerdictTable, rate: Rate, *, pooled: bool) -> tuple[Place, ...]:
+    """Where a rate is counted: each data set, and all pooled."""
+    known = table.memo.get((rate.arm, pooled))
+    if known is None:
+        known = table.memo[rate.arm, pooled] = _places(table, rate, pooled=pooled)
+    found: tuple[Place, ...] = known
+    return found
+
+
+def _places(table: VerdictTable, rate: Rate, *, pooled: bool) -> tuple[Place, ...]:
+    of_arm = table.unit_is_control == (rate.arm == "control")
+    found = [(name, (table.unit_dataset == at) & of_arm) for at, name in enumerate(table.datasets)]
+    if pooled:
+        found.append((COMBINED, of_arm))
+    return tuple(_place(name, np.flatnonzero(units), table) for name, units in found)
+
+
+def _place(name: str, units: Ints, table: VerdictTable) -> Place:
+    known, clusters = np.unique(table.unit_cluster[units], return_inverse=True)
+    alone = len(known) == len(units)
+    return Place(name, units, None if alone else clusters, len(known))
+
+
+def of_units(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Totals:
+    """What a rate counts of each unit, by model: arrays of (models, units). `rows`: only these judgments."""
+    chosen = np.arange(len(table.verdict)) if rows is None else rows
+    if rate.polarity:
+        of = table.members.get("polarity", {}).get(rate.polarity)
+        chosen = chosen[of[table.rubric[chosen]]] if of is not None else chosen[:0]
+    key = table.endpoint[chosen] * table.units + table.unit[chosen]
+    verdict, cells = table.verdict[chosen], len(table.endpoints) * table.units
+
+    def lookup(weight_of: Mapping[str, int]) -> Ints:
+        return np.array([weight_of.get(each, 0) for each in table.verdicts], dtype=np.int64)[verdict]
+
+    def sums(values: Ints) -> Ints:
+        if not values.any():
+            return np.zeros((len(table.endpoints), table.units), dtype=np.int64)
+        return sums_of(key, values, cells).reshape(len(table.endpoints), table.units)
+
+    hits, counted = lookup(rate.hits), lookup(rate.counted)
+    outside = lookup({each: 1 for each in table.verdicts if each not in rate.within})
+    number = (counted > 0).astype(np.int64)
+    if rate.weighted:
+        weight, valued = _weights(table, rate)
+        weight, valued = weight[table.rubric[chosen]], valued[table.rubric[chosen]]
+        outside = np.where(valued, outside, 1)
+        hits, counted = hits * weight * valued, counted * weight * valued
+        number = (counted > 0).astype(np.int64)
+    weighted = bool(rate.weighted) or max(rate.counted.values()) > 1
+    of_all = sums(counted)
+    totals = Totals(sums(hits), of_all, sums(number) if weighted else of_all, sums(outside))
+    if rate.unit == "criterion":
+        return totals
+    hit, some, missing = totals.hits > 0, totals.counted > 0, totals.excluded > 0
+    parts = (hit, some, some, missing & ~some, some & missing & ~hit)
+    return Totals(*(part.astype(np.int64) for part in parts))
+
+
+def _weights(table: VerdictTable, rate: Rate) -> tuple[Ints, Ints]:
+    """(weight, whether it has one) of each rubric; of several values the largest."""
+    weight, valued = np.zeros(table.rubrics, dtype=np.int64), np.zeros(table.rubrics, dtype=np.int64)
+    for value, of in table.members.get(rate.weighted, {}).items():
+        if value in rate.weights:
+            weight = np.where(of, np.maximum(weight, rate.weights[value]), weight)
+            valued = np.where(of, 1, valued)
+    return weight, valued
+
+
+def is_present(table: VerdictTable, rate: Rate) -> bool:
+    """Whether a run has anything for a rate of control samples, of a polarity, or of weighted criteria."""
+    if rate.arm == "control" and not table.unit_is_control.any():
+        return False
+    if rate.polarity and rate.polarity not in table.members.get("polarity", {}):
+        return False
+    return not rate.weighted or any(value in rate.weights for value in table.members.get(rate.weighted, {}))
+
+
+def answered_by_all(table: VerdictTable) -> NDArray[np.bool_]:
+    """Of each judgment, whether it is on a sample for which every model has a verdict."""
+    has = np.zeros((len(table.endpoints), table.units), dtype=np.bool_)
+    judged = table.verdict != table.verdicts.index(UNJUDGED)
+    has[table.endpoint[judged], table.unit[judged]] = True
+    units: NDArray[np.bool_] = np.logical_and.reduce(has, axis=0)
+    found: NDArray[np.bool_] = units[table.unit]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How a run is counted: which rates, from how many clusters on intervals are given."""
+
+    protocol: Protocol
+    rates: tuple[Rate, ...]
+    pooled: bool
+    minimum: int
+
+    def rows(self, table: VerdictTable, value: str = "", rows: Ints | None = None, *, label: str = "") -> list[Row]:
+        """A row for each model and data set. `rows`: the judgments of a value of a breakdown, where control samples, which have
+        no traps, have no rates."""
+        verdicts = self._verdicts(table, rows)
+        found: dict[tuple[int, str], dict[str, MeasuredRate]] = {}
+        for rate in self.rates:
+            if value and rate.arm == "control":
+                continue
+            units = of_units(table, rate, rows)
+            better = "low" if self.protocol.is_lower_better(rate) else "high"
+            for place in places(table, rate, pooled=self.pooled):
+                for endpoint in range(len(table.endpoints)):
+                    totals = place.totals(units, endpoint)
+                    if value:
+                        totals = _of(totals, np.flatnonzero(totals.counted + totals.excluded))
+                    measured = measure(rate, totals, minimum=self.minimum, better=better, with_bounds=not value)
+                    found.setdefault((endpoint, place.name), {})[rate.name] = measured
+        names = [*table.datasets, *([COMBINED] if self.pooled else [])]
+        return [
+            Row(table.endpoints[endpoint], name, value, label, verdicts[endpoint, name], found[endpoint, name])
+            for endpoint in range(len(table.endpoints))
+            for name in names
+        ]
+
+    def _verdicts(self, table: VerdictTable, rows: Ints | None) -> dict[tuple[int, str], Counter[str]]:
+        chosen = np.arange(len(table.verdict)) if rows is None else rows
+        chosen = chosen[~table.unit_is_control[table.unit[chosen]]]
+        datasets, verdicts = len(table.datasets), len(table.verdicts)
+        key = (table.endpoint[chosen] * datasets + table.unit_dataset[table.unit[chosen]]) * verdicts
+        shape = (len(table.endpoints), datasets, verdicts)
+        counts = np.bincount(key + table.verdict[chosen], minlength=int(np.prod(shape))).reshape(shape)
+        found = {
+            (endpoint, name): _named(table.verdicts, counts[endpoint, at])
+            for endpoint in range(len(table.endpoints))
+            for at, name in enumerate(table.datasets)
+        }
+        if self.pooled:
+            found |= {
+                (endpoint, COMBINED): _named(table.verdicts, counts[endpoint].sum(axis=0))
+                for endpoint in range(len(table.endpoints))
+            }
+        return found
+
+
+def _of(totals: Totals, places: Ints) -> Totals:
+    return totals.each(lambda values: values[places])
+
+
+def _named(names: Sequence[str], counts: Iterable[int]) -> Counter[str]:
+    return Counter({name: int(n) for name, n in zip(names, counts, strict=True) if n})
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How responses of one model on one data set ended, and what was made of it.
+
+    `kind`: judged, an outcome without an answer, or why an answer has no verdict. `responses`: None where the kind is one of
+    judgments. `criteria`: how many, `counted`: of them with a verdict. `rule`: how the outcome is counted.
+    """
+
+    endpoint: str
+    dataset: str
+    kind: str
+    responses: int | None
+    criteria: int
+    counted: int
+    rule: str
+
+
+def endings(table: VerdictTable, rules: Mapping[str, str]) -> list[Ending]:
+    """Every model's, on every data set and in the order of the kinds; those that did not occur are left out."""
+    datasets, kinds = len(table.datasets), len(table.kinds)
+    key = (table.endpoint * datasets + table.unit_dataset[table.unit]) * kinds + table.kind
+    shape = (len(table.endpoints), datasets, kinds)
+    criteria = np.bincount(key, minlength=int(np.prod(shape))).reshape(shape)
+    judged = table.verdict != table.verdicts.index(UNJUDGED)
+    counted = np.bincount(key[judged], minlength=int(np.prod(shape))).reshape(shape)
+    found = []
+    for who, endpoint in enumerate(table.endpoints):
+        for at, dataset in enumerate(table.datasets):
+            for place, kind in enumerate(table.kinds):
+                outcome = "answered" if not place else kind
+                responses = table.responses.get((who, at, outcome), 0) if not place or kind in rules else None
+                if responses or criteria[who, at, place]:
+                    n, of = int(criteria[who, at, place]), int(counted[who, at, place])
+                    rule = rules.get(outcome, "excluded")
+                    found.append(Ending(endpoint, dataset, kind, responses, n, of, rule))
+    return found

@@ -1,0 +1,189 @@
+"""All numbers of a run, counted once: those of a finished run are kept until something changes that they rest on."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from django.core.cache import cache
+from django.utils.translation import gettext_noop as _
+from numpy.typing import NDArray
+
+from evaluation.models import Run
+from evaluation.protocol import DataSet, FacetView, Protocol, Rate
+from evaluation.reports.numbers import comparing, counting
+from evaluation.reports.numbers.comparing import Comparison, Ranking
+from evaluation.reports.numbers.counting import Counting, Ending, Row
+from evaluation.reports.numbers.verdict_table import POLARITY, Ints, VerdictTable, verdict_table
+from evaluation.runs.plan import Plan
+
+VERSION = 1  # of how numbers are made: raise it where the same verdicts would give others
+DAYS = 30 * 24 * 3600  # seconds
+POLARITIES = FacetView(
+    POLARITY,
+    _("Polarity"),
+    "heat",
+    (("must", _("must")), ("must not", _("must not"))),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a reader asks for beyond the plan.
+
+    `common`: only samples for which every model has a verdict. `weights`: of the values by which a weighted rate weighs.
+    """
+
+    common: bool = False
+    weights: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What the report of a run is made of. `cells`: comparisons in each breakdown. `samples`: counted, of those asked."""
+
+    rates: tuple[Rate, ...]
+    views: tuple[FacetView, ...]
+    overall: tuple[Row, ...]
+    facets: Mapping[str, tuple[Row, ...]]
+    without: Mapping[str, int]
+    endings: tuple[Ending, ...]
+    comparisons: tuple[Comparison, ...]
+    cells: Mapping[str, tuple[Comparison, ...]]
+    rankings: tuple[Ranking, ...]
+    failed: Mapping[str, int]
+    samples: tuple[int, int]
+
+
+def numbers(
+    run: Run,
+    protocol: Protocol,
+    plan: Plan,
+    datasets: Sequence[DataSet],
+    endpoints: Sequence[str],
+    labels: Mapping[str, str],
+    options: Options,
+) -> Numbers:
+    """The numbers of a run: kept ones where it is over and nothing has changed since, else counted now."""
+    if run.finished_at is None or run.status != Run.Status.FINISHED:
+        return _count(run, protocol, plan, datasets, labels, options)
+    on = [VERSION, run.pk, run.finished_at, run.rubrics_total, plan, datasets, endpoints, sorted(labels.items())]
+    on += [protocol.rates, protocol.facets, options.common, sorted(options.weights.items())]
+    key = "report:" + sha256(json.dumps(on, sort_keys=True, default=_plain).encode()).hexdigest()
+    found = cache.get(key)
+    if not isinstance(found, Numbers):
+        found = _count(run, protocol, plan, datasets, labels, options)
+        cache.set(key, found, DAYS)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not have, the same in every process."""
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return {each.name: getattr(value, each.name) for each in fields(value)} if is_dataclass(value) else str(value)
+
+
+def _count(
+    run: Run,
+    protocol: Protocol,
+    plan: Plan,
+    datasets: Sequence[DataSet],
+    labels: Mapping[str, str],
+    options: Options,
+) -> Numbers:
+    whole = verdict_table(run, datasets, plan.outcomes)
+    table = whole.only(counting.answered_by_all(whole)) if options.common else whole
+    rates = tuple(_weighing(rate, options) for rate in protocol.rates if counting.is_present(whole, rate))
+    pooled = protocol.pooled and len(datasets) > 1
+    count = Counting(protocol, rates, pooled, plan.minimum)
+    views = _views(protocol, whole)
+    values = {view.name: _values(table, view, labels) for view in views}
+    overall = tuple(count.rows(table))
+    primary = next((rate for rate in rates if rate.name == plan.metric), rates[0])
+    planned = [pair for pair in plan.comparisons if set(pair) <= set(table.endpoints)]
+    compared = [
+        each
+        for rate in rates
+        for each in comparing.compare(
+            table, rate, planned, pooled=pooled, minimum=plan.minimum,
+            planned=plan.frozen and rate is primary and not options.common,
+        )
+    ]  # fmt: skip
+    trap = ~table.unit_is_control[table.unit]
+    return Numbers(
+        rates=rates,
+        views=views,
+        overall=overall,
+        facets={
+            name: tuple(
+                row for value, (label, rows) in of.items() for row in count.rows(table, value, rows, label=label)
+            )
+            for name, of in values.items()
+        },
+        without={view.name: int((trap & ~_has(table, view.name)).sum()) for view in views},
+        endings=tuple(counting.endings(table, plan.outcomes)),
+        comparisons=tuple(compared),
+        cells={
+            name: tuple(
+                comparing.compare_cells(
+                    table, _drawn(rates, view, primary), planned, {value: rows for value, (_, rows) in values[name].items()},
+                    pooled=pooled, minimum=plan.minimum,
+                )
+            )
+            for view in views
+            for name in [view.name]
+        },
+        rankings=tuple(
+            each
+            for rate in rates
+            for each in comparing.rankings(rate, overall, compared, lower_is_better=protocol.is_lower_better(rate))
+        ),
+        failed={table.endpoints[who]: n for who, n in sorted(whole.failed.items())},
+        samples=(len(np.unique(table.unit)), whole.units),
+    )  # fmt: skip
+
+
+def _weighing(rate: Rate, options: Options) -> Rate:
+    """The rate with the weights that a reader chose, where it weighs."""
+    chosen = {value: options.weights.get(value, weight) for value, weight in rate.weights.items()}
+    return replace(rate, weights=chosen) if rate.weighted else rate
+
+
+def _views(protocol: Protocol, table: VerdictTable) -> tuple[FacetView, ...]:
+    """The protocol's breakdowns, then polarity and other facets that the release has."""
+    known = {view.name for view in protocol.facets}
+    found = [POLARITIES] if POLARITY in table.members and POLARITY not in known else []
+    more = sorted(set(table.members) - known - {POLARITY})
+    return (*protocol.facets, *found, *(FacetView(name, name, "heat") for name in more))
+
+
+def _drawn(rates: Sequence[Rate], view: FacetView, primary: Rate) -> Rate:
+    """The rate that is compared under a breakdown."""
+    found = next((rate for rate in rates if rate.name == view.rate), primary)
+    return found if found.arm == "trap" else rates[0]
+
+
+def _has(table: VerdictTable, name: str) -> NDArray[np.bool_]:
+    """Of each judgment, whether its rubric has a value of a breakdown."""
+    of = np.zeros(table.rubrics, dtype=np.bool_)
+    for members in table.members.get(name, {}).values():
+        of |= members
+    found: NDArray[np.bool_] = of[table.rubric]
+    return found
+
+
+def _values(table: VerdictTable, view: FacetView, labels: Mapping[str, str]) -> dict[str, tuple[str, Ints]]:
+    """Value -> its label and judgments, without those on control samples, in the order of the report."""
+    trap = ~table.unit_is_control[table.unit]
+    found = {
+        value: np.flatnonzero(members[table.rubric] & trap)
+        for value, members in table.members.get(view.name, {}).items()
+    }
+    names = dict(view.values) if view.values else labels
+    order = sorted(found)
+    if view.values:
+        order.sort(key=lambda value: list(names).index(value) if value in names else len(names))
+    return {value: (names.get(value, value), found[value]) for value in order if len(found[value])}

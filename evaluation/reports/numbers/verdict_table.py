@@ -1,0 +1,247 @@
+"""All verdicts of a run as arrays, read in a handful of statements: the database lists numbers, no judgment is an object."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from django.db.models import Aggregate, F, Func, QuerySet, TextField
+from numpy.typing import NDArray
+
+from evaluation.metrics import UNJUDGED
+from evaluation.models import Judgment, Response, Run
+from evaluation.protocol import EXCLUDED, JUDGED, DataSet
+from generation.models import Facet, ReleasedRubric, ReleasedSample
+from generation.models.work import Work
+
+Ints = NDArray[np.int64]
+Status = Work.Status
+UNPARSED, JUDGE_FAILED, PENDING = "unparsed", "judge_failed", "pending"  # why an answered response has no verdict
+POLARITY = "polarity"  # a breakdown that every release may have, and no facet of it
+BROKEN = "BrokenReply"
+CONTROL = "control"
+
+
+class _Pair(Func):
+    """Two whole numbers as text, a space between them."""
+
+    template = "%(expressions)s"
+    arg_joiner = " || ' ' || "
+    output_field = TextField()
+
+
+class _Listed(Aggregate):
+    """The texts of a group as one, spaces between them. In no order: what is counted of them has none."""
+
+    function = "STRING_AGG"
+    template = "%(function)s(%(expressions)s, ' ')"
+    output_field = TextField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, function="GROUP_CONCAT", **context)
+
+
+def _pairs(rows: QuerySet[Any], by: Sequence[str], first: str, second: str) -> list[tuple[tuple[Any, ...], Ints, Ints]]:
+    """Group -> the two numbers of each of its rows."""
+    found = []
+    for *group, listed in rows.order_by().values_list(*by).annotate(listed=_Listed(_Pair(F(first), F(second)))):
+        numbers = np.fromstring(listed, dtype=np.int64, sep=" ").reshape(-1, 2)
+        found.append((tuple(group), numbers[:, 0], numbers[:, 1]))
+    return sorted(found, key=lambda each: tuple(map(str, each[0])))
+
+
+class _Places:
+    """Finds numbers among known ones."""
+
+    def __init__(self, known: Ints) -> None:
+        self.known = np.unique(known)
+
+    def __call__(self, wanted: Ints) -> Ints:
+        return np.searchsorted(self.known, wanted)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+
+@dataclass(frozen=True)
+class VerdictTable:
+    """A row a judgment: `endpoint`, `unit` (a sample in one data set), `rubric` and `verdict` are places in the lists beside.
+
+    `verdicts` are those that count: the judge's or, by the rule for the outcome of the response, another. `kind`: place in
+    `kinds` of why there is or is no verdict. `unit_cluster`: samples of one source record are one cluster, others each its own.
+    """
+
+    endpoints: tuple[str, ...]
+    datasets: tuple[str, ...]
+    verdicts: tuple[str, ...]
+    kinds: tuple[str, ...]
+    endpoint: Ints
+    unit: Ints
+    rubric: Ints
+    verdict: Ints
+    kind: Ints
+    unit_dataset: Ints
+    unit_cluster: Ints
+    unit_is_control: NDArray[np.bool_]
+    rubrics: int
+    members: Mapping[str, Mapping[str, NDArray[np.bool_]]]  # facet -> value -> whether a rubric is of it
+    responses: Mapping[tuple[int, int, str], int]  # (endpoint, data set, outcome) -> how many
+    failed: Mapping[int, int]  # endpoint -> responses without a text
+    memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # what is worked out of units once
+
+    @property
+    def units(self) -> int:
+        return len(self.unit_dataset)
+
+    def only(self, rows: NDArray[np.bool_]) -> "VerdictTable":
+        """The same with some of the judgments."""
+        return replace(
+            self,
+            **{name: getattr(self, name)[rows] for name in ("endpoint", "unit", "rubric", "verdict", "kind")},
+        )
+
+
+def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str]) -> VerdictTable:
+    """The verdicts of a run. `rules`: how each outcome is counted."""
+    tested = list(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
+    place_of = {pk: place for place, (pk, _name) in enumerate(tested)}
+    sample_place, task, origin = _samples(run)
+    rubric_rows = ReleasedRubric.objects.filter(sample__release=run.release)
+    [*listed] = _pairs(rubric_rows, ["sample__release"], "id", "id")
+    rubric_place = _Places(listed[0][1] if listed else np.array([], dtype=np.int64))
+
+    at = {(one.task, one.variant): place for place, one in enumerate(datasets)}
+    tasks = sorted({one.task for one in datasets})
+    task_of = np.array([tasks.index(each) if each in tasks else -1 for each in task], dtype=np.int64)
+    outcomes = list(Response.Outcome.values)
+    ids, samples, endpoints, places, ended = [], [], [], [], []
+    responses: dict[tuple[int, int, str], int] = {}
+    failed: dict[int, int] = {}
+    asked = Response.objects.filter(run=run).exclude(outcome="")
+    for (endpoint, variant, outcome, status), pks, of in _pairs(
+        asked, ["endpoint", "variant", "outcome", "status"], "id", "sample_id"
+    ):
+        who, where = place_of[endpoint], sample_place(of)
+        by_task = np.array([at.get((name, variant), -1) for name in tasks] + [-1], dtype=np.int64)
+        dataset = by_task[task_of[where]]
+        for place, count in enumerate(np.bincount(dataset[dataset >= 0], minlength=len(datasets))):
+            responses[who, place, outcome] = responses.get((who, place, outcome), 0) + int(count)
+        if status == Status.FAILED:
+            failed[who] = failed.get(who, 0) + len(pks)
+        ids.append(pks)
+        samples.append(where)
+        endpoints.append(np.full(len(pks), who))
+        places.append(dataset)
+        ended.append(np.full(len(pks), outcomes.index(outcome)))
+    response_id, sample, endpoint_of, dataset_of, outcome_of = (
+        np.concatenate(parts).astype(np.int64) if parts else np.array([], dtype=np.int64)
+        for parts in (ids, samples, endpoints, places, ended)
+    )
+    order = np.argsort(response_id)
+    response_place = _Places(response_id)
+
+    told, row_response, row_rubric = _judgments(run)
+    verdicts = tuple(
+        dict.fromkeys([UNJUDGED, *told[0], *(rule for rule in rules.values() if rule not in (JUDGED, EXCLUDED))])
+    )
+    response = order[response_place(row_response)] if len(row_response) else row_response
+    dataset = dataset_of[response]
+    rows = dataset >= 0
+    response, row_rubric, dataset = response[rows], row_rubric[rows], dataset[rows]
+    own = np.array([verdicts.index(each) for each in told[1]], dtype=np.int64)[told[3][rows]]
+    kinds = (JUDGED, *outcomes[1:], UNPARSED, JUDGE_FAILED, PENDING)
+    why = np.array([kinds.index(each) for each in told[2]], dtype=np.int64)[told[3][rows]]
+    outcome = outcome_of[response]
+    why = np.where(outcome > 0, outcome, why)  # the first outcome is 'answered', as the first kind is 'judged'
+    for place, name in enumerate(outcomes):
+        rule = rules.get(name, JUDGED)
+        if rule != JUDGED:
+            own[outcome == place] = 0 if rule == EXCLUDED else verdicts.index(rule)
+
+    # What np.unique says, without sorting a million rows.
+    asked_of = sample[response] * len(datasets) + dataset
+    present = np.zeros(len(sample_place) * max(1, len(datasets)), dtype=np.bool_)
+    present[asked_of] = True
+    units, unit = np.flatnonzero(present), (np.cumsum(present) - 1)[asked_of]
+    unit_sample, unit_dataset = np.divmod(units, max(1, len(datasets)))
+    cluster, is_control = origin
+    return VerdictTable(
+        endpoints=tuple(name for _pk, name in tested),
+        datasets=tuple(one.name for one in datasets),
+        verdicts=verdicts,
+        kinds=kinds,
+        endpoint=endpoint_of[response],
+        unit=unit,
+        rubric=rubric_place(row_rubric),
+        verdict=own,
+        kind=why,
+        unit_dataset=unit_dataset,
+        unit_cluster=cluster[unit_sample],
+        unit_is_control=is_control[unit_sample],
+        rubrics=len(rubric_place),
+        members=_members(run, rubric_place),
+        responses=responses,
+        failed=failed,
+    )
+
+
+def _samples(run: Run) -> tuple[_Places, list[str], tuple[Ints, NDArray[np.bool_]]]:
+    """Of the samples of the release: places, tasks, and (cluster, whether it is a control)."""
+    rows = ReleasedSample.objects.filter(release=run.release)
+    by_record = _pairs(rows, ["task", "version__sample__arm"], "id", "version__sample__record_id")
+    by_origin = _pairs(rows, ["release"], "id", "version__sample_id")
+    all_ids = np.concatenate([ids for _group, ids, _records in by_record] or [np.array([], dtype=np.int64)])
+    place = _Places(all_ids)
+    record, origin = np.zeros(len(place), dtype=np.int64), np.zeros(len(place), dtype=np.int64)
+    task, control = [""] * len(place), np.zeros(len(place), dtype=np.bool_)
+    for (name, arm), ids, records in by_record:
+        where = place(ids)
+        record[where], control[where] = records, arm == CONTROL
+        for each in where.tolist():
+            task[each] = name
+    for _group, ids, origins in by_origin:
+        origin[place(ids)] = origins
+    # A record is a cluster where several samples were made from it.
+    pairs = np.unique(np.column_stack([record, origin]), axis=0)
+    of, count = np.unique(pairs[:, 0], return_counts=True)
+    shared = np.isin(record, of[count > 1])
+    cluster = np.where(shared, -record - 1, place.known)
+    return place, task, (cluster, control)
+
+
+def _judgments(run: Run) -> tuple[tuple[list[str], list[str], list[str], Ints], Ints, Ints]:
+    """(verdicts, of each group its verdict, of each group its kind, of each row its group), responses, rubrics."""
+    verdicts, kinds, groups, responses, rubrics = [], [], [], [], []
+    found = _pairs(Judgment.objects.filter(run=run), ["verdict", "status", "error"], "response_id", "rubric_id")
+    for place, ((verdict, status, error), of, rubric) in enumerate(found):
+        verdicts.append(verdict or UNJUDGED)
+        if verdict:
+            kinds.append(JUDGED)
+        elif status == Status.FAILED:
+            kinds.append(UNPARSED if error == BROKEN else JUDGE_FAILED)
+        else:
+            kinds.append(PENDING)
+        groups.append(np.full(len(of), place))
+        responses.append(of)
+        rubrics.append(rubric)
+    none = [np.array([], dtype=np.int64)]
+    group, response, rubric = (np.concatenate(parts or none) for parts in (groups, responses, rubrics))
+    return (sorted({each for each in verdicts if each != UNJUDGED}), verdicts, kinds, group), response, rubric
+
+
+def _members(run: Run, place: _Places) -> dict[str, dict[str, NDArray[np.bool_]]]:
+    """Facet -> value -> which rubrics are of it; 'polarity' among the facets, where the rubrics have one."""
+    found: dict[str, dict[str, NDArray[np.bool_]]] = {}
+    facets = Facet.objects.filter(rubric__sample__release=run.release)
+    said = ReleasedRubric.objects.filter(
+        sample__release=run.release,
+        sample__version__rubrics__key=F("key"),
+        sample__version__rubrics__polarity__in=["must", "must not"],
+    )
+    rows = [(name, value, ids) for (name, value), ids, _ in _pairs(facets, ["name", "value"], "rubric_id", "rubric_id")]
+    polarities = _pairs(said, ["sample__version__rubrics__polarity"], "id", "id")
+    rows += [(POLARITY, value, ids) for (value,), ids, _ in polarities if value]
+    for name, value, ids in rows:
+        of = found.setdefault(name, {}).setdefault(value, np.zeros(len(place), dtype=np.bool_))
+        of[place(ids)] = True
+    return found
