@@ -152,6 +152,6 @@ def _temperature_help() -> str:
     ]
     said = gettext("Leave empty for the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}
     kept = gettext(
-        "If the judge's endpoint sets its own temperature, that value is used."
+        "A temperature set on the judge's endpoint is used only where none is published."
     )  # xgettext reads no f-strings
     return f"{said} {kept}"

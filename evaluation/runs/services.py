@@ -33,7 +33,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
     """
     protocol, datasets = queries.protocol_and_data_sets(settings)
     judge = settings.judge
-    temperatures = (settings.judge_temperature, judge.temperature, protocol.judge_temperature) if judge else ()
+    temperatures = (settings.judge_temperature, protocol.judge_temperature, judge.temperature) if judge else ()
 
     def make() -> Run:
         run = Run.objects.create(

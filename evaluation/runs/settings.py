@@ -13,7 +13,7 @@ class RunSettings:
     """What a run is to be: what is estimated and launched.
 
     `endpoints`: the models under test. `judge`: None where the benchmark's answers are read by code; `judge_temperature`: None
-    for the judge's own, and where it has none the published setting. `judging`: one call of the judge per rubric, or one per
+    for the published setting, and where there is none the judge's own. `judging`: one call of the judge per rubric, or one per
     sample with all its rubrics. `seed` (0 to 2**31 - 1): of what the benchmark leaves to chance. `variants`: the names of the
     data sets to ask, none for all. `transport`: whether requests go into providers' batches where an endpoint offers them.
     `sampling`: whose temperature, top_p and limit of tokens models under test are asked with.

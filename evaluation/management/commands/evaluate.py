@@ -44,7 +44,7 @@ class Command(Step):
             "--seed", type=_seed, default=0, help="for whatever the benchmark leaves to chance; default: 0"
         )
         parser.add_argument(
-            "--judge-temperature", type=float, help="default: the judge's own, else the published setting"
+            "--judge-temperature", type=float, help="default: the published setting, else the judge's own"
         )
         parser.add_argument("--judging", choices=Run.Judging.values, default=Run.Judging.PER_RUBRIC.value)
         parser.add_argument(
