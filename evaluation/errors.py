@@ -27,6 +27,19 @@ class NoJudgeNeeded(EvaluationError, status=422):
     """This benchmark does not use a judge: code reads the responses."""
 
 
+class EscalationNeedsThree(EvaluationError, status=422):
+    """Escalation needs three judges: two that judge everything, and a third of another model family. Set the family of an
+    endpoint where the model's name does not tell it."""
+
+
+class TooManyRepeats(EvaluationError, status=422):
+    """Choose from 1 to 20 answers per question and judgments per criterion, and at most 9 judges."""
+
+
+class NoPanelInBatches(EvaluationError, status=422):
+    """Provider batches support one judge with one judgment per criterion. Send the requests live instead."""
+
+
 class UnknownDataSet(EvaluationError, status=422):
     """This release does not contain this data set."""
 

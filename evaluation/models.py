@@ -12,9 +12,12 @@ SEEDS = 2**31 - 1  # the largest: what a positive integer of both databases hold
 
 
 class Run(Job):
-    """One evaluation of endpoints on a release, decided by one judge, or by code where the benchmark needs no judge.
+    """One evaluation of endpoints on a release, decided by judges, or by code where the benchmark needs no judge.
 
     `variants`: the names of the data sets that are asked; empty: all there are.
+    `panel`: how several votes become one verdict; empty: one judge decides once, and there are no votes. `judge` is the
+    first judge, further ones are `RunJudge` rows. `answers_each`: answers a question; `judgments_each`: judgments of each
+    judge on a criterion.
     """
 
     class Judging(models.TextChoices):
@@ -31,6 +34,11 @@ class Run(Job):
         PROTOCOL = "protocol", _("benchmark settings; endpoint settings where the benchmark has none")
         ENDPOINT = "endpoint", _("endpoint settings only")
 
+    class Panel(models.TextChoices):
+        MAJORITY = "majority", _("majority of the judges")
+        UNANIMITY = "unanimity", _("unanimous judges only")
+        ESCALATION = "escalation", _("two judges; a third of another model family where they differ")
+
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="runs")
     judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="judged_runs")
     endpoints = models.ManyToManyField(Endpoint, through="RunEndpoint", related_name="runs")
@@ -42,12 +50,24 @@ class Run(Job):
     variants = models.JSONField(default=list, blank=True)
     endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
     rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
+    panel = models.CharField(max_length=10, choices=Panel, blank=True)
+    answers_each = models.PositiveSmallIntegerField(default=1)
+    judgments_each = models.PositiveSmallIntegerField(default=1)
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(judging__in=["per-rubric", "per-sample"]), name="run_judging_known"),
             models.CheckConstraint(condition=Q(transport__in=["live", "batch"]), name="run_transport_known"),
             models.CheckConstraint(condition=Q(sampling__in=["protocol", "endpoint"]), name="run_sampling_known"),
+            models.CheckConstraint(
+                condition=Q(panel__in=["", "majority", "unanimity", "escalation"]), name="run_panel_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(answers_each__gte=1, judgments_each__gte=1)
+                & (Q(judgments_each=1) | ~Q(panel=""))
+                & (Q(panel="") | Q(judge__isnull=False)),
+                name="run_repeats_and_panel",
+            ),
         ]
         ordering = [F("id").desc()]
 
@@ -63,6 +83,16 @@ class RunEndpoint(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "endpoint"], name="run_endpoint_once")]
+
+
+class RunJudge(models.Model):
+    """A further judge of a run, after `Run.judge`, in the order of the panel."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="further_judges")
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "endpoint"], name="run_judge_once")]
 
 
 class Asked(Work):
@@ -128,6 +158,31 @@ class Judgment(Asked):
             models.CheckConstraint(
                 condition=Q(status="done") & ~Q(verdict="") | ~Q(status="done") & Q(verdict=""),
                 name="judgment_verdict_iff_done",
+            ),
+        ]
+        indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+
+
+class Vote(Work):
+    """One judge's verdict on one rubric, of which a panel's judgment is decided. `repeat`: which of the judge's own, from 0.
+
+    The judgment waits, queued, until its last vote has ended.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="votes")
+    judgment = models.ForeignKey(Judgment, on_delete=models.CASCADE, related_name="votes")
+    judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+    repeat = models.PositiveSmallIntegerField(default=0)
+    verdict = models.CharField(max_length=20, blank=True)
+    explanation = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            *work_constraints("vote"),
+            models.UniqueConstraint(fields=["judgment", "judge", "repeat"], name="vote_once"),
+            models.CheckConstraint(
+                condition=Q(status="done") & ~Q(verdict="") | ~Q(status="done") & Q(verdict=""),
+                name="vote_verdict_iff_done",
             ),
         ]
         indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]

@@ -44,7 +44,8 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 def _simulated(run: Run) -> bool:
     """As `queries.is_simulated`, from what a list has loaded already."""
-    judged = run.judge is not None and run.judge.simulated
+    judges = [run.judge, *(row.endpoint for row in run.further_judges.all())]
+    judged = any(judge is not None and judge.simulated for judge in judges)
     return run.release.simulated or judged or any(one.simulated for one in run.endpoints.all())
 
 
