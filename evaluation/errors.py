@@ -46,3 +46,19 @@ class UnknownDataSet(EvaluationError, status=422):
 
 class NoBatches(EvaluationError, status=422):
     """None of these endpoints supports provider batches."""
+
+
+class RunNotFinished(EvaluationError, status=409):
+    """The run has not finished yet. Wait until it has, then validate its judge."""
+
+
+class NothingToValidate(EvaluationError, status=422):
+    """No judge decided anything in this run, so there is nothing for physicians to check."""
+
+
+class AlreadyValidated(EvaluationError, status=409):
+    """The judge of this run is already being validated."""
+
+
+class SampleTooSmall(EvaluationError, status=422):
+    """Draw at least one response from each stratum: model, data set, and whether the judge found a failure."""

@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from generation.models import Call, Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
 from generation.models.jobs import Job
 from generation.models.work import Work, work_constraints
+from review.models import Case, User
 
 SEEDS = 2**31 - 1  # the largest: what a positive integer of both databases holds
 
@@ -186,3 +187,27 @@ class Vote(Work):
             ),
         ]
         indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+
+
+class Validation(models.Model):
+    """A share of a run's responses that physicians judge, blind, to measure its judge. Written once."""
+
+    run = models.OneToOneField(Run, on_delete=models.PROTECT, related_name="validation")
+    seed = models.PositiveIntegerField(default=0)
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+
+
+class ValidationItem(models.Model):
+    """A response that was drawn. `weight`: one over the share of its stratum that was. Written once."""
+
+    validation = models.ForeignKey(Validation, on_delete=models.PROTECT, related_name="items")
+    response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="+")
+    case = models.OneToOneField(Case, on_delete=models.PROTECT, related_name="+")
+    weight = models.FloatField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["validation", "response"], name="validation_item_once"),
+            models.CheckConstraint(condition=Q(weight__gte=1), name="validation_item_weight"),
+        ]

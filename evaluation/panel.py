@@ -17,7 +17,7 @@ class Rule(StrEnum):
 
 FIRST = 2  # judges that an escalating panel asks before anything is disputed
 
-# The verdicts of a panel, one entry a judge in the order of the panel, each with the judge's own repeats; '' where a vote failed.
+# The verdicts of a panel: one entry a judge, in the order of the panel, with the judge's own repeats; '' where a vote failed.
 Votes = Sequence[Sequence[str]]
 
 

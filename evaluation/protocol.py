@@ -145,7 +145,8 @@ class Protocol:
 
     Otherwise `judge` builds the request that decides one rubric from sample, rubric, variant and response text; a reply must
     satisfy `shape`, and `decide` reads the verdict out of it. `judge_temperature` is the published setting, used where the run
-    does not say otherwise, whatever the judge's endpoint has. `whole`: how a run has all rubrics of a sample decided in one call.
+    does not say otherwise, whatever the judge's endpoint has.
+    `whole`: how a run has all rubrics of a sample decided in one call.
 
     `datasets` are reported side by side, `pooled`: before their pooled rate. The first of `rates` is the one that is drawn and
     sorted by until a reader chooses another.

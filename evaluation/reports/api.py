@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 from rest_framework.viewsets import GenericViewSet
 
+from evaluation.judges.api import JudgesSerializer
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
 from evaluation.runs.kind import RUNS
@@ -76,7 +77,7 @@ class DatasetSerializer(serializers.Serializer[Any]):
     label = serializers.CharField()  # type: ignore[assignment]
 
 
-class ReportSerializer(serializers.Serializer[Any]):
+class ReportSerializer(JudgesSerializer):
     """All rates of a run so far. `notice` is present if simulated models took part."""
 
     run = serializers.IntegerField()

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from evaluation.judges import summary
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
 from evaluation.protocol import Rate
@@ -55,6 +56,7 @@ def as_dict(report: Report) -> dict[str, Any]:
             }
             for each in report.contrasts
         ],
+        **summary.as_dict(run),
         "cost": str(report.cost),
     }
 

@@ -98,7 +98,6 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "finished_at",
         ]
 
-
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_further_judges(self, run: Run | dict[str, Any]) -> list[str]:
         """The judges after the first, in the order of the panel."""

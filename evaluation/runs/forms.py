@@ -26,7 +26,7 @@ class ReleaseField(forms.ModelChoiceField[Release]):
 class LaunchForm(SpendingForm):
     """A run: which models are put to which release, and who judges."""
 
-    records = ("release", "datasets", "seed")
+    records = ("release", "datasets", "seed", "answers")
 
     release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
     endpoints = forms.ModelMultipleChoiceField(

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from evaluation.errors import EvaluationError
+from evaluation.judges import summary
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
 from evaluation.reports import queries as reports_queries
@@ -115,6 +116,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "sort": sort,
         "simulated": report.simulated,
         "models": queries.models_asked(found),
+        "judging": summary.as_dict(found),
+        "further_judges": queries.further_judges(found),
         "failed": [
             (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
             for endpoint, count in sorted(report.responses_failed.items())

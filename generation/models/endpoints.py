@@ -60,7 +60,9 @@ class Endpoint(models.Model):
     completion_tokens = models.BooleanField(default=False)  # the limit is sent as `max_completion_tokens`
     reasoning_effort = models.CharField(max_length=20, blank=True)
     extra_body = models.JSONField(default=dict, blank=True)  # further fields of each chat request
-    family = models.CharField(max_length=40, blank=True)  # of the model, where its name does not tell: see `model_family`
+    family = models.CharField(
+        max_length=40, blank=True
+    )  # of the model, where its name does not tell: see `model_family`
     price_in = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     price_out = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     concurrency = models.PositiveSmallIntegerField(default=8)

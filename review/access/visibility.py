@@ -13,6 +13,7 @@ from review.models import Assignment, Case, Event, FirstLook, Review, User
 from review.rules.case_spec import CaseSpec, answers_from_json
 from review.rules.consolidation import standing_wording
 from review.rules.permissions import Can, allowed
+from review.rules.questions import decided_answers
 from review.rules.state_machine import Opinion, Phase, Role, State, Verdict, position
 
 Hold = Assignment.Hold
@@ -32,15 +33,16 @@ def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opin
     """The reviews of a case as the machine reads them, in order. `reviews`: those that count, where they are at hand."""
     if reviews is None:
         reviews = list(counted_reviews().filter(case=case).order_by("id"))
-    settles = case.frozen.policy.settle_wording and any(each.role != Role.PRIMARY for each in reviews)
-    form = case.frozen.form
+    policy, form = case.frozen.policy, case.frozen.form
+    several = any(each.role != Role.PRIMARY for each in reviews)
+    compared = decided_answers if policy.third_decides else standing_wording if policy.settle_wording else None
     return [
         Opinion(
             Role(each.role),
             Phase(each.phase),
             Verdict(each.verdict),
             each.inadequate,
-            standing_wording(form, answers_from_json(each.answers)) if settles else "",
+            compared(form, answers_from_json(each.answers)) if compared and several else "",
         )
         for each in reviews
     ]
@@ -193,6 +195,8 @@ def achieved(review: Review) -> str:
     (calibration, repeat), which closes at once. Nothing tells what a sealed answer said.
     """
     case, role = review.case, Role(review.role)
+    if case.kind == Case.Kind.VALIDATION:
+        return "submitted"
     if role is Role.PRIMARY:
         work = case if case.kind == Case.Kind.WORK else _original(case)
         own = Opinion(role, Phase(review.phase), Verdict(review.verdict), review.inadequate)

@@ -28,23 +28,26 @@ from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
 from review.rules.permissions import Can, require
-from review.rules.questions import Answers, opinion, problems, without_unasked
+from review.rules.questions import Answers, opinion, problems, with_verdict, without_unasked
 from review.rules.state_machine import Phase, Position, Role, Verdict, position
 
 Hold = Assignment.Hold
 
 
 @recording_events()
-def open_case(spec: CaseSpec, *, actor: User | None = None) -> Case:
+def open_case(spec: CaseSpec, *, actor: User | None = None, kind: Case.Kind = Case.Kind.WORK) -> Case:
     """Put one sample version before physicians. Opening the same version of a lineage twice is an IntegrityError.
 
-    It takes the review form that admins have published for its benchmark, if any, and keeps it from then on.
+    `kind`: WORK, or VALIDATION. Work takes the review form that admins have published for its benchmark, if any, and keeps
+    it from then on.
     Where the policy asks nobody, the case is approved and closed as it opens, and no physician is ever offered it.
     """
     now = timezone.now()
-    spec = forms_queries.with_form_in_force(spec)
+    if kind == Case.Kind.WORK:
+        spec = forms_queries.with_form_in_force(spec)
     stored = spec_to_json(spec)
     case = Case.objects.create(
+        kind=kind,
         benchmark=spec.benchmark,
         lineage=spec.lineage,
         version=spec.version,
@@ -179,6 +182,7 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
         committed = answers_from_json(blind[role].answers)
         rejected_before = blind[Role.PRIMARY].verdict == Verdict.REJECT
     answers, nowhere = located_citations(spec, answers)
+    answers = with_verdict(spec.form, answers)
     missing = problems(spec.form, answers, committed=committed, rejected_before=rejected_before)
     if missing := missing + nowhere + highlight_problems(spec, answers):
         raise errors.Incomplete(missing)
@@ -197,7 +201,7 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
         submitted_at=timezone.now(),
         signed_as=signatures.name(physician),
         meaning=signatures.meaning(role),
-        guideline=guideline,
+        guideline=guideline if case.kind != Case.Kind.VALIDATION else None,  # it is about reviewing samples
         attempt=turns.attempts[role, phase] + 1,
     )
     sql.insert(review)

@@ -12,7 +12,7 @@ from review.rules.questions import Form, Question
 from review.rules.state_machine import Policy
 
 # What an admin may set; the others decide between these.
-SETTINGS = tuple(each.name for each in fields(Policy) if each.name != "primary")
+SETTINGS = tuple(each.name for each in fields(Policy) if each.name not in ("primary", "third_decides"))
 
 
 @dataclass(frozen=True, slots=True)

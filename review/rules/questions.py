@@ -80,6 +80,7 @@ class Form:
     empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
     not asked. rubrics_editable: rubrics may be added and removed, not only corrected. terms: what the rubrics' tags mean.
     labels: as what stretches of the text may be highlighted; empty: not at all.
+    asks_verdict: off, nobody approves or rejects the case; its answers are all there is.
     wordings: language -> `<key>.label`, `.asks`, `.help`, `.choice.<value>` -> the text in it, where an admin wrote one.
     """
 
@@ -92,6 +93,7 @@ class Form:
     terms: tuple[TrapTerm, ...] = ()
     labels: tuple[HighlightLabel, ...] = ()
     wordings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    asks_verdict: bool = True
 
     def at(self, stage: str) -> "Form":
         """What is asked at a stage."""
@@ -269,6 +271,17 @@ def without_unasked(form: Form, answers: Answers) -> Answers:
             rest = {key: answer for key, answer in answers.questions.items() if key != question.key}
             answers = replace(answers, questions=rest)
     return answers
+
+
+def with_verdict(form: Form, answers: Answers) -> Answers:
+    """`answers`, in favour of the case where no verdict is asked."""
+    return answers if form.asks_verdict else replace(answers, verdict=Verdict.APPROVE)
+
+
+def decided_answers(form: Form, answers: Answers) -> str:
+    """What the answers decide, comparable as text: the values of the questions that are compared."""
+    given = without_unasked(form, answers).questions
+    return "\n".join(f"{q.key}={given.get(q.key, Answer()).value}" for q in form.questions if q.compared)
 
 
 def _chosen(form: Form, answers: Answers) -> list[Choice]:

@@ -51,7 +51,9 @@ class Command(Step):
             help="how several votes become one verdict; escalation takes three judges",
         )
         parser.add_argument("--judgments", type=_repeats, default=1, metavar="K", help="judgments of each judge")
-        parser.add_argument("--answers", type=_repeats, default=1, metavar="K", help="answers of each model to a question")
+        parser.add_argument(
+            "--answers", type=_repeats, default=1, metavar="K", help="answers of each model to a question"
+        )
         parser.add_argument(
             "--datasets",
             type=_names,
