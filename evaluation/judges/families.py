@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from evaluation import registry
 from evaluation.models import Judgment, Run, Vote
@@ -98,7 +98,7 @@ def _rates(run: Run, judges: list[int], beside: list[int]) -> Counts:
     both = Vote.objects.filter(run=run, judge__in=beside, **counted).values("judgment")
     votes: QuerySet[Any] = Vote.objects.filter(run=run, judge__in=judges, judgment__in=both, **counted).order_by()
     failed = Count("pk", filter=Q(verdict__in=protocol.speaks_against))
-    rows = votes.values_list(model=F("judgment__response__endpoint__name")).annotate(failed=failed, n=Count("pk"))
+    rows = votes.values_list("judgment__response__endpoint__name").annotate(failed=failed, n=Count("pk"))
     return {model: (hits, n) for model, hits, n in rows}
 
 

@@ -27,7 +27,10 @@ def as_dict(run: Run) -> dict[str, Any]:
 def judges(run: Run) -> dict[str, Any] | None:
     """The panel and how far its judges agree."""
     found = panel_report(run)
-    return None if found is None else {**asdict(found), "panel": found.rule}
+    if found is None:
+        return None
+    told = asdict(found)
+    return {"panel": told.pop("rule"), **told}
 
 
 def repeats(run: Run) -> dict[str, Any]:

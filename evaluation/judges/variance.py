@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from evaluation import registry
 from evaluation.models import Judgment, Run, Vote
@@ -31,17 +31,9 @@ def variances(run: Run) -> tuple[ModelVariance, ...]:
         rows, response, by = Vote.objects.filter(**counted), "judgment__response", ("judge", "repeat")
     else:
         rows, response, by = Judgment.objects.filter(**counted), "response", ()
-    keys = {
-        "model": F(f"{response}__endpoint__name"),
-        "sample": F(f"{response}__sample"),
-        "asked_as": F(f"{response}__variant"),
-        "answer": F(response),
-    }
-    judged = (
-        rows.order_by()
-        .values_list(*by, **keys)
-        .annotate(n=Count("pk"), failed=Count("pk", filter=Q(verdict__in=protocol.speaks_against)))
-    )
+    keys = [f"{response}__{name}" for name in ("endpoint__name", "sample", "variant")]
+    judged = rows.order_by().values_list(*by, *keys, response)
+    judged = judged.annotate(n=Count("pk"), failed=Count("pk", filter=Q(verdict__in=protocol.speaks_against)))
     found: dict[str, list[tuple[str, int, float]]] = defaultdict(list)
     for *_judge, model, sample, variant, answer, n, failed in judged:
         found[model].append((f"{sample}/{variant}", answer, failed / n))

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from evaluation.judges import markdown as judges_markdown
 from evaluation.judges import summary
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Run
@@ -141,6 +142,7 @@ def as_markdown(report: Report) -> str:
         *_contrasts(report),
         "",
         *_models(report),
+        *judges_markdown.section(run),
     ]
     for view in report.views:
         if not report.facets[view.name]:
