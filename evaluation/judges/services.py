@@ -64,8 +64,8 @@ def _open_cases(
     about = Response.objects.select_related("sample__version__case").in_bulk(pks)
     criteria: dict[int, list[tuple[int, str]]] = defaultdict(list)
     judged = Judgment.objects.filter(response__in=pks, status=Status.DONE, verdict__in=protocol.rates[0].within)
-    for response, rubric, text in judged.order_by("rubric").values_list("response", "rubric", "rubric__criterion"):
-        criteria[response].append((rubric, text))
+    for pk, rubric, text in judged.order_by("rubric").values_list("response", "rubric", "rubric__criterion"):
+        criteria[pk].append((rubric, text))
     simulated = runs_queries.is_simulated(run)
     items = []
     for at, each in enumerate(drawn, 1):

@@ -27,6 +27,7 @@ def variances(run: Run) -> tuple[ModelVariance, ...]:
     protocol = registry.protocol(run.release.benchmark)
     counted = {"run": run, "status": Work.Status.DONE, "verdict__in": protocol.rates[0].within}
     rows: QuerySet[Any]
+    by: tuple[str, ...]
     if run.panel:
         rows, response, by = Vote.objects.filter(**counted), "judgment__response", ("judge", "repeat")
     else:

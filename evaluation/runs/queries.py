@@ -264,10 +264,14 @@ def runs_with_work() -> QuerySet[Run]:
     Not those of which all that is queued waits: for a provider's batch, for a place in one, or for another run's answer.
     """
     queued = {"run": OuterRef("pk"), "status": Status.QUEUED}
-    rows = [Response.objects.filter(**queued), Judgment.objects.filter(**queued, run__panel="")]
+    responses = Response.objects.filter(**queued)
+    judgments = Judgment.objects.filter(**queued, run__panel="")  # those of a panel are decided from its votes
     live = Q(run__transport=Run.Transport.LIVE)
-    asked = [Exists(each.filter(live | _is_for_lanes(each.model))) for each in rows]
-    for_a_lane = asked[0] | asked[1] | Exists(Vote.objects.filter(**queued))
+    for_a_lane = (
+        Exists(responses.filter(live | _is_for_lanes(Response)))
+        | Exists(judgments.filter(live | _is_for_lanes(Judgment)))
+        | Exists(Vote.objects.filter(**queued))
+    )
     in_batches = Run.objects.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH)
     to_fill = [run.pk for run in in_batches if is_batch_due(run)]
     with_rows = Run.objects.filter(for_a_lane)
@@ -279,8 +283,9 @@ def _waits_for_others(run: Run) -> bool:
     """Whether all that a lane might take is in flight in runs beside it."""
     if not concurrent_runs(run):
         return False
-    models = (Response, Vote if run.panel else Judgment)
-    rows: list[QuerySet[Any]] = [model._default_manager.filter(run=run, status=Status.QUEUED) for model in models]
+    queued = {"run": run, "status": Status.QUEUED}
+    judged: QuerySet[Any] = Vote.objects.filter(**queued) if run.panel else Judgment.objects.filter(**queued)
+    rows: list[QuerySet[Any]] = [Response.objects.filter(**queued), judged]
     return not any(without_questions_in_flight(for_lanes(each, run), run).exists() for each in rows)
 
 

@@ -44,7 +44,7 @@ def work_on_run(run_id: int) -> int:
     judges = {judge.pk: queries.as_launched(run, judge) for judge in queries.judges_of(run)}
     panel = votes.panel_of(run) if run.panel else None
     # One for all: what is kept by the same function is kept together.
-    keep = partial(_keep_responses, protocol, **({"panel": panel} if panel else {}))
+    keep = partial(_keep_responses, protocol, panel=panel) if panel else partial(_keep_responses, protocol)
     keep_verdicts: KeepVerdicts = partial(votes.keep_votes, panel) if panel else finish_all
     judged_how = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
 
@@ -64,7 +64,7 @@ def work_on_run(run_id: int) -> int:
             if panel or run.judging == Run.Judging.PER_RUBRIC:
                 _with_what_they_are_about(rows)
             for row in rows:
-                judge = judges[row.judge_id if panel else run.judge_id]
+                judge = judges[row.judge_id if isinstance(row, Vote) else next(iter(judges))]
                 found.append((row, partial(judged_how, row, run, protocol, lane, judge, keep_verdicts)))
         there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
         if there and len(found) < count:
@@ -223,15 +223,14 @@ def _with_what_they_are_about(rows: Sequence[Judgment | Vote]) -> None:
 
     Not `prefetch_related_objects`: it asks by a chain of ORs, which SQLite refuses to nest a thousand deep.
     """
-    if cast := [row for row in rows if isinstance(row, Vote)]:
-        judgments = Judgment.objects.in_bulk({row.judgment_id for row in cast})
-        for vote in cast:
-            vote.judgment = judgments[vote.judgment_id]
-        rows = list(judgments.values())
-    rows = [row for row in rows if isinstance(row, Judgment)]
-    responses = Response.objects.in_bulk({row.response_id for row in rows})
-    rubrics = ReleasedRubric.objects.select_related("sample").in_bulk({row.rubric_id for row in rows})
-    for row in rows:
+    votes_here = [row for row in rows if isinstance(row, Vote)]
+    found = Judgment.objects.in_bulk({vote.judgment_id for vote in votes_here}) if votes_here else {}
+    for vote in votes_here:
+        vote.judgment = found[vote.judgment_id]
+    judgments = [*found.values(), *(row for row in rows if isinstance(row, Judgment))]
+    responses = Response.objects.in_bulk({row.response_id for row in judgments})
+    rubrics = ReleasedRubric.objects.select_related("sample").in_bulk({row.rubric_id for row in judgments})
+    for row in judgments:
         row.response, row.rubric = responses[row.response_id], rubrics[row.rubric_id]
 
 

@@ -18,6 +18,7 @@ from evaluation.runs import services, votes
 from evaluation.runs.settings import RunSettings
 from generation.models import BatchRole, Endpoint, Release
 from generation.models.work import Work
+from review.rules.permissions import UserRole
 from tests.engine import bare_release, endpoint
 from tests.review.factories import account
 
@@ -144,7 +145,7 @@ def test_page_report_and_api(release: Release) -> None:
         judgments=2,
     )
     client = Client()
-    client.force_login(account("rui", "researcher"))
+    client.force_login(account("rui", UserRole.RESEARCHER))
     page = client.get(reverse("evaluation:run", args=[run.pk])).content.decode()
     for words in (
         "Agreement between judges", "Where the variance comes from", "Same model family",

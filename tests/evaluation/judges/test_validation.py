@@ -24,6 +24,7 @@ from review.assignments import claims
 from review.assignments import services as assignments
 from review.cases.simulated_physicians import work_queue
 from review.models import Assignment, Case, User
+from review.rules.permissions import UserRole
 from review.rules.questions import Answer, Answers
 from review.rules.state_machine import Ground, Role
 from tests.engine import Manage, bare_release, endpoint
@@ -280,7 +281,7 @@ def test_what_is_refused(release: Release) -> None:
 
 def test_page_api_and_command(release: Release, manage: Manage) -> None:
     run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
-    admin, researcher, physician = account("boss", "admin"), account("rui", "researcher"), account("doc")
+    admin, researcher, physician = account("boss", UserRole.ADMIN), account("rui", UserRole.RESEARCHER), account("doc")
     url, api = reverse("evaluation:validation", args=[run.pk]), reverse("api:run-validation", args=[run.pk])
     client = Client()
     for person, status in ((physician, 403), (researcher, 403), (admin, 200)):

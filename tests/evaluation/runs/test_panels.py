@@ -9,7 +9,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from evaluation import errors, panel
+from evaluation import errors, panel, registry
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.runs import queries as runs_queries
 from evaluation.runs import services, votes, work
@@ -204,7 +204,7 @@ def test_a_worker_killed_between_two_votes(bare: Release) -> None:
         of = votes.panel_of(run)
         [row] = take(Response.objects.filter(run=run), 1)
         response = {"text": "An answer."}
-        work._keep_responses(work.registry.protocol("mhb"), [(row, Status.DONE, response)], of)
+        work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, response)], of)
         first, second, *_rest = take(Vote.objects.filter(run=run).order_by("pk"), 6)
         said = {"verdict": MET, "explanation": "So."}
         assert votes.keep_votes(of, [(first, Status.DONE, said)]) == [True]
@@ -227,7 +227,7 @@ def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, together
         run = services.launch_run(settings(bare, target.url, [("a", one.url), ("b", one.url)]))
     of = votes.panel_of(run)
     [row] = take(Response.objects.filter(run=run), 1)
-    work._keep_responses(work.registry.protocol("mhb"), [(row, Status.DONE, {"text": "An answer."})], of)
+    work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, {"text": "An answer."})], of)
     rows = take(Vote.objects.filter(run=run).order_by("pk"), 4)
 
     def end(vote: Vote) -> list[bool]:
