@@ -30,13 +30,17 @@ def points(value: float) -> str:
 
 
 @register.filter
-def with_interval(found: Mapping[str, Any], unit: str = "") -> str:
-    """A figure with its interval, where there is one."""
-    percent = unit == "%"
-    value = format_share(found["value"], percent=percent) or "–"
-    if found["low"] is None or found["value"] is None:
-        return value
-    return f"{value} ({format_share(found['low'], percent=percent)}–{format_share(found['high'], percent=percent)})"
+def value(found: Mapping[str, Any], unit: str) -> str:
+    """A figure without its interval; a dash where there is none."""
+    return format_share(found["value"], percent=unit == "%") or "–"
+
+
+@register.filter
+def interval(found: Mapping[str, Any], unit: str) -> str:
+    """The interval of a figure; empty where there is none."""
+    if found["value"] is None or found["low"] is None:
+        return ""
+    return "–".join(format_share(found[end], percent=unit == "%") for end in ("low", "high"))
 
 
 @register.filter

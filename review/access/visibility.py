@@ -11,9 +11,8 @@ from django.utils.translation import get_language
 from review import errors
 from review.models import Assignment, Case, Event, FirstLook, Review, User
 from review.rules.case_spec import CaseSpec, answers_from_json
-from review.rules.consolidation import standing_wording
+from review.rules.consolidation import decided_answers, standing_wording
 from review.rules.permissions import Can, allowed
-from review.rules.questions import decided_answers
 from review.rules.state_machine import Opinion, Phase, Role, State, Verdict, position
 
 Hold = Assignment.Hold

@@ -27,8 +27,9 @@ from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
+from review.rules.consolidation import with_verdict
 from review.rules.permissions import Can, require
-from review.rules.questions import Answers, opinion, problems, with_verdict, without_unasked
+from review.rules.questions import Answers, opinion, problems, without_unasked
 from review.rules.state_machine import Phase, Position, Role, Verdict, position
 
 Hold = Assignment.Hold

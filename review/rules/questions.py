@@ -273,17 +273,6 @@ def without_unasked(form: Form, answers: Answers) -> Answers:
     return answers
 
 
-def with_verdict(form: Form, answers: Answers) -> Answers:
-    """`answers`, in favour of the case where no verdict is asked."""
-    return answers if form.asks_verdict else replace(answers, verdict=Verdict.APPROVE)
-
-
-def decided_answers(form: Form, answers: Answers) -> str:
-    """What the answers decide, comparable as text: the values of the questions that are compared."""
-    given = without_unasked(form, answers).questions
-    return "\n".join(f"{q.key}={given.get(q.key, Answer()).value}" for q in form.questions if q.compared)
-
-
 def _chosen(form: Form, answers: Answers) -> list[Choice]:
     given = without_unasked(form, answers).questions
     asked = [question for question in form.questions if question.key in given]

@@ -227,7 +227,8 @@ def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, together
         run = services.launch_run(settings(bare, target.url, [("a", one.url), ("b", one.url)]))
     of = votes.panel_of(run)
     [row] = take(Response.objects.filter(run=run), 1)
-    work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, {"text": "An answer."})], of)
+    with transaction.atomic():
+        work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, {"text": "An answer."})], of)
     rows = take(Vote.objects.filter(run=run).order_by("pk"), 4)
 
     def end(vote: Vote) -> list[bool]:
