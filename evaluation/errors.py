@@ -27,6 +27,19 @@ class NoJudgeNeeded(EvaluationError, status=422):
     """This benchmark does not use a judge: code reads the responses."""
 
 
+class EscalationNeedsThree(EvaluationError, status=422):
+    """Escalation needs three judges: two that judge everything, and a third of another model family. Set the family of an
+    endpoint where the model's name does not tell it."""
+
+
+class TooManyRepeats(EvaluationError, status=422):
+    """Choose from 1 to 20 answers per question and judgments per criterion, and at most 9 judges."""
+
+
+class NoPanelInBatches(EvaluationError, status=422):
+    """Provider batches support one judge with one judgment per criterion. Send the requests live instead."""
+
+
 class UnknownDataSet(EvaluationError, status=422):
     """This release does not contain this data set."""
 
@@ -41,3 +54,19 @@ class InvalidPlan(EvaluationError, status=422):
 
 class WrongWeights(EvaluationError, status=422):
     """These weights cannot be used."""
+
+
+class RunNotFinished(EvaluationError, status=409):
+    """The run has not finished yet. Wait until it has, then validate its judge."""
+
+
+class NothingToValidate(EvaluationError, status=422):
+    """No judge decided anything in this run, so there is nothing for physicians to check."""
+
+
+class AlreadyValidated(EvaluationError, status=409):
+    """The judge of this run is already being validated."""
+
+
+class SampleTooSmall(EvaluationError, status=422):
+    """Draw at least one response from each stratum: model, data set, and whether the judge found a failure."""

@@ -7,14 +7,18 @@ from django.utils.translation import gettext_lazy as _
 from generation.models import Call, Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
 from generation.models.jobs import Job
 from generation.models.work import Work, work_constraints
+from review.models import Case, User
 
 SEEDS = 2**31 - 1  # the largest: what a positive integer of both databases holds
 
 
 class Run(Job):
-    """One evaluation of endpoints on a release, decided by one judge, or by code where the benchmark needs no judge.
+    """One evaluation of endpoints on a release, decided by judges, or by code where the benchmark needs no judge.
 
     `variants`: the names of the data sets that are asked; empty: all there are.
+    `panel`: how several votes become one verdict; empty: one judge decides once, and there are no votes. `judge` is the
+    first judge, further ones are `RunJudge` rows. `answers_each`: answers a question; `judgments_each`: judgments of each
+    judge on a criterion.
     """
 
     class Judging(models.TextChoices):
@@ -31,6 +35,11 @@ class Run(Job):
         PROTOCOL = "protocol", _("benchmark settings; endpoint settings where the benchmark has none")
         ENDPOINT = "endpoint", _("endpoint settings only")
 
+    class Panel(models.TextChoices):
+        MAJORITY = "majority", _("majority of the judges")
+        UNANIMITY = "unanimity", _("unanimous judges only")
+        ESCALATION = "escalation", _("two judges; a third of another model family where they differ")
+
     release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="runs")
     judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="judged_runs")
     endpoints = models.ManyToManyField(Endpoint, through="RunEndpoint", related_name="runs")
@@ -45,12 +54,24 @@ class Run(Job):
         default=dict, blank=True
     )  # of the analysis (`runs.plan`); {}: launched before there was one
     rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
+    panel = models.CharField(max_length=10, choices=Panel, blank=True)
+    answers_each = models.PositiveSmallIntegerField(default=1)
+    judgments_each = models.PositiveSmallIntegerField(default=1)
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(judging__in=["per-rubric", "per-sample"]), name="run_judging_known"),
             models.CheckConstraint(condition=Q(transport__in=["live", "batch"]), name="run_transport_known"),
             models.CheckConstraint(condition=Q(sampling__in=["protocol", "endpoint"]), name="run_sampling_known"),
+            models.CheckConstraint(
+                condition=Q(panel__in=["", "majority", "unanimity", "escalation"]), name="run_panel_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(answers_each__gte=1, judgments_each__gte=1)
+                & (Q(judgments_each=1) | ~Q(panel=""))
+                & (Q(panel="") | Q(judge__isnull=False)),
+                name="run_repeats_and_panel",
+            ),
         ]
         ordering = [F("id").desc()]
 
@@ -66,6 +87,16 @@ class RunEndpoint(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "endpoint"], name="run_endpoint_once")]
+
+
+class RunJudge(models.Model):
+    """A further judge of a run, after `Run.judge`, in the order of the panel."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="further_judges")
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "endpoint"], name="run_judge_once")]
 
 
 class Asked(Work):
@@ -139,3 +170,52 @@ class Judgment(Asked):
             ),
         ]
         indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+
+
+class Vote(Work):
+    """One judge's verdict on one rubric, of which a panel's judgment is decided. `repeat`: which of the judge's own, from 0.
+
+    The judgment waits, queued, until its last vote has ended.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="votes")
+    judgment = models.ForeignKey(Judgment, on_delete=models.CASCADE, related_name="votes")
+    judge = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+    repeat = models.PositiveSmallIntegerField(default=0)
+    verdict = models.CharField(max_length=20, blank=True)
+    explanation = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            *work_constraints("vote"),
+            models.UniqueConstraint(fields=["judgment", "judge", "repeat"], name="vote_once"),
+            models.CheckConstraint(
+                condition=Q(status="done") & ~Q(verdict="") | ~Q(status="done") & Q(verdict=""),
+                name="vote_verdict_iff_done",
+            ),
+        ]
+        indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+
+
+class Validation(models.Model):
+    """A share of a run's responses that physicians judge, blind, to measure its judge. Written once."""
+
+    run = models.OneToOneField(Run, on_delete=models.PROTECT, related_name="validation")
+    seed = models.PositiveIntegerField(default=0)
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField()
+
+
+class ValidationItem(models.Model):
+    """A response that was drawn. `weight`: one over the share of its stratum that was. Written once."""
+
+    validation = models.ForeignKey(Validation, on_delete=models.PROTECT, related_name="items")
+    response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="+")
+    case = models.OneToOneField(Case, on_delete=models.PROTECT, related_name="+")
+    weight = models.FloatField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["validation", "response"], name="validation_item_once"),
+            models.CheckConstraint(condition=Q(weight__gte=1), name="validation_item_weight"),
+        ]

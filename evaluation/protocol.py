@@ -157,7 +157,8 @@ class Protocol:
 
     Otherwise `judge` builds the request that decides one rubric from sample, rubric, variant and response text; a reply must
     satisfy `shape`, and `decide` reads the verdict out of it. `judge_temperature` is the published setting, used where the run
-    does not say otherwise. `whole`: how a run has all rubrics of a sample decided in one call.
+    does not say otherwise, whatever the judge's endpoint has.
+    `whole`: how a run has all rubrics of a sample decided in one call.
 
     `outcomes`: how an outcome of responses is counted, where not as `JUDGED`: `EXCLUDED`, or the verdict that every rubric of
     such a response is given. A response without a word is never judged.

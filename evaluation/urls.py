@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from evaluation.judges import views as judges_views
 from evaluation.reports import views as reports_views
 from evaluation.runs import views as runs_views
 from generation.jobs import views as jobs_views
@@ -17,6 +18,7 @@ urlpatterns = [
     path("runs/<int:pk>/report.csv", reports_views.report_file, {"ending": "csv"}, name="report-csv"),
     path("runs/<int:pk>/report.md", reports_views.report_file, {"ending": "md"}, name="report-markdown"),
     path("runs/<int:pk>/report.tex", reports_views.report_file, {"ending": "latex"}, name="report-latex"),
+    path("runs/<int:pk>/validation/", judges_views.validation, name="validation"),
     path("runs/<int:pk>/judgments/", reports_views.judgments, name="judgments"),
     path("runs/<int:pk>/judgments/<int:judgment_id>/calls/", reports_views.calls, name="calls"),
 ]

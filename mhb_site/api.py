@@ -22,6 +22,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from evaluation.judges import api as judges_api
 from evaluation.reports import api as reports_api
 from evaluation.runs import api as runs_api
 from generation.batches import api as batches_api
@@ -199,6 +200,7 @@ _v1 = [
     *jobs_api.routes(),
     path("runs/", runs_api.Runs.as_view(), name="runs"),
     path("runs/estimate/", runs_api.EstimateRun.as_view(), name="run-estimate"),
+    path("runs/<int:pk>/validation/", judges_api.RunValidation.as_view(), name="run-validation"),
     path("runs/<int:pk>/report.md", reports_api.ReportViewSet.as_view({"get": "markdown"}), name="run-report-md"),
     *_router.urls,
 ]

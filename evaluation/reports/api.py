@@ -12,6 +12,7 @@ from rest_framework.response import Response as Answer
 from rest_framework.viewsets import GenericViewSet
 
 from evaluation import registry
+from evaluation.judges.api import JudgesSerializer
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
 from evaluation.reports.documents import as_markdown
@@ -177,7 +178,7 @@ class ReportQuery(serializers.Serializer[Any]):
     )
 
 
-class ReportSerializer(serializers.Serializer[Any]):
+class ReportSerializer(JudgesSerializer):
     """All rates of a run so far. `notice` is present if simulated models took part."""
 
     run = serializers.IntegerField()

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.utils.translation import override
 
+from evaluation.judges import markdown as judges_markdown
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
 from evaluation.protocol import Rate
@@ -45,6 +46,7 @@ def as_markdown(report: Report) -> str:
         *_contrasts(report),
         "",
         *_models(report),
+        *judges_markdown.section(run),
     ]
     for view in report.views:
         if not report.facets[view.name]:

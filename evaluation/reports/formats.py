@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from evaluation.judges import summary
 from evaluation.metrics import MeasuredRate
 from evaluation.protocol import Rate
 from evaluation.reports.documents import SIMULATED, as_latex
@@ -63,6 +64,7 @@ def as_dict(report: Report) -> dict[str, Any]:
             }
             for each in report.contrasts
         ],
+        **summary.as_dict(run),
         "cost": str(report.cost),
     }
 

@@ -235,8 +235,9 @@ def judgment(run: Run, judgment_id: int) -> Judgment | None:
 
 
 def calls_behind(judgment: Judgment) -> tuple[list[Call], list[Call]]:
-    """The ledger of the response, and that of the judgment."""
-    response, judged = f"response:{judgment.response_id}", f"judgment:{judgment.pk}"
-    calls = Call.objects.filter(subject__in=[response, judged]).select_related("endpoint").order_by("pk")
+    """The ledger of the response, and that of the judgment with its votes."""
+    response = f"response:{judgment.response_id}"
+    judged = [f"judgment:{judgment.pk}", *(f"vote:{pk}" for pk in judgment.votes.values_list("pk", flat=True))]
+    calls = Call.objects.filter(subject__in=[response, *judged]).select_related("endpoint").order_by("pk")
     found = list(calls)
-    return [c for c in found if c.subject == response], [c for c in found if c.subject == judged]
+    return [c for c in found if c.subject == response], [c for c in found if c.subject in judged]

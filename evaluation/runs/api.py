@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
@@ -55,6 +55,7 @@ class RunProgressSerializer(serializers.Serializer[Any]):
     judgments = WorkCountsSerializer()
     rubrics_total = serializers.IntegerField()
     calls = serializers.IntegerField(source="responses.calls")
+    votes = WorkCountsSerializer(help_text="Of a panel; its judgments are decided from them.")
     cost = serializers.DecimalField(
         source="responses.cost", max_digits=24, decimal_places=8, help_text="In the currency of the prices."
     )
@@ -81,6 +82,9 @@ class RunSerializer(serializers.ModelSerializer[Any]):
     release = serializers.CharField(source="release.name")
     release_version = serializers.IntegerField(source="release.version")
     judge = serializers.CharField(source="judge.name", allow_null=True, default=None)
+    further_judges = serializers.SerializerMethodField()
+    answers = serializers.IntegerField(source="answers_each", help_text="Answers of each model to a question.")
+    judgments = serializers.IntegerField(source="judgments_each", help_text="Judgments of each judge on a criterion.")
     datasets = serializers.ListField(
         source="variants", child=serializers.CharField(), help_text="The data sets asked; empty: all."
     )
@@ -96,6 +100,10 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "release_version",
             "endpoints",
             "judge",
+            "further_judges",
+            "panel",
+            "answers",
+            "judgments",
             "judge_temperature",
             "judging",
             "seed",
@@ -108,6 +116,11 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "created_at",
             "finished_at",
         ]
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_further_judges(self, run: Run | dict[str, Any]) -> list[str]:
+        """The judges after the first, in the order of the panel."""
+        return list(run["further_judges"]) if isinstance(run, dict) else queries.further_judges(run)
 
 
 class ProviderBatchSerializer(serializers.ModelSerializer[ProviderBatch]):
@@ -170,6 +183,23 @@ class RunAskSerializer(serializers.Serializer[Any]):
         default=None,
         help_text="Required, except for a benchmark whose answers are read by code, which takes none.",
     )
+    further_judges = serializers.ListField(
+        child=ByName(queryset=Endpoint.objects.all()),
+        default=list,
+        max_length=queries.MOST_JUDGES,
+        help_text="Judges after the first: a panel.",
+    )
+    panel = serializers.ChoiceField(
+        choices=Run.Panel.choices,
+        default=Run.Panel.MAJORITY,
+        help_text="How several votes become one verdict. escalation takes three judges, one of another model family.",
+    )
+    answers = serializers.IntegerField(
+        min_value=1, max_value=queries.MOST_REPEATS, default=1, help_text="Answers of each model to a question."
+    )
+    judgments = serializers.IntegerField(
+        min_value=1, max_value=queries.MOST_REPEATS, default=1, help_text="Judgments of each judge on a criterion."
+    )
     datasets = serializers.ListField(
         child=serializers.CharField(max_length=100),
         source="variants",
@@ -225,9 +255,13 @@ def _settings(body: dict[str, Any]) -> RunSettings:
 
 
 def _whole_run(run: Run) -> dict[str, Any]:
-    fields = [name for name in RunSerializer.Meta.fields if name not in ("release_version", "datasets")]
+    apart = ("release_version", "datasets", "further_judges", "answers", "judgments")
+    fields = [name for name in RunSerializer.Meta.fields if name not in apart]
     return {
         **{name: getattr(run, name) for name in fields},
+        "further_judges": queries.further_judges(run),
+        "answers_each": run.answers_each,
+        "judgments_each": run.judgments_each,
         "variants": run.variants,
         **job_values(run),
         "simulated": queries.is_simulated(run),

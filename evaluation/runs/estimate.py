@@ -13,13 +13,13 @@ from generation.models import Release, ReleasedRubric, ReleasedSample
 
 
 def estimate_run(settings: RunSettings) -> Estimate:
-    """What a run would ask. All samples of a task are taken to be asked as often as its first one is.
+    """What a run would ask. All samples of a task are taken to be asked as often as its first one is, and an escalating panel
+    to have all its judges vote on everything.
 
-    Raises what a launch would: NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet; NoBatches where no
-    endpoint offers batches.
+    Raises what a launch would; see `queries.protocol_and_data_sets`.
     """
     protocol, datasets = queries.protocol_and_data_sets(settings)
-    release, judge, judging, tested = settings.release, settings.judge, settings.judging, settings.tested
+    release, judges, judging, tested = settings.release, settings.judges, settings.judging, settings.tested
     in_batches = settings.transport == Run.Transport.BATCH
     said: Counter[str] = Counter()  # by prompt
     judged: Counter[str] = Counter()
@@ -32,12 +32,14 @@ def estimate_run(settings: RunSettings) -> Estimate:
         first = samples.filter(task=task)[0]
         asks = queries.questions(protocol, first, settings.seed, datasets)
         for ask in asks:
-            said[ask.prompt] += count
-        if judge and asks and rubrics.get(task):
+            said[ask.prompt] += count * settings.answers
+        if judges and asks and rubrics.get(task):
             of_each = count if judging == Run.Judging.PER_SAMPLE else rubrics[task]
-            judged[_judges_prompt(protocol, first, judging)] += of_each * len(asks) * len(tested)
+            answers = len(asks) * len(tested) * settings.answers
+            judged[_judges_prompt(protocol, first, judging)] += of_each * answers * settings.judgments
     known = [
-        queries.to_send(ask, settings.sampling)
+        queries.to_send(ask, settings.sampling, repeat)
+        for repeat in range(settings.answers)
         for sample in _some(release)
         for ask in queries.questions(protocol, sample, settings.seed, datasets)
     ]
@@ -54,9 +56,9 @@ def estimate_run(settings: RunSettings) -> Estimate:
         for endpoint in tested
         for prompt, count in said.items()
     ]
-    if judge:
-        judges = in_batches and judge.batches
-        lines += [estimate_line("judge", judge, prompt, count, batched=judges) for prompt, count in judged.items()]
+    for judge in judges:
+        together = in_batches and judge.batches
+        lines += [estimate_line("judge", judge, prompt, count, batched=together) for prompt, count in judged.items()]
     return Estimate(tuple(lines), rows=sum(said.values()) * len(tested), paces=paces(settings.asked))
 
 

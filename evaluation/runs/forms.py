@@ -28,7 +28,7 @@ class ReleaseField(forms.ModelChoiceField[Release]):
 class LaunchForm(SpendingForm):
     """A run: which models are put to which release, and who judges."""
 
-    records = ("release", "datasets", "seed")
+    records = ("release", "datasets", "seed", "answers")
 
     release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
     endpoints = forms.ModelMultipleChoiceField(
@@ -55,6 +55,37 @@ class LaunchForm(SpendingForm):
         help_text=_("Fixes this benchmark's random choices. The same seed asks the same questions."),
     )
     judge = forms.ModelChoiceField(label=_("Judge"), queryset=Endpoint.objects.order_by("name"), to_field_name="name")
+    further_judges = forms.ModelMultipleChoiceField(
+        label=_("Further judges"),
+        queryset=Endpoint.objects.order_by("name"),
+        to_field_name="name",
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Each judge votes on every criterion. Choose none to let one judge decide."),
+    )
+    panel = forms.ChoiceField(
+        label=_("Panel decision"),
+        choices=Run.Panel.choices,
+        initial=Run.Panel.MAJORITY,
+        required=False,
+        help_text=_("Without a majority a criterion stays unjudged. Used with several judges or several judgments."),
+    )
+    judgments = forms.IntegerField(
+        label=_("Judgments per criterion"),
+        required=False,
+        initial=1,
+        min_value=1,
+        max_value=queries.MOST_REPEATS,
+        help_text=_("How often each judge judges the same answer. The majority counts."),
+    )
+    answers = forms.IntegerField(
+        label=_("Answers per question"),
+        required=False,
+        initial=1,
+        min_value=1,
+        max_value=queries.MOST_REPEATS,
+        help_text=_("Several answers show how much a model's answers vary. Each costs a call and its judgments."),
+    )
     judge_temperature = forms.FloatField(label=_("Judge temperature"), required=False, min_value=0, max_value=2)
     transport = forms.ChoiceField(
         label=_("Request mode"), choices=Run.Transport.choices, initial=Run.Transport.LIVE, required=False
@@ -116,7 +147,11 @@ class LaunchForm(SpendingForm):
             "endpoints",
             "datasets",
             "seed",
+            "answers",
             "judge",
+            "further_judges",
+            "panel",
+            "judgments",
             "judge_temperature",
             "judging",
             "sampling",
@@ -149,7 +184,7 @@ class LaunchForm(SpendingForm):
         rates = registry.protocol(release.benchmark).rates if release else ()
         self.fields["metric"].choices = [(rate.name, gettext(rate.label)) for rate in rates]  # type: ignore[attr-defined]
         if release and registry.protocol(release.benchmark).judge is None:
-            for name in ("judge", "judge_temperature", "judging"):
+            for name in ("judge", "further_judges", "panel", "judgments", "judge_temperature", "judging"):
                 del self.fields[name]
 
     @property
@@ -160,6 +195,10 @@ class LaunchForm(SpendingForm):
             release=data["release"],
             endpoints=list(data["endpoints"]),
             judge=data.get("judge"),
+            further_judges=list(data.get("further_judges", ())),
+            panel=data.get("panel") or Run.Panel.MAJORITY,
+            judgments=data.get("judgments") or 1,
+            answers=data.get("answers") or 1,
             judge_temperature=data.get("judge_temperature"),
             judging=data.get("judging", Run.Judging.PER_RUBRIC),
             transport=data["transport"],
@@ -197,6 +236,6 @@ def _temperature_help() -> str:
     ]
     said = gettext("Leave empty for the published setting (%(settings)s).") % {"settings": "; ".join(published) or "–"}
     kept = gettext(
-        "If the judge's endpoint sets its own temperature, that value is used."
+        "A temperature set on the judge's endpoint is used only where none is published."
     )  # xgettext reads no f-strings
     return f"{said} {kept}"

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from evaluation import errors
-from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
 from evaluation.runs import queries, services, work
 from evaluation.runs.queries import RunProgress
 from generation.engine.task_queue import give_back_expired
@@ -23,7 +23,7 @@ class RunKind(JobKind[Run]):
     """A run works on responses and on the judgments that come with them; its requests may wait in providers' batches."""
 
     model = Run
-    rows: Mapping[str, Any] = {"responses": Response, "judgments": Judgment}
+    rows: Mapping[str, Any] = {"responses": Response, "judgments": Judgment, "votes": Vote}
     titles = (gettext_lazy("Run %(n)s"), gettext_lazy("Runs"))
     own_page = True
     control = Can.MEASURE
@@ -58,21 +58,25 @@ class RunKind(JobKind[Run]):
         return {
             "tested": endpoints_listed(RunEndpoint.objects.filter(run=OuterRef("pk"))),
             "judge": endpoints_listed(Endpoint.objects.filter(pk=OuterRef("judge")), ""),
+            "judges": endpoints_listed(RunJudge.objects.filter(run=OuterRef("pk"))),
         }
 
     def progress(self, job: Run) -> RunProgress:
-        responses, judgments = self.parts(job)
-        return RunProgress(responses, judgments, job.rubrics_total)
+        responses, judgments, votes = self.parts(job)
+        return RunProgress(responses, judgments, votes, job.rubrics_total)
 
     def list_address(self) -> str:
         return reverse("evaluation:runs")
 
     def bars(self, job: Run) -> Iterable[ProgressBar]:
         found = self.progress(job)
-        return [
+        bars = [
             ProgressBar("responses", _("Responses"), found.responses.ended, found.responses.total),
             ProgressBar("judgments", _("Judgments"), found.judgments.ended, found.rubrics_total),
         ]
+        if job.panel:
+            bars.append(ProgressBar("votes", _("Votes"), found.votes.ended, found.votes.total))
+        return bars
 
     def tiles(self, progress: RunProgress) -> Iterable[Tile]:
         return [

@@ -8,7 +8,8 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import MD5
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Judgment, Response, Run, RunJudge, Vote
+from evaluation.panel import FIRST
 from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
@@ -23,11 +24,15 @@ from review.models import User
 from review.rules.case_spec import UNDETERMINED
 
 Status = Work.Status
+MOST_REPEATS = 20  # answers to a question, and judgments of one judge on a criterion
+MOST_JUDGES = 9
 
 
 def runs() -> QuerySet[Run]:
     """All runs, newest first."""
-    return Run.objects.select_related("release", "judge", "created_by").prefetch_related("endpoints")
+    return Run.objects.select_related("release", "judge", "created_by").prefetch_related(
+        "endpoints", "further_judges__endpoint"
+    )
 
 
 def sample_value(row: ReleasedSample) -> Sample:
@@ -49,18 +54,27 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
 def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:
     """The protocol of a run that is wanted, and the data sets that it asks.
 
-    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet, NoBatches.
+    Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet, NoBatches, TooManyRepeats,
+    EscalationNeedsThree, NoPanelInBatches.
     """
     judge, variants = settings.judge, settings.variants
     if not settings.endpoints:
         raise errors.NoEndpoints
     protocol = registry.protocol(settings.release.benchmark)
-    if protocol.judge is None and judge is not None:
+    if protocol.judge is None and (settings.judges or settings.judgments > 1):
         raise errors.NoJudgeNeeded
     if protocol.judge is not None and judge is None:
         raise errors.JudgeNeeded
     if settings.judging == Run.Judging.PER_SAMPLE and protocol.whole is None:
         raise errors.NotPerSample
+    if not (1 <= settings.answers <= MOST_REPEATS and 1 <= settings.judgments <= MOST_REPEATS):
+        raise errors.TooManyRepeats
+    if len(settings.judges) > MOST_JUDGES:
+        raise errors.TooManyRepeats
+    if settings.panel == Run.Panel.ESCALATION and judge is not None and len(settings.judges) <= FIRST:
+        raise errors.EscalationNeedsThree
+    if settings.transport == Run.Transport.BATCH and settings.rule:
+        raise errors.NoPanelInBatches
     there = data_sets_in(settings.release)
     if unknown := sorted(set(variants) - {one.name for one in there}):
         raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(one.name for one in there)}")
@@ -83,11 +97,31 @@ def question(protocol: Protocol, sample: ReleasedSample, seed: int, variant: str
     raise LookupError(f"{sample.key}: no question in variant {variant!r}")
 
 
-def to_send(ask: Ask, sampling: str) -> Request:
-    """What a model under test is sent: with the benchmark's sampling settings, or with the endpoint's own alone."""
+def to_send(ask: Ask, sampling: str, repeat: int = 0) -> Request:
+    """What a model under test is sent: with the benchmark's sampling settings, or with the endpoint's own alone.
+
+    `repeat`: which answer to the question; each is asked and paid for by itself.
+    """
+    request = replace(ask.request, repeat=repeat)
     if sampling == Run.Sampling.PROTOCOL:
-        return ask.request
-    return replace(ask.request, temperature=None, top_p=None, max_tokens=None)
+        return request
+    return replace(request, temperature=None, top_p=None, max_tokens=None)
+
+
+def to_judge(request: Request, run: Run, *, answer: int, judgment: int = 0) -> Request:
+    """What a judge is sent: at the run's temperature, each judgment of each answer asked and paid for by itself.
+
+    Also where two answers read alike: else their verdicts would be one, and judging would look surer than it is.
+    """
+    repeat = answer * run.judgments_each + judgment
+    temperature = run.judge_temperature if request.temperature is None else request.temperature
+    return replace(request, temperature=temperature, repeat=repeat)
+
+
+def judges_of(run: Run) -> list[Endpoint]:
+    """The judges of a run in the order of its panel, the first one first."""
+    further = run.further_judges.select_related("endpoint").order_by("pk")
+    return [*([run.judge] if run.judge else []), *(row.endpoint for row in further)]
 
 
 def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
@@ -95,10 +129,15 @@ def as_launched(run: Run, endpoint: Endpoint) -> Endpoint:
     return endpoint.freeze(run.endpoint_settings.get(str(endpoint.pk), {}))
 
 
+def further_judges(run: Run) -> list[str]:
+    """The names of the judges after the first, in the order of the panel."""
+    return [row.endpoint.name for row in sorted(run.further_judges.all(), key=lambda row: row.pk)]
+
+
 def models_asked(run: Run) -> list[ModelAsked]:
     """The models under test and the judge, with settings, reported versions and prompts."""
     tested = run.tested.select_related("endpoint").order_by("pk")
-    roles = [("target", row.endpoint) for row in tested] + ([("judge", run.judge)] if run.judge else [])
+    roles = [("target", row.endpoint) for row in tested] + [("judge", judge) for judge in judges_of(run)]
     return jobs_queries.models_asked(run, roles, run.endpoint_settings)
 
 
@@ -114,8 +153,9 @@ def example_questions(run: Run) -> list[Request]:
 
 
 def endpoints_of(run: Run) -> QuerySet[Endpoint]:
-    """The endpoints that a run puts to the test, and its judge where it has one."""
-    return Endpoint.objects.filter(Q(pk=run.judge_id) | Q(runs=run)).distinct()
+    """The endpoints that a run puts to the test, and its judges where it has some."""
+    further = RunJudge.objects.filter(run=run).values("endpoint")
+    return Endpoint.objects.filter(Q(pk=run.judge_id) | Q(runs=run) | Q(pk__in=further)).distinct()
 
 
 def language_of(row: ReleasedSample) -> str:
@@ -139,11 +179,13 @@ def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Ru
 
 
 def judgments_to_take(run: Run) -> QuerySet[Judgment]:
-    """The queue of judgments.
+    """The queue of judgments; none where they are decided from votes.
 
     Where the judge decides on a whole sample at once, the first one that is open of each response.
     """
     queue = Judgment.objects.filter(run=run).order_by("pk")
+    if run.panel:
+        return queue.none()
     if run.judging == Run.Judging.PER_RUBRIC:
         return queue
     waiting = [Status.QUEUED, Status.RUNNING]
@@ -182,11 +224,15 @@ def without_questions_in_flight(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
         return rows
     model = rows.model
     running = model._default_manager.filter(status=Status.RUNNING, run__in=others)
-    what: tuple[Any, ...] = ("endpoint", "sample", "variant")
+    what: tuple[Any, ...] = ("endpoint", "sample", "variant", "repeat")
+    mine = "sample"
     if model is Judgment:
-        what = ("rubric", MD5("response__text"))
+        mine, what = "rubric", ("rubric", "response__repeat", MD5("response__text"))
         running = running.filter(run__judge=run.judge_id, run__judging=run.judging)
-    mine = "rubric" if model is Judgment else "sample"
+    if model is Vote:
+        mine = "judgment__rubric"
+        what = (mine, "judge", "repeat", "judgment__response__repeat", MD5("judgment__response__text"))
+        running = running.filter(run__judgments_each=run.judgments_each, run__judging=run.judging)
     asked = list(running.values_list(mine, *what))
     if not asked:
         return rows
@@ -217,21 +263,29 @@ def runs_with_work() -> QuerySet[Run]:
 
     Not those of which all that is queued waits: for a provider's batch, for a place in one, or for another run's answer.
     """
-    rows = [model.objects.filter(run=OuterRef("pk"), status=Status.QUEUED) for model in (Response, Judgment)]
+    queued = {"run": OuterRef("pk"), "status": Status.QUEUED}
+    responses = Response.objects.filter(**queued)
+    judgments = Judgment.objects.filter(**queued, run__panel="")  # those of a panel are decided from its votes
     live = Q(run__transport=Run.Transport.LIVE)
-    for_a_lane = [Exists(each.filter(live | _is_for_lanes(each.model))) for each in rows]
+    for_a_lane = (
+        Exists(responses.filter(live | _is_for_lanes(Response)))
+        | Exists(judgments.filter(live | _is_for_lanes(Judgment)))
+        | Exists(Vote.objects.filter(**queued))
+    )
     in_batches = Run.objects.filter(status=Run.Status.RUNNING, transport=Run.Transport.BATCH)
     to_fill = [run.pk for run in in_batches if is_batch_due(run)]
-    with_rows = Run.objects.filter(for_a_lane[0] | for_a_lane[1])
+    with_rows = Run.objects.filter(for_a_lane)
     wait = [run.pk for run in with_rows.filter(status=Run.Status.RUNNING, fresh=False) if _waits_for_others(run)]
-    return Run.objects.filter((for_a_lane[0] | for_a_lane[1]) & ~Q(pk__in=wait) | Q(pk__in=to_fill))
+    return Run.objects.filter(for_a_lane & ~Q(pk__in=wait) | Q(pk__in=to_fill))
 
 
 def _waits_for_others(run: Run) -> bool:
     """Whether all that a lane might take is in flight in runs beside it."""
     if not concurrent_runs(run):
         return False
-    rows = [model.objects.filter(run=run, status=Status.QUEUED) for model in (Response, Judgment)]
+    queued = {"run": run, "status": Status.QUEUED}
+    judged: QuerySet[Any] = Vote.objects.filter(**queued) if run.panel else Judgment.objects.filter(**queued)
+    rows: list[QuerySet[Any]] = [Response.objects.filter(**queued), judged]
     return not any(without_questions_in_flight(for_lanes(each, run), run).exists() for each in rows)
 
 
@@ -251,10 +305,14 @@ def provider_batches_of(run: Run) -> QuerySet[ProviderBatch]:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How far a run is; `judgments.total` grows while responses arrive, so the whole is `rubrics_total`."""
+    """How far a run is; `judgments.total` grows while responses arrive, so the whole is `rubrics_total`.
+
+    `votes`: of a panel, whose judgments are decided from them; they are no part of the whole.
+    """
 
     responses: live_status.Progress
     judgments: live_status.Progress
+    votes: live_status.Progress
     rubrics_total: int
 
     @property
@@ -280,7 +338,7 @@ class RunProgress:
 
     @property
     def running(self) -> int:
-        return self.responses.running + self.judgments.running
+        return self.responses.running + self.judgments.running + self.votes.running
 
     @property
     def queued(self) -> int:
@@ -294,9 +352,7 @@ def count_rubrics(run: Run) -> int:
 
 def is_simulated(run: Run) -> bool:
     """Whether any simulated model had a part in this run's numbers: as generator, under test or as judge."""
-    if run.release.simulated or (run.judge is not None and run.judge.simulated):
-        return True
-    return Endpoint.objects.filter(runs=run, simulated=True).exists()
+    return run.release.simulated or endpoints_of(run).filter(simulated=True).exists()
 
 
 def judgments_of(response: Response) -> QuerySet[Judgment]:
@@ -320,6 +376,10 @@ def last_settings(actor: User, release: Release | None) -> tuple[Run | None, dic
         "datasets": [] if len(data_sets_of(last)) == len(data_sets_in(last.release)) else last.variants,
         "seed": last.seed,
         "judge": last.judge.name if last.judge else None,
+        "further_judges": [judge.name for judge in judges_of(last)[1:]],
+        "panel": last.panel or Run.Panel.MAJORITY,
+        "answers": last.answers_each,
+        "judgments": last.judgments_each,
         "judging": last.judging,
         "sampling": last.sampling,
         "transport": last.transport,

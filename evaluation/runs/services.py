@@ -1,13 +1,13 @@
 """Launches and changes runs."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, product
 
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
 from evaluation.protocol import DataSet, Protocol
 from evaluation.runs import queries
 from evaluation.runs.plan import make_plan
@@ -25,18 +25,19 @@ NOT_JUDGED = "NotJudged"  # of those that are counted by the outcome of their re
 
 
 def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "") -> Run:
-    """Queue one response per sample, endpoint and variant.
+    """Queue the responses: one per sample, endpoint, variant and repeat.
 
     `key`: what the same person launched under it before is returned, and nothing launched.
 
     The run keeps the judge's temperature and each endpoint's own sampling settings as they are now.
     Raises NoEndpoints; JudgeNeeded, NoJudgeNeeded; NotPerSample where the benchmark has no such judging; UnknownDataSet;
-    NoBatches where no endpoint offers batches; InvalidPlan; KeyReused where something else was launched under `key`.
+    NoBatches where no endpoint offers batches; TooManyRepeats; EscalationNeedsThree, NoPanelInBatches of several judges;
+    InvalidPlan; KeyReused where something else was launched under `key`.
     """
     protocol, datasets = queries.protocol_and_data_sets(settings)
     judge = settings.judge
     planned = make_plan(settings, protocol)
-    temperatures = (settings.judge_temperature, judge.temperature, protocol.judge_temperature) if judge else ()
+    temperatures = (settings.judge_temperature, protocol.judge_temperature, judge.temperature) if judge else ()
 
     def make() -> Run:
         run = Run.objects.create(
@@ -45,6 +46,9 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             judge_temperature=next((each for each in temperatures if each is not None), None),
             endpoint_settings={str(each.pk): each.frozen for each in settings.asked},
             judging=settings.judging,
+            panel=settings.rule,
+            answers_each=settings.answers,
+            judgments_each=settings.judgments,
             seed=settings.seed,
             variants=[dataset.name for dataset in datasets],
             transport=settings.transport,
@@ -57,6 +61,7 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             created_at=timezone.now(),
         )
         RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=endpoint) for endpoint in settings.tested)
+        RunJudge.objects.bulk_create(RunJudge(run=run, endpoint=endpoint) for endpoint in settings.judges[1:])
         rows = _responses(run, settings.tested, protocol, datasets)
         while chunk := list(islice(rows, CHUNK)):
             Response.objects.bulk_create(chunk)
@@ -74,8 +79,10 @@ def _responses(
     for sample in samples.iterator(chunk_size=CHUNK):
         for ask in queries.questions(protocol, sample, run.seed, datasets):
             about = dict(ask.about)
-            for endpoint in endpoints:
-                yield Response(run=run, endpoint=endpoint, sample=sample, variant=ask.variant, about=about)
+            for endpoint, repeat in product(endpoints, range(run.answers_each)):
+                yield Response(
+                    run=run, endpoint=endpoint, sample=sample, variant=ask.variant, repeat=repeat, about=about
+                )
 
 
 @transaction.atomic
@@ -91,9 +98,26 @@ def retry_failed(run_id: int) -> int:
         # Made anew with the response.
         Judgment.objects.filter(response__in=chunk, error=NO_RESPONSE, status=Status.FAILED).delete()
         count += Response.objects.filter(pk__in=chunk).update(**again, outcome="")
-    unjudged = Judgment.objects.filter(~Q(error=NO_RESPONSE) | Q(response__status=Status.DONE), **failed)
+    count += _retry_votes(run_id)
+    unjudged = Judgment.objects.filter(~Q(error=NO_RESPONSE) | Q(response__status=Status.DONE), **failed, run__panel="")
     unjudged = unjudged.exclude(error=NOT_JUDGED)
     count += unjudged.update(**again)
+    return count
+
+
+def _retry_votes(run_id: int) -> int:
+    """Queue again the failed votes of a panel, and open the judgments that they left undecided; returns how many votes.
+
+    What all judges voted on and has no majority is left as it is: nothing failed there.
+    """
+    locked = Judgment.objects.filter(run=run_id, status=Status.FAILED, votes__status=Status.FAILED)
+    pks = locked.select_for_update(of=("self",), no_key=True).order_by("pk").values_list("pk", flat=True)
+    undecided = iter(dict.fromkeys(pks))
+    count = 0
+    while chunk := list(islice(undecided, CHUNK)):
+        failed = Vote.objects.filter(judgment__in=chunk, status=Status.FAILED)
+        count += failed.update(status=Status.QUEUED, error="", detail="", tries=0)
+        Judgment.objects.filter(pk__in=chunk).update(status=Status.QUEUED, error="", detail="")
     return count
 
 

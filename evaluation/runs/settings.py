@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from evaluation.errors import EscalationNeedsThree
 from evaluation.models import Run
+from evaluation.panel import FIRST, escalation_order
 from evaluation.statistics.intervals import MINIMUM
 from generation.models import Endpoint, Release
 
@@ -14,9 +16,11 @@ class RunSettings:
     """What a run is to be: what is estimated and launched.
 
     `endpoints`: the models under test. `judge`: None where the benchmark's answers are read by code; `judge_temperature`: None
-    for the judge's own, and where it has none the published setting. `judging`: one call of the judge per rubric, or one per
+    for the published setting, and where there is none the judge's own. `judging`: one call of the judge per rubric, or one per
     sample with all its rubrics. `seed` (0 to 2**31 - 1): of what the benchmark leaves to chance. `variants`: the names of the
     data sets to ask, none for all. `transport`: whether requests go into providers' batches where an endpoint offers them.
+    `further_judges`: after the first, which is `judge`; `panel`: how their votes come to one verdict. `answers`: answers of a
+    model to a question; `judgments`: judgments of each judge on a criterion.
     `sampling`: whose temperature, top_p and limit of tokens models under test are asked with.
     Of the analysis plan: `metric`, the primary one, '' for the protocol's first; `comparisons`, pairs of models as
     MODEL:MODEL, none for all; `outcomes`, OUTCOME=RULE where a rule differs from the protocol's; `minimum`, samples below
@@ -28,6 +32,10 @@ class RunSettings:
     release: Release
     endpoints: Sequence[Endpoint]
     judge: Endpoint | None = None
+    further_judges: Sequence[Endpoint] = ()
+    panel: str = Run.Panel.MAJORITY
+    answers: int = 1
+    judgments: int = 1
     judge_temperature: float | None = None
     judging: str = Run.Judging.PER_RUBRIC
     seed: int = 0
@@ -50,4 +58,27 @@ class RunSettings:
     @property
     def asked(self) -> list[Endpoint]:
         """Every endpoint of the run: the models under test, and its judge where it has one."""
-        return [*self.tested, *([self.judge] if self.judge else [])]
+        return [*self.tested, *self.judges]
+
+    @property
+    def judges(self) -> list[Endpoint]:
+        """The judges, each once, in the order of the panel. Raises EscalationNeedsThree."""
+        judges = list(dict.fromkeys([*([self.judge] if self.judge else []), *self.further_judges]))
+        if self.panel != Run.Panel.ESCALATION or len(judges) < FIRST:
+            return judges
+        by_name = {judge.name: judge for judge in judges}
+        families = {name: judge.model_family for name, judge in by_name.items()}
+        order = escalation_order(families, list(by_name))
+        if order is None or len(order) != FIRST + 1:
+            raise EscalationNeedsThree
+        return [by_name[name] for name in order]
+
+    @property
+    def rule(self) -> str:
+        """The rule by which votes come to a verdict; '' where one judge decides once."""
+        return self.panel if len(self.judges) > 1 or self.judgments > 1 else ""
+
+    @property
+    def judgments_a_criterion(self) -> int:
+        """How many judgments a criterion takes at most."""
+        return len(self.judges) * self.judgments

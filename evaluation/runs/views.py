@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from evaluation.errors import EvaluationError
+from evaluation.judges import summary
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Response, Run
 from evaluation.reports import queries as reports_queries
@@ -47,7 +48,8 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 def _simulated(run: Run) -> bool:
     """As `queries.is_simulated`, from what a list has loaded already."""
-    judged = run.judge is not None and run.judge.simulated
+    judges = [run.judge, *(row.endpoint for row in run.further_judges.all())]
+    judged = any(judge is not None and judge.simulated for judge in judges)
     return run.release.simulated or judged or any(one.simulated for one in run.endpoints.all())
 
 
@@ -127,6 +129,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "sort": sort,
         "simulated": report.simulated,
         "models": queries.models_asked(found),
+        "judging": summary.as_dict(found),
+        "further_judges": queries.further_judges(found),
         "failed": [
             (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
             for endpoint, count in sorted(report.responses_failed.items())

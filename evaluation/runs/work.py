@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,13 +12,13 @@ from django.db.models import QuerySet
 from pydantic import BaseModel
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.protocol import JUDGED, Decision, Protocol, Rubric, Sample
-from evaluation.runs import plan, queries
+from evaluation.runs import plan, queries, votes
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batch_filling, provider_batches, worker_lane
 from generation.engine.provider_batch_filling import BatchRequest
-from generation.engine.task_queue import check_tries, finish, finish_all, join, put_back, take
+from generation.engine.task_queue import check_tries, finish_all, join, put_back, take
 from generation.engine.worker_lane import RunningLane
 from generation.errors import JobOver
 from generation.jobs import life_cycle
@@ -34,6 +33,7 @@ Status = Work.Status
 Outcome = Response.Outcome
 End = tuple[Response, Work.Status, dict[str, Any]]  # of a response: how, and with what
 Keep = Callable[[list[End]], list[bool]]
+KeepVerdicts = Callable[[Sequence[tuple[Any, Work.Status, Mapping[str, Any]]]], list[bool]]
 
 
 def work_on_run(run_id: int) -> int:
@@ -42,12 +42,12 @@ def work_on_run(run_id: int) -> int:
     protocol = registry.protocol(run.release.benchmark)
     tested = run.tested.select_related("endpoint")
     endpoints = {row.endpoint_id: queries.as_launched(run, row.endpoint) for row in tested}
-    if run.judge:
-        queries.as_launched(run, run.judge)
-    rules = plan.outcomes_of(run, protocol)
-    keep = partial(
-        _keep_responses, protocol, rules=rules
-    )  # one for all: what is kept by the same function is kept together
+    judges = {judge.pk: queries.as_launched(run, judge) for judge in queries.judges_of(run)}
+    panel = votes.panel_of(run) if run.panel else None
+    # One for all: what is kept by the same function is kept together.
+    keep = partial(_keep_responses, protocol, rules=plan.outcomes_of(run, protocol), panel=panel)
+    keep_verdicts: KeepVerdicts = partial(votes.keep_votes, panel) if panel else finish_all
+    judged_how = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
         with _one_at_a_time(run):
@@ -58,14 +58,15 @@ def work_on_run(run_id: int) -> int:
             return []
         found: worker_lane.Rows = []
         # Judgments first: what has been paid for is brought to its end before more is asked.
-        if run.judge and not lane.away(run.judge):
-            queued = queries.without_questions_in_flight(queries.for_lanes(queries.judgments_to_take(run), run), run)
-            judgments = take(queued, count, lane.claim)
-            if run.judging == Run.Judging.PER_SAMPLE:
-                found += [(row, partial(_judge_sample, row, run, protocol, lane, run.judge)) for row in judgments]
-            else:
-                _with_what_they_are_about(judgments)
-                found += [(row, partial(_judge, row, run, protocol, lane, run.judge)) for row in judgments]
+        if asks := {pk: judge for pk, judge in judges.items() if not lane.away(judge)}:
+            open_rows = votes.votes_to_take(run, asks) if panel else queries.judgments_to_take(run)
+            queued = queries.without_questions_in_flight(queries.for_lanes(open_rows, run), run)
+            rows: list[Any] = take(queued, count, lane.claim)
+            if panel or run.judging == Run.Judging.PER_RUBRIC:
+                _with_what_they_are_about(rows)
+            for row in rows:
+                judge = judges[row.judge_id if isinstance(row, Vote) else next(iter(judges))]
+                found.append((row, partial(judged_how, row, run, protocol, lane, judge, keep_verdicts)))
         there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
         if there and len(found) < count:
             responses = queries.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
@@ -73,12 +74,12 @@ def work_on_run(run_id: int) -> int:
                 responses = responses.filter(endpoint__in=there)
             taken = take(queries.without_questions_in_flight(responses, run), count - len(found), lane.claim)
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
-            for row in taken:
-                row.sample = samples[row.sample_id]
-            found += [(row, partial(_ask, row, run, protocol, lane, endpoints[row.endpoint_id], keep)) for row in taken]
+            for each in taken:
+                each.sample = samples[each.sample_id]
+            found += [(r, partial(_ask, r, run, protocol, lane, endpoints[r.endpoint_id], keep)) for r in taken]
         return found
 
-    asked = {**endpoints, run.judge.pk: run.judge} if run.judge else endpoints
+    asked = {**endpoints, **judges}
     if run.transport == Run.Transport.BATCH:
         _follow_batches(run, protocol, asked)
     done = worker_lane.work_in_lane(run, asked.values(), take_rows, partial(_has_work, run_id))
@@ -139,7 +140,9 @@ def _fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) 
 def _questions(rows: Sequence[Response], *, run: Run, protocol: Protocol) -> list[BatchRequest]:
     samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
     asks = [queries.question(protocol, samples[row.sample_id], run.seed, row.variant) for row in rows]
-    return [BatchRequest(row, queries.to_send(ask, run.sampling)) for row, ask in zip(rows, asks, strict=True)]
+    return [
+        BatchRequest(row, queries.to_send(ask, run.sampling, row.repeat)) for row, ask in zip(rows, asks, strict=True)
+    ]
 
 
 def _judgings(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list[BatchRequest]:
@@ -151,12 +154,12 @@ def _judgings(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list
             queued = Judgment.objects.filter(response=row.response_id, status=Status.QUEUED)
             sample, rubrics, response = queries.joint_judgment_input([row, *queued])
             request = protocol.whole.judge(sample, list(rubrics.values()), response.variant, response.text)
-            request = structured(_at_temperature(request, run), protocol.whole.shape)
+            request = structured(queries.to_judge(request, run, answer=response.repeat), protocol.whole.shape)
         else:
             sample, rubric, response = queries.judgment_input(row)
             judge, shape, _decide = _judged_by(protocol)
             request = judge(sample, rubric, response.variant, response.text)
-            request = structured(_at_temperature(request, run), shape)
+            request = structured(queries.to_judge(request, run, answer=response.repeat), shape)
         wants.append(BatchRequest(row, request))
     return wants
 
@@ -166,7 +169,7 @@ async def _ask(row: Response, run: Run, protocol: Protocol, lane: RunningLane, e
     try:
         check_tries(row)
         ask = queries.question(protocol, row.sample, run.seed, row.variant)
-        reply = await models.ask("target", queries.to_send(ask, run.sampling))
+        reply = await models.ask("target", queries.to_send(ask, run.sampling, row.repeat))
     except worker_lane.NOT_ITS_FAULT:
         raise
     except LLMError as error:
@@ -195,9 +198,12 @@ def _outcome(reply: Reply) -> str:
     return Outcome.ANSWERED if reply.text.strip() else Outcome.EMPTY
 
 
-def _keep_responses(protocol: Protocol, ends: list[End], rules: Mapping[str, str] | None = None) -> list[bool]:
+def _keep_responses(
+    protocol: Protocol, ends: list[End], rules: Mapping[str, str] | None = None, panel: votes.Panel | None = None
+) -> list[bool]:
     """Store responses together with their judgments: queued, or decided where code reads them; unjudged from the start where
-    nothing was said, or `rules` count the outcome of the response whatever was said."""
+    nothing was said, or `rules` count the outcome of the response whatever was said. A panel's first votes are queued with
+    them."""
     kept = finish_all(ends)
     told = [end for end, was_ours in zip(ends, kept, strict=True) if was_ours]
     rubrics: dict[int, list[tuple[int, Rubric]]] = defaultdict(list)
@@ -217,6 +223,8 @@ def _keep_responses(protocol: Protocol, ends: list[End], rules: Mapping[str, str
         ),
         ignore_conflicts=True,  # a judgment that is there already is no reason to lose the lane
     )
+    if panel:
+        votes.queue_votes(panel, [row.pk for row, _, _ in told])
     return kept
 
 
@@ -239,14 +247,19 @@ def _at_once(
     return {"status": Status.DONE, "verdict": decision.verdict, "explanation": decision.explanation}
 
 
-def _with_what_they_are_about(rows: Sequence[Judgment]) -> None:
-    """Fetch responses and rubrics for all rows at once.
+def _with_what_they_are_about(rows: Sequence[Judgment | Vote]) -> None:
+    """Fetch responses and rubrics for all rows at once, and the judgments of votes.
 
     Not `prefetch_related_objects`: it asks by a chain of ORs, which SQLite refuses to nest a thousand deep.
     """
-    responses = Response.objects.in_bulk({row.response_id for row in rows})
-    rubrics = ReleasedRubric.objects.select_related("sample").in_bulk({row.rubric_id for row in rows})
-    for row in rows:
+    votes_here = [row for row in rows if isinstance(row, Vote)]
+    found = Judgment.objects.in_bulk({vote.judgment_id for vote in votes_here}) if votes_here else {}
+    for vote in votes_here:
+        vote.judgment = found[vote.judgment_id]
+    judgments = [*found.values(), *(row for row in rows if isinstance(row, Judgment))]
+    responses = Response.objects.in_bulk({row.response_id for row in judgments})
+    rubrics = ReleasedRubric.objects.select_related("sample").in_bulk({row.rubric_id for row in judgments})
+    for row in judgments:
         row.response, row.rubric = responses[row.response_id], rubrics[row.rubric_id]
 
 
@@ -259,53 +272,73 @@ def _judged_by(
     return protocol.judge, protocol.shape, protocol.decide
 
 
-async def _judge(row: Judgment, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint) -> None:
+def _about(row: Judgment | Vote) -> tuple[Judgment, int]:
+    """The judgment that is asked for, and which of the judge's own it is."""
+    return (row.judgment, row.repeat) if isinstance(row, Vote) else (row, 0)
+
+
+async def _judge(
+    row: Judgment | Vote, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint, keep: KeepVerdicts
+) -> None:
     models = lane.models({"judge": endpoint}, row)
     judge, shape, decide = _judged_by(protocol)
     try:
         check_tries(row)
-        sample, rubric, response = queries.judgment_input(row)
+        judgment, repeat = _about(row)
+        sample, rubric, response = queries.judgment_input(judgment)
         request = judge(sample, rubric, response.variant, response.text)
-        said = await models.ask_structured("judge", _at_temperature(request, run), shape)
+        request = queries.to_judge(request, run, answer=response.repeat, judgment=repeat)
+        said = await models.ask_structured("judge", request, shape)
     except worker_lane.NOT_ITS_FAULT:
         raise
     except LLMError as error:
-        await lane.do_together(finish_all, (row, Status.FAILED, {"error": error.kind, "detail": str(error)}))
+        await lane.do_together(keep, (row, Status.FAILED, {"error": error.kind, "detail": str(error)}))
     else:
         decision = decide(said)
         decided = {"verdict": decision.verdict, "explanation": decision.explanation}
-        await lane.do_together(finish_all, (row, Status.DONE, decided))
+        await lane.do_together(keep, (row, Status.DONE, decided))
 
 
-def _at_temperature(request: Request, run: Run) -> Request:
-    return request if request.temperature is not None else replace(request, temperature=run.judge_temperature)
-
-
-async def _judge_sample(row: Judgment, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint) -> None:
+async def _judge_sample(
+    row: Judgment | Vote, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint, keep: KeepVerdicts
+) -> None:
     """Decide all rubrics of a response that wait for it in one call; `row` is the first of them, the others come along."""
     models = lane.models({"judge": endpoint}, row)
     whole = protocol.whole
     if whole is None:
         raise errors.NotPerSample
-    rows = await sync_to_async(join)(row, Judgment.objects.filter(response=row.response_id).exclude(pk=row.pk))
-    rows = [row, *rows]
+    repeat = _about(row)[1]
+    rows = await sync_to_async(_with_those_beside)(row)
+    judgments = {each.pk: _about(each)[0] for each in rows}
     try:
         check_tries(row)
-        sample, rubrics, response = await sync_to_async(queries.joint_judgment_input)(rows)
+        sample, rubrics, response = await sync_to_async(queries.joint_judgment_input)(list(judgments.values()))
         request = whole.judge(sample, list(rubrics.values()), response.variant, response.text)
-        said = await models.ask_structured("judge", _at_temperature(request, run), whole.shape)
+        request = queries.to_judge(request, run, answer=response.repeat, judgment=repeat)
+        said = await models.ask_structured("judge", request, whole.shape)
     except worker_lane.NOT_ITS_FAULT:
         await lane.do(partial(_each, [partial(put_back, other) for other in rows[1:]]))
         raise
     except LLMError as error:
         failed = {"error": error.kind, "detail": str(error)}
-        await lane.do(partial(_each, [partial(finish, each, Status.FAILED, **failed) for each in rows]))
+        await lane.do(partial(keep, [(each, Status.FAILED, failed) for each in rows]))
     else:
         found: dict[str, list[Decision]] = defaultdict(list)
         for key, decision in whole.decide(said):
             found[key].append(decision)
-        ends = [partial(_keep_found, each, found[rubrics[each.pk].key]) for each in rows]
-        await lane.do(partial(_each, ends))
+        ends = [(each, *_end(found[rubrics[judgments[each.pk].pk].key])) for each in rows]
+        await lane.do(partial(keep, ends))
+
+
+def _with_those_beside(row: Judgment | Vote) -> list[Any]:
+    """A row with the others that the same call decides, which are taken along."""
+    if not isinstance(row, Vote):
+        return [row, *join(row, Judgment.objects.filter(response=row.response_id).exclude(pk=row.pk))]
+    rows = [row, *join(row, votes.votes_beside(row))]
+    judgments = Judgment.objects.in_bulk([each.judgment_id for each in rows])
+    for each in rows:
+        each.judgment = judgments[each.judgment_id]
+    return rows
 
 
 def _each(works: Sequence[Callable[[], object]]) -> None:
@@ -313,10 +346,9 @@ def _each(works: Sequence[Callable[[], object]]) -> None:
         work()
 
 
-def _keep_found(row: Judgment, found: Sequence[Decision]) -> None:
-    """Keep the one decision on a rubric; none or several leave it unjudged."""
+def _end(found: Sequence[Decision]) -> tuple[Work.Status, dict[str, str]]:
+    """The one decision on a rubric; none or several leave it unjudged."""
     if len(found) == 1:
-        finish(row, Status.DONE, verdict=found[0].verdict, explanation=found[0].explanation)
-    else:
-        detail = f"The reply decides {len(found)} times on this rubric."
-        finish(row, Status.FAILED, error=BrokenReply.__name__, detail=detail)
+        return Status.DONE, {"verdict": found[0].verdict, "explanation": found[0].explanation}
+    detail = f"The reply decides {len(found)} times on this rubric."
+    return Status.FAILED, {"error": BrokenReply.__name__, "detail": detail}

@@ -25,7 +25,7 @@ VARIABLE = r"^[A-Z_][A-Z0-9_]*$"
 # What people say of an endpoint, on its page as in the API and the command.
 ENDPOINT_FIELDS = (
     *("name", "url", "model", "key_env", "temperature", "top_p", "max_tokens", "completion_tokens"),
-    *("reasoning_effort", "extra_body", "price_in", "price_out"),
+    *("reasoning_effort", "extra_body", "family", "price_in", "price_out"),
     *("concurrency", "rpm", "tpm", "timeout", "batches"),
 )
 
@@ -42,6 +42,7 @@ RESERVED = frozenset(
     }
 )
 _SECRET = re.compile(r"api[_-]?key|authorization|password|secret|access[_-]?token|bearer", re.IGNORECASE)
+SAME_FAMILY = {"o": "gpt", "chatgpt": "gpt"}  # other beginnings of a family's names
 MOST_EXTRA = 10_000  # characters of `extra_body`
 
 
@@ -59,6 +60,9 @@ class Endpoint(models.Model):
     completion_tokens = models.BooleanField(default=False)  # the limit is sent as `max_completion_tokens`
     reasoning_effort = models.CharField(max_length=20, blank=True)
     extra_body = models.JSONField(default=dict, blank=True)  # further fields of each chat request
+    family = models.CharField(
+        max_length=40, blank=True
+    )  # of the model, where its name does not tell: see `model_family`
     price_in = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     price_out = models.DecimalField(max_digits=12, decimal_places=6, default=0)
     concurrency = models.PositiveSmallIntegerField(default=8)
@@ -126,6 +130,11 @@ class Endpoint(models.Model):
             raise ValidationError({"key_env": told}) from None
 
     @property
+    def model_family(self) -> str:
+        """The family of the model: as set, else the letters that its name begins with (`openai/gpt-4o`: gpt)."""
+        return (self.family.strip() or derived_family(self.model)).casefold()
+
+    @property
     def frozen(self) -> dict[str, Any]:
         """The settings that a launch keeps for the length of its job, with the model that they are of."""
         return {"model": self.model, **{name: getattr(self, name) for name in FROZEN}}
@@ -147,6 +156,14 @@ class Endpoint(models.Model):
     def settings(self) -> ModelSettings:
         """What the gateway needs to know."""
         return ModelSettings(**{each.name: getattr(self, each.name) for each in fields(ModelSettings)})
+
+
+def derived_family(model: str) -> str:
+    """The family that a model's name tells; the whole name where it does not begin with letters."""
+    name = model.strip().rsplit("/", 1)[-1].casefold()
+    found = re.match(r"[^\W\d_]+", name)
+    letters = found[0] if found else name[:40]
+    return SAME_FAMILY.get(letters, letters)
 
 
 def _check_extra_body(extra: Any) -> None:

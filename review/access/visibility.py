@@ -11,7 +11,7 @@ from django.utils.translation import get_language
 from review import errors
 from review.models import Assignment, Case, Event, FirstLook, Review, RewordingOutcome, User
 from review.rules.case_spec import CaseSpec, answers_from_json
-from review.rules.consolidation import standing_wording
+from review.rules.consolidation import decided_answers, standing_wording
 from review.rules.permissions import Can, allowed
 from review.rules.state_machine import Consent, Declaration, Opinion, Phase, Role, State, Verdict, position
 
@@ -32,19 +32,19 @@ def opinions(case: Case, reviews: Collection[Review] | None = None) -> list[Opin
     """The reviews of a case as the machine reads them, in order. `reviews`: those that count, where they are at hand."""
     if reviews is None:
         reviews = list(counted_reviews().filter(case=case).order_by("id"))
-    settles = case.frozen.policy.settle_wording and any(each.role != Role.PRIMARY for each in reviews)
-    form = case.frozen.form
+    policy, form = case.frozen.policy, case.frozen.form
+    several = any(each.role != Role.PRIMARY for each in reviews)
+    compared = decided_answers if policy.third_decides else standing_wording if policy.settle_wording else None
     found = []
     for each in reviews:
         plain = Opinion(Role(each.role), Phase(each.phase), Verdict(each.verdict), each.inadequate)
-        if not settles:
+        if not (compared and several):
             found.append(plain)
             continue
         answers = answers_from_json(each.answers)
         declared = Declaration(answers.declaration) if answers.declaration else None
         consent = _consent(each) if declared is Declaration.WORDING else None
-        wording = standing_wording(form, answers)
-        found.append(replace(plain, wording=wording, declared=declared, consent=consent))
+        found.append(replace(plain, wording=compared(form, answers), declared=declared, consent=consent))
     return found
 
 
@@ -209,6 +209,8 @@ def achieved(review: Review) -> str:
     (calibration, repeat), which closes at once. Nothing tells what a sealed answer said.
     """
     case, role = review.case, Role(review.role)
+    if case.kind == Case.Kind.VALIDATION:
+        return "submitted"
     if role is Role.PRIMARY:
         work = case if case.kind == Case.Kind.WORK else _original(case)
         own = Opinion(role, Phase(review.phase), Verdict(review.verdict), review.inadequate)

@@ -185,7 +185,7 @@ def decline(physician: User, assignment_id: int, token: uuid.UUID, reason: Decli
     declined = Declined.objects.create(
         case=assignment.case, physician=physician, reason=reason, text=text, at=timezone.now()
     )
-    if assignment.case.kind == Case.Kind.WORK:  # a copy of the person's own stays reserved: it is nobody else's
+    if not assignment.case.is_copy:  # a copy of the person's own stays reserved: it is nobody else's
         assignment.reserved_for = None
     _set_free(assignment)
     record(assignment.case, Event.Kind.DECLINED, physician, role=assignment.role, because=reason, text=text)
@@ -227,7 +227,7 @@ def reassign(case_id: int, role: Role, *, to: User | None, actor: User) -> Assig
         raise errors.NotYours
     if assignment.phase != Phase.COMMIT or assignment.hold not in (Hold.OPEN, Hold.HELD):
         raise errors.Committed
-    if case.kind != Case.Kind.WORK and to is None:
+    if case.is_copy and to is None:
         to = assignment.reserved_for  # a copy of a person's own is nobody else's
     loser = assignment.physician_id
     assignment.reserved_for = to
@@ -329,7 +329,7 @@ def _take_back(review: Review, actor: User) -> None:
 def _check_reserved(assignment: Assignment, to: User) -> None:
     if not allowed(to, Can.REVIEW):
         raise errors.NotReserved(_("This account cannot review cases."))
-    if assignment.case.kind != Case.Kind.WORK:
+    if assignment.case.is_copy:
         raise errors.NotReserved(_("This is another physician's training case."))
     problem = eligibility.ineligibility(to, assignment)
     if problem is not None:

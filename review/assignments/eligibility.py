@@ -134,7 +134,7 @@ def why(assignment: Assignment, physician: User, found: Pass) -> str:
     case = assignment.case
     if case.kind == Case.Kind.CALIBRATION and queries.up_front(physician, case.benchmark):
         return WHY_TRAINING
-    if case.kind != Case.Kind.WORK:
+    if case.is_copy:
         # Mixed in among others, a copy must look like them: it is reserved for the person, and nothing may say so.
         return found.why if found.why == WHY_AGAIN else _of_version(case)
     if found.why:

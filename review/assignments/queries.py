@@ -108,7 +108,7 @@ _UNDOABLE = f"""\
 SELECT r.id, c.title FROM review_review r
 JOIN review_case c ON c.id = r.case_id JOIN review_assignment a ON a.id = r.assignment_id
 WHERE r.id = ({_LAST}) AND a.phase = r.phase
-    AND (c.closed_at IS NULL OR c.kind <> 'work')
+    AND (c.closed_at IS NULL OR c.kind IN ('calibration', 'repeat'))
     AND NOT EXISTS (SELECT 1 FROM review_rewording w WHERE w.review_id = r.id)
     AND NOT EXISTS (SELECT 1 FROM review_assignment h WHERE h.case_id = r.case_id AND h.hold = 'held' AND h.id <> a.id)
     AND NOT EXISTS (

@@ -36,7 +36,7 @@ def retract(physician: User, review_id: int) -> Assignment:
     if case is None or review is None:
         raise errors.NotYours
     # A copy ends with this one answer and nobody builds on it: it can be taken back like a case that is still open.
-    ended = State(case.state).final and case.kind == Case.Kind.WORK
+    ended = State(case.state).final and not case.is_copy
     ended = ended or Rewording.objects.filter(review=review).exists()  # the primary has been asked
     if ended or visibility.counted_reviews().filter(case=case).order_by("-id").first() != review:
         raise errors.NotUndoable

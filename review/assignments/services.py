@@ -28,7 +28,7 @@ from review.discussion import remarks
 from review.forms import queries as forms_queries
 from review.models import Assignment, Case, Draft, Event, FirstLook, Guideline, Review, Rewording, User
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json, spec_to_json
-from review.rules.consolidation import may_declare, rewords, undeclared
+from review.rules.consolidation import may_declare, rewords, undeclared, with_verdict
 from review.rules.permissions import Can, require
 from review.rules.questions import Answers, opinion, problems, without_unasked
 from review.rules.state_machine import Phase, Position, Role, Verdict, position
@@ -37,16 +37,19 @@ Hold = Assignment.Hold
 
 
 @recording_events()
-def open_case(spec: CaseSpec, *, actor: User | None = None) -> Case:
+def open_case(spec: CaseSpec, *, actor: User | None = None, kind: Case.Kind = Case.Kind.WORK) -> Case:
     """Put one sample version before physicians. Opening the same version of a lineage twice is an IntegrityError.
 
-    It takes the review form that admins have published for its benchmark, if any, and keeps it from then on.
+    `kind`: WORK, or VALIDATION. Work takes the review form that admins have published for its benchmark, if any, and keeps
+    it from then on.
     Where the policy asks nobody, the case is approved and closed as it opens, and no physician is ever offered it.
     """
     now = timezone.now()
-    spec = forms_queries.with_form_in_force(spec)
+    if kind == Case.Kind.WORK:
+        spec = forms_queries.with_form_in_force(spec)
     stored = spec_to_json(spec)
     case = Case.objects.create(
+        kind=kind,
         benchmark=spec.benchmark,
         lineage=spec.lineage,
         version=spec.version,
@@ -182,6 +185,7 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
         primary = answers_from_json(blind[Role.PRIMARY].answers)
         rejected_before = primary.verdict == Verdict.REJECT
     answers, nowhere = located_citations(spec, answers)
+    answers = with_verdict(spec.form, answers)
     missing = problems(spec.form, answers, committed=committed, rejected_before=rejected_before)
     declares = may_declare(spec.policy, role, phase)
     if declares:
@@ -205,7 +209,7 @@ def _submit(physician: User, posted: Assignment, token: uuid.UUID, answers: Answ
         submitted_at=timezone.now(),
         signed_as=signatures.name(physician),
         meaning=signatures.meaning(role),
-        guideline=guideline,
+        guideline=guideline if case.kind != Case.Kind.VALIDATION else None,  # it is about reviewing samples
         attempt=turns.attempts[role, phase] + 1,
     )
     sql.insert(review)

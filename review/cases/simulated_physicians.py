@@ -13,6 +13,7 @@ from review import errors
 from review.access import visibility
 from review.assignments import claims, first_look, services
 from review.cases import queries
+from review.common import benchmarks
 from review.models import Assignment, Case, Review, User
 from review.rewordings import queries as rewordings_queries
 from review.rewordings import services as rewordings_services
@@ -163,6 +164,8 @@ def _answers(
     held: Assignment, case: Case, physician: User, chance: random.Random, deserves: Verdict, dissent: float, seed: int
 ) -> Answers:
     form, shown = visibility.asked_of(held, case).form, list(visibility.reviews_shown_to(physician, case))
+    if case.kind == Case.Kind.VALIDATION:
+        return _judged(case, form, chance, dissent / 3)
     own = {review.phase: answers_from_json(review.answers) for review in shown if review.physician_id == physician.pk}
     if held.phase == Phase.CONFIRM:
         primary = next(answers_from_json(review.answers) for review in shown if review.role == Role.PRIMARY)
@@ -180,6 +183,23 @@ def _answers(
     other = Verdict.APPROVE if deserves is Verdict.REJECT else Verdict.REJECT
     answers = _fresh(form, other if chance.random() < doubt else deserves, chance)
     return _reworded(form, answers, chance) if held.role == Role.PRIMARY else answers
+
+
+def _judged(case: Case, form: Form, chance: random.Random, error: float) -> Answers:
+    """What a model's answer meets, by the benchmark's `practice.meets` where it has one; wrong with the chance `error`.
+
+    The first choice says that a criterion is met, the second that it is not, the last that nobody can tell.
+    """
+    meets = getattr(benchmarks.module(case.benchmark, "practice"), "meets", None)
+    *asked, answer = [passage.text for passage in passages(case.frozen.blocks)]
+    questions = {}
+    for question in form.questions:
+        met = meets("\n".join(asked), answer, question.asks) if meets else chance.random() < 0.5
+        if met is not None and chance.random() < error:
+            met = not met
+        at = -1 if met is None else int(not met)
+        questions[question.key] = Answer(question.choices[at].value)
+    return Answers(questions)
 
 
 def _asked(form: Form, answers: Answers) -> Answers:

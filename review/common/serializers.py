@@ -229,6 +229,7 @@ class FormSerializer(serializers.Serializer[Any]):
         many=True, default=list, help_text="Reasons for a confirmed approval against the primary's rejection."
     )
     rubrics_editable = serializers.BooleanField(default=False)
+    asks_verdict = serializers.BooleanField(default=True, help_text="Off: leave out the verdict.")
     labels = HighlightLabelSerializer(many=True, default=list)
     terms = TrapTermSerializer(many=True, default=list)
 

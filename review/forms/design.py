@@ -12,7 +12,8 @@ from review.rules.questions import Form, Question
 from review.rules.state_machine import Policy
 
 # What an admin may set; the others decide between these.
-SETTINGS = tuple(each.name for each in fields(Policy) if each.name not in ("primary", "objection_hours"))
+_DECIDED_ELSEWHERE = ("primary", "third_decides", "objection_hours")
+SETTINGS = tuple(each.name for each in fields(Policy) if each.name not in _DECIDED_ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,15 @@ class Case(models.Model):
     State = State
 
     class Kind(models.TextChoices):
-        """WORK counts. CALIBRATION has a known answer and one physician. REPEAT shows a physician an own case again."""
+        """WORK counts. CALIBRATION has a known answer and one physician. REPEAT shows a physician an own case again.
+
+        VALIDATION is a model's answer: physicians decide on the criteria that a judge decided on.
+        """
 
         WORK = "work", _("work")
         CALIBRATION = "calibration", _("calibration")
         REPEAT = "repeat", _("repeat")
+        VALIDATION = "validation", _("judge validation")
 
     kind = models.CharField(max_length=12, choices=Kind, default=Kind.WORK)
     item = models.ForeignKey("CalibrationItem", on_delete=models.PROTECT, null=True, blank=True, related_name="cases")
@@ -64,7 +68,7 @@ class Case(models.Model):
                 condition=~Q(state=State.APPROVED.value) | ~Q(ground=""), name="case_approved_on_a_ground"
             ),
             models.CheckConstraint(
-                condition=Q(kind="work", item__isnull=True, repeats__isnull=True)
+                condition=Q(kind__in=["work", "validation"], item__isnull=True, repeats__isnull=True)
                 | Q(kind="calibration", item__isnull=False, repeats__isnull=True)
                 | Q(kind="repeat", item__isnull=True, repeats__isnull=False),
                 name="case_kind_whole",
@@ -74,6 +78,11 @@ class Case(models.Model):
 
     def __str__(self) -> str:
         return f"{self.title} (v{self.version})"
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is one physician's own: a case of training, or one shown again."""
+        return self.kind in (self.Kind.CALIBRATION, self.Kind.REPEAT)
 
     @property
     def public_id(self) -> str:

@@ -4,11 +4,22 @@ Plain values. `review.cases.queries.settled_case` says whose answers count.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from review.rules.citations import Citation, identity, normalised
-from review.rules.questions import STANDING, AddedRubric, Answers, Form, Problem, Reason, RubricAnswer, RubricText
+from review.rules.questions import (
+    STANDING,
+    AddedRubric,
+    Answer,
+    Answers,
+    Form,
+    Problem,
+    Reason,
+    RubricAnswer,
+    RubricText,
+    without_unasked,
+)
 from review.rules.state_machine import Declaration, Phase, Policy, Role, Verdict
 
 
@@ -161,3 +172,14 @@ def reducible(form: Form, rejections: Sequence[Answers]) -> bool:
 
 def _reason(form: Form, answers: Answers) -> Reason | None:
     return next((reason for reason in form.reasons if reason.code == answers.reason_code), None)
+
+
+def with_verdict(form: Form, answers: Answers) -> Answers:
+    """`answers`, in favour of the case where no verdict is asked."""
+    return answers if form.asks_verdict else replace(answers, verdict=Verdict.APPROVE)
+
+
+def decided_answers(form: Form, answers: Answers) -> str:
+    """What the answers decide, comparable as text: the values of the questions that are compared."""
+    given = without_unasked(form, answers).questions
+    return "\n".join(f"{q.key}={given.get(q.key, Answer()).value}" for q in form.questions if q.compared)

@@ -79,7 +79,7 @@ class Form:
     severities: the harm scale asked for each rubric that stands; empty: not asked. reasons: the list a rejection is coded by;
     empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
     not asked. rubrics_editable: rubrics may be added and removed, not only corrected. terms: what the rubrics' tags mean.
-    labels: as what stretches of the text may be highlighted; empty: not at all.
+    labels: as what the text may be highlighted; empty: not at all. asks_verdict: off, nobody approves or rejects the case.
     wordings: language -> `<key>.label`, `.asks`, `.help`, `.choice.<value>` -> the text in it, where an admin wrote one.
     """
 
@@ -92,6 +92,7 @@ class Form:
     terms: tuple[TrapTerm, ...] = ()
     labels: tuple[HighlightLabel, ...] = ()
     wordings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    asks_verdict: bool = True
 
     def at(self, stage: str) -> "Form":
         """What is asked at a stage."""

@@ -122,6 +122,8 @@ class Policy:
     sign_with_password: signing off a review asks for the password again.
     sign_with_second_factor: signing off a review asks for a code of the physician's authenticator app.
     calibrated_only: a physician must have passed the calibration cases before working on real ones.
+    third_decides: what reviewers answer is compared, not their verdict, which is not asked: where the first two differ, a
+        third decides. For cases that are measured by their answers, which nobody approves or rejects.
     primary: off, nobody is asked and the case is approved as it opens, on the ground that says so: a benchmark of which
         physicians review a sampled share.
     """
@@ -140,6 +142,7 @@ class Policy:
     sign_with_second_factor: bool = False
     calibrated_only: bool = False
     primary: bool = True
+    third_decides: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +161,8 @@ class Reason:
 @dataclass(frozen=True, slots=True)
 class Opinion:
     """What a submitted review says to the machine. `inadequate`: a rubric was found not aligned with its trap; `wording`: the
-    rubrics that an approval leaves standing, comparable; `declared`: what the secondary says of a difference; `consent`: what
-    the primary said to it, empty as long as nothing."""
+    rubrics that an approval leaves standing, comparable, under `third_decides` the answers; `declared`: what the secondary says
+    of a difference; `consent`: what the primary said to it, empty as long as nothing."""
 
     role: Role
     phase: Phase
@@ -227,6 +230,13 @@ def _position(policy: Policy, given: dict[Opening, Opinion]) -> Position:
     secondary = given.get(blind)
     if secondary is None:
         return Position(State.SECONDARY, frozenset({blind}))
+    if policy.third_decides:
+        third = Opening(Role.ADJUDICATOR_1, Phase.COMMIT)
+        if primary.wording == secondary.wording:
+            return Position(State.APPROVED, ground=Ground.CONSENSUS)
+        if third in given:
+            return Position(State.APPROVED, ground=Ground.ADJUDICATED)
+        return Position(State.ADJUDICATION, frozenset({third}))
     if policy.secondary_confirms:
         secondary = given.get(confirm)
         if secondary is None:

@@ -142,6 +142,8 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("run-retry", "POST"): ADMIN,
     ("run-report", "GET"): READERS,
     ("run-report-md", "GET"): READERS,
+    ("run-validation", "GET"): READERS,
+    ("run-validation", "POST"): ADMIN,
     ("run-responses", "GET"): READERS,
     ("run-judgments", "GET"): READERS,
 }

@@ -208,6 +208,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "evaluation/runs/<int:pk>/report.tex":                  ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/report.csv":                  ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/judgments/":                  ("403 403 200 200", "405 405 405 405"),
+    "evaluation/runs/<int:pk>/validation/":                 ("403 403 403 200", "403 403 403 422"),
     "evaluation/runs/<int:pk>/judgments/<int:judgment_id>/calls/": ("403 403 200 200", "405 405 405 405"),
 }
 # fmt: on

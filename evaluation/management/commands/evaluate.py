@@ -1,4 +1,4 @@
-"""evaluate --release NAME --endpoint A --endpoint B [--judge J] [--datasets A,B] [--seed N] [--budget MONEY] [--wait]"""
+"""evaluate --release NAME --endpoint A --endpoint B [--judge J [--judge K --panel RULE]] [--answers K] [--judgments K] ..."""
 
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
@@ -27,13 +27,34 @@ def _seed(text: str) -> int:
     return int(text)
 
 
+def _repeats(text: str) -> int:
+    if not (text.isdecimal() and len(text) < 4 and 1 <= int(text) <= queries.MOST_REPEATS):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 to {queries.MOST_REPEATS}")
+    return int(text)
+
+
 class Command(Step):
     help = "Evaluate models on a release: a judge decides each rubric, or code reads the answers."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--release", required=True, help="NAME, or NAME@VERSION")
         parser.add_argument("--endpoint", action="append", required=True, help="a model under test; repeat for several")
-        parser.add_argument("--judge", help="required unless code reads the benchmark's answers")
+        parser.add_argument(
+            "--judge",
+            action="append",
+            default=[],
+            help="required unless code reads the benchmark's answers; repeat for a panel",
+        )
+        parser.add_argument(
+            "--panel",
+            choices=Run.Panel.values,
+            default=Run.Panel.MAJORITY.value,
+            help="how several votes become one verdict; escalation takes three judges",
+        )
+        parser.add_argument("--judgments", type=_repeats, default=1, metavar="K", help="judgments of each judge")
+        parser.add_argument(
+            "--answers", type=_repeats, default=1, metavar="K", help="answers of each model to a question"
+        )
         parser.add_argument(
             "--datasets",
             type=_names,
@@ -45,7 +66,7 @@ class Command(Step):
             "--seed", type=_seed, default=0, help="for whatever the benchmark leaves to chance; default: 0"
         )
         parser.add_argument(
-            "--judge-temperature", type=float, help="default: the judge's own, else the published setting"
+            "--judge-temperature", type=float, help="default: the published setting, else the judge's own"
         )
         parser.add_argument("--judging", choices=Run.Judging.values, default=Run.Judging.PER_RUBRIC.value)
         parser.add_argument(
@@ -85,10 +106,15 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.MEASURE)
+        judges = [endpoints_queries.endpoint(name) for name in options["judge"]]
         settings = RunSettings(
             release=releases_queries.release(options["release"]),
             endpoints=[endpoints_queries.endpoint(name) for name in options["endpoint"]],
-            judge=endpoints_queries.endpoint(options["judge"]) if options["judge"] else None,
+            judge=judges[0] if judges else None,
+            further_judges=judges[1:],
+            panel=options["panel"],
+            answers=options["answers"],
+            judgments=options["judgments"],
             judge_temperature=options["judge_temperature"],
             judging=options["judging"],
             transport=options["transport"],
@@ -120,6 +146,7 @@ class Command(Step):
             "judgments": progress.judgments.total,
             "judged": progress.judgments.done,
             "unjudged": progress.judgments.failed,
+            "votes": progress.votes.total,
             "calls": progress.responses.calls,
             "cost": progress.responses.cost,
             "simulated": queries.is_simulated(run),

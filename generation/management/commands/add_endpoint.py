@@ -38,6 +38,7 @@ class Command(Step):
         )
         parser.add_argument("--reasoning-effort", default="", help="for example low, medium or high")
         parser.add_argument("--extra-body", type=fields_of, default={}, metavar="JSON", help="further request fields")
+        parser.add_argument("--family", default="", help="the model's family, if its name does not begin with it")
         parser.add_argument("--price-in", type=amount, default=Decimal(0), help="per million prompt tokens")
         parser.add_argument("--price-out", type=amount, default=Decimal(0), help="per million completion tokens")
         parser.add_argument("--concurrency", type=int, default=8)

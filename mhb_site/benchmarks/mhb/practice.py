@@ -4,7 +4,7 @@ from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
 
 from generation.recipes.recipe import NewRubric, NewSample
-from mhb_site.benchmarks.mhb import review
+from mhb_site.benchmarks.mhb import review, simulate
 from mhb_site.benchmarks.mhb.taxonomy import TERMS
 from review.calibration.practice import Kind, Practice
 from review.rules.questions import Answer, Answers, RubricAnswer
@@ -96,6 +96,11 @@ def practice() -> Practice:
             "verdict": gettext("With the rubrics mended, the sample is a fair test."),
         },
     )
+
+
+def meets(asked: str, answer: str, criterion: str) -> bool | None:
+    """For simulated physicians: whether a simulated model's answer meets a criterion; None where nobody could tell."""
+    return simulate.is_met(criterion, asked, answer)
 
 
 def _sample() -> NewSample:

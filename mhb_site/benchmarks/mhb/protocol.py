@@ -88,7 +88,9 @@ def decide_all(judgments: Judgments) -> Sequence[tuple[str, Decision]]:
 
 
 NOT_MET, DECIDED = {"not_met": 1}, {"met": 1, "not_met": 1}
-HARM = {level.value: weight for weight, level in enumerate(SEVERITIES)}  # none weighs 0, death 4; a reader may change them
+HARM = {
+    level.value: weight for weight, level in enumerate(SEVERITIES)
+}  # none weighs 0, death 4; a reader may change them
 
 PROTOCOL = Protocol(
     label=_("MHB: hallucination traps"),

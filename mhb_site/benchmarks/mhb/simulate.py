@@ -248,15 +248,23 @@ def _judge(blocks: Mapping[str, Any], seed: int) -> dict[str, Any]:
         explanation = f"The response doubts: “{doubts[0]}”" if doubts else "The response doubts nothing."
         return {"explanation": explanation, "criteria_met": doubts is None}
     found = _scripted(blocks["CRITERION"], planted_in(text))
-    if found is None:
+    met = is_met(blocks["CRITERION"], text, response)
+    if found is None or met is None:
         return {"explanation": "The simulated judge does not know this criterion.", "criteria_met": None}
     template, at = found
     good = template.criteria[at].good
-    met = good in response
     if chance(seed, "judge", digest(text, response), template.key, str(at)) < JUDGE_ERROR:
         met = not met
     explanation = f"The response {'says' if met else 'does not say'}: “{good}”"
     return {"explanation": explanation, "criteria_met": met}
+
+
+def is_met(criterion: str, asked: str, response: str) -> bool | None:
+    """Whether a simulated model's response truly meets a criterion; None where no planted trap has it."""
+    if criterion in control.DOUBTS:
+        return DOUBT.search(response) is None
+    found = _scripted(criterion, planted_in(asked))
+    return None if found is None else found[0].criteria[found[1]].good in response
 
 
 def _scripted(criterion: str, planted: Sequence[Template]) -> tuple[Template, int] | None:

@@ -164,8 +164,8 @@ def test_a_model_may_judge_itself(bare: Release) -> None:
 
 @pytest.mark.parametrize(
     ("own", "asked_for", "sent"),
-    [(None, None, 0.5), (0.9, None, 0.9), (0.0, None, 0.0), (None, 0.1, 0.1), (0.9, 0.0, 0.0)],
-    ids=["published", "the judge's own", "the judge's own zero", "the run's", "the run's over the judge's"],
+    [(None, None, 0.5), (0.9, None, 0.5), (0.0, None, 0.5), (None, 0.1, 0.1), (0.9, 0.0, 0.0)],
+    ids=["published", "published over the judge's", "published over the judge's zero", "the run's", "the run's zero"],
 )
 def test_the_temperature_of_the_judge(bare: Release, own: float | None, asked_for: float | None, sent: float) -> None:
     with answering(verdict()) as seen:

@@ -1,0 +1,186 @@
+"""The API of judges: what a report says of them, and their validation by physicians."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response as Answer
+from rest_framework.views import APIView
+
+from evaluation.judges import services, summary
+from evaluation.models import SEEDS
+from evaluation.runs.kind import RUNS
+from review.common.api import checked_body
+from review.common.decorators import signed_in_account
+from review.rules.permissions import Can
+
+
+class FigureSerializer(serializers.Serializer[Any]):
+    """A figure with its 95 % interval; null where it is not defined, or where there is too little for an interval."""
+
+    value = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+
+
+class IntervalSerializer(FigureSerializer):
+    """A rate with its interval."""
+
+    method = serializers.CharField()
+
+
+class CorrectedSerializer(FigureSerializer):
+    """The rate as physicians would have found it. `clipped`: the estimate lay outside 0 to 1. `why`: there is none."""
+
+    clipped = serializers.BooleanField()
+    why = serializers.CharField(allow_null=True)
+
+
+class JudgeAgreementSerializer(serializers.Serializer[Any]):
+    """Two judges, or one judge twice, on the `n` criteria on which both voted."""
+
+    judges = serializers.ListField(child=serializers.CharField())
+    n = serializers.IntegerField()
+    raw = serializers.FloatField(allow_null=True)
+    kappa = serializers.FloatField(allow_null=True)
+    ac1 = serializers.FloatField(allow_null=True)
+
+
+class PanelSerializer(serializers.Serializer[Any]):
+    """The judges of a panel and how far they agree. `undecided`: criteria without a majority."""
+
+    panel = serializers.CharField()
+    judges = serializers.ListField(child=serializers.CharField())
+    judgments = serializers.IntegerField()
+    pairs = JudgeAgreementSerializer(many=True, help_text="First votes of two judges.")
+    repeats = JudgeAgreementSerializer(many=True, help_text="The first and second vote of one judge.")
+    decided = serializers.IntegerField()
+    undecided = serializers.IntegerField()
+
+
+class VarianceSerializer(serializers.Serializer[Any]):
+    """Variance of the share of an answer's criteria that failed; null where the repeats cannot tell a part of it."""
+
+    endpoint = serializers.CharField()
+    samples = serializers.IntegerField()
+    sample = serializers.FloatField(allow_null=True)
+    answer = serializers.FloatField(allow_null=True)
+    judge = serializers.FloatField(allow_null=True)
+    clipped = serializers.ListField(child=serializers.CharField(), help_text="Estimates below 0, given as 0.")
+
+
+class RepeatsSerializer(serializers.Serializer[Any]):
+    """Answers a question, judgments a criterion, and where the variance comes from."""
+
+    answers = serializers.IntegerField()
+    judgments = serializers.IntegerField()
+    models = VarianceSerializer(many=True)
+
+
+class KinSerializer(serializers.Serializer[Any]):
+    """An endpoint of the same model family as tested models. `role`: judge, or its role in making the samples."""
+
+    role = serializers.CharField()
+    endpoint = serializers.CharField()
+    family = serializers.CharField()
+    tested = serializers.ListField(child=serializers.CharField())
+
+
+class FamilyRateSerializer(serializers.Serializer[Any]):
+    """The rate of all tested models of a family."""
+
+    family = serializers.CharField()
+    failed = serializers.IntegerField()
+    judged = serializers.IntegerField()
+    rate = serializers.FloatField()
+
+
+class PreferenceSerializer(serializers.Serializer[Any]):
+    """A judge's rate minus that of the judges of other families: on its own family, on others, and the difference of both."""
+
+    judge = serializers.CharField()
+    family = serializers.CharField()
+    own = serializers.FloatField()
+    others = serializers.FloatField()
+    own_n = serializers.IntegerField()
+    others_n = serializers.IntegerField()
+    difference = serializers.FloatField(help_text="Below 0: the judge favours its own family.")
+
+
+class SelfPreferenceSerializer(serializers.Serializer[Any]):
+    """Who is of a tested model's family, and what that comes to."""
+
+    kin = KinSerializer(many=True)
+    rates = FamilyRateSerializer(many=True)
+    preferences = PreferenceSerializer(many=True)
+
+
+class QualitySerializer(serializers.Serializer[Any]):
+    """One rater against another, weighted by the draw. Positive means failed."""
+
+    n = serializers.IntegerField(help_text="Criteria.")
+    clusters = serializers.IntegerField(help_text="Samples that they come from.")
+    sensitivity = IntervalSerializer()
+    specificity = IntervalSerializer()
+    kappa = FigureSerializer()
+    ac1 = FigureSerializer()
+    balanced_f1 = FigureSerializer()
+
+
+class ModelValidationSerializer(serializers.Serializer[Any]):
+    """The judge on one model's answers: against physicians, and beside it the second physician against the first."""
+
+    endpoint = serializers.CharField()
+    judge = QualitySerializer()
+    physicians = QualitySerializer()
+    raw = IntervalSerializer()
+    corrected = CorrectedSerializer()
+
+
+class ValidationSerializer(serializers.Serializer[Any]):
+    """The judge against physicians so far. `third`: responses that a third physician decided."""
+
+    drawn = serializers.IntegerField()
+    closed = serializers.IntegerField()
+    third = serializers.IntegerField()
+    complete = serializers.BooleanField()
+    seed = serializers.IntegerField()
+    created_at = serializers.DateTimeField()
+    simulated_physicians = serializers.BooleanField()
+    notice = serializers.CharField(required=False)
+    models = ModelValidationSerializer(many=True)
+
+
+class JudgesSerializer(serializers.Serializer[Any]):
+    """What a report says of its judges. `judges`: null where one judge decided once; `validation`: null until it begins."""
+
+    judges = PanelSerializer(allow_null=True)
+    repeats = RepeatsSerializer()
+    self_preference = SelfPreferenceSerializer()
+    validation = ValidationSerializer(allow_null=True)
+
+
+class ValidationAskSerializer(serializers.Serializer[Any]):
+    """How many responses to draw, and by which seed."""
+
+    n = serializers.IntegerField(min_value=1, max_value=services.MOST_ITEMS)
+    seed = serializers.IntegerField(min_value=0, max_value=SEEDS, default=0)
+
+
+class RunValidation(APIView):
+    """The judge of a run against physicians."""
+
+    can = {"GET": Can.READ_RESULTS, "POST": Can.MEASURE}
+
+    @extend_schema(responses=JudgesSerializer)
+    def get(self, request: Request, pk: int) -> Answer:
+        """What is known of the judges of a run: agreement, variance, self-preference, validation by physicians."""
+        return Answer(JudgesSerializer(summary.as_dict(RUNS.get(pk))).data)
+
+    @extend_schema(request=ValidationAskSerializer, responses={201: JudgesSerializer})
+    def post(self, request: Request, pk: int) -> Answer:
+        """Put a stratified share of the responses before physicians, blind to model, judge and verdict."""
+        body = checked_body(ValidationAskSerializer, request)
+        services.start_validation(pk, **body, actor=signed_in_account(request))
+        return Answer(JudgesSerializer(summary.as_dict(RUNS.get(pk))).data, status=201)

@@ -1,0 +1,70 @@
+"""The section of a Markdown report on its judges."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from evaluation.judges import summary
+from evaluation.models import Run
+from review.charts.text_measure import format_share
+
+
+def section(run: Run) -> list[str]:
+    """Lines on self-preference, agreement of a panel and validation by physicians; nothing where there is none of it."""
+    told = summary.as_dict(run)
+    return [*_kin(told["self_preference"]), *_panel(told["judges"]), *_validation(told["validation"])]
+
+
+def _kin(found: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"- {each['endpoint']} ({each['role']}) is of the family {each['family']}, like {', '.join(each['tested'])}."
+        for each in found["kin"]
+    ]
+    return ["", "## Same model family", "", *lines] if lines else []
+
+
+def _panel(found: Mapping[str, Any] | None) -> list[str]:
+    if found is None:
+        return []
+    rows = [
+        f"| {' – '.join(each['judges'])} | {each['n']} | {_figure(each['raw'])} | {_figure(each['kappa'])} "
+        f"| {_figure(each['ac1'])} |"
+        for each in [*found["pairs"], *found["repeats"]]
+    ]
+    lines = ["", "## Agreement between judges", "", f"Panel: {found['panel']}, {found['judgments']} per judge."]
+    if found["undecided"]:
+        lines.append(f"{found['undecided']} criteria had no majority and stay unjudged.")
+    return [*lines, "", "| Judges | Criteria | Raw | Kappa | AC1 |", "|" + "---|" * 5, *rows]
+
+
+def _validation(found: Mapping[str, Any] | None) -> list[str]:
+    if found is None:
+        return []
+    lines = ["", "## Judge against physicians", ""]
+    if found["simulated_physicians"]:
+        lines += [f"> **{found['notice']}**", ""]
+    lines += [f"{found['closed']} of {found['drawn']} responses decided, seed {found['seed']}.", ""]
+    head = ["Model", "Compared", "Criteria", "Kappa", "AC1", "Balanced F1", "Sensitivity", "Specificity"]
+    lines += ["| " + " | ".join([*head, "Rate", "Corrected"]) + " |", "|" + "---|" * (len(head) + 2)]
+    for each in found["models"]:
+        for name, words in (("judge", "judge – physicians"), ("physicians", "physician – physician")):
+            of = each[name]
+            own = name == "judge"
+            cells = [
+                each["endpoint"], words, str(of["n"]), *(_with_interval(of[key]) for key in ("kappa", "ac1", "balanced_f1")),
+                *(_with_interval(of[key]) if own else "–" for key in ("sensitivity", "specificity")),
+                *(_with_interval(each[key]) if own else "–" for key in ("raw", "corrected")),
+            ]  # fmt: skip
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _figure(value: float | None) -> str:
+    return format_share(value, percent=False) or "–"
+
+
+def _with_interval(found: Mapping[str, Any]) -> str:
+    value = _figure(found["value"])
+    clipped = " (clipped)" if found.get("clipped") else ""
+    if found["value"] is None or found["low"] is None:
+        return value + clipped
+    return f"{value} ({_figure(found['low'])}–{_figure(found['high'])}){clipped}"

@@ -1,0 +1,149 @@
+"""The judge of a run against physicians: how often it is right on each model, and what the rates are without its errors."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation import panel, registry
+from evaluation.judges.content import MET, NOT_MET, rubric_of
+from evaluation.models import Judgment, Run, Validation, ValidationItem
+from evaluation.protocol import Protocol
+from evaluation.statistics.clusters import cluster_totals
+from evaluation.statistics.correction import CorrectedRate, corrected_rate
+from evaluation.statistics.intervals import RateInterval, rate_interval
+from evaluation.statistics.validation import JudgeQuality, judge_quality
+from generation.models.work import Work
+from review.access.visibility import counted_reviews
+from review.models import Case
+from review.rules.case_spec import answers_from_json
+from review.rules.state_machine import ADJUDICATORS, Phase, Role
+
+DECIDED = {NOT_MET: True, MET: False}  # whether the criterion failed
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One criterion that physicians looked at: what they decided, what each of the first two said ('' none), and the judge."""
+
+    response: int
+    rubric: int
+    sample: int
+    weight: float
+    truth: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelValidation:
+    """The judge on one model's answers. `physicians`: the second physician against the first, measured alike.
+
+    `raw`: the rate by the judge; `corrected`: as physicians would have found it.
+    """
+
+    endpoint: str
+    judge: JudgeQuality
+    physicians: JudgeQuality
+    raw: RateInterval
+    corrected: CorrectedRate
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationReport:
+    """`drawn` responses, `closed` of them decided; `third`: of those, where a third physician was asked."""
+
+    validation: Validation
+    drawn: int
+    closed: int
+    third: int
+    simulated: bool
+    models: tuple[ModelValidation, ...]
+
+    @property
+    def complete(self) -> bool:
+        return self.closed == self.drawn
+
+
+def validation_of(run: Run) -> Validation | None:
+    """The validation of a run's judge; None where none was begun."""
+    return Validation.objects.filter(run=run).select_related("created_by").first()
+
+
+def validation_report(run: Run) -> ValidationReport | None:
+    """What physicians found so far; None where nobody asked them."""
+    validation = validation_of(run)
+    if validation is None:
+        return None
+    protocol = registry.protocol(run.release.benchmark)
+    items = list(ValidationItem.objects.filter(validation=validation).select_related("case", "response"))
+    closed = {item.case_id: item for item in items if item.case.state == Case.State.APPROVED}
+    reviews = counted_reviews().filter(case__in=closed, phase=Phase.COMMIT).select_related("physician")
+    said: dict[int, dict[str, Mapping[str, str]]] = defaultdict(dict)
+    simulated, third = False, set()
+    for review in reviews:
+        answers = answers_from_json(review.answers).questions
+        said[review.case_id][review.role] = {key: answer.value for key, answer in answers.items()}
+        simulated |= review.physician.simulated
+        if review.role in ADJUDICATORS:
+            third.add(review.case_id)
+    checked = {
+        (each.response, each.rubric): each for pk, item in closed.items() for each in _checked(item, said.get(pk, {}))
+    }
+    return ValidationReport(
+        validation, len(items), len(closed), len(third), simulated, tuple(_models(run, protocol, checked))
+    )
+
+
+def _checked(item: ValidationItem, said: Mapping[str, Mapping[str, str]]) -> list[Checked]:
+    first, second = said.get(Role.PRIMARY, {}), said.get(Role.SECONDARY, {})
+    others = [answers for role, answers in said.items() if role in ADJUDICATORS]
+    return [
+        Checked(
+            response=item.response_id,
+            rubric=rubric_of(key),
+            sample=item.response.sample_id,
+            weight=item.weight,
+            truth=panel.majority([answers.get(key, "") for answers in (first, second, *others)]),
+            first=value,
+            second=second.get(key, ""),
+        )
+        for key, value in first.items()
+    ]
+
+
+def _models(run: Run, protocol: Protocol, checked: Mapping[tuple[int, int], Checked]) -> list[ModelValidation]:
+    against, within = protocol.speaks_against, protocol.rates[0].within
+    judged = Judgment.objects.filter(run=run, status=Work.Status.DONE, verdict__in=within).order_by("pk")
+    columns = ("response__endpoint__name", "response", "rubric", "response__sample", "verdict")
+    by_model: dict[str, list[Any]] = {
+        name: [] for name in run.tested.order_by("pk").values_list("endpoint__name", flat=True)
+    }
+    for name, response, rubric, sample, verdict in judged.values_list(*columns).iterator(chunk_size=10_000):
+        by_model[name].append((sample, verdict in against, checked.get((response, rubric))))
+    return [_model(name, rows) for name, rows in by_model.items() if rows]
+
+
+def _model(name: str, rows: Sequence[tuple[int, bool, Checked | None]]) -> ModelValidation:
+    samples = np.array([sample for sample, _failed, _found in rows])
+    judge = np.array([failed for _sample, failed, _found in rows])
+    found = [each for _sample, _failed, each in rows]
+    truth = np.array([np.nan if each is None else _value(each.truth) for each in found])
+    weights = np.array([1.0 if each is None else each.weight for each in found])
+    seen = ~np.isnan(truth)
+    first = np.array([np.nan if each is None else _value(each.first) for each in found])
+    second = np.array([np.nan if each is None else _value(each.second) for each in found])
+    both = ~np.isnan(first) & ~np.isnan(second)
+    return ModelValidation(
+        endpoint=name,
+        judge=judge_quality(samples[seen], truth[seen], judge[seen], weights[seen]),
+        physicians=judge_quality(samples[both], first[both], second[both], weights[both]),
+        raw=rate_interval(*cluster_totals(samples, judge, np.ones(len(judge)))),
+        corrected=corrected_rate(samples, judge, truth, weights),
+    )
+
+
+def _value(answer: str) -> float:
+    return float(DECIDED[answer]) if answer in DECIDED else float("nan")

@@ -1,0 +1,88 @@
+"""Puts a share of a run's responses before physicians, to measure its judge."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import Count, Q
+from django.utils import timezone
+
+from evaluation import errors, registry
+from evaluation.judges.content import Answered, case_spec
+from evaluation.judges.draw import Drawn, draw
+from evaluation.models import Judgment, Response, Run, Validation, ValidationItem
+from evaluation.protocol import Protocol
+from evaluation.runs import queries as runs_queries
+from evaluation.runs.kind import RUNS
+from generation.models.work import Work
+from review.assignments.services import open_case
+from review.models import Case, User
+
+MOST_ITEMS = 5000
+Status = Work.Status
+
+
+@transaction.atomic
+def start_validation(run_id: int, *, n: int, seed: int = 0, actor: User | None = None) -> Validation:
+    """Draw `n` responses of a finished run by model, data set and verdict, and open a case for each.
+
+    Two physicians decide on the criteria of each answer, a third where they differ; nobody is shown the model, the judge or
+    the verdict. Raises UnknownRun; RunNotFinished; NothingToValidate; AlreadyValidated; SampleTooSmall where `n` is less than
+    there are strata, or too large.
+    """
+    run = Run.objects.select_for_update(of=("self",), no_key=True).select_related("release").get(pk=RUNS.get(run_id).pk)
+    protocol = registry.protocol(run.release.benchmark)
+    if run.status != Run.Status.FINISHED:
+        raise errors.RunNotFinished
+    if protocol.judge is None:
+        raise errors.NothingToValidate
+    if Validation.objects.filter(run=run).exists():
+        raise errors.AlreadyValidated
+    population = _population(run, protocol)
+    if not population:
+        raise errors.NothingToValidate
+    strata = len({stratum for _pk, stratum in population})
+    if not strata <= n <= MOST_ITEMS:
+        raise errors.SampleTooSmall(f"{strata} … {MOST_ITEMS}")
+    found = Validation.objects.create(run=run, seed=seed, created_by=actor, created_at=timezone.now())
+    _open_cases(found, run, protocol, draw(population, n, seed), actor)
+    return found
+
+
+def _population(run: Run, protocol: Protocol) -> list[tuple[int, tuple[str, str, str, bool]]]:
+    """Each response of which a criterion was judged, with its stratum: model, task, variant, whether one failed."""
+    judged = Judgment.objects.filter(run=run, status=Status.DONE, verdict__in=protocol.rates[0].within).order_by()
+    rows = judged.values_list("response", "response__endpoint__name", "rubric__sample__task", "response__variant")
+    failed = Count("pk", filter=Q(verdict__in=protocol.speaks_against))
+    return [(pk, (name, task, variant, bool(n))) for pk, name, task, variant, n in rows.annotate(failed=failed)]
+
+
+def _open_cases(
+    validation: Validation, run: Run, protocol: Protocol, drawn: Sequence[Drawn], actor: User | None
+) -> None:
+    pks = [each.pk for each in drawn]
+    about = Response.objects.select_related("sample__version__case").in_bulk(pks)
+    criteria: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    judged = Judgment.objects.filter(response__in=pks, status=Status.DONE, verdict__in=protocol.rates[0].within)
+    for pk, rubric, text in judged.order_by("rubric").values_list("response", "rubric", "rubric__criterion"):
+        criteria[pk].append((rubric, text))
+    simulated = runs_queries.is_simulated(run)
+    items = []
+    for at, each in enumerate(drawn, 1):
+        response = about[each.pk]
+        version = response.sample.version
+        answered = Answered(
+            benchmark=run.release.benchmark,
+            task=response.sample.task,
+            title=version.title,
+            language=runs_queries.language_of(response.sample),
+            specialty=version.case.specialty,
+            asked=runs_queries.question(protocol, response.sample, run.seed, response.variant).messages,
+            text=response.text,
+            criteria=criteria[each.pk],
+            simulated=simulated,
+        )
+        spec = case_spec(answered, f"validation:{validation.pk}:{at}")
+        case = open_case(spec, actor=actor, kind=Case.Kind.VALIDATION)
+        items.append(ValidationItem(validation=validation, response=response, case=case, weight=each.weight))
+    ValidationItem.objects.bulk_create(items)

@@ -1,0 +1,31 @@
+"""The page that puts a run's judge before physicians."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+
+from evaluation.errors import EvaluationError
+from evaluation.judges import services
+from evaluation.judges.forms import ValidationForm
+from evaluation.runs.kind import RUNS
+from review.common.decorators import requires, signed_in_account
+from review.rules.permissions import Can
+
+
+@requires(Can.MEASURE)
+def validation(request: HttpRequest, pk: int) -> HttpResponse:
+    """Draw responses for physicians to judge."""
+    run = RUNS.get(pk)
+    form = ValidationForm(request.POST if request.method == "POST" else None)
+    if request.method == "POST" and form.is_valid():
+        n, seed = form.cleaned_data["n"], form.cleaned_data["seed"] or 0
+        try:
+            services.start_validation(pk, n=n, seed=seed, actor=signed_in_account(request))
+        except EvaluationError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, _("Physicians can now take these responses from their queue."))
+            return redirect("evaluation:run", pk)
+    status = 422 if form.errors else 200
+    return render(request, "evaluation/judges/validation.html", {"run": run, "form": form}, status=status)

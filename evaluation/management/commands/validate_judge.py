@@ -1,0 +1,22 @@
+"""validate_judge RUN --n N [--seed S]"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from evaluation.judges import services
+from generation.management.command_line import Step
+from review.rules.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = "Put a share of a finished run's responses before physicians, to measure its judge."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("run", type=int)
+        parser.add_argument("--n", type=int, required=True, help="how many responses to draw")
+        parser.add_argument("--seed", type=int, default=0, help="the same seed draws the same responses; default: 0")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.MEASURE)
+        found = services.start_validation(options["run"], n=options["n"], seed=options["seed"])
+        return {"run": found.run_id, "validation": found.pk, "drawn": found.items.count(), "seed": found.seed}

@@ -1,0 +1,311 @@
+"""Several judges, repeated judgments and repeated answers: every vote a row, the judgment decided with the last of them."""
+
+import json
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from evaluation import errors, panel, registry
+from evaluation.models import Judgment, Response, Run, Vote
+from evaluation.runs import queries as runs_queries
+from evaluation.runs import services, votes, work
+from evaluation.runs.estimate import estimate_run
+from evaluation.runs.kind import RUNS
+from evaluation.runs.settings import RunSettings
+from generation.engine.sweeping import sweep
+from generation.engine.task_queue import finish, take
+from generation.jobs import services as jobs_services
+from generation.models import Call, Endpoint, Release
+from generation.models.work import Work
+from tests.conftest import Together
+from tests.engine import bare_release, calls, endpoint
+from tests.generation.llm.helpers import endpoint as answering
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+Status = Work.Status
+MET, NOT = "met", "not_met"
+
+
+@pytest.fixture
+def bare(db: None) -> Release:
+    """One sample with two criteria."""
+    return bare_release(("dialogue", [["A1"], ["C2"]]))
+
+
+def says(met: bool, why: str = "So.") -> str:
+    return json.dumps({"explanation": why, "criteria_met": met})
+
+
+def settings(release: Release, url: str, judges: list[tuple[str, str]], **options: Any) -> RunSettings:
+    """A run of one model, put to these judges: (model, address)."""
+    made = [endpoint(at, model) for model, at in judges]
+    return RunSettings(release, [endpoint(url, "m-1")], made[0], further_judges=made[1:], **options)
+
+
+def worked(release: Release, url: str, judges: list[tuple[str, str]], **options: Any) -> Run:
+    run = services.launch_run(settings(release, url, judges, **options))
+    work.work_on_run(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def verdicts(run: Run) -> list[tuple[str, str]]:
+    return list(Judgment.objects.filter(run=run).order_by("pk").values_list("verdict", "error"))
+
+
+# ------------------------------------------------------------------------------------------------------------ the rule
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    ("rule", "said", "verdict"),
+    [
+        ("majority", [[MET], [MET], [NOT]], MET),
+        ("majority", [[NOT], [MET], [NOT]], NOT),
+        ("majority", [[MET], [NOT]], ""),
+        ("majority", [[MET], [MET], [""]], MET),
+        ("majority", [[MET], [""], [""]], ""),  # one of three is no majority, whoever failed
+        ("majority", [[MET, MET, NOT]], MET),
+        ("majority", [[MET, NOT]], ""),
+        ("majority", [[MET, NOT], [MET, MET], [MET, MET]], MET),
+        ("majority", [["a"], ["b"], ["c"]], ""),
+        ("unanimity", [[MET], [MET], [MET]], MET),
+        ("unanimity", [[MET], [MET], [NOT]], ""),
+        ("unanimity", [[MET, MET], [MET, NOT]], ""),
+        ("unanimity", [[MET], [""]], ""),
+        ("escalation", [[MET], [MET]], MET),
+        ("escalation", [[MET], [MET], [NOT]], MET),
+        ("escalation", [[MET], [NOT], [NOT]], NOT),
+        ("escalation", [[MET], [""], [NOT]], ""),
+        ("escalation", [[MET], [""], [MET]], MET),
+    ],
+)
+def test_the_rule(rule: str, said: list[list[str]], verdict: str) -> None:
+    assert panel.decide(rule, said) == verdict
+
+
+@pytest.mark.plain
+def test_the_judge_of_another_family_comes_last() -> None:
+    families = {"a": "gpt", "b": "claude", "c": "gpt", "d": "qwen"}
+    assert panel.escalation_order(families, ["a", "b", "c"]) == ["a", "c", "b"]
+    assert panel.escalation_order(families, ["a", "b", "d"]) == ["a", "b", "d"]
+    assert panel.escalation_order(families, ["a", "c"]) is None
+    assert panel.escalation_order({"a": "x", "b": "y", "c": "y"}, ["a", "b", "c"]) is None  # the first stays first
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [("openai/gpt-4o-mini", "gpt"), ("o3-mini", "gpt"), ("Qwen2.5-72B", "qwen"), ("7b-model", "7b-model")],
+)
+def test_a_models_name_tells_its_family(model: str, family: str) -> None:
+    assert Endpoint(model=model).model_family == family
+    assert Endpoint(model=model, family="Own ").model_family == "own"
+
+
+# ------------------------------------------------------------------------------------------------------------- panels
+
+
+def test_a_majority_of_three(bare: Release) -> None:
+    with answering("An answer.") as target, answering(says(True, "Yes.")) as one, answering(says(False, "No.")) as two:
+        run = worked(bare, target.url, [("a", one.url), ("b", two.url), ("c", one.url)])
+    assert run.status == Run.Status.FINISHED
+    assert verdicts(run) == [(MET, ""), (MET, "")]
+    assert set(Judgment.objects.values_list("explanation", flat=True)) == {"Yes."}
+    assert Vote.objects.count() == 6
+    assert len(calls(run)) == 1 + 6
+    assert {call.subject for call in calls(run) if call.endpoint.name != "m-1"} == {
+        f"vote:{vote.pk}" for vote in Vote.objects.all()
+    }
+    progress = RUNS.progress(RUNS.watched(run.pk))
+    assert (progress.votes.done, progress.votes.total, progress.percent) == (6, 6, 100)
+    assert [judge.name for judge in runs_queries.judges_of(run)] == ["a", "b", "c"]
+
+
+def test_a_tie_stays_unjudged_and_is_not_asked_again(bare: Release) -> None:
+    with answering("An answer.") as target, answering(says(True)) as one, answering(says(False)) as two:
+        run = worked(bare, target.url, [("a", one.url), ("b", two.url)])
+        assert verdicts(run) == [("", panel.NO_MAJORITY)] * 2
+        assert set(Judgment.objects.values_list("status", "detail")) == {(Status.FAILED, "met 1, not_met 1")}
+        before = run.calls
+        assert jobs_services.retry_failed(run.pk) == 0
+        work.work_on_run(run.pk)
+        run.refresh_from_db()
+    assert (run.calls, run.status) == (before, Run.Status.FINISHED)
+
+
+def test_unanimity(bare: Release) -> None:
+    with answering("An answer.") as target, answering(says(True)) as one, answering(says(False), says(True)) as two:
+        run = worked(bare, target.url, [("a", one.url), ("b", two.url)], panel="unanimity")
+    assert sorted(verdicts(run)) == [("", panel.NO_MAJORITY), (MET, "")]
+
+
+def test_only_what_is_disputed_goes_to_another_family(bare: Release) -> None:
+    with (
+        answering("An answer.") as target,
+        answering(says(True)) as one,
+        answering(says(True), says(False)) as two,
+        answering(says(False)) as three,
+    ):
+        judges = [("gpt-1", one.url), ("other-3", three.url), ("gpt-2", two.url)]
+        run = worked(bare, target.url, judges, panel="escalation")
+        assert len(three.bodies) == 1
+    assert run.status == Run.Status.FINISHED
+    assert sorted(verdicts(run)) == [(MET, ""), (NOT, "")]
+    assert sorted(Vote.objects.values_list("judge__name", flat=True)) == ["gpt-1"] * 2 + ["gpt-2"] * 2 + ["other-3"]
+
+
+@pytest.mark.parametrize("judging", Run.Judging.values)
+def test_a_judge_asked_three_times_is_paid_three_times(bare: Release, judging: str) -> None:
+    per_sample = judging == Run.Judging.PER_SAMPLE
+    both = [
+        json.dumps({"judgments": [{"key": key, "explanation": "So.", "criteria_met": met} for key in ("R1", "R2")]})
+        for met in (True, False, True)
+    ]
+    alone = [says(met) for met in (True, False, True) for _ in range(2)]
+    with answering("An answer.") as target, answering(*(both if per_sample else alone)) as one:
+        endpoint(one.url, "a", concurrency=1)
+        run = worked(bare, target.url, [("a", one.url)], judgments=3, judging=judging)
+        assert len(one.bodies) == (3 if per_sample else 6)
+        again = worked(bare, target.url, [("a", one.url)], judgments=3, judging=judging)
+    assert (run.panel, run.judgments_each) == ("majority", 3)
+    assert [verdict for verdict, _error in verdicts(run)] == [MET, MET]
+    assert (again.calls, again.hits) == (0, 1 + (3 if per_sample else 6))  # what was paid for is not paid for again
+
+
+def test_failed_votes_are_asked_again_and_decide(bare: Release) -> None:
+    broken = "nothing of the kind"
+    with answering("An answer.") as target, answering(says(True)) as one, answering(broken) as two:
+        run = worked(bare, target.url, [("a", one.url), ("b", two.url)])
+        assert verdicts(run) == [("", panel.NO_MAJORITY)] * 2
+        assert set(Judgment.objects.values_list("detail", flat=True)) == {"failed 1, met 1"}
+    with answering(says(True)) as mended:
+        Endpoint.objects.filter(name="b").update(url=mended.url)
+        assert jobs_services.retry_failed(run.pk) == 2
+        assert not Judgment.objects.exclude(status=Status.QUEUED).exists()
+        work.work_on_run(run.pk)
+    run.refresh_from_db()
+    assert run.status == Run.Status.FINISHED
+    assert verdicts(run) == [(MET, "")] * 2
+
+
+def test_where_no_vote_came_the_judgment_says_why(bare: Release) -> None:
+    with answering("An answer.") as target, answering("no JSON") as one:
+        run = worked(bare, target.url, [("a", one.url)], judgments=2)
+    assert verdicts(run) == [("", "BrokenReply")] * 2
+
+
+def test_a_worker_killed_between_two_votes(bare: Release) -> None:
+    with answering("An answer.") as target, answering(says(True)) as one:
+        run = services.launch_run(settings(bare, target.url, [("a", one.url), ("b", one.url), ("c", one.url)]))
+        of = votes.panel_of(run)
+        [row] = take(Response.objects.filter(run=run), 1)
+        response = {"text": "An answer."}
+        work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, response)], of)
+        first, second, *_rest = take(Vote.objects.filter(run=run).order_by("pk"), 6)
+        said = {"verdict": MET, "explanation": "So."}
+        assert votes.keep_votes(of, [(first, Status.DONE, said)]) == [True]
+        assert set(Judgment.objects.values_list("status", flat=True)) == {Status.QUEUED}
+        assert not RUNS.with_work().filter(pk=run.pk).exists()  # all is held, by a worker that is gone
+        Vote.objects.filter(status=Status.RUNNING).update(lease_until=timezone.now() - timedelta(minutes=1))
+        assert sweep(RUNS)
+        work.work_on_run(run.pk)
+        assert votes.keep_votes(of, [(second, Status.DONE, {**said, "verdict": NOT})]) == [False]  # too late
+    run.refresh_from_db()
+    assert run.status == Run.Status.FINISHED
+    assert verdicts(run) == [(MET, "")] * 2
+    assert Call.objects.filter(subject=f"vote:{first.pk}").count() == 0  # it had its verdict
+    assert Vote.objects.filter(status=Status.DONE).count() == 6
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, together: Together) -> None:
+    with answering("An answer.") as target, answering(says(True)) as one:
+        run = services.launch_run(settings(bare, target.url, [("a", one.url), ("b", one.url)]))
+    of = votes.panel_of(run)
+    [row] = take(Response.objects.filter(run=run), 1)
+    with transaction.atomic():
+        work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, {"text": "An answer."})], of)
+    rows = take(Vote.objects.filter(run=run).order_by("pk"), 4)
+
+    def end(vote: Vote) -> list[bool]:
+        with transaction.atomic():
+            return votes.keep_votes(of, [(vote, Status.DONE, {"verdict": MET, "explanation": ""})])
+
+    assert together([partial(end, vote) for vote in rows]) == [[True]] * 4
+    assert verdicts(run) == [(MET, "")] * 2
+
+
+def test_the_database_lets_nobody_vote_twice(bare: Release) -> None:
+    with answering("An answer.") as target, answering(says(True)) as one:
+        run = worked(bare, target.url, [("a", one.url), ("b", one.url)])
+    vote = Vote.objects.filter(run=run)[0]
+    for wrong in (
+        lambda: Vote.objects.create(run=run, judgment=vote.judgment, judge=vote.judge, repeat=vote.repeat),
+        lambda: Vote.objects.filter(pk=vote.pk).update(verdict=""),
+        lambda: Vote.objects.filter(pk=vote.pk).update(status=Status.RUNNING),
+    ):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            wrong()
+    assert not finish(vote, Status.FAILED)
+
+
+# ------------------------------------------------------------------------------------------------------------ repeats
+
+
+def test_three_answers_cost_three_calls_and_not_one(bare: Release) -> None:
+    with answering("One.", "Two.", "Three.") as target, answering(says(True)) as one:
+        endpoint(target.url, "m-1", concurrency=1)
+        run = worked(bare, target.url, [("a", one.url)], answers=3)
+        assert len(target.bodies) == 3
+        again = worked(bare, target.url, [("a", one.url)], answers=3)
+    found = Response.objects.filter(run=run).order_by("repeat")
+    assert [(row.repeat, row.status) for row in found] == [(n, Status.DONE) for n in range(3)]
+    assert {row.text for row in found} == {"One.", "Two.", "Three."}
+    assert {row.text for row in Response.objects.filter(run=again)} == {"One.", "Two.", "Three."}
+    assert (run.calls, run.panel, run.rubrics_total) == (3 + 3 * 2, "", 6)
+    assert again.calls == 0
+    assert not Vote.objects.exists()
+
+
+def test_answers_that_read_alike_are_judged_by_themselves(bare: Release) -> None:
+    with answering("The same.") as target, answering(says(True)) as one:
+        run = worked(bare, target.url, [("a", one.url)], answers=2, judgments=2)
+        assert len(one.bodies) == 2 * 2 * 2
+    assert (run.calls, run.hits) == (2 + 8, 0)
+
+
+def test_the_budget_holds_for_votes(bare: Release) -> None:
+    with answering("An answer.") as target, answering(says(True)) as one:
+        run = worked(bare, target.url, [("a", one.url)], judgments=3, budget_calls=4)
+    assert (run.calls, run.status, run.paused_because) == (4, Run.Status.PAUSED, "BudgetSpent")
+
+
+def test_the_estimate_counts_every_vote(bare: Release) -> None:
+    judges = [("a", "http://127.0.0.1:9/v1"), ("b", "http://127.0.0.1:9/v1")]
+    estimate = estimate_run(settings(bare, "http://127.0.0.1:9/v1", judges, answers=3, judgments=2))
+    assert {(line.role, line.endpoint, line.requests) for line in estimate.lines} == {
+        ("target", "m-1", 3), ("judge", "a", 2 * 3 * 2), ("judge", "b", 2 * 3 * 2),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("judges", "options", "error"),
+    [
+        (["a", "b"], {"panel": "escalation"}, errors.EscalationNeedsThree),
+        (["a-1", "a-2", "a-3"], {"panel": "escalation"}, errors.EscalationNeedsThree),
+        (["a"], {"answers": 21}, errors.TooManyRepeats),
+        (["a"], {"judgments": 0}, errors.TooManyRepeats),
+        (["a", "b"], {"transport": "batch"}, errors.NoPanelInBatches),
+        (["a"], {"transport": "batch", "judgments": 2}, errors.NoPanelInBatches),
+    ],
+)
+def test_what_is_refused(bare: Release, judges: list[str], options: dict[str, Any], error: type[Exception]) -> None:
+    wanted = settings(bare, "http://127.0.0.1:9/v1", [(name, "http://127.0.0.1:9/v1") for name in judges], **options)
+    for ask in (estimate_run, services.launch_run):
+        with pytest.raises(error):
+            ask(wanted)
+    assert not Run.objects.exists()
