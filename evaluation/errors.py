@@ -33,3 +33,19 @@ class UnknownDataSet(EvaluationError, status=422):
 
 class NoBatches(EvaluationError, status=422):
     """None of these endpoints supports provider batches."""
+
+
+class ImportedRun(EvaluationError, status=409):
+    """This run was imported. Its models cannot be asked."""
+
+
+class RunNotFinished(EvaluationError, status=409):
+    """Wait until the run has finished. Then add the model."""
+
+
+class ModelAlreadyTested(EvaluationError, status=409):
+    """This model is already in the run."""
+
+
+class NotCallable(EvaluationError, status=422):
+    """This model is known from imported results only. It has no address and cannot be asked."""

@@ -8,7 +8,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import MD5
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
@@ -212,8 +212,19 @@ def is_batch_due(run: Run) -> bool:
     return not running and not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in open_rows)
 
 
+def unfilled(run: Any) -> QuerySet[RunEndpoint]:
+    """The models under test of a run (or an OuterRef) of which responses are still to be made."""
+    return RunEndpoint.objects.filter(run=run, filled_to__isnull=False)
+
+
+def unfilled_runs() -> list[int]:
+    """The runs of which responses are still to be made."""
+    return list(RunEndpoint.objects.filter(filled_to__isnull=False).values_list("run", flat=True).distinct())
+
+
 def runs_with_work() -> QuerySet[Run]:
-    """Runs for which a worker could do something: a lane may take rows of it, or provider batches are to be filled.
+    """Runs for which a worker could do something: a lane may take rows of it, or make some, or provider batches are to be
+    filled.
 
     Not those of which all that is queued waits: for a provider's batch, for a place in one, or for another run's answer.
     """
@@ -224,7 +235,8 @@ def runs_with_work() -> QuerySet[Run]:
     to_fill = [run.pk for run in in_batches if is_batch_due(run)]
     with_rows = Run.objects.filter(for_a_lane[0] | for_a_lane[1])
     wait = [run.pk for run in with_rows.filter(status=Run.Status.RUNNING, fresh=False) if _waits_for_others(run)]
-    return Run.objects.filter((for_a_lane[0] | for_a_lane[1]) & ~Q(pk__in=wait) | Q(pk__in=to_fill))
+    to_make = Q(Exists(unfilled(OuterRef("pk"))))
+    return Run.objects.filter((for_a_lane[0] | for_a_lane[1]) & ~Q(pk__in=wait) | Q(pk__in=to_fill) | to_make)
 
 
 def _waits_for_others(run: Run) -> bool:
@@ -288,7 +300,7 @@ class RunProgress:
 
 
 def count_rubrics(run: Run) -> int:
-    """How many judgments a run comes to, once every response is there."""
+    """How many judgments the responses of a run come to, once they are there."""
     return int(Response.objects.filter(run=run).aggregate(n=Count("sample__rubrics"))["n"])
 
 

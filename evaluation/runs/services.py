@@ -1,19 +1,17 @@
 """Launches and changes runs."""
 
-from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from evaluation.models import Judgment, Response, Run, RunEndpoint
-from evaluation.protocol import DataSet, Protocol
-from evaluation.runs import queries
+from evaluation import errors
+from evaluation.models import Judgment, Response, Run
+from evaluation.runs import filling, queries
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
 from generation.jobs import life_cycle
-from generation.models import Endpoint, ReleasedSample
 from generation.models.work import Work
 from review.models import User
 
@@ -23,7 +21,7 @@ NO_RESPONSE = "NoResponse"  # the error of judgments whose response failed
 
 
 def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "") -> Run:
-    """Queue one response per sample, endpoint and variant.
+    """Queue one response per sample, endpoint and variant: the first rows at once, the others by the worker (`filling`).
 
     `key`: what the same person launched under it before is returned, and nothing launched.
 
@@ -52,31 +50,20 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             created_by=actor,
             created_at=timezone.now(),
         )
-        RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=endpoint) for endpoint in settings.tested)
-        rows = _responses(run, settings.tested, protocol, datasets)
-        while chunk := list(islice(rows, CHUNK)):
-            Response.objects.bulk_create(chunk)
-        run.rubrics_total = queries.count_rubrics(run)
-        run.save(update_fields=["rubrics_total"])
+        filling.begin(run, settings.tested)
         return run
 
     return life_cycle.launch_once(Run, key, make, actor=actor, asked=settings)
 
 
-def _responses(
-    run: Run, endpoints: list[Endpoint], protocol: Protocol, datasets: Sequence[DataSet]
-) -> Iterator[Response]:
-    samples = ReleasedSample.objects.filter(release=run.release).order_by("position")
-    for sample in samples.iterator(chunk_size=CHUNK):
-        for ask in queries.questions(protocol, sample, run.seed, datasets):
-            about = dict(ask.about)
-            for endpoint in endpoints:
-                yield Response(run=run, endpoint=endpoint, sample=sample, variant=ask.variant, about=about)
-
-
 @transaction.atomic
 def retry_failed(run_id: int) -> int:
-    """Queue again what failed: responses that said nothing, and judgments that stayed unjudged; returns how many rows."""
+    """Queue again what failed: responses that said nothing, and judgments that stayed unjudged; returns how many rows.
+
+    Raises ImportedRun: what was answered elsewhere cannot be asked again.
+    """
+    if Run.objects.filter(pk=run_id, origin=Run.Origin.IMPORTED).exists():
+        raise errors.ImportedRun
     failed = {"run_id": run_id, "status": Status.FAILED}
     again = {"status": Status.QUEUED, "error": "", "detail": "", "tries": 0, "via": None, "live": False}
     # One list, looked at once: what a lane fails meanwhile keeps its judgments, and waits for the next retry.

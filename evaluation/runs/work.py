@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Decision, Protocol, Rubric, Sample
-from evaluation.runs import queries
+from evaluation.runs import filling, queries
 from evaluation.runs.services import NO_RESPONSE
 from generation.engine import provider_batch_filling, provider_batches, worker_lane
 from generation.engine.provider_batch_filling import BatchRequest
@@ -43,9 +43,22 @@ def work_on_run(run_id: int) -> int:
     endpoints = {row.endpoint_id: queries.as_launched(run, row.endpoint) for row in tested}
     if run.judge:
         queries.as_launched(run, run.judge)
+    to_fill = set(queries.unfilled(run).values_list("pk", flat=True))
     keep = partial(_keep_responses, protocol)  # one for all: what is kept by the same function is kept together
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
+        rows = take_together(lane, count)
+        # What was taken under a claim tried again is taken once: a second look would find it again.
+        while to_fill and len(rows) < count and not (rows and lane.claim.again) and life_cycle.is_running(run.pk):
+            if all(lane.away(endpoint) for endpoint in endpoints.values()):
+                break
+            if filling.fill(run):
+                rows += take_together(lane, count - len(rows))
+            else:
+                to_fill.clear()
+        return rows
+
+    def take_together(lane: RunningLane, count: int) -> worker_lane.Rows:
         with _one_at_a_time(run):
             return take_some(lane, count)
 
@@ -76,6 +89,7 @@ def work_on_run(run_id: int) -> int:
 
     asked = {**endpoints, run.judge.pk: run.judge} if run.judge else endpoints
     if run.transport == Run.Transport.BATCH:
+        filling.fill_all(run)  # what goes into one batch together must be there together
         _follow_batches(run, protocol, asked)
     done = worker_lane.work_in_lane(run, asked.values(), take_rows, partial(_has_work, run_id))
     if run.transport == Run.Transport.BATCH:
