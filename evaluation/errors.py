@@ -49,3 +49,15 @@ class ModelAlreadyTested(EvaluationError, status=409):
 
 class NotCallable(EvaluationError, status=422):
     """This model is known from imported results only. It has no address and cannot be asked."""
+
+
+class WrongResults(EvaluationError, status=422):
+    """This file cannot be imported as results."""
+
+
+class NoCriteria(EvaluationError, status=422):
+    """This benchmark has no criteria that are met or not met: code reads its answers. Only verdicts on criteria are imported."""
+
+
+class OtherRelease(EvaluationError, status=422):
+    """These results are of another release: the checksums differ."""
