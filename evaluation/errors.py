@@ -61,3 +61,15 @@ class NoCriteria(EvaluationError, status=422):
 
 class OtherRelease(EvaluationError, status=422):
     """These results are of another release: the checksums differ."""
+
+
+class OtherBenchmarks(EvaluationError, status=422):
+    """These runs are of different benchmarks. Only runs of one benchmark can be compared."""
+
+
+class WrongBundle(EvaluationError, status=422):
+    """There is no bundle of a run to read here."""
+
+
+class ReleaseMissing(EvaluationError, status=409):
+    """This site does not have the release of this bundle."""

@@ -35,6 +35,11 @@ def sample_value(row: ReleasedSample) -> Sample:
     return Sample(row.key, row.task, row.exported["content"])
 
 
+def rubric_values(row: ReleasedSample) -> list[Rubric]:
+    """The rubrics of a released sample as the protocol sees them, in their order."""
+    return [Rubric(each.key, each.criterion, tuple(each.traps)) for each in row.rubrics.order_by("pk")]
+
+
 def data_sets_in(release: Release) -> tuple[DataSet, ...]:
     """The data sets of the benchmark's protocol of which a release has samples."""
     present = release.counts.get("task", {})
@@ -54,6 +59,8 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
     judge, variants = settings.judge, settings.variants
     if not settings.endpoints:
         raise errors.NoEndpoints
+    if never := [each.name for each in settings.asked if not each.url]:
+        raise errors.NotCallable(", ".join(never))
     protocol = registry.protocol(settings.release.benchmark)
     if protocol.judge is None and judge is not None:
         raise errors.NoJudgeNeeded
