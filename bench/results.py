@@ -138,7 +138,7 @@ def main() -> None:
     if sys.argv[1:2] == ["part"]:
         part(*sys.argv[2:])
         return
-    from bench.core import as_json, table
+    from bench.core import as_json, skipped, table
     from bench.servers import Missing, postgres
 
     sizes = (2_000, 20_000) if "--quick" in sys.argv else (SAMPLES, VERDICTS)
@@ -148,7 +148,7 @@ def main() -> None:
         with postgres() as url:
             rows += measure("PostgreSQL", {"MHB_DATABASE_URL": url}, *sizes)
     except Missing as missing:
-        print(f"PostgreSQL: skipped, {missing}", file=sys.stderr)
+        rows.append(skipped("PostgreSQL", str(missing)))
     print(as_json(rows) if "--json" in sys.argv else table(rows))
 
 

@@ -94,7 +94,7 @@ def _lines(file: IO[bytes]) -> Iterator[Entry]:
 
 def _parsed(where: str, line: bytes) -> Entry:
     try:
-        found = json.loads(line)
+        found = json.loads(line.decode())  # bytes would be searched for their encoding first
     except (ValueError, RecursionError):
         return RefusedRow(where, "not JSON")
     # Only what is written as an escape can be what no database stores.
