@@ -1,6 +1,6 @@
-"""How fast verdicts made elsewhere are imported, and how soon a large launch answers: `python -m bench.results [--quick] [--json]`.
+"""How fast verdicts made elsewhere are imported, and how soon a large launch answers.
 
-On SQLite, and on a PostgreSQL of its own where it is installed. Each part runs in a process of its own.
+`python -m bench.results [--quick] [--json]`: on SQLite, and on a PostgreSQL of its own where it is installed. Each part runs in a process of its own.
 """
 
 import json
@@ -55,7 +55,9 @@ def launch() -> dict[str, float]:
     from evaluation.runs.settings import RunSettings
     from generation.models import Endpoint, Release
 
-    models = [Endpoint.objects.create(name=f"m{n}", url="http://models.example/v1", model=f"m{n}") for n in range(MODELS)]
+    models = [
+        Endpoint.objects.create(name=f"m{n}", url="http://models.example/v1", model=f"m{n}") for n in range(MODELS)
+    ]
     release = Release.objects.get(name="large")
     began = time.perf_counter()
     run = launch_run(RunSettings(release, models, models[0]))

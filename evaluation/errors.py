@@ -56,7 +56,8 @@ class WrongResults(EvaluationError, status=422):
 
 
 class NoCriteria(EvaluationError, status=422):
-    """This benchmark has no criteria that are met or not met: code reads its answers. Only verdicts on criteria are imported."""
+    """This benchmark has no criteria that are met or not met: code reads its answers. Only verdicts on criteria can be
+    imported."""
 
 
 class OtherRelease(EvaluationError, status=422):

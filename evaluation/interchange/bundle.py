@@ -20,6 +20,7 @@ from evaluation.runs import queries
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
+from generation.releases import archive
 from generation.releases.exporters.base import canonical, replacing
 from generation.releases.exporters.manifest import Checksums
 from review.rules.wilson_interval import wilson
@@ -35,6 +36,12 @@ def export_run(run: Run, folder: Path, *, with_held_out: bool = False) -> list[P
     return list(files_of(run, folder, with_held_out=with_held_out))
 
 
+def stream(run: Run) -> Iterator[bytes]:
+    """The bundle as a zip, block by block, without the texts of held-out samples. Raises RunNotFinished."""
+    check_exportable(run)  # at once, and not when half of it is sent
+    return archive.zipped(f"run-{run.pk}", lambda folder: files_of(run, folder))
+
+
 def check_exportable(run: Run) -> None:
     """Raises RunNotFinished while a run works: its numbers would not be those of its rows."""
     if run.status == Run.Status.RUNNING:
@@ -44,8 +51,8 @@ def check_exportable(run: Run) -> None:
 def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator[Path]:
     """Write the files into the existing `folder`, one after the other; each may be removed once it was handed out.
 
-    The same run gives the same bytes. Without `with_held_out`, what held-out samples ask, and the texts about them, are left out;
-    their verdicts are there, so that every number can be counted again.
+    The same run gives the same bytes. Without `with_held_out`, what held-out samples ask, and the texts about them, are left
+    out; their verdicts are there, so that every number can be counted again.
     """
     sums = Checksums(folder)
     protocol = registry.protocol(run.release.benchmark)
@@ -124,8 +131,13 @@ def _about(run: Run, protocol: Protocol, with_held_out: bool) -> dict[str, Any]:
             "facets": [view.name for view in protocol.facets],
             "rates": [
                 {
-                    **{"name": rate.name, "label": rate.label, "rule": rate.rule, "interval": rate.interval},
-                    **{"hits": dict(rate.hits), "counted": dict(rate.counted), "scope": sorted(rate.scope)},
+                    "name": rate.name,
+                    "label": rate.label,
+                    "rule": rate.rule,
+                    "interval": rate.interval,
+                    "hits": dict(rate.hits),
+                    "counted": dict(rate.counted),
+                    "scope": sorted(rate.scope),
                 }
                 for rate in protocol.rates
             ],
@@ -157,7 +169,8 @@ def _samples(run: Run, protocol: Protocol) -> Iterator[dict[str, Any]]:
 
 
 def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict[str, Any]]:
-    """What models were asked about each sample, and how a judge is asked about its first rubric; nothing for an imported run."""
+    """What models were asked about each sample, and how a judge is asked about the first of each task; nothing for an imported
+    run."""
     if run.origin == Run.Origin.IMPORTED:
         return
     datasets, explained = queries.data_sets_of(run), set[str]()
@@ -211,9 +224,16 @@ def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
         text, reasoning, error, detail, reported = rest
         shown = with_held_out or split != HELD_OUT
         yield {
-            **{"model": model, "sample": sample, "variant": variant, "repeat": repeat},
-            **{"status": status, "outcome": outcome_of(outcome, status), "error": error, "detail": detail},
-            **{"about": about, "reported_model": reported or ""},
+            "model": model,
+            "sample": sample,
+            "variant": variant,
+            "repeat": repeat,
+            "status": status,
+            "outcome": outcome_of(outcome, status),
+            "error": error,
+            "detail": detail,
+            "about": about,
+            "reported_model": reported or "",
             **({"text": text, "reasoning": reasoning} if shown else {"withheld": True}),
         }
 
@@ -227,8 +247,14 @@ def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     for model, sample, split, variant, repeat, rubric, status, verdict, error, explanation in _streamed(rows, *columns):
         shown = with_held_out or split != HELD_OUT
         yield {
-            **{"model": model, "sample": sample, "variant": variant, "repeat": repeat, "rubric": rubric},
-            **{"status": status, "verdict": verdict, "error": error},
+            "model": model,
+            "sample": sample,
+            "variant": variant,
+            "repeat": repeat,
+            "rubric": rubric,
+            "status": status,
+            "verdict": verdict,
+            "error": error,
             **({"explanation": explanation} if shown else {"withheld": True}),
         }
 
@@ -247,8 +273,10 @@ def _numbers(run: Run, report: reports_queries.Report) -> dict[str, Any]:
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     names = {(one.task, one.variant): one.name for one in queries.data_sets_of(run)}
     pooled = report.protocol.pooled and len(names) > 1
-    rows = Response.objects.filter(run=run).order_by().values_list(
-        "endpoint__name", "sample__task", "variant", "outcome", "status"
+    rows = (
+        Response.objects.filter(run=run)
+        .order_by()
+        .values_list("endpoint__name", "sample__task", "variant", "outcome", "status")
     )
     for model, task, variant, outcome, status in rows.iterator(chunk_size=CHUNK):
         if (task, variant) in names:

@@ -61,6 +61,11 @@ class RunComparison:
     only_second: Sequence[str]
     rows: Sequence[Moved]
 
+    @property
+    def rates(self) -> Sequence[Rate]:
+        """The rates of their benchmark."""
+        return registry.protocol(self.first.release.benchmark).rates
+
 
 def compare_runs(first: Run, second: Run) -> RunComparison:
     """Each model that both runs tested, by name; where each tested one alone, these two. Second minus first.
@@ -99,7 +104,9 @@ def _shared(first: Run, second: Run) -> tuple[dict[str, str], int]:
     columns = ("key", "task", "version_id")
     found = [
         {key: (task, version) for key, task, version in rows.values_list(*columns)}
-        for rows in (ReleasedSample.objects.filter(release=run.release_id).order_by("position") for run in (first, second))
+        for rows in (
+            ReleasedSample.objects.filter(release=run.release_id).order_by("position") for run in (first, second)
+        )
     ]
     both = {key: task for key, (task, _version) in found[0].items() if key in found[1]}
     return both, sum(found[0][key] != found[1][key] for key in both)
@@ -125,7 +132,10 @@ def _moved(
     samples = [key for key, task in shared.items() if task == dataset.task]
     rows = []
     for rate in protocol.rates:
-        weighed = [[_weights(rate, verdicts.get((key, dataset.variant), {})) for key in samples] for _, verdicts in (first, second)]
+        weighed = [
+            [_weights(rate, verdicts.get((key, dataset.variant), {})) for key in samples]
+            for _, verdicts in (first, second)
+        ]
         (y1, m1), (y2, m2) = ([[each[part] for each in side] for part in (0, 1)] for side in weighed)
         both = [at for at in range(len(samples)) if m1[at] > 0 and m2[at] > 0]
         flips = [

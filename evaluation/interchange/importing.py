@@ -216,14 +216,19 @@ class _Import:
     def _stored(self, wanted: set[Question]) -> dict[Question, _Answer]:
         answers: dict[Question, _Answer] = {}
         by_number: dict[int, _Answer] = {}
-        near = {"endpoint__in": {endpoint for endpoint, _, _ in wanted}, "sample__in": {sample for _, sample, _ in wanted}}
+        near = {
+            "endpoint__in": {endpoint for endpoint, _, _ in wanted},
+            "sample__in": {sample for _, sample, _ in wanted},
+        }
         rows = Response.objects.filter(run=self._run, **near)
         for pk, endpoint, sample, repeat, outcome, text in rows.values_list(
             "pk", "endpoint_id", "sample_id", "repeat", "outcome", "text"
         ):
             if (endpoint, sample, repeat) in wanted:
                 by_number[pk] = answers[endpoint, sample, repeat] = _Answer(outcome, text, pk)
-        judged = Judgment.objects.filter(response__in=by_number).values_list("response_id", "rubric_id", "verdict", "error")
+        judged = Judgment.objects.filter(response__in=by_number).values_list(
+            "response_id", "rubric_id", "verdict", "error"
+        )
         for response, rubric, verdict, error in judged:
             by_number[response].verdicts[rubric] = (verdict, error)
         return answers
@@ -234,7 +239,9 @@ class _Import:
         if answer is None:
             answer = answers[question] = _Answer(outcome, row.response)
         elif answer.outcome != outcome:
-            self.came.refuse(row.where, f"outcome {row.outcome}: contradicts another row on this answer ({answer.outcome})")
+            self.came.refuse(
+                row.where, f"outcome {row.outcome}: contradicts another row on this answer ({answer.outcome})"
+            )
             return
         elif row.response and answer.text != row.response:
             if answer.text:
@@ -264,7 +271,16 @@ class _Import:
             (*_RESPONSE, *self._response_tail),
             (
                 (
-                    *(answer.pk, self._run.pk, endpoint, sample, self._variant_of[sample], repeat, answer.outcome, answer.text),
+                    *(
+                        answer.pk,
+                        self._run.pk,
+                        endpoint,
+                        sample,
+                        self._variant_of[sample],
+                        repeat,
+                        answer.outcome,
+                        answer.text,
+                    ),
                     *((Status.FAILED.value, ELSEWHERE) if answer.outcome == "failed" else (Status.DONE.value, "")),
                     *self._response_tail.values(),
                 )
@@ -272,7 +288,9 @@ class _Import:
             ),
         )
         added = {answer.pk for _question, answer in new}
-        grown = [Response(pk=each.pk, text=each.text) for each in answers.values() if each.grew and each.pk not in added]
+        grown = [
+            Response(pk=each.pk, text=each.text) for each in answers.values() if each.grew and each.pk not in added
+        ]
         Response.objects.bulk_update(grown, ["text"], batch_size=500)
         insert_rows(
             Judgment,

@@ -16,6 +16,7 @@ from generation.samples import queries as samples_queries
 
 COMBINED = ("combined", gettext_noop("Combined"))
 RATE = 0.3
+MOST_MODELS = 1000
 CORRELATION = 0.3  # of criteria of one source record
 DIFFERENCE = 0.1
 RECORD = "sample__version__sample__record"

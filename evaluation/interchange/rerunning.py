@@ -64,7 +64,9 @@ def _release(about: Mapping[str, Any]) -> Release:
 
 
 def _differences(endpoint: Endpoint, then: Mapping[str, Any]) -> list[str]:
-    found = [] if endpoint.model == then["model"] else [f"{endpoint.name}: model {endpoint.model}, then {then['model']}"]
+    found = (
+        [] if endpoint.model == then["model"] else [f"{endpoint.name}: model {endpoint.model}, then {then['model']}"]
+    )
     for name in FROZEN:
         now, before = getattr(endpoint, name), then["settings"].get(name)
         if (now if now not in (None, "", {}) else None) != before:

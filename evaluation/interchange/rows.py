@@ -151,7 +151,9 @@ def _eval_file(path: Path) -> Iterator[Entry]:
             for name in names:
                 yield from _sample(header, json.loads(archive.read(name)))
     except NotImplementedError as error:
-        raise errors.WrongResults("this .eval file must be converted first: inspect log dump FILE > log.json") from error
+        raise errors.WrongResults(
+            "this .eval file must be converted first: inspect log dump FILE > log.json"
+        ) from error
     except (zipfile.BadZipFile, KeyError, ValueError, RecursionError) as error:
         raise errors.WrongResults(f"not a log of inspect-ai ({type(error).__name__})") from error
 

@@ -31,7 +31,7 @@ class LaunchForm(SpendingForm):
     release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
     endpoints = forms.ModelMultipleChoiceField(
         label=_("Models to test"),
-        queryset=Endpoint.objects.order_by("name"),
+        queryset=Endpoint.objects.exclude(url="").order_by("name"),
         to_field_name="name",
         widget=forms.CheckboxSelectMultiple,
     )
@@ -52,7 +52,9 @@ class LaunchForm(SpendingForm):
         max_value=SEEDS,
         help_text=_("Fixes this benchmark's random choices. The same seed asks the same questions."),
     )
-    judge = forms.ModelChoiceField(label=_("Judge"), queryset=Endpoint.objects.order_by("name"), to_field_name="name")
+    judge = forms.ModelChoiceField(
+        label=_("Judge"), queryset=Endpoint.objects.exclude(url="").order_by("name"), to_field_name="name"
+    )
     judge_temperature = forms.FloatField(label=_("Judge temperature"), required=False, min_value=0, max_value=2)
     transport = forms.ChoiceField(
         label=_("Request mode"), choices=Run.Transport.choices, initial=Run.Transport.LIVE, required=False

@@ -51,6 +51,13 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
     return tuple(one for one in data_sets_in(run.release) if not run.variants or one.name in run.variants)
 
 
+def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
+    """The data sets that a run which is wanted asks, of those that there are."""
+    return tuple(
+        one for one in data_sets_in(settings.release) if not settings.variants or one.name in settings.variants
+    )
+
+
 def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:
     """The protocol of a run that is wanted, and the data sets that it asks.
 
@@ -73,7 +80,7 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(one.name for one in there)}")
     if settings.transport == Run.Transport.BATCH and not any(each.batches for each in settings.asked):
         raise errors.NoBatches
-    return protocol, tuple(one for one in there if not variants or one.name in variants)
+    return protocol, data_sets_asked(settings)
 
 
 def questions(protocol: Protocol, sample: ReleasedSample, seed: int, datasets: Iterable[DataSet]) -> list[Ask]:

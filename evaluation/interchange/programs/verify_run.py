@@ -4,8 +4,8 @@ FOLDER (by default the one this file lies in) is an unpacked bundle of a run of 
 asks no network. Says what is wrong, one line each, and exits with 1 if anything is; with 2 if there is nothing to check.
 
 It takes the checksum of every file anew, looks for files that no checksum names, and counts every number of numbers.json again
-from the verdicts in judgments.jsonl and the outcomes in responses.jsonl: numerators, denominators, what was left out, rates, and
-the intervals whose method it knows. It says which numbers it did not compute again.
+from the verdicts in judgments.jsonl and the outcomes in responses.jsonl: numerators, denominators, what was left out, rates,
+and the intervals whose method it knows. It says which numbers it did not compute again.
 """
 
 from __future__ import annotations
@@ -210,7 +210,11 @@ def check(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if not faults:
             raise
-        return {"faults": [*faults, f"the numbers cannot be read ({type(error).__name__})"], "checked": 0, "not_recomputed": {}}
+        return {
+            "faults": [*faults, f"the numbers cannot be read ({type(error).__name__})"],
+            "checked": 0,
+            "not_recomputed": {},
+        }
     return {"faults": faults + wrong, "checked": checked, "not_recomputed": dict(sorted(skipped.items()))}
 
 
@@ -227,7 +231,9 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(fault + "\n")
     for why, n in found["not_recomputed"].items():
         sys.stdout.write(f"not computed again: {n} {why}\n")
-    sys.stdout.write(f"{len(faults)} faults\n" if faults else f"Nothing is altered; {found['checked']} numbers agree.\n")
+    sys.stdout.write(
+        f"{len(faults)} faults\n" if faults else f"Nothing is altered; {found['checked']} numbers agree.\n"
+    )
     return 1 if faults else 0
 
 

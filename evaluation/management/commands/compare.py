@@ -10,7 +10,9 @@ from review.rules.permissions import OPERATOR, Can, require
 
 
 class Command(Step):
-    help = "Compare two runs, model by model: rates on shared samples, the paired interval, and the samples that flipped."
+    help = (
+        "Compare two runs, model by model: rates on shared samples, the paired interval, and the samples that flipped."
+    )
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("first", type=int, metavar="RUN")
@@ -18,6 +20,4 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.READ_RESULTS)
-        return comparing.as_dict(
-            comparing.compare_runs(RUNS.get(options["first"]), RUNS.get(options["second"]))
-        )
+        return comparing.as_dict(comparing.compare_runs(RUNS.get(options["first"]), RUNS.get(options["second"])))

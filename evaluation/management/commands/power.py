@@ -9,8 +9,6 @@ from generation.management.command_line import Step
 from generation.releases import queries as releases_queries
 from review.rules.permissions import OPERATOR, Can, require
 
-MOST_MODELS = 1000
-
 
 def _share(text: str) -> float:
     try:
@@ -23,13 +21,13 @@ def _share(text: str) -> float:
 
 
 def _models(text: str) -> int:
-    if not (text.isdecimal() and len(text) < 5 and 1 <= int(text) <= MOST_MODELS):
-        raise ArgumentTypeError(f"{text!r} is not a number of models from 1 to {MOST_MODELS}")
+    if not (text.isdecimal() and len(text) < 5 and 1 <= int(text) <= power.MOST_MODELS):
+        raise ArgumentTypeError(f"{text!r} is not a number of models from 1 to {power.MOST_MODELS}")
     return int(text)
 
 
 class Command(Step):
-    help = "Expected interval widths and detectable differences of a release, per data set and facet, before any model is asked."
+    help = "Expected interval widths and detectable differences of a release, before any model is asked."
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--release", required=True, help="NAME, or NAME@VERSION")

@@ -19,7 +19,9 @@ class Command(Step):
 
     def add_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("folder", type=Path, metavar="DIR")
-        parser.add_argument("--budget", type=amount, metavar="MONEY", help="start no more calls once this much is spent")
+        parser.add_argument(
+            "--budget", type=amount, metavar="MONEY", help="start no more calls once this much is spent"
+        )
         parser.add_argument("--budget-calls", type=count, metavar="N", help="make at most N calls")
         parser.add_argument("--yes", action="store_true", help="launch without a budget")
         parser.add_argument("--wait", action="store_true", help="follow the work to its end")

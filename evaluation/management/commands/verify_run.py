@@ -12,7 +12,9 @@ from generation.management.command_line import Step
 
 
 class Command(Step):
-    help = "Check the bundle of a run: checksums, and every number counted again. Needs no database; names what differs."
+    help = (
+        "Check the bundle of a run: checksums, and every number counted again. Needs no database; names what differs."
+    )
     requires_system_checks = []
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -183,7 +183,13 @@ def bare_release_with_held_out(run: Run) -> Release:
     release = Release.objects.create(**{**fields, "id": None, "name": "apart"})
     for at, (key, split) in enumerate((("open", "public"), ("closed", "held-out"))):
         sample = ReleasedSample.objects.create(
-            release=release, position=at, version=first.version, key=key, task="dialogue", exported=first.exported, split=split
+            release=release,
+            position=at,
+            version=first.version,
+            key=key,
+            task="dialogue",
+            exported=first.exported,
+            split=split,
         )
         sample.rubrics.create(key="R1", criterion="Says so.", traps=["A1"])
     return release

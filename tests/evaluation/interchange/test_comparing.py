@@ -45,7 +45,12 @@ def test_what_moved_and_which_samples_flipped(release: Release, tmp_path: Path, 
     found = manage.json("compare", first.pk, second.pk)
     assert (found["same_release"], found["shared_samples"], found["changed_samples"]) == (True, COUNT, 0)
     [row] = found["rows"]
-    assert (row["model"], row["dataset"], row["rate"], row["shared"]) == ("theirs", "dialogue", "hallucination_rate", COUNT)
+    assert (row["model"], row["dataset"], row["rate"], row["shared"]) == (
+        "theirs",
+        "dialogue",
+        "hallucination_rate",
+        COUNT,
+    )
     assert (row["first"], row["second"]) == (2 / 16, 3 / 16)
     assert row["difference"] == pytest.approx(1 / 16)
     keys = [sample.key for sample in release.samples.order_by("position")]
@@ -134,7 +139,9 @@ def test_the_added_budget_is_beyond_what_was_spent(release: Release, models: str
 
 def test_what_cannot_be_added(release: Release, models: str, tmp_path: Path, manage: Manage) -> None:
     running = launched_run(release, models, "sim-careful")
-    assert "Wait until the run" in manage.refused("add_model", running.pk, endpoint(models, "sim-reckless").name, "--yes")
+    assert "Wait until the run" in manage.refused(
+        "add_model", running.pk, endpoint(models, "sim-reckless").name, "--yes"
+    )
     assert "already" in manage.refused("add_model", running.pk, "sim-careful", "--yes")
     theirs = study(release, tmp_path, "a", set())
     assert "was imported" in manage.refused("add_model", theirs.pk, "sim-careful", "--yes")
@@ -156,7 +163,10 @@ def test_what_a_release_can_show(release: Release, manage: Manage) -> None:
     # The samples of this release were made of one record: there is nothing that an interval could rest on.
     assert cells["dialogue", "", ""]["clusters"] == 1
     assert cells["dialogue", "", ""]["half_width"] is None
-    assert {key for key in cells if key[1] == "subtype"} == {("dialogue", "subtype", "A1"), ("dialogue", "subtype", "C2")}
+    assert {key for key in cells if key[1] == "subtype"} == {
+        ("dialogue", "subtype", "A1"),
+        ("dialogue", "subtype", "C2"),
+    }
 
 
 def test_more_models_can_show_less(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
