@@ -11,6 +11,7 @@ from generation.releases.exporters.base import canonical, checked, replacing
 name = "inspect"
 label = "Inspect"
 asks = True
+judges = True
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
@@ -23,7 +24,7 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
 
 def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
-    about = ("task", "version", "language", "arm", "facets", "canary", "rubrics")
+    about = ("task", "version", "language", "arm", "facets", "canary", "rubrics", "judging")
     return {
         "id": sample["sample_id"],
         "input": sample["messages"],
