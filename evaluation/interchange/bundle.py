@@ -218,8 +218,10 @@ def outcome_of(outcome: str, status: str) -> str:
 
 def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     rows = Response.objects.filter(run=run).order_by("sample__position", "endpoint__name", "variant", "repeat")
-    columns = ("endpoint__name", "sample__key", "sample__split", "variant", "repeat", "status", "outcome", "about")
-    columns += ("text", "reasoning", "error", "detail", "call__model")
+    columns = (
+        *("endpoint__name", "sample__key", "sample__split", "variant", "repeat", "status", "outcome", "about"),
+        *("text", "reasoning", "error", "detail", "call__model"),
+    )
     for model, sample, split, variant, repeat, status, outcome, about, *rest in _streamed(rows, *columns):
         text, reasoning, error, detail, reported = rest
         shown = with_held_out or split != HELD_OUT
@@ -242,8 +244,10 @@ def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     rows = Judgment.objects.filter(run=run).order_by(
         "response__sample__position", "response__endpoint__name", "response__variant", "response__repeat", "rubric__pk"
     )
-    columns = ("response__endpoint__name", "response__sample__key", "response__sample__split", "response__variant")
-    columns += ("response__repeat", "rubric__key", "status", "verdict", "error", "explanation")
+    columns = (
+        *("response__endpoint__name", "response__sample__key", "response__sample__split", "response__variant"),
+        *("response__repeat", "rubric__key", "status", "verdict", "error", "explanation"),
+    )
     for model, sample, split, variant, repeat, rubric, status, verdict, error, explanation in _streamed(rows, *columns):
         shown = with_held_out or split != HELD_OUT
         yield {

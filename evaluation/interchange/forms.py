@@ -56,7 +56,8 @@ class CompareForm(forms.Form):
         super().__init__(*args, **kwargs)
         others = Run.objects.filter(release__benchmark=of.release.benchmark).exclude(pk=of.pk)
         newest = others.select_related("release").order_by("-pk")[:MOST_RUNS]
-        self.fields["run"].choices = [(str(one.pk), _named(one)) for one in newest]  # type: ignore[attr-defined]
+        self.others = [(str(one.pk), _named(one)) for one in newest]
+        self.fields["run"].choices = self.others  # type: ignore[attr-defined]
 
 
 def _named(run: Run) -> str:

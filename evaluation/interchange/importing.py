@@ -1,7 +1,7 @@
 """Makes a run of verdicts that were made elsewhere, matched by the keys of samples and rubrics."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -24,6 +24,7 @@ from review.models import User
 Status = Work.Status
 CHUNK = 5000  # rows stored together
 REFUSALS_KEPT = 1000
+LONGEST_STUDY = 100  # characters
 ELSEWHERE = "FailedElsewhere"  # the error of responses that had failed where they were asked for
 
 Question = tuple[int, int, int]  # endpoint, sample, repeat
@@ -73,7 +74,7 @@ def import_results(
     if sha256 and sha256.lower() != release.sha256:
         raise errors.OtherRelease(f"{sha256[:12]}…, not {release.sha256[:12]}…")
     study = study.strip()
-    if not 0 < len(study) <= Run._meta.get_field("study").max_length:
+    if not 0 < len(study) <= LONGEST_STUDY:
         raise errors.WrongResults("the study needs a name of at most 100 characters")
     protocol = registry.protocol(release.benchmark)
     met, not_met = verdict_words(protocol)
@@ -314,13 +315,14 @@ _RESPONSE = (
 _JUDGMENT = ("run_id", "response_id", "rubric_id", "verdict", "explanation", "status", "error")
 
 
-def _defaults(model: type[models.Model], given: Iterable[str]) -> dict[str, Any]:
+def _defaults(model: type[models.Model], given: Sequence[str]) -> dict[str, Any]:
     """The columns that are not given and must not be null, with their defaults as the database takes them."""
-    found = {}
+    found: dict[str, Any] = {}
     for each in model._meta.concrete_fields:
-        if each.column not in given and not each.null and not each.primary_key:
+        column = str(each.column)
+        if column not in given and not each.null and not each.primary_key:
             value = each.get_default()
-            found[each.column] = "{}" if value == {} else value
+            found[column] = "{}" if value == {} else value
     return found
 
 

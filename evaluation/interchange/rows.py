@@ -108,7 +108,7 @@ def _checked(where: str, row: Any) -> Entry:
     if not isinstance(row, dict):
         return RefusedRow(where, "not a JSON object")
     get = row.get
-    sample, rubric, model = get("sample"), get("rubric"), get("model")
+    sample, rubric, model = get("sample", ""), get("rubric", ""), get("model", "")
     for name, value in (("sample", sample), ("rubric", rubric), ("model", model)):
         if not isinstance(value, str) or not value:
             return RefusedRow(where, f"{name}: missing or not text")

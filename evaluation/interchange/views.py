@@ -32,7 +32,8 @@ def import_results(request: HttpRequest) -> HttpResponse:
     """Import a file of verdicts made elsewhere; what was refused is listed."""
     posted = request.method == "POST"
     initial = {"release": request.GET.get("release") or Release.objects.first()}
-    form = forms.ImportResultsForm(*((request.POST, request.FILES) if posted else ()), initial=initial)
+    sent = (request.POST, request.FILES) if posted else (None, None)
+    form = forms.ImportResultsForm(*sent, initial=initial)
     came = None
     if form.is_valid():
         data = form.cleaned_data
@@ -98,7 +99,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
     """A run beside another one of its benchmark (`?run=`)."""
     run = RUNS.get(pk)
     form = forms.CompareForm(request.GET if "run" in request.GET else None, of=run)
-    context: dict[str, Any] = {"run": run, "form": form, "offered": bool(form["run"].field.choices)}
+    context: dict[str, Any] = {"run": run, "form": form, "offered": bool(form.others)}
     if form.is_valid():
         found = comparing.compare_runs(RUNS.get(int(form.cleaned_data["run"])), run)
         context |= {"found": found, "rows": [_shown(found, each) for each in found.rows]}
