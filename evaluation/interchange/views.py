@@ -32,9 +32,7 @@ def import_results(request: HttpRequest) -> HttpResponse:
     """Import a file of verdicts made elsewhere; what was refused is listed."""
     posted = request.method == "POST"
     initial = {"release": request.GET.get("release") or Release.objects.first()}
-    form = forms.ImportResultsForm(
-        request.POST if posted else None, request.FILES if posted else None, initial=initial
-    )
+    form = forms.ImportResultsForm(request.POST if posted else None, request.FILES if posted else None, initial=initial)
     came = None
     if form.is_valid():
         data = form.cleaned_data

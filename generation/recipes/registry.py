@@ -181,7 +181,10 @@ def judging(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> 
     protocol = module(benchmark, "protocol").PROTOCOL
     if not getattr(protocol, "judge", None):
         return None
-    sample, rubric = (SimpleNamespace(key=key, task=task, content=content), SimpleNamespace(key="R1", criterion=CRITERION))
+    sample, rubric = (
+        SimpleNamespace(key=key, task=task, content=content),
+        SimpleNamespace(key="R1", criterion=CRITERION),
+    )
     rubric.traps = ()
     asked = protocol.judge(sample, rubric, "", RESPONSE).messages
     found = [{"role": message.role, "content": message.content} for message in asked]

@@ -38,8 +38,8 @@ class Exporter(Protocol):
 
     name: str
     label: str
-    # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent; with `judges = True` also
-    # `judging`, what a judge is sent (`registry.judging`). It may offer `readme(card, about)`, the text of a README.md.
+    # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent; with `judges = True`
+    # also `judging`, what a judge is sent (`registry.judging`). It may offer `readme(card, about)`, the text of a README.md.
 
     def write(self, samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         """Write `samples` into the existing `folder`, streamed, and return the files made. Raises WrongSample, OSError;

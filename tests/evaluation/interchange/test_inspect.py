@@ -144,6 +144,6 @@ def test_a_packed_log_says_what_to_do(release: Release, tmp_path: Path) -> None:
     assert (came.added, came.refused) == (2, 0)
     packed = path.read_bytes().replace(b"\x08\x00", b"\x5d\x00")  # compressed by zstd, which Python does not read
     path.write_bytes(packed)
-    with pytest.raises((errors.WrongResults)) as refused:
+    with pytest.raises(errors.WrongResults) as refused:
         importing.import_results(rows.read(path), release=release, study="s")
     assert "inspect log dump" in str(refused.value)

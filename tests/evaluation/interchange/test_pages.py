@@ -141,7 +141,9 @@ def test_nothing_to_compare_with(admin: Client, release: Release, models: str) -
 
 
 @pytest.mark.parametrize("name", ["evaluation:run-bundle", "api:run-bundle"])
-def test_a_bundle_is_downloaded(client: Client, rui: User, release: Release, models: str, tmp_path: Path, name: str) -> None:
+def test_a_bundle_is_downloaded(
+    client: Client, rui: User, release: Release, models: str, tmp_path: Path, name: str
+) -> None:
     run = evaluated(release, models, "sim-careful")
     client.force_login(rui)
     answer: Any = client.get(reverse(name, args=[run.pk]))
@@ -161,7 +163,11 @@ def test_power_is_shown_before_a_launch(admin: Client, release: Release, models:
     assert "too few source records" in shown
     asked = {"release": "bare", "endpoints": ["sim-careful"], "judge": "sim-judge"}
     said = admin.post(reverse("api:run-estimate"), json.dumps(asked), content_type="application/json").json()
-    assert [(cell["dataset"], cell["criteria"]) for cell in said["power"]] == [("dialogue", 2), ("report", 1), ("combined", 3)]
+    assert [(cell["dataset"], cell["criteria"]) for cell in said["power"]] == [
+        ("dialogue", 2),
+        ("report", 1),
+        ("combined", 3),
+    ]
     address = reverse("api:release-power", args=["bare", 1])
     cells = admin.get(address, {"models": 3}).json()
     assert {cell["facet"] for cell in cells} == {"", "cluster", "subtype"}
