@@ -1,7 +1,7 @@
 """How fast verdicts made elsewhere are imported, and how soon a large launch answers.
 
-`python -m bench.results [--quick] [--json]`: on SQLite, and on a PostgreSQL of its own where it is installed. Each part runs in a
-process of its own.
+`python -m bench.results [--quick] [--json]`: on SQLite, and on a PostgreSQL of its own where it is installed. Each part runs in
+a process of its own.
 """
 
 import json

@@ -2,8 +2,8 @@
 
 Each criterion is put to the grader (the role `grader`; without one, the model itself, which is not what you want) in the words
 of the benchmark's own judge. The score of a sample is the share of its criteria that the answer meets, so 1 minus the mean is
-the hallucination rate per sample. The verdicts on its criteria are in the score's explanation, where `import_results LOG.json` of
-MHB reads them (write the log with `--log-format json`).
+the hallucination rate per sample. The verdicts on its criteria are in the score's explanation, where `import_results LOG.json`
+of MHB reads them (write the log with `--log-format json`).
 """
 
 import json
