@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count
+from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Run
@@ -13,6 +14,7 @@ from evaluation.runs import queries
 from evaluation.statistics.comparisons import PairedDifference, paired_difference
 from generation.models import ReleasedSample
 
+COMBINED = ("combined", gettext_noop("Combined"))
 MOST_FLIPS = 200  # listed for each pair of models and data set
 
 Place = tuple[str, str]  # sample, variant
@@ -83,9 +85,12 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     asked = [one for one in queries.data_sets_of(first) if one in queries.data_sets_of(second)]
     rows: list[Moved] = []
     verdicts = _verdicts(first), _verdicts(second)
+    places = [(one.name, one.label, (one,)) for one in asked]
+    if protocol.pooled and len(asked) > 1:
+        places.append((*COMBINED, tuple(asked)))
     for one, other in pairs:
-        for dataset in asked:
-            rows += _moved(protocol, dataset, shared, (one, verdicts[0][one]), (other, verdicts[1][other]))
+        for place in places:
+            rows += _moved(protocol, place, shared, (one, verdicts[0][one]), (other, verdicts[1][other]))
     matched = [{pair[side] for pair in pairs} for side in (0, 1)]
     return RunComparison(
         first,
@@ -124,27 +129,29 @@ def _verdicts(run: Run) -> dict[str, dict[Place, dict[str, int]]]:
 
 def _moved(
     protocol: Protocol,
-    dataset: DataSet,
+    place: tuple[str, str, Sequence[DataSet]],
     shared: Mapping[str, str],
     first: tuple[str, Verdicts],
     second: tuple[str, Verdicts],
 ) -> list[Moved]:
-    samples = [key for key, task in shared.items() if task == dataset.task]
+    name, label, datasets = place
+    variants = {task: [one.variant for one in datasets if one.task == task] for task in {one.task for one in datasets}}
+    asked = [(key, variant) for key, task in shared.items() for variant in variants.get(task, ())]
     rows = []
     for rate in protocol.rates:
         weighed = [
-            [_weights(rate, verdicts.get((key, dataset.variant), {})) for key in samples]
+            [_weights(rate, verdicts.get(question, {})) for question in asked]
             for _, verdicts in (first, second)
         ]
         (y1, m1), (y2, m2) = ([[each[part] for each in side] for part in (0, 1)] for side in weighed)
-        both = [at for at in range(len(samples)) if m1[at] > 0 and m2[at] > 0]
+        both = [at for at in range(len(asked)) if m1[at] > 0 and m2[at] > 0]
         flips = [
-            Flip(samples[at], (y1[at], m1[at]), (y2[at], m2[at])) for at in both if (y1[at] > 0) is not (y2[at] > 0)
+            Flip(asked[at][0], (y1[at], m1[at]), (y2[at], m2[at])) for at in both if (y1[at] > 0) is not (y2[at] > 0)
         ]
         worse = sum(each.second[0] > 0 for each in flips)
         rows.append(
             Moved(
-                *(first[0], second[0], dataset.name, dataset.label, rate.name, len(both)),
+                *(first[0], second[0], name, label, rate.name, len(both)),
                 paired_difference(y2, m2, y1, m1),
                 *(worse, len(flips) - worse, flips[:MOST_FLIPS]),
             )

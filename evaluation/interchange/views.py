@@ -101,7 +101,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
     context: dict[str, Any] = {"run": run, "form": form, "offered": bool(form.others)}
     if form.is_valid():
         found = comparing.compare_runs(RUNS.get(int(form.cleaned_data["run"])), run)
-        context |= {"found": found, "rows": [_shown(found, each) for each in found.rows]}
+        context |= {"found": found, "rows": [_shown(found, each) for each in found.rows if each.shared]}
         context |= RUNS.page_notes(run)
         context["simulated"] = context["simulated"] or RUNS.page_notes(found.first)["simulated"]
     return render(request, "evaluation/interchange/compare.html", context)
