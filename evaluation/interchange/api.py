@@ -51,7 +51,7 @@ class RefusedRowSerializer(DataclassSerializer):
     mirrors = rows.RefusedRow
 
 
-class ImportedSerializer(serializers.Serializer[Any]):
+class ImportedResultsSerializer(serializers.Serializer[Any]):
     """What an import came to. `run` is null if nothing could be imported. `without_verdict`: rubrics of the imported answers on
     which the files say nothing. At most 1,000 refusals are listed."""
 
@@ -70,7 +70,7 @@ class ImportResults(APIView):
     can = Can.MEASURE
     parser_classes = [MultiPartParser]
 
-    @extend_schema(request={"multipart/form-data": ImportResultsSerializer}, responses={200: ImportedSerializer})
+    @extend_schema(request={"multipart/form-data": ImportResultsSerializer}, responses={200: ImportedResultsSerializer})
     def post(self, request: Request) -> Answer:
         """Import verdicts made elsewhere as a run. Bad rows are listed, good ones kept."""
         body = checked_body(ImportResultsSerializer, request)
@@ -83,7 +83,7 @@ class ImportResults(APIView):
                 sha256=body["sha256"],
                 actor=signed_in_account(request),
             )
-        return Answer(ImportedSerializer(came).data)
+        return Answer(ImportedResultsSerializer(came).data)
 
 
 class ModelSerializer(serializers.Serializer[Any]):
