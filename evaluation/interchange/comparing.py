@@ -85,9 +85,9 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     asked = [one for one in queries.data_sets_of(first) if one in queries.data_sets_of(second)]
     rows: list[Moved] = []
     verdicts = _verdicts(first), _verdicts(second)
-    places = [(one.name, one.label, (one,)) for one in asked]
+    places: list[tuple[str, str, Sequence[DataSet]]] = [(one.name, one.label, (one,)) for one in asked]
     if protocol.pooled and len(asked) > 1:
-        places.append((*COMBINED, tuple(asked)))
+        places.append((*COMBINED, asked))
     for one, other in pairs:
         for place in places:
             rows += _moved(protocol, place, shared, (one, verdicts[0][one]), (other, verdicts[1][other]))
@@ -140,8 +140,7 @@ def _moved(
     rows = []
     for rate in protocol.rates:
         weighed = [
-            [_weights(rate, verdicts.get(question, {})) for question in asked]
-            for _, verdicts in (first, second)
+            [_weights(rate, verdicts.get(question, {})) for question in asked] for _, verdicts in (first, second)
         ]
         (y1, m1), (y2, m2) = ([[each[part] for each in side] for part in (0, 1)] for side in weighed)
         both = [at for at in range(len(asked)) if m1[at] > 0 and m2[at] > 0]

@@ -74,7 +74,9 @@ def test_inspect_gives_exactly_our_rate(tmp_path: Path, models: str, physicians:
     assert [row.measured for row in counted[0]] == [row.measured for row in counted[1]]
     assert counted[0][0].measured.numerator > 0
     found = comparing.compare_runs(ours, theirs)
-    assert [(row.difference.difference, row.worse, row.better) for row in found.rows] == [(0, 0, 0)] * 3  # both data sets, and combined
+    assert [(row.difference.difference, row.worse, row.better) for row in found.rows] == [
+        (0, 0, 0)
+    ] * 3  # both data sets, and combined
 
 
 # ------------------------------------------------------------------------------------------------------- logs by hand
