@@ -57,7 +57,7 @@ class WrongWeights(EvaluationError, status=422):
 
 
 class RunNotFinished(EvaluationError, status=409):
-    """The run has not finished yet. Wait until it has, then validate its judge."""
+    """The run has not finished yet. Wait until it has."""
 
 
 class NothingToValidate(EvaluationError, status=422):
@@ -70,3 +70,40 @@ class AlreadyValidated(EvaluationError, status=409):
 
 class SampleTooSmall(EvaluationError, status=422):
     """Draw at least one response from each stratum: model, data set, and whether the judge found a failure."""
+
+
+class ImportedRun(EvaluationError, status=409):
+    """This run was imported. Its models cannot be asked."""
+
+
+class ModelAlreadyTested(EvaluationError, status=409):
+    """This model is already in the run."""
+
+
+class NotCallable(EvaluationError, status=422):
+    """This model is known from imported results only. It has no address and cannot be asked."""
+
+
+class WrongResults(EvaluationError, status=422):
+    """This file cannot be imported as results."""
+
+
+class NoCriteria(EvaluationError, status=422):
+    """This benchmark has no criteria that are met or not met: code reads its answers. Only verdicts on criteria can be
+    imported."""
+
+
+class OtherRelease(EvaluationError, status=422):
+    """These results are of another release: the checksums differ."""
+
+
+class OtherBenchmarks(EvaluationError, status=422):
+    """These runs are of different benchmarks. Only runs of one benchmark can be compared."""
+
+
+class WrongBundle(EvaluationError, status=422):
+    """There is no bundle of a run to read here."""
+
+
+class ReleaseMissing(EvaluationError, status=409):
+    """This site does not have the release of this bundle."""

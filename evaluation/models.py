@@ -15,11 +15,17 @@ SEEDS = 2**31 - 1  # the largest: what a positive integer of both databases hold
 class Run(Job):
     """One evaluation of endpoints on a release, decided by judges, or by code where the benchmark needs no judge.
 
-    `variants`: the names of the data sets that are asked; empty: all there are.
+    `variants`: the names of the data sets that are asked; empty: all there are. `origin`: IMPORTED where the verdicts were made
+    elsewhere: nothing is ever asked, and `study` is its name. `responses_total`, `rubrics_total`: the responses
+    and judgments that there will be; expected from counts until all rows are made (`RunEndpoint.filled_to`), exact then.
     `panel`: how several votes become one verdict; empty: one judge decides once, and there are no votes. `judge` is the
     first judge, further ones are `RunJudge` rows. `answers_each`: answers a question; `judgments_each`: judgments of each
     judge on a criterion.
     """
+
+    class Origin(models.TextChoices):
+        LAUNCHED = "launched", _("launched here")
+        IMPORTED = "imported", _("imported")
 
     class Judging(models.TextChoices):
         PER_RUBRIC = "per-rubric", _("one call per rubric")
@@ -50,16 +56,23 @@ class Run(Job):
     seed = models.PositiveIntegerField(default=0)
     variants = models.JSONField(default=list, blank=True)
     endpoint_settings = models.JSONField(default=dict, blank=True)  # by endpoint: its own, as they were at the launch
-    plan = models.JSONField(
-        default=dict, blank=True
-    )  # of the analysis (`runs.plan`); {}: launched before there was one
-    rubrics_total = models.PositiveIntegerField(default=0)  # judgments that there will be, once everything is answered
+    plan = models.JSONField(default=dict, blank=True)  # of the analysis; {}: launched before there was one
+    responses_total = models.PositiveIntegerField(default=0)
+    rubrics_total = models.PositiveIntegerField(default=0)
     panel = models.CharField(max_length=10, choices=Panel, blank=True)
     answers_each = models.PositiveSmallIntegerField(default=1)
     judgments_each = models.PositiveSmallIntegerField(default=1)
+    origin = models.CharField(max_length=8, choices=Origin, default=Origin.LAUNCHED)
+    study = models.CharField(max_length=100, blank=True, default="")
 
     class Meta:
         constraints = [
+            models.CheckConstraint(
+                condition=Q(origin="launched") | Q(origin="imported") & ~Q(study=""), name="run_origin_known"
+            ),
+            models.UniqueConstraint(
+                fields=["release", "study"], condition=Q(origin="imported"), name="run_imported_named_once"
+            ),
             models.CheckConstraint(condition=Q(judging__in=["per-rubric", "per-sample"]), name="run_judging_known"),
             models.CheckConstraint(condition=Q(transport__in=["live", "batch"]), name="run_transport_known"),
             models.CheckConstraint(condition=Q(sampling__in=["protocol", "endpoint"]), name="run_sampling_known"),
@@ -80,10 +93,14 @@ class Run(Job):
 
 
 class RunEndpoint(models.Model):
-    """A model under test in a run, in the order it was named."""
+    """A model under test in a run, in the order it was named.
+
+    `filled_to`: the position in the release up to which its responses are rows; null: all are. Written with the rows.
+    """
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tested")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
+    filled_to = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "endpoint"], name="run_endpoint_once")]

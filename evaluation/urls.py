@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from evaluation.interchange import views as interchange_views
 from evaluation.judges import views as judges_views
 from evaluation.reports import views as reports_views
 from evaluation.runs import views as runs_views
@@ -13,6 +14,10 @@ urlpatterns = [
     path("runs/", runs_views.runs, name="runs"),
     path("runs/new/", runs_views.run_new, name="run-new"),
     path("runs/<int:pk>/", runs_views.run, name="run"),
+    path("runs/import/", interchange_views.import_results, name="run-import"),
+    path("runs/<int:pk>/add-model/", interchange_views.add_model, name="run-add-model"),
+    path("runs/<int:pk>/bundle/", interchange_views.run_bundle, name="run-bundle"),
+    path("runs/<int:pk>/compare/", interchange_views.compare, name="run-compare"),
     *jobs_views.routes("evaluation"),
     path("runs/<int:pk>/report.json", reports_views.report_file, {"ending": "json"}, name="report-json"),
     path("runs/<int:pk>/report.csv", reports_views.report_file, {"ending": "csv"}, name="report-csv"),

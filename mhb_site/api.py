@@ -22,6 +22,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from evaluation.interchange import api as interchange_api
 from evaluation.judges import api as judges_api
 from evaluation.reports import api as reports_api
 from evaluation.runs import api as runs_api
@@ -200,6 +201,12 @@ _v1 = [
     *jobs_api.routes(),
     path("runs/", runs_api.Runs.as_view(), name="runs"),
     path("runs/estimate/", runs_api.EstimateRun.as_view(), name="run-estimate"),
+    path("runs/import/", interchange_api.ImportResults.as_view(), name="run-import"),
+    path("runs/<int:pk>/models/", interchange_api.AddModel.as_view(), name="run-models"),
+    path("runs/<int:pk>/models/estimate/", interchange_api.EstimateModel.as_view(), name="run-models-estimate"),
+    path("runs/<int:pk>/bundle/", interchange_api.Bundle.as_view(), name="run-bundle"),
+    path("runs/<int:pk>/compare/<int:other>/", interchange_api.CompareRuns.as_view(), name="run-compare"),
+    path("releases/<slug:name>/<int:version>/power/", interchange_api.ReleasePower.as_view(), name="release-power"),
     path("runs/<int:pk>/validation/", judges_api.RunValidation.as_view(), name="run-validation"),
     path("runs/<int:pk>/report.md", reports_api.ReportViewSet.as_view({"get": "markdown"}), name="run-report-md"),
     *_router.urls,

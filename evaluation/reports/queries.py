@@ -36,8 +36,8 @@ def percents(runs: Iterable[Run]) -> dict[int, int]:
     for run_id, n, n_over in responses.annotate(n=Count("pk"), over=Count("pk", filter=over)):
         whole[run_id] += n
         ended[run_id] += n_over
-    for run_id, n in Run.objects.filter(pk__in=ids).order_by().values_list("pk", "rubrics_total"):
-        whole[run_id] += n
+    for run_id, n, made_in_all in Run.objects.filter(pk__in=ids).values_list("pk", "rubrics_total", "responses_total"):
+        whole[run_id] = max(whole[run_id], made_in_all) + n
     judgments = Judgment.objects.filter(over, run__in=ids).order_by().values_list("run")
     for run_id, n in judgments.annotate(n=Count("pk")):
         ended[run_id] += n

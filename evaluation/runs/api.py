@@ -1,5 +1,6 @@
 """The API of runs."""
 
+from dataclasses import asdict
 from typing import Any
 
 from drf_spectacular.utils import extend_schema, extend_schema_field
@@ -9,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 from rest_framework.views import APIView
 
+from evaluation.interchange.power import CellPower, release_power
 from evaluation.models import SEEDS, Run
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import queries, services
@@ -33,6 +35,7 @@ from generation.models import Endpoint, ProviderBatch
 from generation.releases import queries as releases_queries
 from review.common.api import ByName, NewestFirst, checked_body
 from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
 from review.common.waking import wake_after_commit
 from review.rules.permissions import Can
 
@@ -111,6 +114,8 @@ class RunSerializer(serializers.ModelSerializer[Any]):
             "transport",
             "sampling",
             "plan",
+            "origin",
+            "study",
             "status",
             "created_by",
             "created_at",
@@ -249,12 +254,25 @@ class EvaluateSerializer(ConfirmSerializer, RunAskSerializer):
     """A run to launch, with a budget or `confirmed`."""
 
 
+class PowerSerializer(DataclassSerializer):
+    """What a data set will tell about each model; nulls where it is too small for an interval."""
+
+    mirrors = CellPower
+
+
+class RunEstimateSerializer(LaunchEstimateSerializer):
+    """The estimate of a run, with the interval half-widths and detectable differences to expect (`power`)."""
+
+    power = PowerSerializer(many=True)
+
+
 def _settings(body: dict[str, Any]) -> RunSettings:
     """What a body asks for. Raises UnknownRelease."""
     return RunSettings(**{**body, "release": releases_queries.release(body["release"])})
 
 
-def _whole_run(run: Run) -> dict[str, Any]:
+def whole_run(run: Run) -> dict[str, Any]:
+    """The values of `WholeRunSerializer`."""
     apart = ("release_version", "datasets", "further_judges", "answers", "judgments")
     fields = [name for name in RunSerializer.Meta.fields if name not in apart]
     return {
@@ -272,7 +290,7 @@ def _whole_run(run: Run) -> dict[str, Any]:
     }
 
 
-register_answer(RUNS.name, WholeRunSerializer, _whole_run)
+register_answer(RUNS.name, WholeRunSerializer, whole_run)
 
 
 class Runs(ListAPIView[Run]):
@@ -289,7 +307,7 @@ class Runs(ListAPIView[Run]):
         settings = _settings(checked_body(EvaluateSerializer, request))
         run = services.launch_run(settings, actor=signed_in_account(request), key=launch_key(request))
         wake_after_commit(tasks.work_on_job, run.pk)
-        return Answer(WholeRunSerializer(_whole_run(RUNS.watched(run.pk))).data, status=202)
+        return Answer(WholeRunSerializer(whole_run(RUNS.watched(run.pk))).data, status=202)
 
 
 class EstimateRun(APIView):
@@ -297,7 +315,11 @@ class EstimateRun(APIView):
 
     can = Can.MEASURE
 
-    @extend_schema(request=RunAskSerializer, responses=LaunchEstimateSerializer)
+    @extend_schema(request=RunAskSerializer, responses=RunEstimateSerializer)
     def post(self, request: Request) -> Answer:
-        estimate = runs_estimate.estimate_run(_settings(checked_body(RunAskSerializer, request)))
-        return Answer(LaunchEstimateSerializer(estimate).data)
+        settings = _settings(checked_body(RunAskSerializer, request))
+        estimate = runs_estimate.estimate_run(settings)
+        power = release_power(
+            settings.release, len(settings.tested), datasets=queries.data_sets_asked(settings), facets=False
+        )
+        return Answer({**LaunchEstimateSerializer(estimate).data, "power": [asdict(each) for each in power]})

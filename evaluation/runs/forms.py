@@ -33,7 +33,7 @@ class LaunchForm(SpendingForm):
     release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
     endpoints = forms.ModelMultipleChoiceField(
         label=_("Models to test"),
-        queryset=Endpoint.objects.order_by("name"),
+        queryset=Endpoint.objects.exclude(url="").order_by("name"),
         to_field_name="name",
         widget=forms.CheckboxSelectMultiple,
     )
@@ -54,10 +54,12 @@ class LaunchForm(SpendingForm):
         max_value=SEEDS,
         help_text=_("Fixes this benchmark's random choices. The same seed asks the same questions."),
     )
-    judge = forms.ModelChoiceField(label=_("Judge"), queryset=Endpoint.objects.order_by("name"), to_field_name="name")
+    judge = forms.ModelChoiceField(
+        label=_("Judge"), queryset=Endpoint.objects.exclude(url="").order_by("name"), to_field_name="name"
+    )
     further_judges = forms.ModelMultipleChoiceField(
         label=_("Further judges"),
-        queryset=Endpoint.objects.order_by("name"),
+        queryset=Endpoint.objects.exclude(url="").order_by("name"),
         to_field_name="name",
         required=False,
         widget=forms.CheckboxSelectMultiple,

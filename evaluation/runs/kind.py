@@ -1,6 +1,7 @@
 """Runs as a kind of job."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
@@ -29,6 +30,14 @@ class RunKind(JobKind[Run]):
     control = Can.MEASURE
     read = Can.READ_RESULTS
     unknown = errors.UnknownRun
+
+    def is_open(self, pk: int) -> bool:
+        """Also while rows are still to be made."""
+        return queries.unfilled(pk).exists() or super().is_open(pk)
+
+    def unsettled(self) -> list[int]:
+        waiting = set(queries.unfilled_runs())
+        return [pk for pk in super().unsettled() if pk not in waiting]
 
     def jobs(self) -> QuerySet[Run]:
         return super().jobs().select_related("release", "judge")
@@ -63,6 +72,8 @@ class RunKind(JobKind[Run]):
 
     def progress(self, job: Run) -> RunProgress:
         responses, judgments, votes = self.parts(job)
+        to_make = max(0, job.responses_total - responses.total)
+        responses = replace(responses, queued=responses.queued + to_make)
         return RunProgress(responses, judgments, votes, job.rubrics_total)
 
     def list_address(self) -> str:

@@ -8,7 +8,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import MD5
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Response, Run, RunJudge, Vote
+from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
 from evaluation.panel import FIRST
 from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
 from evaluation.runs.settings import RunSettings
@@ -40,6 +40,11 @@ def sample_value(row: ReleasedSample) -> Sample:
     return Sample(row.key, row.task, row.exported["content"])
 
 
+def rubric_values(row: ReleasedSample) -> list[Rubric]:
+    """The rubrics of a released sample as the protocol sees them, in their order."""
+    return [Rubric(each.key, each.criterion, tuple(each.traps)) for each in row.rubrics.order_by("pk")]
+
+
 def data_sets_in(release: Release) -> tuple[DataSet, ...]:
     """The data sets of the benchmark's protocol of which a release has samples."""
     present = release.counts.get("task", {})
@@ -51,6 +56,13 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
     return tuple(one for one in data_sets_in(run.release) if not run.variants or one.name in run.variants)
 
 
+def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
+    """The data sets that a run which is wanted asks, of those that there are."""
+    return tuple(
+        one for one in data_sets_in(settings.release) if not settings.variants or one.name in settings.variants
+    )
+
+
 def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:
     """The protocol of a run that is wanted, and the data sets that it asks.
 
@@ -60,6 +72,8 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
     judge, variants = settings.judge, settings.variants
     if not settings.endpoints:
         raise errors.NoEndpoints
+    if never := [each.name for each in settings.asked if not each.url]:
+        raise errors.NotCallable(", ".join(never))
     protocol = registry.protocol(settings.release.benchmark)
     if protocol.judge is None and (settings.judges or settings.judgments > 1):
         raise errors.NoJudgeNeeded
@@ -80,7 +94,7 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(one.name for one in there)}")
     if settings.transport == Run.Transport.BATCH and not any(each.batches for each in settings.asked):
         raise errors.NoBatches
-    return protocol, tuple(one for one in there if not variants or one.name in variants)
+    return protocol, data_sets_asked(settings)
 
 
 def questions(protocol: Protocol, sample: ReleasedSample, seed: int, datasets: Iterable[DataSet]) -> list[Ask]:
@@ -258,8 +272,19 @@ def is_batch_due(run: Run) -> bool:
     return not running and not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in open_rows)
 
 
+def unfilled(run: Any) -> QuerySet[RunEndpoint]:
+    """The models under test of a run (or an OuterRef) of which responses are still to be made."""
+    return RunEndpoint.objects.filter(run=run, filled_to__isnull=False)
+
+
+def unfilled_runs() -> list[int]:
+    """The runs of which responses are still to be made."""
+    return list(RunEndpoint.objects.filter(filled_to__isnull=False).values_list("run", flat=True).distinct())
+
+
 def runs_with_work() -> QuerySet[Run]:
-    """Runs for which a worker could do something: a lane may take rows of it, or provider batches are to be filled.
+    """Runs for which a worker could do something: a lane may take rows of it, or make some, or provider batches are to be
+    filled.
 
     Not those of which all that is queued waits: for a provider's batch, for a place in one, or for another run's answer.
     """
@@ -276,7 +301,8 @@ def runs_with_work() -> QuerySet[Run]:
     to_fill = [run.pk for run in in_batches if is_batch_due(run)]
     with_rows = Run.objects.filter(for_a_lane)
     wait = [run.pk for run in with_rows.filter(status=Run.Status.RUNNING, fresh=False) if _waits_for_others(run)]
-    return Run.objects.filter(for_a_lane & ~Q(pk__in=wait) | Q(pk__in=to_fill))
+    to_make = Q(Exists(unfilled(OuterRef("pk"))))
+    return Run.objects.filter(for_a_lane & ~Q(pk__in=wait) | Q(pk__in=to_fill) | to_make)
 
 
 def _waits_for_others(run: Run) -> bool:
@@ -346,7 +372,7 @@ class RunProgress:
 
 
 def count_rubrics(run: Run) -> int:
-    """How many judgments a run comes to, once every response is there."""
+    """How many judgments the responses of a run come to, once they are there."""
     return int(Response.objects.filter(run=run).aggregate(n=Count("sample__rubrics"))["n"])
 
 

@@ -1,20 +1,19 @@
 """Launches and changes runs."""
 
-from collections.abc import Iterator, Sequence
-from itertools import islice, product
+from itertools import islice
 
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
-from evaluation.protocol import DataSet, Protocol
+from evaluation import errors
+from evaluation.models import Judgment, Response, Run, RunJudge, Vote
 from evaluation.runs import queries
 from evaluation.runs.plan import make_plan
+from evaluation.runs.rows import filling
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
 from generation.jobs import life_cycle
-from generation.models import Endpoint, ReleasedSample
 from generation.models.work import Work
 from review.models import User
 
@@ -25,7 +24,7 @@ NOT_JUDGED = "NotJudged"  # of those that are counted by the outcome of their re
 
 
 def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "") -> Run:
-    """Queue the responses: one per sample, endpoint, variant and repeat.
+    """Queue one response per sample, endpoint, variant and repeat: the first rows at once, the others by the worker (`filling`).
 
     `key`: what the same person launched under it before is returned, and nothing launched.
 
@@ -60,34 +59,21 @@ def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "
             created_by=actor,
             created_at=timezone.now(),
         )
-        RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=endpoint) for endpoint in settings.tested)
         RunJudge.objects.bulk_create(RunJudge(run=run, endpoint=endpoint) for endpoint in settings.judges[1:])
-        rows = _responses(run, settings.tested, protocol, datasets)
-        while chunk := list(islice(rows, CHUNK)):
-            Response.objects.bulk_create(chunk)
-        run.rubrics_total = queries.count_rubrics(run)
-        run.save(update_fields=["rubrics_total"])
+        filling.begin(run, settings.tested)
         return run
 
     return life_cycle.launch_once(Run, key, make, actor=actor, asked=settings)
 
 
-def _responses(
-    run: Run, endpoints: list[Endpoint], protocol: Protocol, datasets: Sequence[DataSet]
-) -> Iterator[Response]:
-    samples = ReleasedSample.objects.filter(release=run.release).order_by("position")
-    for sample in samples.iterator(chunk_size=CHUNK):
-        for ask in queries.questions(protocol, sample, run.seed, datasets):
-            about = dict(ask.about)
-            for endpoint, repeat in product(endpoints, range(run.answers_each)):
-                yield Response(
-                    run=run, endpoint=endpoint, sample=sample, variant=ask.variant, repeat=repeat, about=about
-                )
-
-
 @transaction.atomic
 def retry_failed(run_id: int) -> int:
-    """Queue again what failed: responses that said nothing, and judgments that stayed unjudged; returns how many rows."""
+    """Queue again what failed: responses that said nothing, and judgments that stayed unjudged; returns how many rows.
+
+    Raises ImportedRun: what was answered elsewhere cannot be asked again.
+    """
+    if Run.objects.filter(pk=run_id, origin=Run.Origin.IMPORTED).exists():
+        raise errors.ImportedRun
     failed = {"run_id": run_id, "status": Status.FAILED}
     again = {"status": Status.QUEUED, "error": "", "detail": "", "tries": 0, "via": None, "live": False}
     # One list, looked at once: what a lane fails meanwhile keeps its judgments, and waits for the next retry.

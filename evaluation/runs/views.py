@@ -1,5 +1,6 @@
 """Pages of runs."""
 
+from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -10,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from evaluation.errors import EvaluationError
+from evaluation.interchange import power
 from evaluation.judges import summary
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Response, Run
@@ -21,6 +23,7 @@ from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, queries, services
 from evaluation.runs.kind import RUNS
+from evaluation.runs.settings import RunSettings
 from evaluation.statistics.bootstrap import DRAWS
 from generation import tasks
 from generation.jobs.forms import LAUNCH_KEY, BudgetForm
@@ -73,6 +76,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
                 budget = BudgetForm.proposed(estimate, data)
                 carried = [*form.carried, (LAUNCH_KEY, get_random_string(32))]
                 context = {"estimate": estimate, "carried": carried, "form": budget, "release": data["release"]}
+                context |= power_context(form.settings)
                 return render(request, "evaluation/runs/run_estimate.html", context)
             key = request.POST.get(LAUNCH_KEY, "")
             made = services.launch_run(form.settings, actor=signed_in_account(request), key=key)
@@ -85,10 +89,18 @@ def run_new(request: HttpRequest) -> HttpResponse:
         "form": form,
         "last": last,
         "has_releases": Release.objects.exists(),
-        "has_endpoints": Endpoint.objects.exists(),
+        "has_endpoints": Endpoint.objects.exclude(url="").exists(),
     }
     status = 422 if form.errors and not going_back else 200
     return render(request, "evaluation/runs/run_new.html", context, status=status)
+
+
+def power_context(settings: RunSettings) -> dict[str, Any]:
+    """What the release will be able to show about so many models."""
+    models, datasets = len(settings.tested), queries.data_sets_asked(settings)
+    cells = power.release_power(settings.release, models, datasets=datasets, facets=False)
+    expected = {"rate": power.RATE, "correlation": power.CORRELATION}
+    return {"power": [(_(cell.dataset_label), cell) for cell in cells], "compared": models, "expected": expected}
 
 
 @require_safe
@@ -136,6 +148,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
             for endpoint, count in sorted(report.responses_failed.items())
         ],
     }
+    if found.origin == Run.Origin.IMPORTED:
+        context["may_control"] = False  # there is nothing to ask
     return render(request, "evaluation/runs/run.html", context)
 
 

@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.protocol import JUDGED, Decision, Protocol, Rubric, Sample
-from evaluation.runs import plan, queries, votes
+from evaluation.runs import plan, queries
+from evaluation.runs.rows import filling, votes
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batch_filling, provider_batches, worker_lane
 from generation.engine.provider_batch_filling import BatchRequest
@@ -48,8 +49,21 @@ def work_on_run(run_id: int) -> int:
     keep = partial(_keep_responses, protocol, rules=plan.outcomes_of(run, protocol), panel=panel)
     keep_verdicts: KeepVerdicts = partial(votes.keep_votes, panel) if panel else finish_all
     judged_how = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
+    to_fill = set(queries.unfilled(run).values_list("pk", flat=True))
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
+        rows = take_together(lane, count)
+        # What was taken under a claim tried again is taken once: a second look would find it again.
+        while to_fill and len(rows) < count and not (rows and lane.claim.again) and life_cycle.is_running(run.pk):
+            if all(lane.away(endpoint) for endpoint in endpoints.values()):
+                break
+            if filling.fill(run):
+                rows += take_together(lane, count - len(rows))
+            else:
+                to_fill.clear()
+        return rows
+
+    def take_together(lane: RunningLane, count: int) -> worker_lane.Rows:
         with _one_at_a_time(run):
             return take_some(lane, count)
 
@@ -81,6 +95,7 @@ def work_on_run(run_id: int) -> int:
 
     asked = {**endpoints, **judges}
     if run.transport == Run.Transport.BATCH:
+        filling.fill_all(run)  # what goes into one batch together must be there together
         _follow_batches(run, protocol, asked)
     done = worker_lane.work_in_lane(run, asked.values(), take_rows, partial(_has_work, run_id))
     if run.transport == Run.Transport.BATCH:

@@ -134,7 +134,7 @@ class BatchAskSerializer(serializers.Serializer[Any]):
 
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
     source = ByName(queryset=Source.objects.all())  # type: ignore[assignment]
-    roles = serializers.DictField(child=ByName(queryset=Endpoint.objects.all()))
+    roles = serializers.DictField(child=ByName(queryset=Endpoint.objects.exclude(url="")))
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_ID, allow_null=True, default=None, help_text="Record limit."
     )

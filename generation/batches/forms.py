@@ -127,7 +127,7 @@ class LaunchForm(SpendingForm):
         for role in needed:
             self.fields[f"role-{role.name}"] = forms.ModelChoiceField(
                 label=gettext(role.label),
-                queryset=Endpoint.objects.all(),
+                queryset=Endpoint.objects.exclude(url=""),
                 to_field_name="name",
                 required=not (role.default or role.optional),
                 empty_label=_unchosen(role),

@@ -31,8 +31,9 @@ def endpoints_of(batch: Batch) -> QuerySet[Endpoint]:
 
 
 def has_answered(endpoint: Endpoint) -> bool:
-    """Whether a call of this endpoint ever succeeded: only then does a result name its address and model."""
-    return Call.objects.filter(endpoint=endpoint, error="").exists()
+    """Whether a result names its address and model: a call of it ever succeeded, or it has no address, as it stands for a model
+    that is known from imported results alone."""
+    return not endpoint.url or Call.objects.filter(endpoint=endpoint, error="").exists()
 
 
 @dataclass(frozen=True, slots=True)

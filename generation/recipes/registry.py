@@ -170,6 +170,28 @@ def messages(benchmark: str, key: str, task: str, content: Mapping[str, Any]) ->
     return [{"role": message.role, "content": message.content} for message in asked[0].messages]
 
 
+RESPONSE, CRITERION = "@@RESPONSE@@", "@@CRITERION@@"
+
+
+def judging(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> list[dict[str, str]] | None:
+    """What a judge is sent to decide on one criterion of a sample, with marks in the places of response and criterion.
+
+    None where the benchmark's judge is asked in another way.
+    """
+    protocol = module(benchmark, "protocol").PROTOCOL
+    if not getattr(protocol, "judge", None):
+        return None
+    sample, rubric = (
+        SimpleNamespace(key=key, task=task, content=content),
+        SimpleNamespace(key="R1", criterion=CRITERION),
+    )
+    rubric.traps = ()
+    asked = protocol.judge(sample, rubric, "", RESPONSE).messages
+    found = [{"role": message.role, "content": message.content} for message in asked]
+    text = "".join(message["content"] for message in found)
+    return found if text.count(RESPONSE) == text.count(CRITERION) == 1 else None
+
+
 def facets(
     benchmark: str, task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]
 ) -> dict[str, list[str]]:

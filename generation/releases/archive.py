@@ -2,7 +2,7 @@
 
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from django.http import StreamingHttpResponse
@@ -72,13 +72,20 @@ def file_name(release: Release, format_name: str, split: str, *, by_reference: b
 
 
 def _blocks(release: Release, format_name: str, split: str, by_reference: bool) -> Iterator[bytes]:
-    top = f"{release.name}-v{release.version}"
+    return zipped(
+        f"{release.name}-v{release.version}",
+        lambda folder: export.files_of(release, format_name, folder, split=split, by_reference=by_reference),
+    )
+
+
+def zipped(top: str, files_of: Callable[[Path], Iterator[Path]]) -> Iterator[bytes]:
+    """A zip with one folder `top`, block by block. `files_of` writes its files into a folder, one after the other."""
     outbox = _Outbox()
     with (
         tempfile.TemporaryDirectory() as folder,
         zipfile.ZipFile(outbox, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL) as archive,  # type: ignore[call-overload]
     ):
-        for path in export.files_of(release, format_name, Path(folder), split=split, by_reference=by_reference):
+        for path in files_of(Path(folder)):
             entry = zipfile.ZipInfo(f"{top}/{path.relative_to(folder).as_posix()}", EPOCH)
             entry.compress_type, entry.create_system, entry.external_attr = zipfile.ZIP_DEFLATED, UNIX, PLAIN_FILE
             entry.file_size = path.stat().st_size  # lets files beyond 4 GiB get the longer header they need

@@ -87,13 +87,15 @@ def _messages(release: Release, exported: Mapping[str, Any], key: str, task: str
     return registry.messages(release.benchmark, key, task, exported["content"])
 
 
-def _asked(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The samples with what a model under test is sent."""
+def _asked(release: Release, samples: Iterator[dict[str, Any]], *, judges: bool) -> Iterator[dict[str, Any]]:
+    """The samples with what a model under test is sent, and a judge if wanted."""
     for sample in samples:
         messages = _messages(release, sample, sample["sample_id"], sample["task"])
         if messages is None:
             raise errors.UnfitFormat(sample["sample_id"])
-        yield {**sample, "messages": messages}
+        about = sample["sample_id"], sample["task"], sample["content"]
+        more = {"judging": registry.judging(release.benchmark, *about) or []} if judges else {}
+        yield {**sample, "messages": messages, **more}
 
 
 def _source_texts(release: Release, split: str) -> Iterator[references.SourceTexts]:
@@ -163,7 +165,9 @@ def files_of(
         yield sums.add(path)
     samples = exported_samples(release, split)
     referring: dict[str, Any] = {}
-    for written in exporter.write(_asked(release, samples) if getattr(exporter, "asks", False) else samples, folder):
+    if getattr(exporter, "asks", False):
+        samples = _asked(release, samples, judges=getattr(exporter, "judges", False))
+    for written in exporter.write(samples, folder):
         path = written
         if by_reference and path.name == getattr(exporter, "lines", ""):
             path, referring["by_reference"] = _as_references(release, split, path)

@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from generation.models import ReleasedRubric
 from generation.releases import services as releases_services
 from review.answers import signatures
 from review.assignments import claims
@@ -195,6 +196,10 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
 
     "evaluation/runs/":                                     ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/new/":                                 ("403 403 403 200", "403 403 403 302"),
+    "evaluation/runs/import/":                              ("403 403 403 200", "403 403 403 302"),
+    "evaluation/runs/<int:pk>/add-model/":                  ("403 403 403 200", "403 403 403 302"),
+    "evaluation/runs/<int:pk>/bundle/":                     ("403 403 200 200", "405 405 405 405"),
+    "evaluation/runs/<int:pk>/compare/":                    ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/":                            ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/progress/":                   ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/failures/":                   ("403 403 200 200", "405 405 405 405"),
@@ -232,6 +237,13 @@ def a_file(_world: World) -> dict[str, object]:
         "name": "another",
         "file": SimpleUploadedFile("more.jsonl", json.dumps(conversation(1)).encode()),
     }
+
+
+def results(world: World) -> dict[str, object]:
+    rubric = ReleasedRubric.objects.select_related("sample").filter(sample__release=world.release_id).order_by("pk")[0]
+    row = {"sample": rubric.sample.key, "rubric": rubric.key, "model": "theirs", "met": True}
+    file = SimpleUploadedFile("results.jsonl", json.dumps(row).encode())
+    return {"release": world.release_id, "study": "elsewhere", "file": file}
 
 
 ACCOUNT: dict[str, object] = {
@@ -323,6 +335,8 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
         "release": world.release_id, "endpoints": ["model-1"], "judge": "judge", "judging": "per-rubric",
         "confirmed": "1",
     },
+    "evaluation/runs/import/": lambda world: results(world),
+    "evaluation/runs/<int:pk>/add-model/": lambda world: {"endpoint": world.judge.name, "confirmed": "1"},
     "evaluation/runs/<int:pk>/cancel/": lambda _: {},
     "evaluation/runs/<int:pk>/pause/": lambda _: {},
     "evaluation/runs/<int:pk>/resume/": lambda _: {},

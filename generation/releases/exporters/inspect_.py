@@ -12,6 +12,7 @@ name = "inspect"
 label = "Inspect"
 lines = "inspect.jsonl"
 asks = True
+judges = True
 
 
 def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
@@ -24,7 +25,7 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
 
 
 def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
-    about = ("task", "version", "language", "arm", "facets", "canary", "rubrics")
+    about = ("task", "version", "language", "arm", "facets", "canary", "rubrics", "judging")
     return {
         "id": sample["sample_id"],
         "input": sample["messages"],

@@ -14,7 +14,8 @@ from evaluation.judges.variance import variances
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
-from evaluation.runs import services, votes
+from evaluation.runs import services
+from evaluation.runs.rows import votes
 from evaluation.runs.settings import RunSettings
 from generation.models import BatchRole, Endpoint, Release
 from generation.models.work import Work

@@ -12,9 +12,10 @@ from django.utils import timezone
 from evaluation import errors, panel, registry
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.runs import queries as runs_queries
-from evaluation.runs import services, votes, work
+from evaluation.runs import services, work
 from evaluation.runs.estimate import estimate_run
 from evaluation.runs.kind import RUNS
+from evaluation.runs.rows import votes
 from evaluation.runs.settings import RunSettings
 from generation.engine.sweeping import sweep
 from generation.engine.task_queue import finish, take

@@ -1,0 +1,159 @@
+"""How fast verdicts made elsewhere are imported, and how soon a large launch answers.
+
+`python -m bench.results [--quick] [--json]`: on SQLite, and on a PostgreSQL of its own where it is installed. Each part runs in
+a process of its own.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+MODELS = 9
+SAMPLES = 20_000  # with each model: 180,000 responses
+RUBRICS = 6
+STUDIED = 4  # models of the import
+VERDICTS = 100_000
+
+
+def seed(samples: int) -> None:
+    """A release of so many samples with six rubrics each."""
+    from bench.rows import bare_release
+    from generation.common.bulk_rows import insert_rows, new_keys
+    from generation.models import Release, ReleasedRubric, ReleasedSample
+
+    first = bare_release(("dialogue", [["A1"]])).samples.select_related("version").get()
+    count = samples * RUBRICS
+    release = Release.objects.create(
+        name="large", version=1, benchmark="mhb", samples_count=samples, rubrics_count=count, simulated=False,
+        counts={"task": {"dialogue": {"samples": samples, "rubrics": count}}}, generators=[], sources=[],
+        sha256="0" * 64, created_at=first.version.created_at,
+    )  # fmt: skip
+    keys, exported = new_keys(ReleasedSample, samples), json.dumps(first.exported)
+    columns = ("id", "release_id", "position", "version_id", "key", "task", "exported", "split")
+    insert_rows(
+        ReleasedSample,
+        columns,
+        (
+            (pk, release.pk, at, first.version_id, f"mhb-dialogue-{at:06}", "dialogue", exported, "public")
+            for at, pk in enumerate(keys)
+        ),
+    )
+    insert_rows(
+        ReleasedRubric,
+        ("sample_id", "key", "criterion", "traps", "severity"),
+        ((pk, f"R{n}", "Says so.", '["A1"]', "") for pk in keys for n in range(1, RUBRICS + 1)),
+    )
+
+
+def launch() -> dict[str, float]:
+    from evaluation.runs.rows import filling
+    from evaluation.runs.services import launch_run
+    from evaluation.runs.settings import RunSettings
+    from generation.models import Endpoint, Release
+
+    models = [
+        Endpoint.objects.create(name=f"m{n}", url="http://models.example/v1", model=f"m{n}") for n in range(MODELS)
+    ]
+    release = Release.objects.get(name="large")
+    began = time.perf_counter()
+    run = launch_run(RunSettings(release, models, models[0]))
+    answered = time.perf_counter() - began
+    began = time.perf_counter()
+    filling.fill_all(run)
+    return {"responses": run.responses_total, "answered": answered, "filled": time.perf_counter() - began}
+
+
+def results(verdicts: int) -> dict[str, float]:
+    from evaluation.interchange import importing, rows
+    from generation.models import Release
+
+    release = Release.objects.get(name="large")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.jsonl"
+        with path.open("w") as file:
+            for n in range(verdicts):
+                at, model = n // RUBRICS // STUDIED, n // RUBRICS % STUDIED
+                row = {"sample": f"mhb-dialogue-{at:06}", "rubric": f"R{n % RUBRICS + 1}", "model": f"theirs-{model}"}
+                told = {"response": "Drink enough and rest. " * 20, "explanation": "It says so."}
+                file.write(json.dumps({**row, "met": n % 3 > 0, **told}) + "\n")
+        found = {}
+        for time_of in ("first", "again"):
+            began = time.perf_counter()
+            came = importing.import_results(rows.read(path), release=release, study="bench")
+            found[time_of] = verdicts / (time.perf_counter() - began)
+            if (came.added, came.known) != ((verdicts, 0) if time_of == "first" else (0, verdicts)):
+                raise RuntimeError(str(came))
+    return found
+
+
+def part(what: str, *arguments: str) -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+    from django.db import connection
+
+    from evaluation import registry
+
+    if what == "seed":
+        call_command("migrate", verbosity=0)
+        seed(int(arguments[0]))
+        if connection.vendor == "postgresql":
+            connection.cursor().execute("VACUUM ANALYZE")
+        print("{}")
+        return
+    registry.protocol("mhb")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+    print(json.dumps(launch() if what == "launch" else results(int(arguments[0]))))
+
+
+def measure(name: str, database: dict[str, str], samples: int, verdicts: int) -> list[Any]:
+    """The rows of one database."""
+    from bench.core import at_least, at_most, told
+
+    environment = {**os.environ, **database, "MHB_SECRET_KEY": "only-for-this-bench-" * 3, "MHB_HTTPS": "0"}
+
+    def run(*arguments: str) -> dict[str, Any]:
+        command = [sys.executable, "-m", "bench.results", "part", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+        if done.returncode:
+            raise RuntimeError(done.stderr[-2000:])
+        return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+    run("seed", str(samples))
+    found = run("launch")
+    rows = [at_most(f"{name}: launch of {found['responses']} responses answered", found["answered"] * 1000, "ms", 200)]
+    rows.append(told(f"{name}: their rows made by a worker", found["filled"], "s"))
+    found = run("import", str(verdicts))
+    rows.append(at_least(f"{name}: import of {verdicts} verdicts", found["first"], "a second", 20_000))
+    rows.append(told(f"{name}: the same file again", found["again"], "a second"))
+    return rows
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["part"]:
+        part(*sys.argv[2:])
+        return
+    from bench.core import as_json, skipped, table
+    from bench.servers import Missing, postgres
+
+    sizes = (2_000, 20_000) if "--quick" in sys.argv else (SAMPLES, VERDICTS)
+    with tempfile.TemporaryDirectory() as folder:
+        rows = measure("SQLite", {"MHB_DATA_DIR": folder, "MHB_DATABASE_URL": ""}, *sizes)
+    try:
+        with postgres() as url:
+            rows += measure("PostgreSQL", {"MHB_DATABASE_URL": url}, *sizes)
+    except Missing as missing:
+        rows.append(skipped("PostgreSQL", str(missing)))
+    print(as_json(rows) if "--json" in sys.argv else table(rows))
+
+
+if __name__ == "__main__":
+    main()

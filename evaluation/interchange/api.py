@@ -1,0 +1,220 @@
+"""The API of imports, bundles, comparisons, added models and power."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.parsers import MultiPartParser
+from rest_framework.request import Request
+from rest_framework.response import Response as Answer
+from rest_framework.views import APIView
+
+from evaluation.interchange import bundle, comparing, importing, power, rows, uploads
+from evaluation.runs import adding
+from evaluation.runs import estimate as runs_estimate
+from evaluation.runs.api import PowerSerializer, WholeRunSerializer, whole_run
+from evaluation.runs.kind import RUNS
+from generation import tasks
+from generation.jobs.serializers import ConfirmSerializer, LaunchEstimateSerializer
+from generation.models import Endpoint, Release
+from generation.releases import archive
+from generation.releases import queries as releases_queries
+from review.common.api import ByName, checked_body, checked_query
+from review.common.decorators import signed_in_account
+from review.common.serializers import DataclassSerializer
+from review.common.waking import wake_after_commit
+from review.rules.permissions import Can
+
+
+class ImportResultsSerializer(serializers.Serializer[Any]):
+    """A file of verdicts made elsewhere: JSON Lines, or a JSON log of inspect-ai."""
+
+    file = serializers.FileField(max_length=300)
+    release = serializers.RegexField(
+        r"^[-\w]+(@\d{1,9})?\Z", max_length=110, help_text="NAME for the latest version, or NAME@VERSION."
+    )
+    study = serializers.CharField(
+        max_length=100, help_text="Files with the same release and study become one run; nothing is added twice."
+    )
+    sha256 = serializers.RegexField(
+        r"^[0-9a-fA-F]{64}\Z", default="", allow_blank=True, help_text="Checksum of the release the results are of."
+    )
+
+
+class RefusedRowSerializer(DataclassSerializer):
+    """A row that was not imported, and why."""
+
+    mirrors = rows.RefusedRow
+
+
+class ImportedResultsSerializer(serializers.Serializer[Any]):
+    """What an import came to. `run` is null if nothing could be imported. `without_verdict`: rubrics of the imported answers on
+    which the files say nothing. At most 1,000 refusals are listed."""
+
+    run = serializers.IntegerField(allow_null=True, source="run.pk", default=None)
+    rows = serializers.IntegerField()
+    added = serializers.IntegerField()
+    known = serializers.IntegerField()
+    refused = serializers.IntegerField()
+    without_verdict = serializers.IntegerField()
+    refusals = RefusedRowSerializer(many=True)
+
+
+class ImportResults(APIView):
+    """Import verdicts made elsewhere."""
+
+    can = Can.MEASURE
+    parser_classes = [MultiPartParser]
+
+    @extend_schema(request={"multipart/form-data": ImportResultsSerializer}, responses={200: ImportedResultsSerializer})
+    def post(self, request: Request) -> Answer:
+        """Import verdicts made elsewhere as a run. Bad rows are listed, good ones kept."""
+        body = checked_body(ImportResultsSerializer, request)
+        release = releases_queries.release(body["release"])
+        with uploads.kept(body["file"]) as path:
+            came = importing.import_results(
+                rows.read(path),
+                release=release,
+                study=body["study"],
+                sha256=body["sha256"],
+                actor=signed_in_account(request),
+            )
+        return Answer(ImportedResultsSerializer(came).data)
+
+
+class ModelSerializer(serializers.Serializer[Any]):
+    """A model to add to a finished run."""
+
+    endpoint = ByName(queryset=Endpoint.objects.all())
+
+
+class AddModelSerializer(ConfirmSerializer, ModelSerializer):
+    """The same with what it may cost beyond what the run has cost so far, or `confirmed`."""
+
+    fresh = None  # type: ignore[assignment]  # as the run was launched
+
+
+class AddModel(APIView):
+    """Add a model to a finished run."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=AddModelSerializer, responses={202: WholeRunSerializer})
+    def post(self, request: Request, pk: int) -> Answer:
+        """Ask one more model with the run's release, settings and judge. No other model is asked again.
+
+        409 while the run works, if it was imported, or if the model is in it.
+        """
+        run, body = RUNS.get(pk), checked_body(AddModelSerializer, request)
+        adding.add_model(run.pk, body["endpoint"], money=body["budget_money"], calls=body["budget_calls"])
+        wake_after_commit(tasks.work_on_job, run.pk)
+        return Answer(WholeRunSerializer(whole_run(RUNS.watched(run.pk))).data, status=202)
+
+
+class EstimateModel(APIView):
+    """Estimate what adding a model would cost."""
+
+    can = Can.MEASURE
+
+    @extend_schema(request=ModelSerializer, responses=LaunchEstimateSerializer)
+    def post(self, request: Request, pk: int) -> Answer:
+        run, body = RUNS.get(pk), checked_body(ModelSerializer, request)
+        estimate = runs_estimate.estimate_run(adding.check_model(run, body["endpoint"]))
+        return Answer(LaunchEstimateSerializer(estimate).data)
+
+
+class Bundle(APIView):
+    """The bundle of a run."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
+    def get(self, request: Request, pk: int) -> HttpResponseBase:
+        """A run as a zip that `verify_run.py` in it checks offline: answers, verdicts, settings, numbers, checksums.
+
+        What held-out samples ask, and texts about them, are left out. 409 while the run works.
+        """
+        return archive.as_download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip")
+
+
+class FlipSerializer(serializers.Serializer[Any]):
+    """A sample failed in one of the runs only: criteria failed and criteria counted."""
+
+    sample = serializers.CharField()
+    first = serializers.ListField(child=serializers.IntegerField())
+    second = serializers.ListField(child=serializers.IntegerField())
+
+
+class MovedSerializer(serializers.Serializer[Any]):
+    """A model on one data set. Rates are those on the samples that both runs judged; `difference` is second minus first."""
+
+    model = serializers.CharField()
+    second_model = serializers.CharField()
+    dataset = serializers.CharField()
+    rate = serializers.CharField()
+    shared = serializers.IntegerField()
+    first = serializers.FloatField(allow_null=True)
+    second = serializers.FloatField(allow_null=True)
+    difference = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    p = serializers.FloatField(allow_null=True)
+    clusters = serializers.IntegerField()
+    worse = serializers.IntegerField(help_text="Samples failed in the second run only.")
+    better = serializers.IntegerField(help_text="Samples failed in the first run only.")
+    flips = FlipSerializer(many=True)
+
+
+class ComparedRunsSerializer(serializers.Serializer[Any]):
+    """Two runs. Of two releases, samples are matched by key; `changed_samples` are another version in the second."""
+
+    first = serializers.IntegerField()
+    second = serializers.IntegerField()
+    releases = serializers.ListField(child=serializers.CharField())
+    same_release = serializers.BooleanField()
+    shared_samples = serializers.IntegerField()
+    changed_samples = serializers.IntegerField()
+    only_first = serializers.ListField(child=serializers.CharField())
+    only_second = serializers.ListField(child=serializers.CharField())
+    rows = MovedSerializer(many=True)
+
+
+class CompareRuns(APIView):
+    """Two runs compared."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(responses=ComparedRunsSerializer)
+    def get(self, request: Request, pk: int, other: int) -> Answer:
+        """What moved between two runs, model by model, with paired intervals, and which samples flipped."""
+        found = comparing.compare_runs(RUNS.get(pk), RUNS.get(other))
+        return Answer(ComparedRunsSerializer(comparing.as_dict(found)).data)
+
+
+class PowerQuery(serializers.Serializer[Any]):
+    """How many models are compared, and what to expect of them."""
+
+    models = serializers.IntegerField(min_value=1, max_value=power.MOST_MODELS)
+    rate = serializers.FloatField(min_value=0, max_value=1, default=power.RATE)
+    correlation = serializers.FloatField(
+        min_value=0, max_value=1, default=power.CORRELATION, help_text="Of the criteria of one source record."
+    )
+    difference = serializers.FloatField(min_value=0, max_value=1, default=power.DIFFERENCE)
+
+
+class ReleasePower(APIView):
+    """What a release can show."""
+
+    can = Can.READ_RESULTS
+
+    @extend_schema(parameters=[PowerQuery], responses=PowerSerializer(many=True))
+    def get(self, request: Request, name: str, version: int) -> Answer:
+        """Expected interval half-widths and detectable differences by data set and facet, before any model is asked."""
+        release = get_object_or_404(Release.objects.all(), name=name, version=version)
+        asked = checked_query(PowerQuery, request)
+        cells = power.release_power(release, asked.pop("models"), **asked)
+        return Answer(PowerSerializer([asdict(each) for each in cells], many=True).data)

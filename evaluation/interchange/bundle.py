@@ -1,0 +1,322 @@
+"""A run as a folder that somebody without MHB can check and repeat: what was asked, said and decided, and its numbers."""
+
+import json
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.db.models import QuerySet
+
+from evaluation import errors, registry
+from evaluation.interchange.programs import verify_run
+from evaluation.metrics import MeasuredRate
+from evaluation.models import Judgment, Response, Run
+from evaluation.protocol import Protocol
+from evaluation.reports import formats
+from evaluation.reports import queries as reports_queries
+from evaluation.runs import queries
+from generation.common.chunks import CHUNK, chunked
+from generation.models import Facet, ReleasedRubric, ReleasedSample
+from generation.models.work import Work
+from generation.releases import archive
+from generation.releases.exporters.base import canonical, replacing
+from generation.releases.exporters.manifest import Checksums
+from review.rules.wilson_interval import wilson
+
+FORMAT = 1
+HELD_OUT = ReleasedSample.Split.HELD_OUT
+
+
+def export_run(run: Run, folder: Path, *, with_held_out: bool = False) -> list[Path]:
+    """Write the bundle of a run into `folder` (made if absent). Raises RunNotFinished while it works."""
+    check_exportable(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    return list(files_of(run, folder, with_held_out=with_held_out))
+
+
+def stream(run: Run) -> Iterator[bytes]:
+    """The bundle as a zip, block by block, without the texts of held-out samples. Raises RunNotFinished."""
+    check_exportable(run)  # at once, and not when half of it is sent
+    return archive.zipped(f"run-{run.pk}", lambda folder: files_of(run, folder))
+
+
+def check_exportable(run: Run) -> None:
+    """Raises RunNotFinished while a run works: its numbers would not be those of its rows."""
+    if run.status == Run.Status.RUNNING:
+        raise errors.RunNotFinished
+
+
+def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator[Path]:
+    """Write the files into the existing `folder`, one after the other; each may be removed once it was handed out.
+
+    The same run gives the same bytes. Without `with_held_out`, what held-out samples ask, and the texts about them, are left
+    out; their verdicts are there, so that every number can be counted again.
+    """
+    sums = Checksums(folder)
+    protocol = registry.protocol(run.release.benchmark)
+    report = reports_queries.report(run)
+    yield sums.add(_json(folder / "run.json", _about(run, protocol, with_held_out)))
+    yield sums.add(_lines(folder / "samples.jsonl", _samples(run, protocol)))
+    yield sums.add(_lines(folder / "prompts.jsonl", _prompts(run, protocol, with_held_out)))
+    yield sums.add(_lines(folder / "responses.jsonl", _responses(run, with_held_out)))
+    yield sums.add(_lines(folder / "judgments.jsonl", _judgments(run, with_held_out)))
+    yield sums.add(_json(folder / "numbers.json", _numbers(run, report)))
+    yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
+    program = folder / "verify_run.py"
+    shutil.copyfile(verify_run.__file__, program)
+    yield sums.add(program)
+    yield from sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
+
+
+def _json(path: Path, value: Any) -> Path:
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, default=str)
+    path.write_text(text + "\n", encoding="utf-8", newline="\n")
+    return path
+
+
+def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    with replacing(path) as [temporary], temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(canonical(row) + "\n" for row in rows)
+    return path
+
+
+# ---------------------------------------------------------------------------------------------------------------- about
+
+
+def plan_of(run: Run) -> Any:  # noqa: ARG001
+    """The analysis plan that was frozen at the launch; None where there is none."""
+    return None
+
+
+def _about(run: Run, protocol: Protocol, with_held_out: bool) -> dict[str, Any]:
+    release = run.release
+    settings = ("judging", "transport", "sampling", "seed", "judge_temperature", "fresh")
+    return {
+        "format": FORMAT,
+        "run": run.pk,
+        "origin": run.origin,
+        "study": run.study,
+        "status": run.status,
+        "created_at": run.created_at.isoformat(),
+        "finished_at": run.finished_at and run.finished_at.isoformat(),
+        "release": {
+            **{name: getattr(release, name) for name in ("name", "version", "benchmark", "sha256", "held_out_sha256")},
+            "samples": release.samples_count,
+            "rubrics": release.rubrics_count,
+            "held_out": release.held_out_count,
+        },
+        "settings": {**{name: getattr(run, name) for name in settings}, "datasets": run.variants},
+        "judge": run.judge and run.judge.name,
+        "endpoints": list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)),
+        "models": [
+            {
+                "endpoint": each.endpoint,
+                "model": each.model,
+                "roles": list(each.roles),
+                "settings": dict(each.settings),
+                "reported": list(each.reported),
+                "prompts": list(each.prompts),
+            }
+            for each in queries.models_asked(run)
+        ],
+        "protocol": {
+            "label": protocol.label,
+            "pooled": protocol.pooled,
+            "datasets": [
+                {"name": one.name, "label": one.label, "task": one.task, "variant": one.variant}
+                for one in queries.data_sets_of(run)
+            ],
+            "facets": [view.name for view in protocol.facets],
+            "rates": [
+                {
+                    "name": rate.name,
+                    "label": rate.label,
+                    "rule": rate.rule,
+                    "interval": rate.interval,
+                    "hits": dict(rate.hits),
+                    "counted": dict(rate.counted),
+                    "scope": sorted(rate.scope),
+                }
+                for rate in protocol.rates
+            ],
+        },
+        "plan": plan_of(run),
+        "texts_of_held_out_samples": with_held_out,
+    }
+
+
+# ----------------------------------------------------------------------------------------------------------------- rows
+
+
+def _samples(run: Run, protocol: Protocol) -> Iterator[dict[str, Any]]:
+    """Each sample with its rubrics and the values under which they are counted: no text of the release."""
+    names = [view.name for view in protocol.facets]
+    rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
+    for chunk in chunked(rows.values_list("pk", "key", "task", "split").iterator(chunk_size=CHUNK)):
+        rubrics: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        facets: dict[int, dict[str, list[str]]] = defaultdict(dict)
+        pks = [pk for pk, *_about in chunk]
+        found = Facet.objects.filter(rubric__sample__in=pks, name__in=names).order_by("name", "value")
+        for rubric, name, value in found.values_list("rubric_id", "name", "value"):
+            facets[rubric].setdefault(name, []).append(value)
+        of_samples = ReleasedRubric.objects.filter(sample__in=pks).order_by("pk")
+        for pk, sample, key in of_samples.values_list("pk", "sample_id", "key"):
+            rubrics[sample].append({"key": key, "facets": facets.get(pk, {})})
+        for pk, key, task, split in chunk:
+            yield {"sample": key, "task": task, "split": split, "rubrics": rubrics.get(pk, [])}
+
+
+def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict[str, Any]]:
+    """What models were asked about each sample, and how a judge is asked about the first of each task; nothing for an imported
+    run."""
+    if run.origin == Run.Origin.IMPORTED:
+        return
+    datasets, explained = queries.data_sets_of(run), set[str]()
+    rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
+    for sample in (rows if with_held_out else rows.exclude(split=HELD_OUT)).iterator(chunk_size=CHUNK):
+        for ask in queries.questions(protocol, sample, run.seed, datasets):
+            asked = queries.to_send(ask, run.sampling)
+            yield {
+                "role": "target",
+                "sample": sample.key,
+                "variant": ask.variant,
+                "prompt": asked.prompt,
+                "messages": [{"role": one.role, "content": one.text} for one in asked.messages],
+                "temperature": asked.temperature,
+                "top_p": asked.top_p,
+                "max_tokens": asked.max_tokens,
+            }
+        if protocol.judge is not None and sample.task not in explained:
+            explained.add(sample.task)
+            yield from _judges_prompt(run, protocol, sample)
+
+
+def _judges_prompt(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iterator[dict[str, Any]]:
+    value = queries.sample_value(sample)
+    rubrics = queries.rubric_values(sample)
+    if not rubrics or protocol.judge is None:
+        return
+    if run.judging == Run.Judging.PER_SAMPLE and protocol.whole is not None:
+        request = protocol.whole.judge(value, rubrics, "", "(the response)")
+    else:
+        request = protocol.judge(value, rubrics[0], "", "(the response)")
+    yield {
+        "role": "judge",
+        "sample": sample.key,
+        "prompt": request.prompt,
+        "messages": [{"role": one.role, "content": one.text} for one in request.messages],
+        "temperature": run.judge_temperature if request.temperature is None else request.temperature,
+    }
+
+
+def outcome_of(outcome: str, status: str) -> str:
+    """How a response ended; of one from before outcomes were kept, as far as its status tells."""
+    return outcome or {Work.Status.DONE: "answered", Work.Status.FAILED: "failed"}.get(Work.Status(status), "open")
+
+
+def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
+    rows = Response.objects.filter(run=run).order_by("sample__position", "endpoint__name", "variant", "repeat")
+    columns = (
+        *("endpoint__name", "sample__key", "sample__split", "variant", "repeat", "status", "outcome", "about"),
+        *("text", "reasoning", "error", "detail", "call__model"),
+    )
+    for model, sample, split, variant, repeat, status, outcome, about, *rest in _streamed(rows, *columns):
+        text, reasoning, error, detail, reported = rest
+        shown = with_held_out or split != HELD_OUT
+        yield {
+            "model": model,
+            "sample": sample,
+            "variant": variant,
+            "repeat": repeat,
+            "status": status,
+            "outcome": outcome_of(outcome, status),
+            "error": error,
+            "detail": detail,
+            "about": about,
+            "reported_model": reported or "",
+            **({"text": text, "reasoning": reasoning} if shown else {"withheld": True}),
+        }
+
+
+def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
+    rows = Judgment.objects.filter(run=run).order_by(
+        "response__sample__position", "response__endpoint__name", "response__variant", "response__repeat", "rubric__pk"
+    )
+    columns = (
+        *("response__endpoint__name", "response__sample__key", "response__sample__split", "response__variant"),
+        *("response__repeat", "rubric__key", "status", "verdict", "error", "explanation"),
+    )
+    for model, sample, split, variant, repeat, rubric, status, verdict, error, explanation in _streamed(rows, *columns):
+        shown = with_held_out or split != HELD_OUT
+        yield {
+            "model": model,
+            "sample": sample,
+            "variant": variant,
+            "repeat": repeat,
+            "rubric": rubric,
+            "status": status,
+            "verdict": verdict,
+            "error": error,
+            **({"explanation": explanation} if shown else {"withheld": True}),
+        }
+
+
+def _streamed(rows: QuerySet[Any], *columns: str) -> Iterator[tuple[Any, ...]]:
+    return rows.values_list(*columns).iterator(chunk_size=CHUNK)
+
+
+# -------------------------------------------------------------------------------------------------------------- numbers
+
+
+def _numbers(run: Run, report: reports_queries.Report) -> dict[str, Any]:
+    """Every count and rate of the report, in the form that `verify_run.py` counts again."""
+    placed = [("", row) for row in report.overall]
+    placed += [(name, row) for name, rows in sorted(report.facets.items()) for row in rows]
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
+    names = {(one.task, one.variant): one.name for one in queries.data_sets_of(run)}
+    pooled = report.protocol.pooled and len(names) > 1
+    rows = (
+        Response.objects.filter(run=run)
+        .order_by()
+        .values_list("endpoint__name", "sample__task", "variant", "outcome", "status")
+    )
+    for model, task, variant, outcome, status in rows.iterator(chunk_size=CHUNK):
+        if (task, variant) in names:
+            for place in (names[task, variant], *((reports_queries.COMBINED,) if pooled else ())):
+                outcomes[f"{model}, {place}"][outcome_of(outcome, status)] += 1
+    return {
+        "rows": [
+            {
+                "model": row.endpoint,
+                "dataset": row.dataset,
+                "facet": facet,
+                "value": row.value,
+                "verdicts": {verdict: n for verdict, n in sorted(row.verdicts.items()) if n},
+                "rates": {name: _measured(each) for name, each in row.rates.items()},
+            }
+            for facet, row in placed
+        ],
+        "outcomes": {name: dict(sorted(counts.items())) for name, counts in sorted(outcomes.items())},
+        "without": dict(sorted(report.without.items())),
+    }
+
+
+def _measured(rate: MeasuredRate) -> dict[str, Any]:
+    return {
+        "numerator": rate.numerator,
+        "denominator": rate.denominator,
+        "excluded": rate.excluded,
+        "value": rate.value,
+        "interval": _interval(rate),
+    }
+
+
+def _interval(rate: MeasuredRate) -> dict[str, Any] | None:
+    """An interval with the method by which `verify_run.interval_of` may compute it again."""
+    if rate.interval is None:
+        return None
+    low, high = rate.interval
+    plain = not rate.resampled and (low, high) == wilson(rate.numerator, rate.denominator)
+    return {"method": "wilson" if plain else "resampling or clusters", "low": low, "high": high}

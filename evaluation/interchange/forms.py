@@ -1,0 +1,65 @@
+"""Forms of imports, added models and comparisons."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from evaluation.models import Run
+from evaluation.runs.forms import ReleaseField
+from generation.jobs.forms import BudgetForm
+from generation.models import Endpoint, Release
+
+MOST_RUNS = 200  # offered to compare with, the newest
+
+
+class ImportResultsForm(forms.Form):
+    """A file of verdicts made elsewhere, and the release and study that they are of."""
+
+    release = ReleaseField(label=_("Release"), queryset=Release.objects.order_by("-pk"))
+    study = forms.CharField(
+        label=_("Study"),
+        max_length=100,
+        help_text=_("Files with the same release and study name become one run. Verdicts are never added twice."),
+    )
+    sha256 = forms.RegexField(
+        r"^[0-9a-fA-F]{64}$",
+        label=_("Checksum of the release (SHA-256)"),
+        required=False,
+        help_text=_("If you enter it, the file is refused unless the checksums match."),
+    )
+    file = forms.FileField(
+        label=_("File"), help_text=_("JSON Lines with one verdict per line, or a JSON log of Inspect.")
+    )
+
+
+class AddModelForm(BudgetForm):
+    """A model to add to a finished run."""
+
+    endpoint = forms.ModelChoiceField(label=_("Model"), queryset=Endpoint.objects.none(), to_field_name="name")
+
+    def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        callable_ones = Endpoint.objects.exclude(url="").exclude(pk__in=run.tested.values("endpoint"))
+        self.fields["endpoint"].queryset = callable_ones.order_by("name")  # type: ignore[attr-defined]
+        for name in BudgetForm.base_fields:
+            del self.fields[name]
+
+
+class CompareForm(forms.Form):
+    """Which run to compare with."""
+
+    run = forms.ChoiceField(label=_("Compare with"))
+
+    def __init__(self, *args: Any, of: Run, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        others = Run.objects.filter(release__benchmark=of.release.benchmark).exclude(pk=of.pk)
+        newest = others.select_related("release").order_by("-pk")[:MOST_RUNS]
+        self.others = [(str(one.pk), _named(one)) for one in newest]
+        self.fields["run"].choices = self.others  # type: ignore[attr-defined]
+
+
+def _named(run: Run) -> str:
+    title = gettext("Run %(n)s") % {"n": run.pk}
+    return " · ".join(part for part in (title, str(run.release), run.study) if part)

@@ -1,0 +1,340 @@
+"""Makes a run of verdicts that were made elsewhere, matched by the keys of samples and rubrics."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from django.db import models, transaction
+from django.db.models import Count
+from django.utils import timezone
+
+from evaluation import errors, registry
+from evaluation.interchange.rows import Entry, RefusedRow, VerdictRow
+from evaluation.models import Judgment, Response, Run, RunEndpoint
+from evaluation.protocol import Protocol
+from evaluation.runs.services import NO_RESPONSE
+from generation.common.bulk_rows import insert_rows, new_keys
+from generation.llm.errors import BrokenReply
+from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
+from generation.models.work import Work
+from review.models import User
+
+Status = Work.Status
+CHUNK = 5000  # rows stored together
+REFUSALS_KEPT = 1000
+LONGEST_STUDY = 100  # characters
+ELSEWHERE = "FailedElsewhere"  # the error of responses that had failed where they were asked for
+
+Question = tuple[int, int, int]  # endpoint, sample, repeat
+Verdict = tuple[str, str]  # the verdict and '', or '' and the error
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import came to. `run`: None where nothing of a new study could be imported. `without_verdict`: rubrics of
+    imported answers on which the files say nothing.
+    """
+
+    run: Run | None
+    rows: int = 0
+    added: int = 0
+    known: int = 0
+    refused: int = 0
+    without_verdict: int = 0
+    refusals: list[RefusedRow] = field(default_factory=list)
+
+    def refuse(self, where: str, reason: str) -> None:
+        self.refused += 1
+        if len(self.refusals) < REFUSALS_KEPT:
+            self.refusals.append(RefusedRow(where, reason))
+
+
+@dataclass(slots=True)
+class _Answer:
+    """A response with the verdicts on it. `pk`: None until it is stored; `told`: what the file says."""
+
+    outcome: str
+    text: str
+    pk: int | None = None
+    verdicts: dict[int, Verdict] = field(default_factory=dict)
+    told: list[tuple[int, Verdict, str]] = field(default_factory=list)  # rubric, verdict, explanation
+    grew: bool = False  # its text came with a later row
+
+
+def import_results(
+    entries: Iterable[Entry], *, release: Release, study: str, sha256: str = "", actor: User | None = None
+) -> Imported:
+    """Add verdicts to the run that `study` is on `release`, made with the first of them. What is there already is known.
+
+    Rows that cannot be matched, or that contradict others, are refused one by one. `sha256`: of the release, as the results
+    state it. Raises OtherRelease, NoCriteria, WrongResults (also while `entries` are read: what came before is kept).
+    """
+    if sha256 and sha256.lower() != release.sha256:
+        raise errors.OtherRelease(f"{sha256[:12]}…, not {release.sha256[:12]}…")
+    study = study.strip()
+    if not 0 < len(study) <= LONGEST_STUDY:
+        raise errors.WrongResults("the study needs a name of at most 100 characters")
+    protocol = registry.protocol(release.benchmark)
+    met, not_met = verdict_words(protocol)
+    rows = iter(entries)
+    first = list(islice(rows, CHUNK))
+    if not first:
+        raise errors.WrongResults("it has no rows")
+    now = timezone.now()
+    run, made = Run.objects.get_or_create(
+        release=release,
+        origin=Run.Origin.IMPORTED,
+        study=study,
+        defaults={"status": Run.Status.FINISHED, "created_by": actor, "created_at": now, "finished_at": now},
+    )
+    work = _Import(run, protocol, {True: (met, ""), False: (not_met, "")})
+    chunk = first
+    while chunk:
+        work.store(chunk)
+        chunk = list(islice(rows, CHUNK))
+    work.done(made=made)
+    return work.came
+
+
+def verdict_words(protocol: Protocol) -> tuple[str, str]:
+    """The verdicts of a met and of an unmet criterion: of those that the first rate counts, the one that speaks for a model
+    and the one that speaks against it. Raises NoCriteria where a judge does not decide so."""
+    counted = set(protocol.rates[0].counted)
+    against = counted & protocol.speaks_against
+    if protocol.judge is None or len(against) != 1 or len(counted) != 2:
+        raise errors.NoCriteria
+    return (counted - against).pop(), against.pop()
+
+
+class _Import:
+    """Stores chunks of rows, each in one transaction, with a few queries a chunk."""
+
+    def __init__(self, run: Run, protocol: Protocol, words: Mapping[bool, Verdict]) -> None:
+        self.came = Imported(run)
+        self._run, self._words = run, words
+        self._variants = {one.task: one.variant for one in protocol.datasets}
+        self._samples: dict[str, tuple[int, dict[str, int]]] = {}  # key -> number, rubrics
+        self._variant_of: dict[int, str] = {}  # sample -> in which variant it is asked
+        self._models: dict[str, int | str] = {}  # name -> endpoint, or why it is refused
+        self._tested = set(run.tested.values_list("endpoint", flat=True))
+        self._response_tail = _defaults(Response, _RESPONSE)
+        self._judgment_tail = _defaults(Judgment, _JUDGMENT)
+
+    @transaction.atomic
+    def store(self, chunk: list[Entry]) -> None:
+        self._run = Run.objects.select_for_update(of=("self",)).get(pk=self._run.pk)  # one import at a time
+        self.came.rows += len(chunk)
+        self._look_up({entry.sample for entry in chunk if isinstance(entry, VerdictRow)})
+        matched = list(self._matched(chunk))
+        answers = self._stored({question for question, _rubric, _row in matched})
+        for question, rubric, row in matched:
+            self._add(answers, question, rubric, row)
+        self._insert(answers)
+
+    def done(self, *, made: bool) -> None:
+        """Write the totals of the run; a new one without a row is none."""
+        run = self._run
+        if made and not self.came.added:
+            run.tested.all().delete()
+            run.delete()
+            self.came.run = None
+            return
+        run.responses_total, run.rubrics_total = run.responses.count(), run.judgments.count()
+        run.save(update_fields=["responses_total", "rubrics_total"])
+        asked = run.responses.aggregate(n=Count("sample__rubrics"))["n"] if self.came.added else run.rubrics_total
+        self.came.without_verdict = max(0, asked - run.rubrics_total)
+        self.came.run = run
+
+    # ----------------------------------------------------------------------------------------------------- matching
+
+    def _look_up(self, keys: set[str]) -> None:
+        wanted = keys - self._samples.keys()
+        found = ReleasedSample.objects.filter(release=self._run.release_id, key__in=wanted)
+        by_number: dict[int, dict[str, int]] = {}
+        for pk, key, task in found.values_list("pk", "key", "task"):
+            self._samples[key] = pk, by_number.setdefault(pk, {})
+            self._variant_of[pk] = self._variants.get(task, "")
+        rubrics = ReleasedRubric.objects.filter(sample__in=by_number).values_list("sample_id", "key", "pk")
+        for sample, key, pk in rubrics:
+            by_number[sample][key] = pk
+
+    def _matched(self, chunk: list[Entry]) -> Iterator[tuple[Question, int, VerdictRow]]:
+        refuse, digest = self.came.refuse, self._run.release.sha256
+        for entry in chunk:
+            if isinstance(entry, RefusedRow):
+                refuse(entry.where, entry.reason)
+                continue
+            if entry.release and entry.release.lower() != digest:
+                refuse(entry.where, "release: another checksum than this release has")
+                continue
+            sample = self._samples.get(entry.sample)
+            if sample is None:
+                refuse(entry.where, f"sample {entry.sample[:100]}: not in this release")
+                continue
+            rubric = sample[1].get(entry.rubric)
+            if rubric is None:
+                refuse(entry.where, f"rubric {entry.rubric[:100]}: not a rubric of {entry.sample[:100]}")
+                continue
+            endpoint = self._model(entry.model)
+            if isinstance(endpoint, str):
+                refuse(entry.where, endpoint)
+                continue
+            if entry.judge and not self._judged_by(entry.judge):
+                judge = self._run.judge
+                refuse(entry.where, f"judge {entry.judge}: this study was judged by {judge and judge.model}")
+                continue
+            yield (endpoint, sample[0], entry.repeat), rubric, entry
+
+    def _model(self, name: str) -> int | str:
+        """The endpoint that stands for a model under test, or why there is none."""
+        if name not in self._models:
+            found = endpoint_called(name)
+            if isinstance(found, Endpoint):
+                self._models[name] = found.pk
+                if found.pk not in self._tested:
+                    self._tested.add(found.pk)
+                    RunEndpoint.objects.create(run=self._run, endpoint=found)
+                    self._run.endpoint_settings[str(found.pk)] = {"model": found.model}
+                    self._run.save(update_fields=["endpoint_settings"])
+            else:
+                self._models[name] = found
+        return self._models[name]
+
+    def _judged_by(self, name: str) -> bool:
+        judge = self._run.judge
+        if judge is None:
+            found = endpoint_called(name)
+            if not isinstance(found, Endpoint):
+                return False
+            self._run.judge = judge = found
+            self._run.save(update_fields=["judge"])
+        return name in (judge.name, judge.model)
+
+    # ------------------------------------------------------------------------------------------------------ storing
+
+    def _stored(self, wanted: set[Question]) -> dict[Question, _Answer]:
+        answers: dict[Question, _Answer] = {}
+        by_number: dict[int, _Answer] = {}
+        near = {
+            "endpoint__in": {endpoint for endpoint, _, _ in wanted},
+            "sample__in": {sample for _, sample, _ in wanted},
+        }
+        rows = Response.objects.filter(run=self._run, **near)
+        for pk, endpoint, sample, repeat, outcome, text in rows.values_list(
+            "pk", "endpoint_id", "sample_id", "repeat", "outcome", "text"
+        ):
+            if (endpoint, sample, repeat) in wanted:
+                by_number[pk] = answers[endpoint, sample, repeat] = _Answer(outcome, text, pk)
+        judged = Judgment.objects.filter(response__in=by_number).values_list(
+            "response_id", "rubric_id", "verdict", "error"
+        )
+        for response, rubric, verdict, error in judged:
+            by_number[response].verdicts[rubric] = (verdict, error)
+        return answers
+
+    def _add(self, answers: dict[Question, _Answer], question: Question, rubric: int, row: VerdictRow) -> None:
+        outcome = "answered" if row.outcome in ("judged", "unparsed") else row.outcome
+        answer = answers.get(question)
+        if answer is None:
+            answer = answers[question] = _Answer(outcome, row.response)
+        elif answer.outcome != outcome:
+            self.came.refuse(
+                row.where, f"outcome {row.outcome}: contradicts another row on this answer ({answer.outcome})"
+            )
+            return
+        elif row.response and answer.text != row.response:
+            if answer.text:
+                self.came.refuse(row.where, "response: another text than in another row on this answer")
+                return
+            answer.text, answer.grew = row.response, True
+        if row.met is not None:
+            verdict = self._words[row.met]
+        else:
+            verdict = ("", BrokenReply.__name__ if row.outcome == "unparsed" else NO_RESPONSE)
+        known = answer.verdicts.get(rubric)
+        if known is None:
+            answer.verdicts[rubric] = verdict
+            answer.told.append((rubric, verdict, row.explanation))
+            self.came.added += 1
+        elif known == verdict:
+            self.came.known += 1
+        else:
+            self.came.refuse(row.where, f"met: contradicts an earlier verdict ({known[0] or known[1]})")
+
+    def _insert(self, answers: Mapping[Question, _Answer]) -> None:
+        new = [(question, answer) for question, answer in answers.items() if answer.pk is None]
+        for (_question, answer), pk in zip(new, new_keys(Response, len(new)), strict=True):
+            answer.pk = pk
+        insert_rows(
+            Response,
+            (*_RESPONSE, *self._response_tail),
+            (
+                (
+                    *(
+                        answer.pk,
+                        self._run.pk,
+                        endpoint,
+                        sample,
+                        self._variant_of[sample],
+                        repeat,
+                        answer.outcome,
+                        answer.text,
+                    ),
+                    *((Status.FAILED.value, ELSEWHERE) if answer.outcome == "failed" else (Status.DONE.value, "")),
+                    *self._response_tail.values(),
+                )
+                for (endpoint, sample, repeat), answer in new
+            ),
+        )
+        added = {answer.pk for _question, answer in new}
+        grown = [
+            Response(pk=each.pk, text=each.text) for each in answers.values() if each.grew and each.pk not in added
+        ]
+        Response.objects.bulk_update(grown, ["text"], batch_size=500)
+        insert_rows(
+            Judgment,
+            (*_JUDGMENT, *self._judgment_tail),
+            (
+                (
+                    *(self._run.pk, answer.pk, rubric, verdict, explanation),
+                    *((Status.DONE.value, "") if verdict else (Status.FAILED.value, error)),
+                    *self._judgment_tail.values(),
+                )
+                for answer in answers.values()
+                for rubric, (verdict, error), explanation in answer.told
+            ),
+        )
+
+
+_RESPONSE = (
+    *("id", "run_id", "endpoint_id", "sample_id", "variant", "repeat", "outcome", "text"),
+    *("status", "error"),
+)
+_JUDGMENT = ("run_id", "response_id", "rubric_id", "verdict", "explanation", "status", "error")
+
+
+def _defaults(model: type[models.Model], given: Sequence[str]) -> dict[str, Any]:
+    """The columns that are not given and must not be null, with their defaults as the database takes them."""
+    found: dict[str, Any] = {}
+    for each in model._meta.concrete_fields:
+        column = str(each.column)
+        if column not in given and not each.null and not each.primary_key:
+            value = each.get_default()
+            found[column] = "{}" if value == {} else value
+    return found
+
+
+def endpoint_called(name: str) -> Endpoint | str:
+    """The endpoint of this name; else one without an address, made for a model of this name. Or why it cannot be.
+
+    An endpoint without an address is never asked: it stands for a model that is known from imported results alone.
+    """
+    if found := Endpoint.objects.filter(name=name).first():
+        return found
+    slug = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")[:100]
+    if not slug:
+        return f"model {name}: needs a letter or digit"
+    found, _made = Endpoint.objects.get_or_create(name=slug, defaults={"model": name, "url": "", "concurrency": 1})
+    return found if found.model == name else f"model {name}: {slug} is the name of an endpoint with another model"

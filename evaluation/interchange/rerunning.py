@@ -1,0 +1,74 @@
+"""Repeats a run from its bundle: the same release, settings, seed and endpoints, asked anew."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from django.db.models import Q
+
+from evaluation import errors
+from evaluation.interchange.bundle import FORMAT
+from evaluation.models import Run
+from evaluation.runs.settings import RunSettings
+from generation.endpoints import queries as endpoints_queries
+from generation.models import FROZEN, Endpoint, Release
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """What a bundle's run would be here. `differences`: settings of endpoints that are not what they were."""
+
+    settings: RunSettings
+    differences: tuple[str, ...]
+
+
+def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None = None) -> Repeat:
+    """The settings of the run in a bundle. Raises WrongBundle, ImportedRun, ReleaseMissing, UnknownEndpoint."""
+    try:
+        about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        if about["format"] != FORMAT:
+            raise errors.WrongBundle(f"format {about['format']}")
+        if about["origin"] == Run.Origin.IMPORTED:
+            raise errors.ImportedRun
+        names, settings, release = about["endpoints"], about["settings"], _release(about["release"])
+        judge = endpoints_queries.endpoint(about["judge"]) if about["judge"] else None
+        asked = RunSettings(
+            release=release,
+            endpoints=[endpoints_queries.endpoint(name) for name in names],
+            judge=judge,
+            judge_temperature=settings["judge_temperature"],
+            judging=settings["judging"],
+            seed=settings["seed"],
+            variants=settings["datasets"],
+            transport=settings["transport"],
+            sampling=settings["sampling"],
+            budget_money=money,
+            budget_calls=calls,
+            fresh=True,
+        )
+        models = {each["endpoint"]: each for each in about["models"]}
+        return Repeat(asked, tuple(each for one in asked.asked for each in _differences(one, models[one.name])))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise errors.WrongBundle(f"{folder}: {type(error).__name__} {error}") from error
+
+
+def _release(about: Mapping[str, Any]) -> Release:
+    same = Q(sha256=about["sha256"], held_out_sha256=about["held_out_sha256"], benchmark=about["benchmark"])
+    found = Release.objects.filter(same).order_by("-pk").first()
+    if found is None:
+        raise errors.ReleaseMissing(f"{about['name']} v{about['version']}, {about['sha256']}")
+    return found
+
+
+def _differences(endpoint: Endpoint, then: Mapping[str, Any]) -> list[str]:
+    found = (
+        [] if endpoint.model == then["model"] else [f"{endpoint.name}: model {endpoint.model}, then {then['model']}"]
+    )
+    for name in FROZEN:
+        now, before = getattr(endpoint, name), then["settings"].get(name)
+        if (now if now not in (None, "", {}) else None) != before:
+            found.append(f"{endpoint.name}: {name} {now}, then {before}")
+    return found

@@ -1,0 +1,136 @@
+"""Pages of imports, bundles, comparisons and added models."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_safe
+
+from evaluation.errors import EvaluationError
+from evaluation.interchange import bundle, comparing, forms, importing, rows, uploads
+from evaluation.protocol import Rate
+from evaluation.runs import adding
+from evaluation.runs import estimate as runs_estimate
+from evaluation.runs.kind import RUNS
+from generation import tasks
+from generation.jobs.forms import BudgetForm
+from generation.models import Release
+from generation.releases import archive
+from review.charts.text_measure import format_share
+from review.common.decorators import requires, signed_in_account
+from review.common.waking import wake_after_commit
+from review.rules.permissions import Can
+
+
+@requires(Can.MEASURE)
+def import_results(request: HttpRequest) -> HttpResponse:
+    """Import a file of verdicts made elsewhere; what was refused is listed."""
+    posted = request.method == "POST"
+    initial = {"release": request.GET.get("release") or Release.objects.first()}
+    form = forms.ImportResultsForm(request.POST if posted else None, request.FILES if posted else None, initial=initial)
+    came = None
+    if form.is_valid():
+        data = form.cleaned_data
+        try:
+            with uploads.kept(data["file"]) as path:
+                came = importing.import_results(
+                    rows.read(path),
+                    release=data["release"],
+                    study=data["study"],
+                    sha256=data["sha256"],
+                    actor=signed_in_account(request),
+                )
+        except EvaluationError as error:
+            form.add_error(None, str(error))
+    if came is not None and came.run is not None and not came.refused:
+        said = ngettext("%(n)d verdict imported.", "%(n)d verdicts imported.", came.added) % {"n": came.added}
+        if came.known:
+            said += " " + ngettext(
+                "%(n)d was there already.", "%(n)d were there already.", came.known
+            ) % {"n": came.known}  # fmt: skip
+        messages.success(request, said)
+        return redirect("evaluation:run", came.run.pk)
+    context = {"form": form, "came": came, "has_releases": Release.objects.exists()}
+    failed = form.errors or (came is not None and came.run is None)
+    return render(request, "evaluation/interchange/import.html", context, status=422 if failed else 200)
+
+
+@requires(Can.MEASURE)
+def add_model(request: HttpRequest, pk: int) -> HttpResponse:
+    """Add a model to a finished run: first which, then what it may cost."""
+    run = RUNS.get(pk)
+    form = forms.AddModelForm(request.POST if request.method == "POST" else None, run=run)
+    if "back" not in request.POST and form.is_valid():
+        endpoint, budget = form.cleaned_data["endpoint"], BudgetForm(request.POST)
+        try:
+            settings = adding.check_model(run, endpoint)
+            if "confirmed" in request.POST and budget.is_valid():
+                limits = budget.cleaned_data
+                adding.add_model(pk, endpoint, money=limits["budget_money"], calls=limits["budget_calls"])
+                wake_after_commit(tasks.work_on_job, pk)
+                messages.success(request, _("Model %(name)s added.") % {"name": endpoint.name})
+                return redirect("evaluation:run", pk)
+            estimate = runs_estimate.estimate_run(settings)
+            shown = budget if "confirmed" in request.POST else BudgetForm.proposed(estimate, {})
+            context = {"run": run, "estimate": estimate, "form": shown, "carried": [("endpoint", endpoint.name)]}
+            return render(request, "evaluation/interchange/add_model_estimate.html", context)
+        except EvaluationError as error:
+            form.add_error(None, str(error))
+    status = 422 if form.errors and "back" not in request.POST else 200
+    return render(request, "evaluation/interchange/add_model.html", {"run": run, "form": form}, status=status)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def run_bundle(request: HttpRequest, pk: int) -> HttpResponseBase:  # noqa: ARG001
+    """The bundle of a run, as a zip."""
+    return archive.as_download(bundle.stream(RUNS.get(pk)), f"run-{pk}.zip")
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def compare(request: HttpRequest, pk: int) -> HttpResponse:
+    """A run beside another one of its benchmark (`?run=`)."""
+    run = RUNS.get(pk)
+    form = forms.CompareForm(request.GET if "run" in request.GET else None, of=run)
+    context: dict[str, Any] = {"run": run, "form": form, "offered": bool(form.others)}
+    if form.is_valid():
+        found = comparing.compare_runs(RUNS.get(int(form.cleaned_data["run"])), run)
+        context |= {"found": found, "rows": [_shown(found, each) for each in found.rows if each.shared]}
+        context |= RUNS.page_notes(run)
+        context["simulated"] = context["simulated"] or RUNS.page_notes(found.first)["simulated"]
+    return render(request, "evaluation/interchange/compare.html", context)
+
+
+def _shown(found: comparing.RunComparison, row: comparing.Moved) -> dict[str, Any]:
+    """A row of the table: figures as text, and links to the answers behind them."""
+    rates: dict[str, Rate] = {rate.name: rate for rate in found.rates}
+    percent = rates[row.rate].percent
+    told = row.difference
+
+    def signed(value: float | None) -> str:
+        text = format_share(None if value is None else abs(value), percent=percent)
+        return text if value is None or not text else ("−" if value < 0 else "+") + text
+
+    def link(run: int, model: str) -> str:
+        return f"{reverse('evaluation:judgments', args=[run])}?endpoint={model}&dataset={row.dataset}"
+
+    return {
+        "row": row,
+        "name": row.first if row.first == row.second else f"{row.first} → {row.second}",
+        "dataset": _(row.label),
+        "rate": _(rates[row.rate].label),
+        "first": format_share(told.second, percent=percent),
+        "second": format_share(told.first, percent=percent),
+        "first_href": link(found.first.pk, row.first),
+        "second_href": link(found.second.pk, row.second),
+        "difference": signed(told.difference),
+        "interval": "" if told.low is None else f"{signed(told.low)} – {signed(told.high)}",
+        "p": "" if told.p is None else "< 0.001" if told.p < 0.001 else f"{told.p:.3f}",
+        "more": row.worse + row.better - len(row.flips),
+    }

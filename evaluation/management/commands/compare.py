@@ -1,0 +1,23 @@
+"""compare RUN RUN"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from evaluation.interchange import comparing
+from evaluation.runs.kind import RUNS
+from generation.management.command_line import Step
+from review.rules.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = (
+        "Compare two runs, model by model: rates on shared samples, the paired interval, and the samples that flipped."
+    )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("first", type=int, metavar="RUN")
+        parser.add_argument("second", type=int, metavar="RUN")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.READ_RESULTS)
+        return comparing.as_dict(comparing.compare_runs(RUNS.get(options["first"]), RUNS.get(options["second"])))

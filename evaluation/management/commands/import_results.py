@@ -1,0 +1,43 @@
+"""import_results FILE --release NAME --name STUDY [--sha256 CHECKSUM]"""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from evaluation.errors import WrongResults
+from evaluation.interchange import importing, rows
+from generation.management.command_line import Step
+from generation.releases import queries as releases_queries
+from review.rules.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = "Import verdicts made elsewhere (JSON Lines, or a log of inspect-ai) as a run. Importing again adds nothing twice."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--release", required=True, help="NAME, or NAME@VERSION")
+        parser.add_argument("--name", required=True, help="the study; files of one study become one run")
+        parser.add_argument("--sha256", default="", help="the release's checksum, to make sure that it is the same one")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.MEASURE)
+        release = releases_queries.release(options["release"])
+        try:
+            came = importing.import_results(
+                rows.read(options["file"]), release=release, study=options["name"], sha256=options["sha256"]
+            )
+        except OSError as error:
+            raise WrongResults(str(error)) from error
+        return {
+            "run": came.run and came.run.pk,
+            "release": str(release),
+            "models": list(came.run.tested.order_by("pk").values_list("endpoint__name", flat=True)) if came.run else [],
+            "rows": came.rows,
+            "added": came.added,
+            "known": came.known,
+            "refused": came.refused,
+            "without_verdict": came.without_verdict,
+            "refusals": [{"where": each.where, "reason": each.reason} for each in came.refusals],
+            "failed": int(came.run is None),
+        }

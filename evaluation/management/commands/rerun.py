@@ -1,0 +1,50 @@
+"""rerun DIR [--budget MONEY] [--budget-calls N] [--yes] [--wait]"""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from evaluation.interchange import rerunning
+from evaluation.runs import services
+from evaluation.runs.estimate import estimate_run
+from evaluation.runs.kind import RUNS
+from generation.management.command_line import Step, amount, count, follow, paused, unconfirmed
+from generation.tasks import work_on_job
+from review.common.waking import wake
+from review.rules.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = "Repeat the run of a bundle: same release (by checksum), settings, seed and endpoints (by name), asked anew."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("folder", type=Path, metavar="DIR")
+        parser.add_argument(
+            "--budget", type=amount, metavar="MONEY", help="start no more calls once this much is spent"
+        )
+        parser.add_argument("--budget-calls", type=count, metavar="N", help="make at most N calls")
+        parser.add_argument("--yes", action="store_true", help="launch without a budget")
+        parser.add_argument("--wait", action="store_true", help="follow the work to its end")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.MEASURE)
+        repeat = rerunning.repeat_of(options["folder"], money=options["budget"], calls=options["budget_calls"])
+        if refused := unconfirmed(self, estimate_run(repeat.settings), options):
+            return refused
+        run = services.launch_run(repeat.settings)
+        wake(work_on_job, run.pk)
+        if options["wait"]:
+            follow(self, RUNS, run)
+        progress = RUNS.progress(run)
+        run.refresh_from_db()
+        return {
+            "run": run.pk,
+            "release": str(run.release),
+            "differences": list(repeat.differences),
+            "responses": progress.responses.total,
+            "responses_done": progress.responses.done,
+            "judged": progress.judgments.done,
+            "status": run.status,
+            "paused": run.paused_detail,
+            "failed": paused(run),
+        }

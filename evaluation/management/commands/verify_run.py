@@ -1,0 +1,29 @@
+"""verify_run DIR"""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from evaluation.interchange.programs import verify_run
+from generation.management.command_line import Step
+
+
+class Command(Step):
+    help = (
+        "Check the bundle of a run: checksums, and every number counted again. Needs no database; names what differs."
+    )
+    requires_system_checks = []
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("folder", type=Path, metavar="DIR")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        sys.dont_write_bytecode = True  # nothing is added to what is checked
+        try:
+            found = verify_run.check(options["folder"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CommandError(f"There is no run to check in {options['folder']}: {error}") from error
+        return {**found, "failed": len(found["faults"])}

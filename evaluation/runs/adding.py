@@ -1,0 +1,60 @@
+"""Adds a model to a finished run: it is asked and judged as the others were, and nobody else is asked again."""
+
+from decimal import Decimal
+
+from django.db import transaction
+
+from evaluation import errors
+from evaluation.models import Run
+from evaluation.runs import queries
+from evaluation.runs.rows import filling
+from evaluation.runs.settings import RunSettings
+from generation.jobs import life_cycle, services
+from generation.models import Endpoint
+
+
+def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
+    """What asking this model alone would be, to be estimated. Raises what `add_model` does."""
+    if run.origin == Run.Origin.IMPORTED:
+        raise errors.ImportedRun
+    if not endpoint.url:
+        raise errors.NotCallable(endpoint.name)
+    if run.tested.filter(endpoint=endpoint).exists():
+        raise errors.ModelAlreadyTested(endpoint.name)
+    if run.status != Run.Status.FINISHED:
+        raise errors.RunNotFinished
+    if run.judge is not None:
+        queries.as_launched(run, run.judge)
+    live = run.transport == Run.Transport.LIVE or not (endpoint.batches or (run.judge and run.judge.batches))
+    return RunSettings(
+        release=run.release,
+        endpoints=[endpoint],
+        judge=run.judge,
+        judge_temperature=run.judge_temperature,
+        judging=run.judging,
+        seed=run.seed,
+        variants=run.variants,
+        transport=Run.Transport.LIVE if live else run.transport,
+        sampling=run.sampling,
+        fresh=run.fresh,
+    )
+
+
+@transaction.atomic
+def add_model(pk: int, endpoint: Endpoint, *, money: Decimal | None = None, calls: int | None = None) -> Run:
+    """Queue one response of this model per sample and variant; the run goes on until it is answered and judged.
+
+    `money`, `calls`: what that may cost, beyond what the run has cost already; None: no limit. The endpoint's settings are kept
+    as they are now. Raises ImportedRun, NotCallable, ModelAlreadyTested, RunNotFinished.
+    """
+    life_cycle.locked(pk)
+    run = Run.objects.select_related("release", "judge").get(pk=pk)
+    check_model(run, endpoint)
+    run.endpoint_settings.setdefault(str(endpoint.pk), endpoint.frozen)  # the judge may be a model under test as well
+    run.budget_money = None if money is None else run.cost + money
+    run.budget_calls = None if calls is None else run.calls + calls
+    run.save(update_fields=["endpoint_settings", "budget_money", "budget_calls"])
+    filling.begin(run, [endpoint])
+    services.settle(pk)
+    run.refresh_from_db()
+    return run

@@ -1,0 +1,180 @@
+"""Two runs side by side, a model added to a finished run, and what a release can show."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation import errors
+from evaluation.interchange import comparing, importing, power, rows
+from evaluation.models import Response, Run
+from evaluation.runs import adding, work
+from generation.models import Call, Endpoint, Release, ReleasedSample
+from review.models import User
+from tests.engine import Manage, bare_release, endpoint, evaluated, frozen, launched_run
+from tests.evaluation.toy import toy, toy_release
+
+__all__ = ["toy"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+COUNT = 8
+
+
+@pytest.fixture
+def release(db: None) -> Release:
+    return bare_release(*[("dialogue", [["A1"], ["C2"]])] * COUNT)
+
+
+def study(release: Release, folder: Path, name: str, failed: set[int], model: str = "theirs") -> Run:
+    """A study in which the first criterion of these samples was failed."""
+    lines: list[Any] = [
+        {"sample": sample.key, "rubric": rubric, "model": model, "met": not (at in failed and rubric == "R1")}
+        for at, sample in enumerate(release.samples.order_by("position"))
+        for rubric in ("R1", "R2")
+    ]
+    path = folder / f"{name}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = importing.import_results(rows.read(path), release=release, study=name).run
+    assert run is not None
+    return run
+
+
+def test_what_moved_and_which_samples_flipped(release: Release, tmp_path: Path, manage: Manage) -> None:
+    first, second = study(release, tmp_path, "a", {0, 1}), study(release, tmp_path, "b", {1, 2, 3})
+    found = manage.json("compare", first.pk, second.pk)
+    assert (found["same_release"], found["shared_samples"], found["changed_samples"]) == (True, COUNT, 0)
+    [row] = found["rows"]
+    assert (row["model"], row["dataset"], row["rate"], row["shared"]) == (
+        "theirs",
+        "dialogue",
+        "hallucination_rate",
+        COUNT,
+    )
+    assert (row["first"], row["second"]) == (2 / 16, 3 / 16)
+    assert row["difference"] == pytest.approx(1 / 16)
+    keys = [sample.key for sample in release.samples.order_by("position")]
+    assert [flip["sample"] for flip in row["flips"]] == [keys[0], keys[2], keys[3]]
+    assert (row["worse"], row["better"]) == (2, 1)
+    assert row["flips"][0] == {"sample": keys[0], "first": [1, 2], "second": [0, 2]}
+    back = comparing.as_dict(comparing.compare_runs(second, first))
+    assert back["rows"][0]["difference"] == pytest.approx(-1 / 16)  # type: ignore[index]
+
+
+def test_two_models_by_name_or_the_only_ones(release: Release, tmp_path: Path) -> None:
+    first, second = study(release, tmp_path, "a", {0}), study(release, tmp_path, "b", {1}, model="another")
+    found = comparing.compare_runs(first, second)
+    assert [(row.first, row.second) for row in found.rows] == [("theirs", "another")]
+    study(release, tmp_path, "b", {1}, model="theirs")
+    found = comparing.compare_runs(first, second)
+    assert [(row.first, row.second) for row in found.rows] == [("theirs", "theirs")]
+    assert found.only_second == ["another"]
+
+
+def test_two_releases_are_matched_by_key_and_say_so(release: Release, tmp_path: Path, toy: None) -> None:
+    fields = {each.attname: getattr(release, each.attname) for each in Release._meta.concrete_fields}
+    later = Release.objects.create(**{**fields, "id": None, "version": 2})
+    for sample in list(release.samples.order_by("position"))[:5]:
+        made = ReleasedSample.objects.create(
+            release=later, position=sample.position, version=sample.version, key=sample.key, task=sample.task,
+            exported=sample.exported,
+        )  # fmt: skip
+        for key in ("R1", "R2"):
+            made.rubrics.create(key=key, criterion="Says so.", traps=["A1"])
+    found = comparing.compare_runs(study(release, tmp_path, "a", {0, 7}), study(later, tmp_path, "b", {0}))
+    assert (found.same_release, found.shared_samples, found.rows[0].shared) == (False, 5, 5)
+    assert found.rows[0].difference.difference == 0
+    other = Run.objects.create(release=toy_release(2), created_at=release.created_at)
+    with pytest.raises(errors.OtherBenchmarks):
+        comparing.compare_runs(found.first, other)
+
+
+@pytest.fixture
+def real(tmp_path: Path, models: str, physicians: list[User]) -> Release:
+    """A release whose criteria the simulated judge can decide on."""
+    return frozen(tmp_path, models, physicians[:3], conversations=2)
+
+
+def test_a_run_with_itself_does_not_differ(real: Release, models: str) -> None:
+    run = evaluated(real, models, "sim-careful", "sim-reckless")
+    found = comparing.compare_runs(run, run)
+    assert [(row.dataset, row.difference.difference) for row in found.rows] == [("dialogue", 0)] * 2
+    assert all(not row.flips for row in found.rows)
+
+
+# ---------------------------------------------------------------------------------------------------------- add a model
+
+
+def test_a_model_is_added_and_nobody_else_is_asked_again(real: Release, models: str, manage: Manage) -> None:
+    run = evaluated(real, models, "sim-careful")
+    asked = 2 + real.rubrics_count
+    before = {(one.pk, one.text, one.call_id) for one in Response.objects.all()}
+    calls, finished = run.calls, run.finished_at
+    new = endpoint(models, "sim-reckless", temperature=0.25)
+    code, out, _err = manage("add_model", run.pk, "sim-reckless", "--json")
+    assert (code, json.loads(out)["calls"]) == (1, asked)
+    said = manage.json("add_model", run.pk, "sim-reckless", "--yes", "--wait")
+    assert (said["models"], said["status"], said["responses"], said["responses_done"], said["judged"]) == (
+        ["sim-careful", "sim-reckless"], "finished", 4, 4, 2 * real.rubrics_count
+    )  # fmt: skip
+    run.refresh_from_db()
+    assert run.finished_at is not None
+    assert finished is not None
+    assert run.finished_at > finished
+    assert before <= {(one.pk, one.text, one.call_id) for one in Response.objects.all()}
+    assert run.calls == calls + asked
+    assert Call.objects.filter(job=run.pk, endpoint__name="sim-careful").count() == 2
+    assert run.endpoint_settings[str(new.pk)]["temperature"] == 0.25
+    assert (run.responses_total, run.rubrics_total) == (4, 2 * real.rubrics_count)
+
+
+def test_the_added_budget_is_beyond_what_was_spent(release: Release, models: str) -> None:
+    run = evaluated(release, models, "sim-careful", budget_calls=6 * COUNT)
+    added = adding.add_model(run.pk, endpoint(models, "sim-reckless"), calls=5)
+    assert (added.status, added.budget_calls, added.budget_money) == (Run.Status.RUNNING, run.calls + 5, None)
+    work.work_on_run(run.pk)
+    added.refresh_from_db()
+    assert (added.status, added.calls) == (Run.Status.PAUSED, run.calls + 5)
+
+
+def test_what_cannot_be_added(release: Release, models: str, tmp_path: Path, manage: Manage) -> None:
+    running = launched_run(release, models, "sim-careful")
+    assert "Wait until the run" in manage.refused(
+        "add_model", running.pk, endpoint(models, "sim-reckless").name, "--yes"
+    )
+    assert "already" in manage.refused("add_model", running.pk, "sim-careful", "--yes")
+    theirs = study(release, tmp_path, "a", set())
+    assert "was imported" in manage.refused("add_model", theirs.pk, "sim-careful", "--yes")
+    work.work_on_run(running.pk)
+    assert "imported results only" in manage.refused("add_model", running.pk, "theirs", "--yes")
+    assert "imported results only" in manage.refused(
+        "evaluate", "--yes", "--release", "bare", "--endpoint", "theirs", "--judge", "sim-judge"
+    )
+    assert Endpoint.objects.get(name="theirs").url == ""
+
+
+# ---------------------------------------------------------------------------------------------------------------- power
+
+
+def test_what_a_release_can_show(release: Release, manage: Manage) -> None:
+    found = manage.json("power", "--release", "bare", "--models", "4")
+    cells = {(cell["dataset"], cell["facet"], cell["value"]): cell for cell in found["cells"]}
+    assert (found["models"], cells["dialogue", "", ""]["criteria"]) == (4, 2 * COUNT)
+    # The samples of this release were made of one record: there is nothing that an interval could rest on.
+    assert cells["dialogue", "", ""]["clusters"] == 1
+    assert cells["dialogue", "", ""]["half_width"] is None
+    assert {key for key in cells if key[1] == "subtype"} == {
+        ("dialogue", "subtype", "A1"),
+        ("dialogue", "subtype", "C2"),
+    }
+
+
+def test_more_models_can_show_less(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(power, "RECORD", "sample")
+    monkeypatch.setattr("evaluation.statistics.planning.expected.__kwdefaults__", {"minimum": COUNT})
+    few, many = (power.release_power(release, models, facets=False)[0] for models in (2, 9))
+    assert (few.clusters, few.criteria) == (COUNT, 2 * COUNT)
+    assert few.half_width == many.half_width
+    assert (few.detectable or 1) < (many.detectable or 1) or many.detectable is None
+    assert (few.power or 0) > (many.power or 0)
+    assert power.release_power(release, 2, correlation=0.9)[0].effective < few.effective

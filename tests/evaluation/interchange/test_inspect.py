@@ -1,0 +1,151 @@
+"""The same release, answered and judged by inspect-ai with the same models, gives exactly our rate."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation import errors
+from evaluation.interchange import comparing, importing, rows
+from evaluation.models import Judgment, Response
+from evaluation.reports import queries as reports_queries
+from generation.models import Release
+from generation.releases import export
+from review.models import User
+from tests.engine import bare_release, evaluated, frozen
+
+pytestmark = pytest.mark.django_db
+TOOLS = os.environ.get("MHB_INTERCHANGE", "")
+needs_tools = pytest.mark.skipif(not TOOLS, reason="MHB_INTERCHANGE does not name a Python with inspect-ai")
+
+# The simulated models as a provider of inspect-ai that needs no package of a provider.
+EVALUATE = """
+import json, sys, tiktoken, urllib.request
+sys.path.insert(0, "out")
+class Words:
+    def encode(self, text, **how): return text.split()
+tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: Words()
+from inspect_ai import eval
+from inspect_ai.model import ChatCompletionChoice, ModelAPI, ModelOutput, get_model, modelapi
+
+@modelapi(name="sim")
+class Simulated(ModelAPI):
+    async def generate(self, input, tools, tool_choice, config):
+        body = {"model": self.model_name, "messages": [{"role": one.role, "content": one.text} for one in input]}
+        request = urllib.request.Request(
+            sys.argv[1] + "/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request) as answer:
+            said = json.load(answer)["choices"][0]["message"]["content"]
+        return ModelOutput.from_content(self.model_name, said)
+
+from task import mhb
+[log] = eval(
+    mhb(), model="sim/sim-reckless", model_roles={"grader": get_model("sim/sim-judge")},
+    log_dir="logs", log_format="json", display="none",
+)
+assert log.status == "success", log.error
+print(log.location)
+"""
+
+
+@needs_tools
+def test_inspect_gives_exactly_our_rate(tmp_path: Path, models: str, physicians: list[User]) -> None:
+    release = frozen(tmp_path, models, physicians[:3], conversations=3, reports=2)
+    ours = evaluated(release, models, "sim-reckless")
+    export.export_release(release, "inspect", tmp_path / "out")
+    home = {**os.environ, "HOME": str(tmp_path), "INSPECT_DISPLAY": "plain"}
+    done = subprocess.run(
+        [TOOLS, "-c", EVALUATE, models], cwd=tmp_path, env=home, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-2000:]
+    log = Path(done.stdout.strip().splitlines()[-1])
+    came = importing.import_results(rows.read(log), release=release, study="inspect")
+    assert (came.added, came.refused, came.without_verdict) == (release.rubrics_count, 0, 0)
+    theirs = came.run
+    assert theirs is not None
+    answers = [dict(run.responses.values_list("sample__key", "text")) for run in (ours, theirs)]
+    assert answers[0] == answers[1]
+    counted = [reports_queries.report(run).overall for run in (ours, theirs)]
+    assert [row.verdicts for row in counted[0]] == [row.verdicts for row in counted[1]]
+    assert [row.measured for row in counted[0]] == [row.measured for row in counted[1]]
+    assert counted[0][0].measured.numerator > 0
+    found = comparing.compare_runs(ours, theirs)
+    assert [(row.difference.difference, row.worse, row.better) for row in found.rows] == [
+        (0, 0, 0)
+    ] * 3  # both data sets, and combined
+
+
+# ------------------------------------------------------------------------------------------------------- logs by hand
+
+KEY = "mhb-dialogue-000000"
+
+
+def sample(verdicts: Any = '{"R1": true, "R2": null}', **changes: Any) -> dict[str, Any]:
+    output = {"completion": "No.", "choices": [{"stop_reason": changes.pop("stop", "stop")}]}
+    about = {"rubrics": [{"key": "R1", "criterion": "c"}, {"key": "R2", "criterion": "d"}]}
+    scores = {"criteria": {"value": 1.0, "explanation": verdicts}}
+    return {"id": KEY, "epoch": 1, "output": output, "metadata": about, "scores": scores, **changes}
+
+
+def logged(folder: Path, *samples: Any) -> Path:
+    path = folder / "log.json"
+    about = {"model": "org/their-model", "model_roles": {"grader": {"model": "org/judge"}}}
+    path.write_text(json.dumps({"version": 2, "status": "success", "eval": about, "samples": samples}, indent=2))
+    return path
+
+
+@pytest.fixture
+def release(db: None) -> Release:
+    return bare_release(("dialogue", [["A1"], ["C2"]]))
+
+
+def test_a_log_is_read(release: Release, tmp_path: Path) -> None:
+    lines = [sample(), sample(epoch=2, stop="max_tokens"), sample(epoch=3, stop="content_filter")]
+    lines += [sample(epoch=4, output={"completion": ""}), sample(epoch=5, error={"message": "timeout"})]
+    came = importing.import_results(rows.read(logged(tmp_path, *lines)), release=release, study="s")
+    assert (came.added, came.refused) == (10, 0)
+    assert came.run is not None
+    assert came.run.judge is not None
+    assert came.run.judge.model == "org/judge"
+    outcomes = Response.objects.order_by("repeat").values_list("outcome", flat=True)
+    assert list(outcomes) == ["answered", "cut_off", "filtered", "empty", "failed"]
+    first = Judgment.objects.filter(response__repeat=0).order_by("rubric__pk")
+    assert list(first.values_list("verdict", "error")) == [("met", ""), ("", "BrokenReply")]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        sample("no JSON"),
+        sample(scores={}),
+        sample(metadata={}),
+        sample(output=["x"]),
+        sample(output={"completion": "x", "choices": [1]}),
+        "text",
+        None,
+    ],
+)
+def test_what_no_task_of_ours_wrote_is_refused_by_sample(release: Release, tmp_path: Path, wrong: Any) -> None:
+    came = importing.import_results(rows.read(logged(tmp_path, wrong, sample(epoch=2))), release=release, study="s")
+    assert (came.added, came.refused) == (2, 1)
+    assert "no verdicts of the task" in came.refusals[0].reason
+
+
+def test_a_packed_log_says_what_to_do(release: Release, tmp_path: Path) -> None:
+    import zipfile
+
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({"eval": {"model": "theirs"}}))
+        archive.writestr(f"samples/{KEY}_epoch_1.json", json.dumps(sample()))
+    came = importing.import_results(rows.read(path), release=release, study="s")
+    assert (came.added, came.refused) == (2, 0)
+    packed = path.read_bytes().replace(b"\x08\x00", b"\x5d\x00")  # compressed by zstd, which Python does not read
+    path.write_bytes(packed)
+    with pytest.raises(errors.WrongResults) as refused:
+        importing.import_results(rows.read(path), release=release, study="s")
+    assert "inspect log dump" in str(refused.value)

@@ -1,0 +1,94 @@
+"""A launch answers at once; the worker makes the rest of the rows, and a kill between two chunks loses and doubles nothing."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from evaluation.models import Response, Run
+from evaluation.runs import queries as runs_queries
+from evaluation.runs import work
+from evaluation.runs.kind import RUNS
+from evaluation.runs.rows import filling
+from generation.engine.sweeping import sweep
+from generation.models import Release
+from tests.conftest import Together
+from tests.engine import bare_release, launched_run
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+COUNT = 9
+
+
+@pytest.fixture
+def release(db: None) -> Release:
+    return bare_release(*[("dialogue", [["A1"], ["C2"]]), ("report", [["A3"]])] * 4, ("dialogue", [["A1"], ["C2"]]))
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filling, "CHUNK", 4)
+
+
+def asked(run: Run) -> Counter[tuple[str, str]]:
+    return Counter(run.responses.values_list("endpoint__name", "sample__key"))
+
+
+def test_a_launch_makes_the_first_rows_and_knows_the_totals(release: Release, models: str) -> None:
+    run = launched_run(release, models, "sim-careful", "sim-reckless")
+    assert run.responses.count() == 4
+    assert (run.responses_total, run.rubrics_total) == (2 * COUNT, 2 * release.rubrics_count)
+    progress = RUNS.progress(run)
+    assert (progress.responses.total, progress.responses.queued, progress.percent) == (2 * COUNT, 2 * COUNT, 0)
+    assert RUNS.is_open(run.pk)
+    assert runs_queries.runs_with_work().filter(pk=run.pk).exists()
+
+
+def test_the_worker_makes_the_rest_while_it_works(release: Release, models: str) -> None:
+    run = launched_run(release, models, "sim-careful", "sim-reckless")
+    work.work_on_run(run.pk)
+    run.refresh_from_db()
+    assert run.status == Run.Status.FINISHED
+    assert set(asked(run).values()) == {1}
+    assert len(asked(run)) == run.responses_total == 2 * COUNT
+    assert run.judgments.count() == run.rubrics_total == 2 * release.rubrics_count
+    assert not runs_queries.unfilled(run).exists()
+
+
+def test_a_kill_between_or_within_chunks(release: Release, models: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a chunk has done is undone with it; the next worker begins where the last whole chunk ended."""
+    run = launched_run(release, models, "sim-careful", "sim-reckless")
+    make: Any = Response.objects.bulk_create
+
+    class Killed(Exception):
+        pass
+
+    def dies(rows: Any) -> None:
+        make(list(rows))
+        raise Killed
+
+    monkeypatch.setattr("evaluation.runs.rows.filling.Response.objects.bulk_create", dies)
+    with pytest.raises(Killed), transaction.atomic():
+        filling.fill(run)
+    monkeypatch.undo()
+    monkeypatch.setattr(filling, "CHUNK", 4)
+    assert run.responses.count() == 4
+    assert sweep(RUNS) == [run.pk]  # not settled: rows are still to be made
+    filling.fill_all(run)
+    assert set(asked(run).values()) == {1}
+    assert len(asked(run)) == 2 * COUNT
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_never_make_the_same_rows(release: Release, models: str, together: Together) -> None:
+    run = launched_run(release, models, "sim-careful", "sim-reckless")
+    together([lambda: filling.fill_all(run)] * 3)
+    assert set(asked(run).values()) == {1}
+    assert len(asked(run)) == 2 * COUNT
+
+
+def test_a_run_on_one_data_set_is_filled_with_it_alone(release: Release, models: str) -> None:
+    run = launched_run(release, models, "sim-careful", variants=["report"])
+    filling.fill_all(run)
+    run.refresh_from_db()
+    assert (run.responses_total, run.rubrics_total) == (4, 4) == (run.responses.count(), 4)
