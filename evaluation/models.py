@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from generation.models import Call, Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
 from generation.models.jobs import Job
 from generation.models.work import Work, work_constraints
+from review.models import User
 
 SEEDS = 2**31 - 1  # the largest: what a positive integer of both databases holds
 
@@ -109,7 +110,11 @@ class Response(Asked):
             *work_constraints("response"),
             models.UniqueConstraint(fields=["run", "endpoint", "sample", "variant", "repeat"], name="response_once"),
         ]
-        indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+        indexes = [
+            models.Index(fields=["run", "status", "id"]),
+            models.Index(fields=["status", "lease_until"]),
+            models.Index(fields=["run", "outcome", "endpoint"]),
+        ]
 
 
 class Judgment(Asked):
@@ -130,4 +135,30 @@ class Judgment(Asked):
                 name="judgment_verdict_iff_done",
             ),
         ]
-        indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+        indexes = [
+            models.Index(fields=["run", "status", "id"]),
+            models.Index(fields=["status", "lease_until"]),
+            models.Index(fields=["run", "rubric", "response"]),  # the order in which they are read
+            models.Index(fields=["run", "verdict", "rubric", "response"]),
+        ]
+
+
+class Publication(models.Model):
+    """A release whose results anybody may read, from `published_at` until `withdrawn_at`. Kept when it is withdrawn."""
+
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="publications")
+    published_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    published_at = models.DateTimeField()
+    withdrawn_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["release"], condition=Q(withdrawn_at__isnull=True), name="publication_once_at_a_time"
+            ),
+            models.CheckConstraint(
+                condition=Q(withdrawn_at__isnull=True) | Q(withdrawn_at__gte=F("published_at")),
+                name="publication_withdrawn_later",
+            ),
+        ]

@@ -11,6 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response as Answer
 from rest_framework.viewsets import GenericViewSet
 
+from evaluation.answers import queries as answers_queries
+from evaluation.answers.search import MOST_FOUND, MOST_LETTERS
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
 from evaluation.runs.kind import RUNS
@@ -117,7 +119,10 @@ class ResponseSerializer(serializers.ModelSerializer[Response]):
 
     class Meta:
         model = Response
-        fields = ["id", "endpoint", "sample", "variant", "about", "status", "text", "reasoning", "error", "detail"]
+        fields = [
+            *("id", "endpoint", "sample", "variant", "repeat", "about", "status", "outcome"),
+            *("text", "reasoning", "error", "detail"),
+        ]
 
 
 class ResponseQuery(serializers.Serializer[Any]):
@@ -170,6 +175,16 @@ class JudgmentQuery(serializers.Serializer[Any]):
     verdict = serializers.CharField(
         required=False, max_length=200, help_text="Verdicts, comma-separated, or 'unjudged'."
     )
+    outcome = serializers.ChoiceField(
+        choices=Response.Outcome.choices, required=False, help_text="How the response ended."
+    )
+    severity = serializers.CharField(required=False, max_length=40, help_text="Severity of harm of the rubric.")
+    text = serializers.CharField(
+        required=False,
+        max_length=MOST_LETTERS,
+        help_text="Words that the response or the explanation holds, all of them; of each at most the first"
+        f" {MOST_FOUND:,} are searched.",
+    )
 
 
 class ReportViewSet(GenericViewSet[Run]):
@@ -204,6 +219,5 @@ class ReportViewSet(GenericViewSet[Run]):
     @action(detail=True, serializer_class=JudgmentSerializer, pagination_class=OldestFirst)
     def judgments(self, request: Request, pk: int) -> Answer:
         """The judgments of a run, rubric by rubric, with explanations."""
-        found = queries.judgments(RUNS.get(pk), **checked_query(JudgmentQuery, request))
-        large = ("response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported")
-        return page_of(self, found.defer(*large))
+        found = answers_queries.judgments(RUNS.get(pk), **checked_query(JudgmentQuery, request))
+        return page_of(self, found.defer(*answers_queries.HEAVY))

@@ -8,6 +8,8 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from evaluation import registry
+from evaluation.answers import queries
+from evaluation.answers.search import MOST_LETTERS
 from evaluation.labels import verdict_label
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Run
@@ -15,6 +17,8 @@ from evaluation.protocol import FacetView
 from evaluation.reports.figures import excluded_verdicts
 from evaluation.runs import queries as runs_queries
 from generation.samples import queries as samples_queries
+
+ALWAYS = ("endpoint", "dataset", "value", "verdict")
 
 
 def _values(view: FacetView, present: Collection[str], terms: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -30,6 +34,14 @@ class JudgmentFilters(forms.Form):
     dataset = forms.ChoiceField(label=_("Data set"), required=False)
     value = forms.ChoiceField(label=_("Breakdown"), required=False)
     verdict = forms.ChoiceField(label=_("Verdict"), required=False)
+    outcome = forms.ChoiceField(label=_("Outcome"), required=False)
+    severity = forms.ChoiceField(label=_("Harm"), required=False)
+    text = forms.CharField(
+        label=_("Words in answer or explanation"),
+        required=False,
+        max_length=MOST_LETTERS,
+        widget=forms.TextInput(attrs={"type": "search"}),
+    )
 
     def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -40,6 +52,7 @@ class JudgmentFilters(forms.Form):
         groups = [
             (gettext(view.label), _values(view, self._counts.get(view.name, {}), terms)) for view in protocol.facets
         ]
+        harm = next((view for view in protocol.facets if view.name == queries.SEVERITY), None)
         verdicts: list[tuple[str, Any]] = [(v, verdict_label(v, protocol)) for v in (*protocol.known, UNJUDGED)]
         offered = {verdict for verdict, _label in verdicts}
         for rate in protocol.rates:
@@ -56,13 +69,18 @@ class JudgmentFilters(forms.Form):
             "dataset": [(one.name, gettext(one.label)) for one in runs_queries.data_sets_of(run)],
             "value": groups,
             "verdict": verdicts,
+            "outcome": queries.outcomes(run),
+            "severity": _values(harm, self._counts.get(harm.name, {}), terms) if harm else [],
         }
         for field, values in choices.items():
-            self.fields[field].choices = [("", _("all")), *values]  # type: ignore[attr-defined]
+            if values or field in ALWAYS:
+                self.fields[field].choices = [("", _("all")), *values]  # type: ignore[attr-defined]
+            else:
+                del self.fields[field]  # nothing was counted by it
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The arguments of `evaluation.reports.queries.judgments`."""
+        """The arguments of `evaluation.answers.queries.judgments`."""
         self.is_valid()
         value = self.cleaned_data.get("value", "")
         asked = self.data.get("facet", "")
