@@ -33,3 +33,7 @@ class UnknownDataSet(EvaluationError, status=422):
 
 class NoBatches(EvaluationError, status=422):
     """None of these endpoints supports provider batches."""
+
+
+class NotPublished(EvaluationError, status=409):
+    """The results of this release are not published."""

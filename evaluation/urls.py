@@ -3,6 +3,7 @@
 from django.urls import path
 
 from evaluation.answers import views as answers_views
+from evaluation.releases import views as releases_views
 from evaluation.reports import views as reports_views
 from evaluation.runs import views as runs_views
 from generation.jobs import views as jobs_views
@@ -17,6 +18,9 @@ urlpatterns = [
     path("runs/<int:pk>/report.json", reports_views.report_file, {"ending": "json"}, name="report-json"),
     path("runs/<int:pk>/report.csv", reports_views.report_file, {"ending": "csv"}, name="report-csv"),
     path("runs/<int:pk>/report.md", reports_views.report_file, {"ending": "md"}, name="report-markdown"),
+    path("releases/<slug:name>/<int:version>/results/", releases_views.results, name="results"),
+    path("releases/<slug:name>/<int:version>/publish/", releases_views.publish, name="publish-results"),
+    path("releases/<slug:name>/<int:version>/withdraw/", releases_views.withdraw, name="withdraw-results"),
     path("runs/<int:pk>/judgments/", answers_views.judgments, name="judgments"),
     path("runs/<int:pk>/judgments/<int:judgment_id>/calls/", answers_views.calls, name="calls"),
     path("runs/<int:pk>/samples/<path:key>/", answers_views.sample, name="sample"),

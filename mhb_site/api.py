@@ -22,6 +22,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from evaluation.releases import api as results_api
 from evaluation.reports import api as reports_api
 from evaluation.runs import api as runs_api
 from generation.batches import api as batches_api
@@ -165,6 +166,7 @@ _router.register("attempts", outcomes_api.AttemptsViewSet, "attempts")
 _router.register("comparisons", outcomes_api.ComparisonViewSet, "comparison")
 _router.register("samples", samples_api.SampleViewSet, "sample")
 _router.register("releases", releases_api.ReleaseViewSet, "release")
+_router.register("releases", results_api.ResultsViewSet, "release")
 _router.register("freezes", releases_api.FreezeViewSet, "freeze")
 _router.register("cases", cases_api.CaseViewSet, "case")
 _router.register("cases", calibration_api.CaseCalibrationViewSet, "case")

@@ -24,10 +24,12 @@ def judgments(
     the explanation holds, or what `search` found for them.
     """
     found = reports_queries.judgments(run, **of_number)
-    if of_number.get("endpoint") or outcome:
+    if of_number.get("endpoint"):
         found = found.filter(response__run=run)  # as the index of responses begins
-    if outcome:
+    if outcome == Response.Outcome.ANSWERED:
         found = found.filter(response__outcome=outcome)
+    elif outcome:  # few: SQLite begins with them where they are a list
+        found = found.filter(response__in=Response.objects.filter(run=run, outcome=outcome).values("pk"))
     if severity:
         found = found.filter(Exists(Facet.objects.filter(rubric=OuterRef("rubric"), name=SEVERITY, value=severity)))
     if rows := search(run, text) if isinstance(text, str) else text:
@@ -76,6 +78,8 @@ def side_by_side(run: Run, key: str) -> SideBySide | None:
 
 def outcomes(run: Run) -> Sequence[tuple[str, str]]:
     """How the responses of a run ended, of those outcomes that there are: value and label. One look-up for each."""
-    asked = {f"is_{value}": Exists(Response.objects.filter(run=run, outcome=value)) for value in Response.Outcome.values}
+    asked = {
+        f"is_{value}": Exists(Response.objects.filter(run=run, outcome=value)) for value in Response.Outcome.values
+    }
     there = Run.objects.filter(pk=run.pk).values(**asked)[0]
     return [(value, str(label)) for value, label in Response.Outcome.choices if there[f"is_{value}"]]

@@ -17,7 +17,7 @@ from review.models.full_text import CJK, index_of
 
 MOST_LETTERS = 200
 MOST_WORDS = 10
-MOST_FOUND = 5_000  # of answers, and of explanations: what is searched for is read, not counted
+MOST_FOUND = 1_000  # of answers, and of explanations: what is searched for is read, not counted
 TRIGRAM = 3
 
 _RUNS = re.compile(f"[{CJK}]+")
