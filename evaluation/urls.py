@@ -3,6 +3,7 @@
 from django.urls import path
 
 from evaluation.answers import views as answers_views
+from evaluation.noticed import views as noticed_views
 from evaluation.releases import views as releases_views
 from evaluation.reports import views as reports_views
 from evaluation.runs import views as runs_views
@@ -18,6 +19,9 @@ urlpatterns = [
     path("runs/<int:pk>/report.json", reports_views.report_file, {"ending": "json"}, name="report-json"),
     path("runs/<int:pk>/report.csv", reports_views.report_file, {"ending": "csv"}, name="report-csv"),
     path("runs/<int:pk>/report.md", reports_views.report_file, {"ending": "md"}, name="report-markdown"),
+    path("runs/<int:pk>/figures/<slug:name>.svg", reports_views.figure_file, {"ending": "svg"}, name="figure-svg"),
+    path("runs/<int:pk>/figures/<slug:name>.csv", reports_views.figure_file, {"ending": "csv"}, name="figure-csv"),
+    path("runs/<int:pk>/noticed/", noticed_views.noticed, name="noticed"),
     path("releases/<slug:name>/<int:version>/results/", releases_views.results, name="results"),
     path("releases/<slug:name>/<int:version>/publish/", releases_views.publish, name="publish-results"),
     path("releases/<slug:name>/<int:version>/withdraw/", releases_views.withdraw, name="withdraw-results"),

@@ -22,6 +22,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from evaluation.noticed import api as noticed_api
 from evaluation.releases import api as results_api
 from evaluation.reports import api as reports_api
 from evaluation.runs import api as runs_api
@@ -185,6 +186,7 @@ _router.register("forms", forms_api.ReviewFormViewSet, "review-form")
 _router.register("guidelines", discussion_api.GuidelineViewSet, "guideline")
 _router.register("audit", audit_api.AuditViewSet, "audit")
 _router.register("runs", reports_api.ReportViewSet, "run")
+_router.register("runs", noticed_api.NoticedViewSet, "run")
 
 _v1 = [
     path("auth/token/", Token.as_view(), name="token"),

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, Min, OuterRef, Q, QuerySet
 
 from evaluation.answers.search import Found, search
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import queries as reports_queries
+from evaluation.runs.queries import data_sets_of
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 
 SEVERITY = "severity"  # the facet
@@ -24,6 +25,10 @@ def judgments(
     the explanation holds, or what `search` found for them.
     """
     found = reports_queries.judgments(run, **of_number)
+    if task := next((one.task for one in data_sets_of(run) if one.name == of_number.get("dataset")), ""):
+        # A task's rubrics lie together in a release: the database begins with the first.
+        rubrics = ReleasedRubric.objects.filter(sample__release=run.release_id, sample__task=task)
+        found = found.filter(rubric__gte=rubrics.aggregate(first=Min("pk"))["first"] or 0)
     if of_number.get("endpoint"):
         found = found.filter(response__run=run)  # as the index of responses begins
     if outcome == Response.Outcome.ANSWERED:
@@ -77,9 +82,7 @@ def side_by_side(run: Run, key: str) -> SideBySide | None:
 
 
 def outcomes(run: Run) -> Sequence[tuple[str, str]]:
-    """How the responses of a run ended, of those outcomes that there are: value and label. One look-up for each."""
-    asked = {
-        f"is_{value}": Exists(Response.objects.filter(run=run, outcome=value)) for value in Response.Outcome.values
-    }
-    there = Run.objects.filter(pk=run.pk).values(**asked)[0]
-    return [(value, str(label)) for value, label in Response.Outcome.choices if there[f"is_{value}"]]
+    """How responses end, as value and label; () where all of a run ended alike. It reads the two ends of an index."""
+    known = Response.objects.filter(run=run, outcome__gt="").values_list("outcome", flat=True)
+    alike = known.order_by("outcome").first() == known.order_by("-outcome").first()
+    return () if alike else [(value, str(label)) for value, label in Response.Outcome.choices]

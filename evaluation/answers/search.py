@@ -44,30 +44,33 @@ def search(run: Run, text: str) -> Found | None:
 
 def _rows(model: type[Model], column: str, run: Run, words: Sequence[str]) -> list[int]:
     table = model._meta.db_table
-    where, params = (_fts5 if connection.vendor == "sqlite" else _tsquery)(table, column, words)
+    source, where, params = (_fts5 if connection.vendor == "sqlite" else _tsquery)(table, column, words)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT id FROM {table} WHERE run_id = %s AND {where} LIMIT %s",  # noqa: S608 -- names of the models
-            [run.pk, *params, MOST_FOUND + 1],
+            f"SELECT id FROM {source} WHERE {where} AND run_id = %s LIMIT %s",  # noqa: S608 -- names of the models
+            [*params, run.pk, MOST_FOUND + 1],
         )
         return [key for (key,) in cursor.fetchall()]
 
 
-def _fts5(table: str, column: str, words: Sequence[str]) -> tuple[str, list[str]]:
+def _fts5(table: str, column: str, words: Sequence[str]) -> tuple[str, str, list[str]]:
     """Words that have trigrams by the index, each as a quoted string; shorter ones by looking."""
-    parts, params = [], []
+    source, parts, params = table, [], []
     if long := [word for word in words if len(word) >= TRIGRAM]:
         index = index_of(table, column)
-        parts.append(f"id IN (SELECT rowid FROM {index} WHERE {index} MATCH %s)")  # noqa: S608
+        source = (
+            f"{index} CROSS JOIN {table} ON id = {index}.rowid"  # CROSS: the index comes first, and ends at the limit
+        )
+        parts.append(f"{index} MATCH %s")
         params.append(" ".join('"{}"'.format(word.replace('"', '""')) for word in long))
     for word in words:
         if len(word) < TRIGRAM:
-            parts.append(f"{column} LIKE %s ESCAPE '\\'")
+            parts.append(f"{table}.{column} LIKE %s ESCAPE '\\'")
             params.append("%" + re.sub(r"([%_\\])", r"\\\1", word) + "%")
-    return " AND ".join(parts), params
+    return source, " AND ".join(parts), params
 
 
-def _tsquery(_table: str, column: str, words: Sequence[str]) -> tuple[str, list[str]]:
+def _tsquery(table: str, column: str, words: Sequence[str]) -> tuple[str, str, list[str]]:
     """Words as PostgreSQL's parser reads them; of Chinese every pair of neighbours, or whatever begins with one character."""
     plain, alone = [], []
     for word in words:
@@ -77,4 +80,4 @@ def _tsquery(_table: str, column: str, words: Sequence[str]) -> tuple[str, list[
             alone += [run] if len(run) == 1 else []
     query = " && ".join(["plainto_tsquery('simple', %s)", *["to_tsquery('simple', %s)"] * len(alone)])
     where = f"{column} <> '' AND mhb_words({column}) @@ ({query})"
-    return where, [" ".join(plain), *(f"{character}:*" for character in alone)]
+    return table, where, [" ".join(plain), *(f"{character}:*" for character in alone)]

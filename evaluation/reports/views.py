@@ -1,9 +1,10 @@
-"""Reports to download."""
+"""Reports and their pictures to download."""
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from evaluation.reports import formats, queries
+from evaluation.reports import figure_files, formats, queries
+from evaluation.reports.figures import figures
 from evaluation.runs.kind import RUNS
 from review.common.decorators import requires
 from review.rules.permissions import Can
@@ -18,3 +19,21 @@ def report_file(request: HttpRequest, pk: int, ending: str) -> HttpResponse:  # 
     name = f"{report.run.release.name}-v{report.run.release.version}-run-{report.run.pk}.{ending}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return HttpResponse(write(report), content_type=content_type, headers=headers)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def figure_file(request: HttpRequest, pk: int, name: str, ending: str) -> HttpResponse:
+    """One picture of the report page, of the rate that is shown there (`?rate=`): as SVG, or its numbers as CSV."""
+    report = queries.report(RUNS.get(pk))
+    drawn = figures(report, lambda *_asked: "", rate=request.GET.get("rate", ""))
+    found = figure_files.chart_named(drawn, name)
+    if found is None:
+        raise Http404
+    if ending == "svg":
+        body, content_type = figure_files.as_svg(report, found), "image/svg+xml"
+    else:
+        body, content_type = figure_files.as_csv(found.chart), "text/csv; charset=utf-8"
+    file_name = f"{report.run.release.name}-v{report.run.release.version}-run-{report.run.pk}-{name}.{ending}"
+    headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}
+    return HttpResponse(body, content_type=content_type, headers=headers)

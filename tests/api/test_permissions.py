@@ -125,6 +125,9 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("release-samples", "GET"): READERS,
     ("release-export", "GET"): READERS,
     ("release-card", "GET"): READERS,
+    ("release-results", "GET"): READERS,
+    ("release-publish", "POST"): ADMIN,
+    ("release-withdraw", "POST"): ADMIN,
     ("runs", "GET"): READERS,
     ("runs", "POST"): ADMIN,
     ("run", "GET"): READERS,
@@ -139,6 +142,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("run-report-md", "GET"): READERS,
     ("run-responses", "GET"): READERS,
     ("run-judgments", "GET"): READERS,
+    ("run-noticed", "GET"): READERS,
 }
 ARGUMENTS = {
     "name": "none",
