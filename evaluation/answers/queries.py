@@ -1,6 +1,5 @@
 """The answers of models and what was decided on them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Exists, Min, OuterRef, Q, QuerySet
@@ -81,8 +80,8 @@ def side_by_side(run: Run, key: str) -> SideBySide | None:
     return SideBySide(sample, responses, criteria, before or "", after or "")
 
 
-def outcomes(run: Run) -> Sequence[tuple[str, str]]:
-    """How responses end, as value and label; () where all of a run ended alike. It reads the two ends of an index."""
+def outcomes(run: Run) -> list[tuple[str, str]]:
+    """How responses end, as value and label; [] where all of a run ended alike. It reads the two ends of an index."""
     known = Response.objects.filter(run=run, outcome__gt="").values_list("outcome", flat=True)
     alike = known.order_by("outcome").first() == known.order_by("-outcome").first()
-    return () if alike else [(value, str(label)) for value, label in Response.Outcome.choices]
+    return [] if alike else [(value, str(label)) for value, label in Response.Outcome.choices]

@@ -6,9 +6,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from evaluation.noticed import queries
-from evaluation.noticed.queries import LEAST, MINIMUM, NoticedReport
+from evaluation.noticed.queries import LEAST, NoticedReport
 from evaluation.runs.kind import RUNS
-from evaluation.statistics.intervals import RateInterval
+from evaluation.statistics.intervals import MINIMUM, RateInterval
 from review.charts.text_measure import format_share
 from review.common.decorators import requires
 from review.rules.blocks import Point, Points

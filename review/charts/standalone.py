@@ -29,7 +29,7 @@ GAP = 12.0
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Label:
     """Some text. `colour`: of the palette; `anchor`: as in SVG."""
 
     x: float
@@ -64,7 +64,7 @@ class Drawing:
     surface: str
     font: float
     shapes: tuple[Shape, ...]
-    texts: tuple[Text, ...]
+    texts: tuple[Label, ...]
 
 
 @cache
@@ -80,17 +80,17 @@ def svg(chart: Chart, title: str, notes: Iterable[str]) -> str:
     draw = {BarChart: _bars, HeatMap: _heat, RadarChart: _radar}[type(chart)]
     colours = palette()
     shapes: list[Shape] = []
-    texts: list[Text] = []
+    texts: list[Label] = []
     y = MARGIN + FONT
     for line in wrapped(title, WIDTH - 2 * MARGIN):
-        texts.append(Text(MARGIN, y, line, colours["ink"], bold=True))
+        texts.append(Label(MARGIN, y, line, colours["ink"], bold=True))
         y += LINE
     y = draw(chart, y + GAP / 2, shapes, texts)  # type: ignore[operator]
     y += GAP
     for note in notes:
         for line in wrapped(note, WIDTH - 2 * MARGIN):
             y += LINE
-            texts.append(Text(MARGIN, y, line, colours["ink-2"]))
+            texts.append(Label(MARGIN, y, line, colours["ink-2"]))
     drawing = Drawing(WIDTH, round(y + MARGIN, 2), title, colours["surface"], FONT, tuple(shapes), tuple(texts))
     return render_to_string("review/charts/standalone.svg", {"drawing": drawing})
 
@@ -103,7 +103,7 @@ def _series(entry: Entry) -> str:
     return palette()[f"series-{entry.index}"]
 
 
-def _legend(entries: Sequence[Entry], y: float, shapes: list[Shape], texts: list[Text], *, lines: bool) -> float:
+def _legend(entries: Sequence[Entry], y: float, shapes: list[Shape], texts: list[Label], *, lines: bool) -> float:
     """Draws a legend where there is more than one series; where it ends."""
     if len(entries) < 2:
         return y
@@ -118,7 +118,7 @@ def _legend(entries: Sequence[Entry], y: float, shapes: list[Shape], texts: list
             shapes.append(Shape(entry.marker, fill=colour, x=x + 17, y=y + 8))
         else:
             shapes.append(_bar(x + 8, y + 2, 20, 12, colour, hollow=entry.hollow))
-        texts.append(Text(x + 40, y + 8 + FONT * 0.35, entry.label, ink))
+        texts.append(Label(x + 40, y + 8 + FONT * 0.35, entry.label, ink))
         x += needed
     return y + LINE + GAP
 
@@ -128,7 +128,7 @@ def _bar(x: float, y: float, width: float, height: float, colour: str, *, hollow
     return Shape(path, palette()["surface"] if hollow else colour, colour if hollow else "none")
 
 
-def _bars(chart: BarChart, y: float, shapes: list[Shape], texts: list[Text]) -> float:
+def _bars(chart: BarChart, y: float, shapes: list[Shape], texts: list[Label]) -> float:
     colours = palette()
     y = _legend(chart.legend, y, shapes, texts, lines=False)
     wide = max((measure(line) for mark in chart.marks for line in wrapped(mark.label, MOST_LABEL)), default=0.0)
@@ -141,29 +141,29 @@ def _bars(chart: BarChart, y: float, shapes: list[Shape], texts: list[Text]) -> 
     for mark in chart.marks:
         if mark.heading:
             y += LINE
-            texts.append(Text(MARGIN, y, mark.heading, colours["ink"], bold=True))
+            texts.append(Label(MARGIN, y, mark.heading, colours["ink"], bold=True))
             y += GAP / 2
         lines = wrapped(mark.label, MOST_LABEL) if mark.leads else ()
         middle = y + ROW / 2
         for at, line in enumerate(lines):
             lift = (at - (len(lines) - 1) / 2) * FONT * 1.1
-            texts.append(Text(left - GAP, middle + lift + FONT * 0.35, line, colours["ink"], "end"))
+            texts.append(Label(left - GAP, middle + lift + FONT * 0.35, line, colours["ink"], "end"))
         shapes.append(_bar(left, middle - 7, plot * mark.width / 100, 14, _series(mark.sign), hollow=mark.sign.hollow))
         if mark.low is not None and mark.high is not None:
             low, high = left + plot * mark.low / 100, left + plot * mark.high / 100
             whisker = f"M{low:g} {middle:g}H{high:g}M{low:g} {middle - 4:g}v8M{high:g} {middle - 4:g}v8"
             shapes.append(Shape(whisker, stroke=colours["ink"], width=1.5))
         said = "  ".join(part for part in (mark.text or "–", mark.interval, mark.count) if part)
-        texts.append(Text(left + plot + GAP, middle + FONT * 0.35, said, colours["ink"]))
+        texts.append(Label(left + plot + GAP, middle + FONT * 0.35, said, colours["ink"]))
         y += max(ROW, len(lines) * FONT * 1.1 + 6)
     for share, tick in zip(shares, chart.ticks, strict=True):
         x = left + plot * share
         shapes.insert(under, Shape(f"M{x:g} {top:g}V{y:g}", stroke=colours["line"]))
-        texts.append(Text(x, top - 5, tick, colours["ink-2"], "middle"))
+        texts.append(Label(x, top - 5, tick, colours["ink-2"], "middle"))
     return y
 
 
-def _heat(chart: HeatMap, y: float, shapes: list[Shape], texts: list[Text]) -> float:
+def _heat(chart: HeatMap, y: float, shapes: list[Shape], texts: list[Label]) -> float:
     colours = palette()
     wide = max((measure(line) for label, _cells in chart.rows for line in wrapped(label, MOST_LABEL)), default=0.0)
     left = MARGIN + min(wide, MOST_LABEL) + GAP
@@ -172,25 +172,25 @@ def _heat(chart: HeatMap, y: float, shapes: list[Shape], texts: list[Text]) -> f
     y += max((len(lines) for lines in heads), default=0) * LINE
     for at, lines in enumerate(heads):
         for up, line in enumerate(reversed(lines)):
-            texts.append(Text(left + width * (at + 0.5), y - 6 - up * LINE, line, colours["ink-2"], "middle"))
+            texts.append(Label(left + width * (at + 0.5), y - 6 - up * LINE, line, colours["ink-2"], "middle"))
     for label, cells in chart.rows:
         lines = wrapped(label, MOST_LABEL)
         height = max(ROW, len(lines) * FONT * 1.1 + 8)
         middle = y + height / 2
         for at, line in enumerate(lines):
             lift = (at - (len(lines) - 1) / 2) * FONT * 1.1
-            texts.append(Text(left - GAP, middle + lift + FONT * 0.35, line, colours["ink"], "end"))
+            texts.append(Label(left - GAP, middle + lift + FONT * 0.35, line, colours["ink"], "end"))
         for at, cell in enumerate(cells):
             ink = colours["ink-2"]
             if cell.step is not None:
                 shapes.append(Shape(_box(left + width * at, y, width - 1, height - 1), colours[f"heat-{cell.step}"]))
                 ink = colours["heat-ink-low" if cell.step < HEAT_STEPS / 2 else "heat-ink-high"]
-            texts.append(Text(left + width * (at + 0.5), middle + FONT * 0.35, cell.text or "–", ink, "middle"))
+            texts.append(Label(left + width * (at + 0.5), middle + FONT * 0.35, cell.text or "–", ink, "middle"))
         y += height
     return y
 
 
-def _radar(chart: RadarChart, y: float, shapes: list[Shape], texts: list[Text]) -> float:
+def _radar(chart: RadarChart, y: float, shapes: list[Shape], texts: list[Label]) -> float:
     colours = palette()
     y = _legend(chart.legend, y, shapes, texts, lines=True)
     dx = (WIDTH - chart.width) / 2
@@ -202,7 +202,7 @@ def _radar(chart: RadarChart, y: float, shapes: list[Shape], texts: list[Text]) 
     for axis in chart.axes:
         shapes.append(Shape(f"M{cx:g} {cy:g}L{axis.x + dx:g} {axis.y + y:g}", stroke=colours["line"]))
         for at, line in enumerate(axis.lines):
-            texts.append(Text(axis.text_x + dx, axis.text_y + y + at * FONT * 1.2, line, colours["ink"], axis.anchor))
+            texts.append(Label(axis.text_x + dx, axis.text_y + y + at * FONT * 1.2, line, colours["ink"], axis.anchor))
     for shape, entry in zip(chart.shapes, chart.legend, strict=True):
         colour = _series(entry)
         for path in shape.paths:
@@ -213,5 +213,5 @@ def _radar(chart: RadarChart, y: float, shapes: list[Shape], texts: list[Text]) 
             Shape(shape.marker, fill=colour, stroke=colours["surface"], x=point.x + dx, y=point.y + y)
             for point in shape.points
         ]
-    texts += [Text(chart.tick_x + dx, ring.text_y + y, ring.text, colours["ink-2"]) for ring in chart.rings]
+    texts += [Label(chart.tick_x + dx, ring.text_y + y, ring.text, colours["ink-2"]) for ring in chart.rings]
     return y + chart.height

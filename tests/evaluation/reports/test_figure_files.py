@@ -36,8 +36,9 @@ def drawn(run: Run) -> Figures:
 
 
 def names(found: Figures) -> list[str]:
-    sections = [chart.name for section in found.sections for chart in (*section.radars, *section.heats)]
-    return [chart.name for chart in found.bars] + sections
+    radars = [chart.name for section in found.sections for chart in section.radars]
+    heats = [chart.name for section in found.sections for chart in section.heats]
+    return [chart.name for chart in found.bars] + radars + heats
 
 
 def file(client: Client, run: Run, name: str, ending: str, **query: str) -> Any:
