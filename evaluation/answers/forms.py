@@ -37,7 +37,7 @@ class JudgmentFilters(forms.Form):
     outcome = forms.ChoiceField(label=_("Outcome"), required=False)
     severity = forms.ChoiceField(label=_("Harm"), required=False)
     text = forms.CharField(
-        label=_("Words in answer or explanation"),
+        label=_("Search text"),
         required=False,
         max_length=MOST_LETTERS,
         widget=forms.TextInput(attrs={"type": "search"}),

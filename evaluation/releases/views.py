@@ -44,7 +44,7 @@ def _board(board: Leaderboard) -> dict[str, object]:
         "rate": _(board.rate.label),
         "rule": _(board.rate.rule),
         "datasets": [_(label) for _name, label in board.datasets],
-        "lines": [
+        "board_lines": [
             (
                 entry,
                 [
