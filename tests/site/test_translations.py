@@ -280,7 +280,7 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
             "pk": run.pk,
             "judgment_id": Judgment.objects.earliest("pk").pk,
             "key": ReleasedSample.objects.earliest("pk").key,
-            "name": "bars-combined",
+            "name": "bars-dialogue",
         },
     }
 

@@ -13,7 +13,7 @@ from generation.models import Release
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from review.assignments import first_look
-from review.models import User
+from review.models import CalibrationItem, User
 from review.rules.questions import Answer, Answers, Form
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
@@ -37,6 +37,7 @@ def says(form: Form, noticed: str) -> Answers:
 @pytest.fixture
 def world(db: None) -> World:
     made = World()
+    CalibrationItem.objects.update(active=False)  # nobody is handed one by chance
     made.people |= {name: account(name) for name in ("pia", "quy")}  # who hold no case
     return made
 
