@@ -107,3 +107,7 @@ class WrongBundle(EvaluationError, status=422):
 
 class ReleaseMissing(EvaluationError, status=409):
     """This site does not have the release of this bundle."""
+
+
+class NotPublished(EvaluationError, status=409):
+    """The results of this release are not published."""

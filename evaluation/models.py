@@ -165,7 +165,11 @@ class Response(Asked):
                 name="response_outcome_iff_ended",
             ),
         ]
-        indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+        indexes = [
+            models.Index(fields=["run", "status", "id"]),
+            models.Index(fields=["status", "lease_until"]),
+            models.Index(fields=["run", "outcome", "endpoint"]),
+        ]
 
 
 class Judgment(Asked):
@@ -186,7 +190,12 @@ class Judgment(Asked):
                 name="judgment_verdict_iff_done",
             ),
         ]
-        indexes = [models.Index(fields=["run", "status", "id"]), models.Index(fields=["status", "lease_until"])]
+        indexes = [
+            models.Index(fields=["run", "status", "id"]),
+            models.Index(fields=["status", "lease_until"]),
+            models.Index(fields=["run", "rubric", "response"]),  # the order in which they are read
+            models.Index(fields=["run", "verdict", "rubric", "response"]),
+        ]
 
 
 class Vote(Work):
@@ -235,4 +244,25 @@ class ValidationItem(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["validation", "response"], name="validation_item_once"),
             models.CheckConstraint(condition=Q(weight__gte=1), name="validation_item_weight"),
+        ]
+
+
+class Publication(models.Model):
+    """A release whose results anybody may read, from `published_at` until `withdrawn_at`. Kept when it is withdrawn."""
+
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="publications")
+    published_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    published_at = models.DateTimeField()
+    withdrawn_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["release"], condition=Q(withdrawn_at__isnull=True), name="publication_once_at_a_time"
+            ),
+            models.CheckConstraint(
+                condition=Q(withdrawn_at__isnull=True) | Q(withdrawn_at__gte=F("published_at")),
+                name="publication_withdrawn_later",
+            ),
         ]

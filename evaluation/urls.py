@@ -2,8 +2,11 @@
 
 from django.urls import path
 
+from evaluation.answers import views as answers_views
 from evaluation.interchange import views as interchange_views
 from evaluation.judges import views as judges_views
+from evaluation.noticed import views as noticed_views
+from evaluation.releases import views as releases_views
 from evaluation.reports import views as reports_views
 from evaluation.runs import views as runs_views
 from generation.jobs import views as jobs_views
@@ -24,6 +27,13 @@ urlpatterns = [
     path("runs/<int:pk>/report.md", reports_views.report_file, {"ending": "md"}, name="report-markdown"),
     path("runs/<int:pk>/report.tex", reports_views.report_file, {"ending": "latex"}, name="report-latex"),
     path("runs/<int:pk>/validation/", judges_views.validation, name="validation"),
-    path("runs/<int:pk>/judgments/", reports_views.judgments, name="judgments"),
-    path("runs/<int:pk>/judgments/<int:judgment_id>/calls/", reports_views.calls, name="calls"),
+    path("runs/<int:pk>/figures/<slug:name>.svg", reports_views.figure_file, {"ending": "svg"}, name="figure-svg"),
+    path("runs/<int:pk>/figures/<slug:name>.csv", reports_views.figure_file, {"ending": "csv"}, name="figure-csv"),
+    path("runs/<int:pk>/noticed/", noticed_views.noticed, name="noticed"),
+    path("releases/<slug:name>/<int:version>/results/", releases_views.results, name="results"),
+    path("releases/<slug:name>/<int:version>/publish/", releases_views.publish, name="publish-results"),
+    path("releases/<slug:name>/<int:version>/withdraw/", releases_views.withdraw, name="withdraw-results"),
+    path("runs/<int:pk>/judgments/", answers_views.judgments, name="judgments"),
+    path("runs/<int:pk>/judgments/<int:judgment_id>/calls/", answers_views.calls, name="calls"),
+    path("runs/<int:pk>/samples/<path:key>/", answers_views.sample, name="sample"),
 ]

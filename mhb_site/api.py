@@ -24,6 +24,8 @@ from rest_framework.views import APIView
 
 from evaluation.interchange import api as interchange_api
 from evaluation.judges import api as judges_api
+from evaluation.noticed import api as noticed_api
+from evaluation.releases import api as results_api
 from evaluation.reports import api as reports_api
 from evaluation.runs import api as runs_api
 from generation.batches import api as batches_api
@@ -168,6 +170,7 @@ _router.register("attempts", outcomes_api.AttemptsViewSet, "attempts")
 _router.register("comparisons", outcomes_api.ComparisonViewSet, "comparison")
 _router.register("samples", samples_api.SampleViewSet, "sample")
 _router.register("releases", releases_api.ReleaseViewSet, "release")
+_router.register("releases", results_api.ResultsViewSet, "release")
 _router.register("freezes", releases_api.FreezeViewSet, "freeze")
 _router.register("cases", cases_api.CaseViewSet, "case")
 _router.register("cases", calibration_api.CaseCalibrationViewSet, "case")
@@ -187,6 +190,7 @@ _router.register("forms", forms_api.ReviewFormViewSet, "review-form")
 _router.register("guidelines", discussion_api.GuidelineViewSet, "guideline")
 _router.register("audit", audit_api.AuditViewSet, "audit")
 _router.register("runs", reports_api.ReportViewSet, "run")
+_router.register("runs", noticed_api.NoticedViewSet, "run")
 
 _v1 = [
     path("auth/token/", Token.as_view(), name="token"),

@@ -6,6 +6,7 @@ from allauth.mfa.totp.views import activate_totp, deactivate_totp
 from django.contrib import admin
 from django.urls import include, path
 
+from evaluation.releases import views as releases_views
 from mhb_site import views
 from mhb_site.sign_in import first_password, tokens
 from review.people.accounts import noting_factors
@@ -37,6 +38,8 @@ urlpatterns = [
     path("review/", include("review.urls")),
     path("generation/", include("generation.urls")),
     path("evaluation/", include("evaluation.urls")),
+    path("public/releases/<slug:name>/", releases_views.public, name="public-release"),
+    path("public/releases/<slug:name>/<int:version>/", releases_views.public, name="public-release-version"),
     path("api/", include("mhb_site.api")),
     path("styleguide/", views.styleguide, name="styleguide"),
     path("health/", views.health, name="health"),

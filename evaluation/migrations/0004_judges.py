@@ -10,7 +10,7 @@ from review.models.append_only import AppendOnly
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('evaluation', '0002_outcomes_and_repeats'),
+        ('evaluation', '0003_plans_and_outcomes'),
         ('generation', '0007_model_families'),
         ('review', '0008_validation_cases'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),

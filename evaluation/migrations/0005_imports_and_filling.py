@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('evaluation', '0002_outcomes_and_repeats'),
+        ('evaluation', '0004_judges'),
         ('generation', '0005_releases'),
     ]
 

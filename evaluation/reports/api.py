@@ -12,6 +12,8 @@ from rest_framework.response import Response as Answer
 from rest_framework.viewsets import GenericViewSet
 
 from evaluation import registry
+from evaluation.answers import queries as answers_queries
+from evaluation.answers.search import MOST_FOUND, MOST_LETTERS
 from evaluation.judges.api import JudgesSerializer
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
@@ -227,18 +229,8 @@ class ResponseSerializer(serializers.ModelSerializer[Response]):
     class Meta:
         model = Response
         fields = [
-            "id",
-            "endpoint",
-            "sample",
-            "variant",
-            "repeat",
-            "about",
-            "status",
-            "outcome",
-            "text",
-            "reasoning",
-            "error",
-            "detail",
+            *("id", "endpoint", "sample", "variant", "repeat", "about", "status", "outcome"),
+            *("text", "reasoning", "error", "detail"),
         ]
 
 
@@ -297,6 +289,13 @@ class JudgmentQuery(serializers.Serializer[Any]):
     outcome = serializers.ChoiceField(
         choices=Response.Outcome.choices, required=False, help_text="How the response ended."
     )
+    severity = serializers.CharField(required=False, max_length=40, help_text="Severity of harm of the rubric.")
+    text = serializers.CharField(
+        required=False,
+        max_length=MOST_LETTERS,
+        help_text="Words that the response or the explanation holds, all of them; of each at most the first"
+        f" {MOST_FOUND:,} are searched.",
+    )
 
 
 class ReportViewSet(GenericViewSet[Run]):
@@ -336,6 +335,5 @@ class ReportViewSet(GenericViewSet[Run]):
     @action(detail=True, serializer_class=JudgmentSerializer, pagination_class=OldestFirst)
     def judgments(self, request: Request, pk: int) -> Answer:
         """The judgments of a run, rubric by rubric, with explanations."""
-        found = queries.judgments(RUNS.get(pk), **checked_query(JudgmentQuery, request))
-        large = ("response__text", "response__reasoning", "response__sample__exported", "rubric__sample__exported")
-        return page_of(self, found.defer(*large))
+        found = answers_queries.judgments(RUNS.get(pk), **checked_query(JudgmentQuery, request))
+        return page_of(self, found.defer(*answers_queries.HEAVY))

@@ -1,31 +1,12 @@
-"""Filters of judgments."""
+"""What an address asks of a report."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
-
-from django import forms
-from django.utils.translation import gettext
-from django.utils.translation import gettext_lazy as _
+from collections.abc import Mapping
 
 from evaluation import registry
 from evaluation.errors import WrongWeights
-from evaluation.labels import verdict_label
-from evaluation.metrics import UNJUDGED
-from evaluation.models import Response, Run
-from evaluation.protocol import FacetView
+from evaluation.models import Run
 from evaluation.reports import queries
-from evaluation.reports.figures import excluded_verdicts
-from evaluation.reports.numbers.kept import POLARITIES, Options
-from evaluation.reports.numbers.verdict_table import POLARITY
-from evaluation.runs import queries as runs_queries
-from generation.models import Sample
-from generation.samples import queries as samples_queries
-
-
-def _values(view: FacetView, present: Collection[str], terms: Mapping[str, str]) -> list[tuple[str, str]]:
-    if view.values:
-        return [(value, gettext(label)) for value, label in view.values if value in present]
-    return [(value, f"{value} {terms.get(value, '')}") for value in present]
+from evaluation.reports.numbers.kept import Options
 
 
 def read_options(asked: Mapping[str, str], run: Run) -> tuple[Options, str]:
@@ -36,61 +17,3 @@ def read_options(asked: Mapping[str, str], run: Run) -> tuple[Options, str]:
         return queries.options_from(protocol, common=common, weights=asked.get("weights", "")[:500]), ""
     except WrongWeights as wrong:
         return Options(common), str(wrong)
-
-
-class JudgmentFilters(forms.Form):
-    """Which judgments of a run to list; what is not understood is left out. An address may name a `facet` beside `value`."""
-
-    endpoint = forms.ChoiceField(label=_("Model"), required=False)
-    dataset = forms.ChoiceField(label=_("Data set"), required=False)
-    value = forms.ChoiceField(label=_("Breakdown"), required=False)
-    verdict = forms.ChoiceField(label=_("Verdict"), required=False)
-    outcome = forms.ChoiceField(label=_("Outcome"), required=False)
-    arm = forms.ChoiceField(label=_("Samples"), required=False)
-
-    def __init__(self, *args: Any, run: Run, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._counts = run.release.counts
-        protocol = registry.protocol(run.release.benchmark)
-        terms = {term.code: gettext(term.label) for term in samples_queries.terms(run.release.benchmark)}
-        names = [endpoint.name for endpoint in run.endpoints.all()]
-        groups = [
-            (gettext(view.label), _values(view, self._counts.get(view.name, {}), terms)) for view in protocol.facets
-        ]
-        if polarities := queries.polarities(run):
-            groups.append((gettext(POLARITIES.label), _values(POLARITIES, polarities, terms)))
-        self._polarities = polarities
-        verdicts: list[tuple[str, Any]] = [(v, verdict_label(v, protocol)) for v in (*protocol.known, UNJUDGED)]
-        offered = {verdict for verdict, _label in verdicts}
-        for rate in protocol.rates:
-            parts = [
-                (",".join(sorted(rate.hits)), gettext("numerator")),
-                (",".join(sorted(rate.counted)), gettext("counted")),
-                (",".join(excluded_verdicts(protocol, rate)), gettext("excluded")),
-            ]
-            if new := [(several, words) for several, words in parts if several not in offered]:
-                verdicts.append((gettext(rate.label), new))
-                offered.update(several for several, _words in new)
-        choices: dict[str, list[Any]] = {
-            "endpoint": [(name, name) for name in names],
-            "dataset": [(one.name, gettext(one.label)) for one in runs_queries.data_sets_of(run)],
-            "value": groups,
-            "verdict": verdicts,
-            "outcome": Response.Outcome.choices,
-            "arm": Sample.Arm.choices,
-        }
-        for field, values in choices.items():
-            self.fields[field].choices = [("", _("all")), *values]  # type: ignore[attr-defined]
-        if not queries.has_controls(run):
-            del self.fields["arm"]
-
-    @property
-    def chosen(self) -> dict[str, str]:
-        """The arguments of `evaluation.reports.queries.judgments`."""
-        self.is_valid()
-        value = self.cleaned_data.get("value", "")
-        asked = self.data.get("facet", "")
-        known = {**self._counts, **({POLARITY: self._polarities} if self._polarities else {})}
-        facets = [name for name, values in known.items() if value in values]
-        facet = asked if asked in facets else next(iter(facets), "")
-        return {**self.cleaned_data, "facet": facet if value else ""}

@@ -164,12 +164,10 @@ def judgments(
     value: str = "",
     verdict: str = "",
     arm: str = "",
-    outcome: str = "",
 ) -> QuerySet[Judgment]:
     """The judgments behind a number, in release order.
 
-    `verdict` may be several, joined by commas; 'unjudged' stands for having none. `arm`: on trap or on control samples alone;
-    `outcome`: of responses that ended so.
+    `verdict` may be several, joined by commas; 'unjudged' stands for having none. `arm`: on trap or on control samples alone.
     """
     found = (
         Judgment.objects.filter(run=run)
@@ -183,8 +181,6 @@ def judgments(
         found = found.filter(rubric__sample__task=at.task, response__variant=at.variant) if at else found.none()
     if arm:
         found = found.filter(rubric__sample__version__sample__arm=arm)
-    if outcome:
-        found = found.filter(response__outcome=outcome)
     if facet == POLARITY and value:
         of = {"sample__version__rubrics__key": F("key"), "sample__version__rubrics__polarity": value}
         found = found.filter(rubric__in=ReleasedRubric.objects.filter(sample__release=run.release_id, **of))

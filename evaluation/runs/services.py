@@ -24,7 +24,7 @@ NOT_JUDGED = "NotJudged"  # of those that are counted by the outcome of their re
 
 
 def launch_run(settings: RunSettings, *, actor: User | None = None, key: str = "") -> Run:
-    """Queue one response per sample, endpoint, variant and repeat: the first rows at once, the others by the worker (`filling`).
+    """Queue one response per sample, endpoint, variant and repeat: the first rows at once, the others by the worker.
 
     `key`: what the same person launched under it before is returned, and nothing launched.
 

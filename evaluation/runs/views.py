@@ -138,6 +138,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "draws": DRAWS,
         "datasets": [_(label) for name, label in report.datasets if name != COMBINED],
         "figures": figures(report, _link(found), sort=sort, rate=rate),
+        "figures_at": reverse("evaluation:run", args=[found.pk]) + "figures/",
+        "figures_query": f"?{urlencode({'rate': rate})}" if rate else "",
         "sort": sort,
         "simulated": report.simulated,
         "models": queries.models_asked(found),

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('generation', '0005_releases'),
+        ('generation', '0006_polarity'),
     ]
 
     operations = [

@@ -130,6 +130,9 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("release-export", "GET"): READERS,
     ("release-ratings", "GET"): READERS,
     ("release-card", "GET"): READERS,
+    ("release-results", "GET"): READERS,
+    ("release-publish", "POST"): ADMIN,
+    ("release-withdraw", "POST"): ADMIN,
     ("runs", "GET"): READERS,
     ("runs", "POST"): ADMIN,
     ("run", "GET"): READERS,
@@ -152,6 +155,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("run-validation", "POST"): ADMIN,
     ("run-responses", "GET"): READERS,
     ("run-judgments", "GET"): READERS,
+    ("run-noticed", "GET"): READERS,
 }
 ARGUMENTS = {
     "name": "none",

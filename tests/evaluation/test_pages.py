@@ -13,10 +13,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from evaluation.answers import queries as answers_queries
+from evaluation.answers.forms import JudgmentFilters
 from evaluation.models import Judgment, Response, Run
 from evaluation.reports import formats, queries
 from evaluation.reports.figures import figures
-from evaluation.reports.forms import JudgmentFilters
 from evaluation.runs import services
 from evaluation.runs.settings import RunSettings
 from generation.jobs import services as jobs_services
@@ -130,7 +131,7 @@ class Links(HTMLParser):
 def behind(run: Run, href: str) -> int:
     """How many judgments an address lists."""
     query = QueryDict(href.partition("?")[2])
-    return queries.judgments(run, **JudgmentFilters(query, run=run).chosen).count()
+    return answers_queries.judgments(run, **JudgmentFilters(query, run=run).chosen).count()
 
 
 # -------------------------------------------------------------------------------------------------------- who gets in
@@ -376,7 +377,8 @@ def test_answers_are_walked_page_by_page_under_a_filter(admin: Client, release: 
         page = admin.get(url + step)
         seen += [row.pk for row in page.context["page"].rows]
         step = page.context["page"].older
-    assert seen == list(run.judgments.filter(verdict="not_met").order_by("pk").values_list("pk", flat=True))
+    behind = run.judgments.filter(verdict="not_met").order_by("rubric_id", "response_id")
+    assert seen == list(behind.values_list("pk", flat=True)), "the models' answers to one criterion follow each other"
     assert len(seen) > 30
 
 

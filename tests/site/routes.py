@@ -43,6 +43,15 @@ def case_of(route: str, world: World) -> Case:
     return world.held["primary"].case if route.endswith("/remarks/") else world.waiting
 
 
+def _figure(route: str) -> str:
+    return "bars-combined" if "/figures/" in route else ""
+
+
+def _release(route: str) -> str:
+    """The released data: to be published is the version that is not public."""
+    return "unpublished" if route.endswith("/publish/") else "own"
+
+
 def address(route: str, world: World) -> str:
     """The path of a route with the world's numbers in it. Those of an assignment are ana's."""
     values = {
@@ -55,7 +64,8 @@ def address(route: str, world: World) -> str:
         "format_name": "jsonl",
         "item_id": world.calibration_id,
         "judgment_id": world.judgment_id,
-        "name": "model-1" if "/endpoints/" in route else "own",
+        "key": world.released_key,
+        "name": "model-1" if "/endpoints/" in route else _figure(route) or _release(route),
         "notice_id": world.notice_id,
         "person_id": world["ines" if "/invitation/" in route else "ana"].pk,
         "pk": world.pk(route),

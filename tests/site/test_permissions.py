@@ -49,6 +49,8 @@ PUBLIC = {
     "styleguide/": "404 404",
     "health/": "200 200",
     "admin/login/": "200 200",
+    "public/releases/<slug:name>/": "200 405",
+    "public/releases/<slug:name>/<int:version>/": "200 405",
 }
 GONE = {
     "accounts/email/",
@@ -215,6 +217,16 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "evaluation/runs/<int:pk>/judgments/":                  ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/validation/":                 ("403 403 403 200", "403 403 403 422"),
     "evaluation/runs/<int:pk>/judgments/<int:judgment_id>/calls/": ("403 403 200 200", "405 405 405 405"),
+    "evaluation/runs/<int:pk>/samples/<path:key>/":        ("403 403 200 200", "405 405 405 405"),
+    "evaluation/runs/<int:pk>/noticed/":                    ("403 403 200 200", "405 405 405 405"),
+    "evaluation/runs/<int:pk>/figures/<slug:name>.svg":     ("403 403 200 200", "405 405 405 405"),
+    "evaluation/runs/<int:pk>/figures/<slug:name>.csv":     ("403 403 200 200", "405 405 405 405"),
+    "evaluation/releases/<slug:name>/<int:version>/results/": ("403 403 200 200", "405 405 405 405"),
+    "evaluation/releases/<slug:name>/<int:version>/publish/": ("403 403 403 200", "403 403 403 302"),
+    "evaluation/releases/<slug:name>/<int:version>/withdraw/": ("403 403 403 200", "403 403 403 302"),
+
+    "public/releases/<slug:name>/":                         ("200 200 200 200", "405 405 405 405"),
+    "public/releases/<slug:name>/<int:version>/":           ("200 200 200 200", "405 405 405 405"),
 }
 # fmt: on
 
@@ -342,6 +354,8 @@ POSTED: dict[str, Callable[[World], dict[str, object]]] = {
     "evaluation/runs/<int:pk>/resume/": lambda _: {},
     "evaluation/runs/<int:pk>/budget/": lambda _: {"budget_calls": "77"},
     "evaluation/runs/<int:pk>/retry/": lambda _: {},
+    "evaluation/releases/<slug:name>/<int:version>/publish/": lambda _: {},
+    "evaluation/releases/<slug:name>/<int:version>/withdraw/": lambda _: {},
 }  # fmt: skip
 # These answer a POST and change nothing of ours: they look, or concern the session alone.
 IDLE = {

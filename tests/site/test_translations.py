@@ -26,6 +26,7 @@ from django.utils.functional import Promise
 from bench.servers import ci
 from evaluation.errors import EvaluationError
 from evaluation.models import Judgment
+from evaluation.releases import services as results_services
 from generation.batches import launch
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
@@ -235,6 +236,7 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
     say(ana, approving())
     say(physicians[1], approving(), correcting("Says it.", change_reason="Clearer.", declaration="wording"))
     calibration = calibration_services.make_item(known, queries.suggested(known), actor=adela)
+    results_services.publish(release, actor=adela)
     run = evaluated(release, models, "sim-average")
     source = imported(file("second.jsonl", ours[2:4]), "second")
     pair = launch.launch_comparison(
@@ -279,7 +281,12 @@ def worked(models: str, tmp_path: Path, physicians: list[User], ana: User, adela
         "drafts": {"pk": stopped.pk},
         "imports": {"pk": Import.objects.earliest("pk").pk},
         "releases": {"name": release.name, "version": release.version, "format_name": "csv"},
-        "runs": {"pk": run.pk, "judgment_id": Judgment.objects.earliest("pk").pk},
+        "runs": {
+            "pk": run.pk,
+            "judgment_id": Judgment.objects.earliest("pk").pk,
+            "key": ReleasedSample.objects.earliest("pk").key,
+            "name": "bars-dialogue",
+        },
     }
 
 
@@ -289,6 +296,7 @@ def addresses(worked: dict[str, dict[str, Any]]) -> dict[str, str]:
     The style guide is left out: its examples are English, for those who write templates.
     """
     found = {name: reverse(name) for name in ("account_login", "account_logout", "account_change_password")}
+    found["public-release"] = reverse("public-release", args=[worked["releases"]["name"]])
     for app in get_resolver().url_patterns:
         if isinstance(app, URLResolver) and app.namespace in PACKAGES:
             for route in app.url_patterns:

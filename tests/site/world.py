@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from bench.rows import ALTERED, QUESTION, REPORT, TRAPS, TURNS
 from evaluation.models import Judgment, Run
+from evaluation.releases import services as results_services
 from evaluation.runs import services as runs_services
 from evaluation.runs.settings import RunSettings
 from generation.jobs import life_cycle
@@ -29,6 +30,7 @@ from generation.models import (
     ImportRefusal,
     Release,
     ReleasedRubric,
+    ReleasedSample,
     SampleVersion,
     Source,
     SourceRecord,
@@ -356,6 +358,9 @@ class World:
         self.running_id = running.pk
         self.paused_run_id = life_cycle.pause(self._run(release).pk).pk
         self.release_id = release.pk
+        self.released_key = ReleasedSample.objects.filter(release=release).order_by("position")[0].key
+        results_services.publish(release, actor=self["adela"])
+        releases_services.freeze_release("unpublished", benchmark="mhb", actor=self["adela"])
 
     def _run(self, release: Release) -> Run:
         models = [endpoint("http://models.example/v1", f"model-{number}") for number in (1, 2)]

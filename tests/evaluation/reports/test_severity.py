@@ -2,9 +2,10 @@
 
 import pytest
 
+from evaluation.answers import queries as answers_queries
+from evaluation.answers.forms import JudgmentFilters
 from evaluation.reports import formats, queries
 from evaluation.reports.figures import figures
-from evaluation.reports.forms import JudgmentFilters
 from generation.models import Facet, Release, ReleasedRubric
 from tests.engine import bare_release
 from tests.evaluation.test_pages import judged, with_facets
@@ -59,7 +60,7 @@ def test_judgments_are_filtered_by_it(release: Release) -> None:
     form = JudgmentFilters({"value": "death", "facet": "severity"}, run=run)
     offered = dict(form.fields["value"].choices)  # type: ignore[attr-defined]
     assert [value for value, _label in offered["Severity of harm"]] == SCALE
-    assert queries.judgments(run, **form.chosen).count() == 1
+    assert answers_queries.judgments(run, **form.chosen).count() == 1
 
 
 def test_a_release_from_before_severities_has_no_such_rows(db: None) -> None:

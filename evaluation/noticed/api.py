@@ -1,0 +1,122 @@
+"""The API of what physicians noticed and models fell for."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from evaluation.models import Run
+from evaluation.noticed import queries
+from evaluation.runs.kind import RUNS
+from review.rules.permissions import Can
+
+
+class NoticedSerializer(serializers.Serializer[Any]):
+    """So many of the physicians who were asked noticed something before the trap was revealed."""
+
+    noticed = serializers.IntegerField()
+    asked = serializers.IntegerField()
+
+
+class FailuresSerializer(serializers.Serializer[Any]):
+    """The rate of all models of the run together: numerator, denominator, value."""
+
+    numerator = serializers.IntegerField(source="hits")
+    denominator = serializers.IntegerField(source="counted")
+    value = serializers.FloatField(source="share", allow_null=True)
+
+
+class NoticedTrapSerializer(serializers.Serializer[Any]):
+    """A trap. `physicians` is null where there are too few answers to show."""
+
+    code = serializers.CharField()
+    answers = serializers.IntegerField()
+    samples = serializers.IntegerField()
+    physicians = NoticedSerializer(allow_null=True)
+    models = FailuresSerializer()
+
+
+class NoticedRateSerializer(serializers.Serializer[Any]):
+    """The rate of one model with its 95 % interval; the sample is the cluster."""
+
+    endpoint = serializers.CharField()
+    value = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    method = serializers.CharField()
+    clusters = serializers.IntegerField()
+    n = serializers.IntegerField()
+
+
+class NoticedGroupSerializer(serializers.Serializer[Any]):
+    """Samples in which none, some or all of the physicians noticed something."""
+
+    name = serializers.ChoiceField(choices=["none", "some", "all"])
+    samples = serializers.IntegerField()
+    answers = serializers.IntegerField()
+    rates = NoticedRateSerializer(many=True)
+
+
+class NoticedSampleSerializer(serializers.Serializer[Any]):
+    """A sample that at least two physicians were asked about."""
+
+    key = serializers.CharField()
+    physicians = NoticedSerializer()
+    models = FailuresSerializer()
+
+
+class NoticedReportSerializer(serializers.Serializer[Any]):
+    """What physicians noticed, beside what models fell for."""
+
+    rate = serializers.CharField()
+    asked = serializers.IntegerField(help_text="Samples with any answer of a physician.")
+    answers = serializers.IntegerField()
+    traps = NoticedTrapSerializer(many=True)
+    groups = NoticedGroupSerializer(many=True)
+    samples = NoticedSampleSerializer(many=True)
+
+
+class NoticedViewSet(GenericViewSet[Run]):
+    """Physicians and models on the same samples."""
+
+    can = Can.READ_RESULTS
+    queryset = Run.objects.all()
+
+    @extend_schema(responses=NoticedReportSerializer)
+    @action(detail=True)
+    def noticed(self, request: Request, pk: int) -> Response:
+        """What physicians noticed before a trap was revealed, beside how often models fell for it."""
+        report = queries.noticed_report(RUNS.get(pk))
+        groups = [
+            {
+                "name": group.name,
+                "samples": group.samples,
+                "answers": group.answers,
+                "rates": [
+                    {
+                        "endpoint": endpoint,
+                        "value": rate.value,
+                        "low": rate.low,
+                        "high": rate.high,
+                        "method": rate.method,
+                        "clusters": rate.clusters,
+                        "n": rate.n,
+                    }
+                    for endpoint, rate in zip(report.endpoints, group.rates, strict=True)
+                ],
+            }
+            for group in report.groups
+        ]
+        told = {
+            "rate": report.rate.name,
+            "asked": report.asked,
+            "answers": report.answers,
+            "traps": report.traps,
+            "groups": groups,
+            "samples": report.samples,
+        }
+        return Response(NoticedReportSerializer(told).data)

@@ -1,0 +1,129 @@
+"""The API of the results of releases."""
+
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from evaluation.models import Publication
+from evaluation.releases import queries, services
+from evaluation.releases.leaderboard import leaderboard
+from generation.models import Release
+from generation.releases import queries as releases_queries
+from review.common.decorators import signed_in_account
+from review.rules.permissions import Can
+
+
+class ScoreSerializer(serializers.Serializer[Any]):
+    """A rate on one data set with its 95 % interval."""
+
+    dataset = serializers.CharField()
+    value = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    numerator = serializers.IntegerField()
+    denominator = serializers.IntegerField()
+    excluded = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
+
+
+class RankSerializer(serializers.Serializer[Any]):
+    """A place, and the places that the data do not rule out with 95 % confidence."""
+
+    place = serializers.IntegerField()
+    best = serializers.IntegerField()
+    worst = serializers.IntegerField()
+
+
+class EntrySerializer(serializers.Serializer[Any]):
+    """A model on the leaderboard, and the run that measured it."""
+
+    endpoint = serializers.CharField()
+    model = serializers.CharField()
+    run = serializers.IntegerField()
+    judge = serializers.CharField(allow_blank=True, help_text="Empty: code read the responses.")
+    measured_at = serializers.DateTimeField()
+    simulated = serializers.BooleanField()
+    scores = ScoreSerializer(many=True)
+    rank = RankSerializer(allow_null=True, help_text="By the last of the scores; null where models were not compared.")
+
+
+class PublicationSerializer(serializers.ModelSerializer[Publication]):
+    """Since when anybody may read the results, and where."""
+
+    address = serializers.SerializerMethodField()
+    published_by = serializers.CharField(source="published_by.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Publication
+        fields = ["address", "published_by", "published_at", "withdrawn_at"]
+
+    def get_address(self, publication: Publication) -> str:
+        release = publication.release
+        return reverse("public-release-version", args=[release.name, release.version])
+
+
+class ResultsSerializer(serializers.Serializer[Any]):
+    """The leaderboard of a release: the models of its complete runs, each once, the best first."""
+
+    release = serializers.CharField()
+    version = serializers.IntegerField()
+    release_sha256 = serializers.CharField()
+    rate = serializers.CharField()
+    rule = serializers.CharField()
+    lower_is_better = serializers.BooleanField()
+    simulated = serializers.BooleanField()
+    left_out = serializers.IntegerField(help_text="Finished runs that are not complete or used other settings.")
+    entries = EntrySerializer(many=True)
+    publication = PublicationSerializer(allow_null=True)
+
+
+class ResultsViewSet(GenericViewSet[Release]):
+    """What models came to on a release."""
+
+    can = {"GET": Can.READ_RESULTS, "POST": Can.PRODUCE}
+    queryset = releases_queries.releases()
+    row = "<slug:name>/<int:version>"
+
+    @extend_schema(responses=ResultsSerializer)
+    @action(detail=True)
+    def results(self, request: Request, name: str, version: int) -> Response:
+        """The leaderboard of a release."""
+        found = get_object_or_404(releases_queries.releases(), name=name, version=version)
+        board = leaderboard(found)
+        return Response(
+            ResultsSerializer(
+                {
+                    "release": found.name,
+                    "version": found.version,
+                    "release_sha256": found.sha256,
+                    "rate": board.rate.name,
+                    "rule": str(board.rate.rule),
+                    "lower_is_better": board.lower_is_better,
+                    "simulated": found.simulated or board.simulated,
+                    "left_out": board.left_out,
+                    "entries": list(board.entries),
+                    "publication": queries.publication(found),
+                }
+            ).data
+        )
+
+    @extend_schema(request=None, responses=PublicationSerializer)
+    @action(detail=True, methods=["post"])
+    def publish(self, request: Request, name: str, version: int) -> Response:
+        """Let anybody read the results of this release, without signing in."""
+        found = get_object_or_404(releases_queries.releases(), name=name, version=version)
+        made = services.publish(found, actor=signed_in_account(request))
+        return Response(PublicationSerializer(made).data)
+
+    @extend_schema(request=None, responses=PublicationSerializer)
+    @action(detail=True, methods=["post"])
+    def withdraw(self, request: Request, name: str, version: int) -> Response:
+        """Take the public page away again. 409 if there is none."""
+        found = get_object_or_404(releases_queries.releases(), name=name, version=version)
+        return Response(PublicationSerializer(services.withdraw(found, actor=signed_in_account(request))).data)

@@ -1,0 +1,32 @@
+// Charts as PNG: the browser draws the SVG file of a chart on a canvas. Without this script there are SVG and CSV.
+const SCALE = 2; // for print and for screens of twice the density
+
+async function picture(address) {
+  const image = new Image();
+  image.src = address;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  canvas.width = SCALE * image.naturalWidth;
+  canvas.height = SCALE * image.naturalHeight;
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((then) => canvas.toBlob(then, "image/png"));
+}
+
+async function save(address) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await picture(address));
+  link.download = new URL(address, location.href).pathname.split("/").pop().replace(/\.svg$/, ".png");
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+function show() {
+  for (const button of document.querySelectorAll("[data-png][hidden]")) button.hidden = false;
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-png]");
+  if (button) save(button.dataset.png);
+});
+document.addEventListener("htmx:load", show);
+show();

@@ -1,0 +1,228 @@
+"""Leaderboards of releases, and the page on which anybody may read them."""
+
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import IntegrityError, transaction
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from evaluation import errors
+from evaluation.models import Judgment, Publication, Run
+from evaluation.releases import queries, services
+from evaluation.releases.leaderboard import leaderboard
+from evaluation.reports import queries as reports_queries
+from generation.models import Erratum, Release, Sample
+from generation.models.work import Work
+from review.errors import NotAllowed
+from review.models import User
+from tests.api.conftest import Api, api
+from tests.engine import bare_release
+from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, counted, judged, text_of
+from tests.evaluation.toy import toy, toy_release
+
+__all__ = ["admin", "api", "toy"]
+
+pytestmark = pytest.mark.django_db
+Page = Any
+GOOD, BAD = ("met", "met", "met", "not_met"), ("not_met",)
+
+
+@pytest.fixture
+def release(db: None) -> Release:
+    return bare_release(*SAMPLES)
+
+
+@pytest.fixture
+def large(db: None) -> Release:
+    """Enough samples for an interval."""
+    return bare_release(*(("dialogue", [["A1"], ["D2"]]) for _ in range(30)))
+
+
+def address(name: str, release: Release) -> str:
+    prefix = "" if name.startswith("public") else "evaluation:"
+    return reverse(prefix + name, args=[release.name, release.version])
+
+
+def names(release: Release) -> list[tuple[str, int]]:
+    return [(entry.endpoint, entry.run) for entry in leaderboard(release).entries]
+
+
+# --------------------------------------------------------------------------------------------------------- leaderboard
+
+
+def test_each_model_once_by_its_latest_complete_run(release: Release) -> None:
+    assert names(release) == []
+    first = judged(release, "one", "two", verdicts=BAD)
+    assert names(release) == [("one", first.pk), ("two", first.pk)]
+    second = judged(release, "two", "three", verdicts=GOOD)
+    assert dict(names(release)) == {"one": first.pk, "two": second.pk, "three": second.pk}
+    board = leaderboard(release)
+    report = reports_queries.report(second)
+    for entry in board.entries:
+        if entry.run == second.pk:
+            rows = [row for row in report.overall if row.endpoint == entry.endpoint]
+            assert [(s.dataset, s.value, s.numerator, s.denominator, s.excluded) for s in entry.scores] == [
+                (r.dataset, r.measured.value, r.measured.numerator, r.measured.denominator, r.measured.excluded)
+                for r in rows
+            ]
+            assert (entry.judge, entry.measured_at) == ("judge", second.finished_at)
+
+
+def test_runs_that_are_not_complete_are_left_out(release: Release) -> None:
+    running = judged(release, "one")
+    Run.objects.filter(pk=running.pk).update(status=Run.Status.RUNNING)
+    partial = judged(release, "two")
+    Run.objects.filter(pk=partial.pk).update(variants=["dialogue"])
+    endpoints = judged(release, "three")
+    Run.objects.filter(pk=endpoints.pk).update(sampling=Run.Sampling.ENDPOINT)
+    warm = judged(release, "four")
+    Run.objects.filter(pk=warm.pk).update(judge_temperature=0.9)
+    failed = judged(release, "five", "six")
+    failed.responses.filter(endpoint__name="five").update(status=Work.Status.FAILED)
+    assert names(release) == [("six", failed.pk)]
+    assert leaderboard(release).left_out == 3
+
+
+def test_ranks_are_told_where_models_differ(large: Release) -> None:
+    run = judged(large, "good", "bad", "worse", verdicts=GOOD)
+    for name, verdict in (("bad", "not_met"), ("worse", "not_met"), ("good", "met")):
+        Judgment.objects.filter(response__endpoint__name=name).update(verdict=verdict)
+    Judgment.objects.filter(response__endpoint__name="bad", pk=run.judgments.filter(
+        response__endpoint__name="bad").order_by("pk")[0].pk).update(verdict="met")  # fmt: skip
+    board = leaderboard(large)
+    assert board.lower_is_better
+    assert [entry.endpoint for entry in board.entries] == ["good", "bad", "worse"]
+    ranks = [(entry.rank.place, entry.rank.best, entry.rank.worst) for entry in board.entries if entry.rank]
+    assert ranks == [(1, 1, 1), (2, 2, 3), (3, 2, 3)], "bad and worse cannot be told apart"
+
+
+@pytest.mark.usefixtures("toy")
+def test_of_a_rate_of_what_is_right_the_highest_is_best() -> None:
+    assert not leaderboard(toy_release(30)).lower_is_better
+
+
+def test_what_runs_came_to_is_counted_once(release: Release, admin: Client) -> None:
+    judged(release, "one", "two")
+    url = address("results", release)
+    admin.get(url)
+    seen = counted(admin, url)
+    judged(release, "three")
+    admin.get(url)
+    assert counted(admin, url) <= seen + 6, "what is asked of a run does not count its judgments again"
+
+
+# --------------------------------------------------------------------------------------------------------- publication
+
+
+def test_nobody_reads_what_is_not_published(release: Release, admin: Client) -> None:
+    judged(release, "one")
+    for name, args in (("public-release", ["bare"]), ("public-release-version", ["bare", 1])):
+        assert Client().get(reverse(name, args=args)).status_code == 404
+        assert admin.get(reverse(name, args=args)).status_code == 404
+
+
+def test_published_with_a_confirmation_and_withdrawn_at_once(release: Release, admin: Client, adela: User) -> None:
+    judged(release, "one", verdicts=BAD)
+    asked = text_of(admin.get(address("publish-results", release)))
+    assert "without signing in" in asked
+    assert Publication.objects.count() == 0
+    admin.post(address("publish-results", release))
+    admin.post(address("publish-results", release))
+    publication = Publication.objects.get()
+    assert (publication.release, publication.published_by, publication.withdrawn_at) == (release, adela, None)
+    for url in (reverse("public-release", args=["bare"]), address("public-release-version", release)):
+        page = Client().get(url)
+        assert page.status_code == 200
+        assert page["X-Robots-Tag"] == "all"
+        assert "100.0%" in text_of(page)
+    assert "Public since" in text_of(admin.get(address("results", release)))
+    admin.post(address("withdraw-results", release))
+    assert Client().get(address("public-release-version", release)).status_code == 404
+    publication.refresh_from_db()
+    assert publication.withdrawn_by == adela
+    assert "not published" in text_of(admin.post(address("withdraw-results", release), follow=True))
+    admin.post(address("publish-results", release))
+    assert Publication.objects.count() == 2, "what was public, and when, is kept"
+
+
+def test_the_public_page_shows_no_sample_no_answer_and_no_name(release: Release, adela: User, rui: User) -> None:
+    judged(release, "one")
+    sample = Sample.objects.get()
+    Erratum.objects.create(
+        sample=sample, kind="withdrawn", reason="Its turn says Cephalorin.", actor=rui, at=timezone.now()
+    )
+    services.publish(release, actor=adela)
+    text = text_of(Client().get(address("public-release-version", release)))
+    assert sample.key in text
+    exported = [word for row in release.samples.all() for word in ("Cephalorin", "headache", row.key)]
+    for hidden in (*exported, HOSTILE, "I agree.", "It says so.", "adela", "Adela", "rui", "Rui", "says Cephalorin"):
+        assert hidden not in text.replace(sample.key, ""), hidden
+    for criterion in Judgment.objects.values_list("rubric__criterion", flat=True).distinct():
+        assert criterion not in text
+    assert "/evaluation/" not in text, "no link to what needs signing in"
+
+
+def test_the_latest_published_version_is_shown(release: Release, adela: User) -> None:
+    fields = {f.attname: getattr(release, f.attname) for f in Release._meta.concrete_fields if not f.primary_key}
+    later = Release.objects.create(**{**fields, "version": 2})
+    services.publish(release, actor=adela)
+    page = Client().get(reverse("public-release", args=["bare"]))
+    assert page.context["release"] == release
+    services.publish(later, actor=adela)
+    page = Client().get(reverse("public-release", args=["bare"]))
+    assert page.context["release"] == later
+    assert address("public-release-version", release) in text_of(page)
+    assert [each.version for each in queries.published("bare")] == [2, 1]
+
+
+def test_only_admins_publish(release: Release, rui: User, ana: User) -> None:
+    for person, status in ((rui, 403), (ana, 403)):
+        client = Client()
+        client.force_login(person)
+        assert client.post(address("publish-results", release)).status_code == status
+        assert client.get(address("publish-results", release)).status_code == status
+        with pytest.raises(NotAllowed):
+            services.publish(release, actor=person)
+    assert Publication.objects.count() == 0
+
+
+@pytest.mark.both
+def test_a_publication_is_kept_and_there_is_one_at_a_time(release: Release, adela: User) -> None:
+    made = services.publish(release, actor=adela)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Publication.objects.create(release=release, published_at=timezone.now())
+    with pytest.raises(IntegrityError), transaction.atomic():
+        made.delete()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Publication.objects.filter(pk=made.pk).update(published_at=timezone.now())
+    services.withdraw(release, actor=adela)
+    with pytest.raises(errors.NotPublished):
+        services.withdraw(release, actor=adela)
+
+
+def test_over_the_api(release: Release, api: Api, adela: User, rui: User) -> None:
+    run = judged(release, "one", "two")
+    told = api(rui).get(reverse("api:release-results", args=["bare", 1])).json()
+    assert [(entry["endpoint"], entry["run"]) for entry in told["entries"]] == names(release)
+    assert (told["publication"], told["rate"], run.pk) == (None, leaderboard(release).rate.name, run.pk)
+    assert api(rui).post(reverse("api:release-publish", args=["bare", 1])).status_code == 403
+    made = api(adela).post(reverse("api:release-publish", args=["bare", 1]))
+    assert made.json()["address"] == "/public/releases/bare/1/"
+    assert Client().get("/public/releases/bare/1/").status_code == 200
+    assert api(adela).post(reverse("api:release-withdraw", args=["bare", 1])).status_code == 200
+    assert api(adela).post(reverse("api:release-withdraw", args=["bare", 1])).status_code == 409
+
+
+def test_in_the_shell(release: Release, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("publish_results", "bare")
+    assert "/public/releases/bare/1/" in capsys.readouterr().out
+    assert Client().get("/public/releases/bare/").status_code == 200
+    call_command("publish_results", "bare@1", "--withdraw")
+    assert Client().get("/public/releases/bare/").status_code == 404
+    for wrong in (["bare", "--withdraw"], ["nothing"]):
+        with pytest.raises(CommandError):
+            call_command("publish_results", *wrong)
