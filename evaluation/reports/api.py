@@ -133,7 +133,7 @@ class OutcomeSerializer(serializers.Serializer[Any]):
     rule = serializers.CharField(help_text="judged, excluded, or the verdict that is counted.")
 
 
-class ComparisonSerializer(serializers.Serializer[Any]):
+class ModelsComparedSerializer(serializers.Serializer[Any]):
     """Two models on the samples that both answered: the first's rate less the second's.
 
     `p_adjusted`: by Holm over the pairs of a data set; in a breakdown by Benjamini-Hochberg over its cells."""
@@ -213,8 +213,8 @@ class ReportSerializer(JudgesSerializer):
     common_samples = serializers.BooleanField()
     samples = SamplesSerializer()
     outcomes = OutcomeSerializer(many=True)
-    comparisons = ComparisonSerializer(many=True)
-    facet_comparisons = serializers.DictField(child=ComparisonSerializer(many=True))
+    comparisons = ModelsComparedSerializer(many=True)
+    facet_comparisons = serializers.DictField(child=ModelsComparedSerializer(many=True))
     ranks = RankSerializer(many=True)
     contrasts = ContrastSerializer(many=True)
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
