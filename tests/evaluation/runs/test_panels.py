@@ -28,6 +28,7 @@ from tests.generation.llm.helpers import endpoint as answering
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 Status = Work.Status
+Outcome = Response.Outcome
 MET, NOT = "met", "not_met"
 
 
@@ -204,8 +205,8 @@ def test_a_worker_killed_between_two_votes(bare: Release) -> None:
         run = services.launch_run(settings(bare, target.url, [("a", one.url), ("b", one.url), ("c", one.url)]))
         of = votes.panel_of(run)
         [row] = take(Response.objects.filter(run=run), 1)
-        response = {"text": "An answer."}
-        work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, response)], of)
+        response = {"text": "An answer.", "outcome": Outcome.ANSWERED}
+        work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, response)], panel=of)
         first, second, *_rest = take(Vote.objects.filter(run=run).order_by("pk"), 6)
         said = {"verdict": MET, "explanation": "So."}
         assert votes.keep_votes(of, [(first, Status.DONE, said)]) == [True]
@@ -229,7 +230,7 @@ def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, together
     of = votes.panel_of(run)
     [row] = take(Response.objects.filter(run=run), 1)
     with transaction.atomic():
-        work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, {"text": "An answer."})], of)
+        work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, {"text": "An answer.", "outcome": Outcome.ANSWERED})], panel=of)
     rows = take(Vote.objects.filter(run=run).order_by("pk"), 4)
 
     def end(vote: Vote) -> list[bool]:
