@@ -102,7 +102,9 @@ class InProgress:
                 life_cycle.set_budget(pk, money=Decimal("0.4"), calls=4)
                 life_cycle.pause(pk, because="BudgetSpent")
             case "failed":
-                rows.update(status=Work.Status.FAILED, error="BrokenReply", detail="Not JSON.", **NOBODYS, **ended("failed"))
+                rows.update(
+                    status=Work.Status.FAILED, error="BrokenReply", detail="Not JSON.", **NOBODYS, **ended("failed")
+                )
                 self._failed_call(kind._default_manager.get(pk=pk), rows.first())
             case "finished":
                 rows.update(status=Work.Status.DONE, **NOBODYS, **ended("answered"))
