@@ -23,7 +23,6 @@ from generation.models.work import Work
 from generation.releases import archive
 from generation.releases.exporters.base import canonical, replacing
 from generation.releases.exporters.manifest import Checksums
-from review.rules.wilson_interval import wilson
 
 FORMAT = 1
 HELD_OUT = ReleasedSample.Split.HELD_OUT
@@ -318,5 +317,4 @@ def _interval(rate: MeasuredRate) -> dict[str, Any] | None:
     if rate.interval is None:
         return None
     low, high = rate.interval
-    plain = not rate.resampled and (low, high) == wilson(rate.numerator, rate.denominator)
-    return {"method": "wilson" if plain else "resampling or clusters", "low": low, "high": high}
+    return {"method": rate.method, "low": low, "high": high}

@@ -99,7 +99,8 @@ class World:
             release=self.release, position=n, version=version, key=f"k{n}", task="dialogue", exported=exported(f"k{n}")
         )
         rubric = ReleasedRubric.objects.create(sample=released, key="R1", criterion="c")
-        response = Response.objects.create(run=self.evaluation, endpoint=endpoint, sample=released, status="done")
+        answered = {"status": "done", "outcome": "answered"}
+        response = Response.objects.create(run=self.evaluation, endpoint=endpoint, sample=released, **answered)
         Judgment.objects.create(run=self.evaluation, response=response, rubric=rubric, status="done", verdict="met")
 
 

@@ -127,8 +127,8 @@ def test_the_report_counts_every_rate_from_the_same_verdicts(release: Release, c
     careful = row(report, "sim-careful", "plain").rates["f1"]
     assert careful.value is not None
     assert (careful.interval, careful.method, careful.clusters) == (None, "too-few", 7)
-    accurate = row(report, "sim-careful", "hinted").rates["accuracy"]
-    assert (accurate.interval is not None, accurate.method, accurate.clusters) == (True, "wilson", COUNT)
+    with_hint = row(report, "sim-careful", "hinted").rates["accuracy"]
+    assert (with_hint.interval is not None, with_hint.method, with_hint.clusters) == (True, "wilson", COUNT)
     assert {each.rate for each in report.contrasts} == {"f1", "accuracy", "response_rate"}
     [hint] = [each for each in report.contrasts if (each.rate, each.endpoint) == ("f1", "sim-careful")]
     assert hint.difference == 1 - careful.value

@@ -230,7 +230,11 @@ def test_two_workers_that_end_the_last_two_votes_at_once(bare: Release, together
     of = votes.panel_of(run)
     [row] = take(Response.objects.filter(run=run), 1)
     with transaction.atomic():
-        work._keep_responses(registry.protocol("mhb"), [(row, Status.DONE, {"text": "An answer.", "outcome": Outcome.ANSWERED})], panel=of)
+        work._keep_responses(
+            registry.protocol("mhb"),
+            [(row, Status.DONE, {"text": "An answer.", "outcome": Outcome.ANSWERED})],
+            panel=of,
+        )
     rows = take(Vote.objects.filter(run=run).order_by("pk"), 4)
 
     def end(vote: Vote) -> list[bool]:
