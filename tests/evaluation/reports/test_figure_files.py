@@ -27,7 +27,9 @@ TRAPS = ("A1", "B2", "C2", "D2", "E1")
 
 @pytest.fixture
 def run(db: None) -> Run:
-    release = bare_release(*(("dialogue", [[trap]]) for trap in TRAPS), ("report", [["A1"], ["B2"]]))
+    enough = 20  # samples of each trap, or nothing is drawn
+    dialogues = [("dialogue", [[trap]]) for trap in TRAPS] * enough
+    release = bare_release(*dialogues, *[("report", [["A1"], ["B2"]])] * enough)
     return judged(release, "one", "two")
 
 
