@@ -105,7 +105,7 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
     """The verdicts of a run. `rules`: how each outcome is counted."""
     tested = list(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
     place_of = {pk: place for place, (pk, _name) in enumerate(tested)}
-    sample_place, task, origin = _samples(run)
+    sample_place, task, origin = samples_of(run)
     rubric_rows = ReleasedRubric.objects.filter(sample__release=run.release)
     [*listed] = _pairs(rubric_rows, ["sample__release"], "id", "id")
     rubric_place = _Places(listed[0][1] if listed else np.array([], dtype=np.int64))
@@ -185,7 +185,7 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
     )
 
 
-def _samples(run: Run) -> tuple[_Places, list[str], tuple[Ints, NDArray[np.bool_]]]:
+def samples_of(run: Run) -> tuple[_Places, list[str], tuple[Ints, NDArray[np.bool_]]]:
     """Of the samples of the release: places, tasks, and (cluster, whether it is a control)."""
     rows = ReleasedSample.objects.filter(release=run.release)
     by_record = _pairs(rows, ["task", "version__sample__arm"], "id", "version__sample__record_id")
