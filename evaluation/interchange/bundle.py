@@ -159,7 +159,7 @@ def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
 
 def _clusters(run: Run) -> dict[int, str]:
     """Sample -> the key of the first sample of the release that comes from the same source record."""
-    place, _tasks, (cluster, _control) = samples_of(run)
+    place, _tasks, (cluster, _control) = samples_of(run.release)
     of = dict(zip(place.known.tolist(), cluster.tolist(), strict=True))
     named: dict[int, str] = {}
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position").values_list("pk", "key")
