@@ -29,7 +29,7 @@ TRAPS = ("A1", "B2", "C2", "D2", "E1")
 @pytest.fixture
 def run(db: None) -> Run:
     """Enough of every trap for an interval: what has none is not drawn."""
-    release = bare_release(*[("dialogue", [[trap]]) for trap in TRAPS] * MINIMUM, ("report", [["A1"], ["B2"]]))
+    release = bare_release(*[("dialogue", [[trap]]) for trap in TRAPS] * 2 * MINIMUM, ("report", [["A1"], ["B2"]]))
     return judged(release, "one", "two")
 
 
