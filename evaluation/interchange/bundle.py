@@ -2,30 +2,37 @@
 
 import json
 import shutil
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
-from evaluation import errors, registry
+from evaluation import errors
 from evaluation.interchange.programs import verify_run
 from evaluation.metrics import MeasuredRate
-from evaluation.models import Judgment, Response, Run
-from evaluation.protocol import Protocol
+from evaluation.models import Judgment, Response, Run, Vote
+from evaluation.protocol import Protocol, Rate
 from evaluation.reports import formats
 from evaluation.reports import queries as reports_queries
+from evaluation.reports.numbers.verdict_table import POLARITY, samples_of
+from evaluation.reports.queries import Report
 from evaluation.runs import queries
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Facet, ReleasedRubric, ReleasedSample
-from generation.models.work import Work
 from generation.releases import archive
 from generation.releases.exporters.base import canonical, replacing
 from generation.releases.exporters.manifest import Checksums
 
 FORMAT = 1
 HELD_OUT = ReleasedSample.Split.HELD_OUT
+ARM, SAID = "version__sample__arm", "sample__version__rubrics__polarity"
+ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # of responses
+ANSWER = ("endpoint__name", "sample__key", "variant", "repeat", "sample__split")
+DECIDED = ("status", "verdict", "error", "explanation")
+OPEN = "open"  # of a response that has not ended
 
 
 def export_run(run: Run, folder: Path, *, with_held_out: bool = False) -> list[Path]:
@@ -54,14 +61,15 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     out; their verdicts are there, so that every number can be counted again.
     """
     sums = Checksums(folder)
-    protocol = registry.protocol(run.release.benchmark)
     report = reports_queries.report(run)
-    yield sums.add(_json(folder / "run.json", _about(run, protocol, with_held_out)))
-    yield sums.add(_lines(folder / "samples.jsonl", _samples(run, protocol)))
-    yield sums.add(_lines(folder / "prompts.jsonl", _prompts(run, protocol, with_held_out)))
+    yield sums.add(_json(folder / "run.json", _about(run, report, with_held_out)))
+    yield sums.add(_lines(folder / "samples.jsonl", _samples(run, report)))
+    yield sums.add(_lines(folder / "prompts.jsonl", _prompts(run, report.protocol, with_held_out)))
     yield sums.add(_lines(folder / "responses.jsonl", _responses(run, with_held_out)))
     yield sums.add(_lines(folder / "judgments.jsonl", _judgments(run, with_held_out)))
-    yield sums.add(_json(folder / "numbers.json", _numbers(run, report)))
+    if run.panel:
+        yield sums.add(_lines(folder / "votes.jsonl", _votes(run, with_held_out)))
+    yield sums.add(_json(folder / "numbers.json", _numbers(report)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
     program = folder / "verify_run.py"
     shutil.copyfile(verify_run.__file__, program)
@@ -84,14 +92,10 @@ def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
 # ---------------------------------------------------------------------------------------------------------------- about
 
 
-def plan_of(run: Run) -> Any:  # noqa: ARG001
-    """The analysis plan that was frozen at the launch; None where there is none."""
-    return None
-
-
-def _about(run: Run, protocol: Protocol, with_held_out: bool) -> dict[str, Any]:
-    release = run.release
+def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
+    release, protocol = run.release, report.protocol
     settings = ("judging", "transport", "sampling", "seed", "judge_temperature", "fresh")
+    told = {"answers": run.answers_each, "judgments": run.judgments_each, "datasets": run.variants}
     return {
         "format": FORMAT,
         "run": run.pk,
@@ -106,8 +110,10 @@ def _about(run: Run, protocol: Protocol, with_held_out: bool) -> dict[str, Any]:
             "rubrics": release.rubrics_count,
             "held_out": release.held_out_count,
         },
-        "settings": {**{name: getattr(run, name) for name in settings}, "datasets": run.variants},
+        "settings": {**{name: getattr(run, name) for name in settings}, **told},
         "judge": run.judge and run.judge.name,
+        "further_judges": queries.further_judges(run),
+        "panel": run.panel,
         "endpoints": list(run.tested.order_by("pk").values_list("endpoint__name", flat=True)),
         "models": [
             {
@@ -127,44 +133,60 @@ def _about(run: Run, protocol: Protocol, with_held_out: bool) -> dict[str, Any]:
                 {"name": one.name, "label": one.label, "task": one.task, "variant": one.variant}
                 for one in queries.data_sets_of(run)
             ],
-            "facets": [view.name for view in protocol.facets],
-            "rates": [
-                {
-                    "name": rate.name,
-                    "label": rate.label,
-                    "rule": rate.rule,
-                    "interval": rate.interval,
-                    "hits": dict(rate.hits),
-                    "counted": dict(rate.counted),
-                    "scope": sorted(rate.scope),
-                }
-                for rate in protocol.rates
-            ],
+            "facets": [view.name for view in report.views],
+            "rates": [_rate(rate, protocol) for rate in report.rates],
         },
-        "plan": plan_of(run),
+        "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
         "texts_of_held_out_samples": with_held_out,
+    }
+
+
+def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
+    """Everything by which it is counted."""
+    plain = ("name", "label", "rule", "interval", "unit", "arm", "polarity", "weighted")
+    return {
+        **{name: getattr(rate, name) for name in plain},
+        "hits": dict(rate.hits),
+        "counted": dict(rate.counted),
+        "scope": sorted(rate.scope),
+        "weights": dict(rate.weights),
+        "better": "low" if protocol.is_lower_better(rate) else "high",
     }
 
 
 # ----------------------------------------------------------------------------------------------------------------- rows
 
 
-def _samples(run: Run, protocol: Protocol) -> Iterator[dict[str, Any]]:
+def _clusters(run: Run) -> dict[int, str]:
+    """Sample -> the key of the first sample of the release that comes from the same source record."""
+    place, _tasks, (cluster, _control) = samples_of(run.release)
+    of = dict(zip(place.known.tolist(), cluster.tolist(), strict=True))
+    named: dict[int, str] = {}
+    rows = ReleasedSample.objects.filter(release=run.release).order_by("position").values_list("pk", "key")
+    return {pk: named.setdefault(of[pk], key) for pk, key in rows}
+
+
+def _samples(run: Run, report: Report) -> Iterator[dict[str, Any]]:
     """Each sample with its rubrics and the values under which they are counted: no text of the release."""
-    names = [view.name for view in protocol.facets]
+    names, clusters = [view.name for view in report.views], _clusters(run)
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
-    for chunk in chunked(rows.values_list("pk", "key", "task", "split").iterator(chunk_size=CHUNK)):
+    for chunk in chunked(rows.values_list("pk", "key", "task", "split", ARM).iterator(chunk_size=CHUNK)):
         rubrics: dict[int, list[dict[str, Any]]] = defaultdict(list)
         facets: dict[int, dict[str, list[str]]] = defaultdict(dict)
         pks = [pk for pk, *_about in chunk]
         found = Facet.objects.filter(rubric__sample__in=pks, name__in=names).order_by("name", "value")
         for rubric, name, value in found.values_list("rubric_id", "name", "value"):
             facets[rubric].setdefault(name, []).append(value)
+        has_polarity = {"sample__version__rubrics__key": F("key"), f"{SAID}__in": ["must", "must not"]}
+        said = ReleasedRubric.objects.filter(sample__in=pks, **has_polarity)
+        for rubric, value in said.values_list("pk", SAID):
+            facets[rubric].setdefault(POLARITY, []).append(value)
         of_samples = ReleasedRubric.objects.filter(sample__in=pks).order_by("pk")
         for pk, sample, key in of_samples.values_list("pk", "sample_id", "key"):
             rubrics[sample].append({"key": key, "facets": facets.get(pk, {})})
-        for pk, key, task, split in chunk:
-            yield {"sample": key, "task": task, "split": split, "rubrics": rubrics.get(pk, [])}
+        for pk, key, task, split, arm in chunk:
+            about = {"sample": key, "task": task, "split": split, "arm": arm, "cluster": clusters[pk]}
+            yield {**about, "rubrics": rubrics.get(pk, [])}
 
 
 def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict[str, Any]]:
@@ -210,13 +232,8 @@ def _judges_prompt(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iter
     }
 
 
-def outcome_of(outcome: str, status: str) -> str:
-    """How a response ended; of one from before outcomes were kept, as far as its status tells."""
-    return outcome or {Work.Status.DONE: "answered", Work.Status.FAILED: "failed"}.get(Work.Status(status), "open")
-
-
 def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
-    rows = Response.objects.filter(run=run).order_by("sample__position", "endpoint__name", "variant", "repeat")
+    rows = Response.objects.filter(run=run).order_by(*ORDER)
     columns = (
         *("endpoint__name", "sample__key", "sample__split", "variant", "repeat", "status", "outcome", "about"),
         *("text", "reasoning", "error", "detail", "call__model"),
@@ -230,7 +247,7 @@ def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
             "variant": variant,
             "repeat": repeat,
             "status": status,
-            "outcome": outcome_of(outcome, status),
+            "outcome": outcome or OPEN,
             "error": error,
             "detail": detail,
             "about": about,
@@ -240,14 +257,9 @@ def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
 
 
 def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
-    rows = Judgment.objects.filter(run=run).order_by(
-        "response__sample__position", "response__endpoint__name", "response__variant", "response__repeat", "rubric__pk"
-    )
-    columns = (
-        *("response__endpoint__name", "response__sample__key", "response__sample__split", "response__variant"),
-        *("response__repeat", "rubric__key", "status", "verdict", "error", "explanation"),
-    )
-    for model, sample, split, variant, repeat, rubric, status, verdict, error, explanation in _streamed(rows, *columns):
+    rows = Judgment.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
+    columns = (*(f"response__{name}" for name in ANSWER), "rubric__key", *DECIDED)
+    for model, sample, variant, repeat, split, rubric, status, verdict, error, explanation in _streamed(rows, *columns):
         shown = with_held_out or split != HELD_OUT
         yield {
             "model": model,
@@ -262,6 +274,29 @@ def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
         }
 
 
+def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
+    """Every vote of a panel; `vote`: which of the judge's own, from 0."""
+    order = (*(f"judgment__response__{name}" for name in ORDER), "judgment__rubric__pk", "judge__name", "repeat")
+    rows = Vote.objects.filter(run=run).order_by(*order)
+    columns = (*(f"judgment__response__{name}" for name in ANSWER), "judgment__rubric__key", "judge__name", "repeat")
+    for model, sample, variant, repeat, split, rubric, judge, vote, *decided in _streamed(rows, *columns, *DECIDED):
+        status, verdict, error, explanation = decided
+        shown = with_held_out or split != HELD_OUT
+        yield {
+            "model": model,
+            "sample": sample,
+            "variant": variant,
+            "repeat": repeat,
+            "rubric": rubric,
+            "judge": judge,
+            "vote": vote,
+            "status": status,
+            "verdict": verdict,
+            "error": error,
+            **({"explanation": explanation} if shown else {"withheld": True}),
+        }
+
+
 def _streamed(rows: QuerySet[Any], *columns: str) -> Iterator[tuple[Any, ...]]:
     return rows.values_list(*columns).iterator(chunk_size=CHUNK)
 
@@ -269,22 +304,13 @@ def _streamed(rows: QuerySet[Any], *columns: str) -> Iterator[tuple[Any, ...]]:
 # -------------------------------------------------------------------------------------------------------------- numbers
 
 
-def _numbers(run: Run, report: reports_queries.Report) -> dict[str, Any]:
+def _numbers(report: Report) -> dict[str, Any]:
     """Every count and rate of the report, in the form that `verify_run.py` counts again."""
+    found = report.numbers
     placed = [("", row) for row in report.overall]
     placed += [(name, row) for name, rows in sorted(report.facets.items()) for row in rows]
-    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
-    names = {(one.task, one.variant): one.name for one in queries.data_sets_of(run)}
-    pooled = report.protocol.pooled and len(names) > 1
-    rows = (
-        Response.objects.filter(run=run)
-        .order_by()
-        .values_list("endpoint__name", "sample__task", "variant", "outcome", "status")
-    )
-    for model, task, variant, outcome, status in rows.iterator(chunk_size=CHUNK):
-        if (task, variant) in names:
-            for place in (names[task, variant], *((reports_queries.COMBINED,) if pooled else ())):
-                outcomes[f"{model}, {place}"][outcome_of(outcome, status)] += 1
+    compared = [("", each) for each in found.comparisons]
+    compared += [(name, each) for name, some in sorted(found.cells.items()) for each in some]
     return {
         "rows": [
             {
@@ -297,24 +323,16 @@ def _numbers(run: Run, report: reports_queries.Report) -> dict[str, Any]:
             }
             for facet, row in placed
         ],
-        "outcomes": {name: dict(sorted(counts.items())) for name, counts in sorted(outcomes.items())},
+        "outcomes": [asdict(each) for each in found.endings],
+        "comparisons": [{"facet": facet, **asdict(each)} for facet, each in compared],
         "without": dict(sorted(report.without.items())),
     }
 
 
 def _measured(rate: MeasuredRate) -> dict[str, Any]:
+    """A rate; `method`: by which `low` and `high` were made."""
+    names = ("numerator", "denominator", "excluded", "value", "clusters", "n", "method", "low", "high")
     return {
-        "numerator": rate.numerator,
-        "denominator": rate.denominator,
-        "excluded": rate.excluded,
-        "value": rate.value,
-        "interval": _interval(rate),
+        **{name: getattr(rate, name) for name in names},
+        "bounds": asdict(rate.bounds) if rate.bounds else None,
     }
-
-
-def _interval(rate: MeasuredRate) -> dict[str, Any] | None:
-    """An interval with the method by which `verify_run.interval_of` may compute it again."""
-    if rate.interval is None:
-        return None
-    low, high = rate.interval
-    return {"method": rate.method, "low": low, "high": high}

@@ -1,29 +1,29 @@
 """Two runs side by side: what moved for each model, which samples flipped, and the paired interval."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from django.db.models import Count
+import numpy as np
 from django.utils.translation import gettext_noop
 
 from evaluation import errors, registry
-from evaluation.models import Judgment, Run
+from evaluation.metrics import Totals
+from evaluation.models import Run
 from evaluation.protocol import DataSet, Protocol, Rate
+from evaluation.reports.numbers.comparing import Comparison, paired
+from evaluation.reports.numbers.counting import COMBINED, is_present, of_units
+from evaluation.reports.numbers.verdict_table import Ints, VerdictTable, verdict_table
 from evaluation.runs import queries
-from evaluation.statistics.comparisons import PairedDifference, paired_difference
+from evaluation.runs.plan import Plan, plan_of
 from generation.models import ReleasedSample
 
-COMBINED = ("combined", gettext_noop("Combined"))
 MOST_FLIPS = 200  # listed for each pair of models and data set
-
-Place = tuple[str, str]  # sample, variant
-Verdicts = Mapping[Place, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A sample that only one of two answers failed: criteria failed of criteria counted, in each run."""
+    """A sample that only one of two answers failed: what the rate counts as failed, of what it counts, in each run."""
 
     sample: str
     first: tuple[int, int]
@@ -41,7 +41,7 @@ class Moved:
     label: str
     rate: str
     shared: int
-    difference: PairedDifference
+    difference: Comparison
     worse: int
     better: int
     flips: Sequence[Flip]
@@ -83,14 +83,14 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
         pairs = [(names[0][0], names[1][0])]
     shared, changed = _shared(first, second)
     asked = [one for one in queries.data_sets_of(first) if one in queries.data_sets_of(second)]
+    sides = _Side(first, protocol, asked), _Side(second, protocol, asked)
+    minimum = max(side.plan.minimum for side in sides)
     rows: list[Moved] = []
-    verdicts = _verdicts(first), _verdicts(second)
-    places: list[tuple[str, str, Sequence[DataSet]]] = [(one.name, one.label, (one,)) for one in asked]
-    if protocol.pooled and len(asked) > 1:
-        places.append((*COMBINED, asked))
-    for one, other in pairs:
-        for place in places:
-            rows += _moved(protocol, place, shared, (one, verdicts[0][one]), (other, verdicts[1][other]))
+    for rate in protocol.rates:
+        if all(is_present(side.table, rate) for side in sides):
+            rows += _moved(rate, asked, protocol, shared, sides, pairs, minimum)
+    order = [name for name, _label, _places in _places(asked, protocol)]
+    rows.sort(key=lambda row: (pairs.index((row.first, row.second)), order.index(row.dataset)))
     matched = [{pair[side] for pair in pairs} for side in (0, 1)]
     return RunComparison(
         first,
@@ -117,50 +117,72 @@ def _shared(first: Run, second: Run) -> tuple[dict[str, str], int]:
     return both, sum(found[0][key] != found[1][key] for key in both)
 
 
-def _verdicts(run: Run) -> dict[str, dict[Place, dict[str, int]]]:
-    """Model -> sample and variant -> verdict -> how often; what was not judged is left out."""
-    found: dict[str, dict[Place, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
-    judged = Judgment.objects.filter(run=run).exclude(verdict="").order_by()
-    columns = ("response__endpoint__name", "response__sample__key", "response__variant", "verdict")
-    for model, sample, variant, verdict, n in judged.values_list(*columns).annotate(n=Count("pk")):
-        found[model][sample, variant][verdict] = n
+class _Side:
+    """One of the two runs: its verdicts, by the rules of its own plan, on the data sets that both asked."""
+
+    def __init__(self, run: Run, protocol: Protocol, asked: Sequence[DataSet]) -> None:
+        endpoints = tuple(run.tested.order_by("pk").values_list("endpoint__name", flat=True))
+        self.plan: Plan = plan_of(run, protocol, endpoints)
+        self.table: VerdictTable = verdict_table(run, asked, self.plan.outcomes)
+        self._release = run.release_id
+
+    @cached_property
+    def unit_of(self) -> dict[tuple[str, int], int]:
+        """(key of a sample, data set) -> unit."""
+        keys = dict(ReleasedSample.objects.filter(release=self._release).order_by().values_list("pk", "key"))
+        named = zip(self.table.unit_sample.tolist(), self.table.unit_dataset.tolist(), strict=True)
+        return {(keys[sample], dataset): unit for unit, (sample, dataset) in enumerate(named)}
+
+    def totals(self, of_units: Totals, model: str, units: Ints) -> Totals:
+        """What one model came to on these units."""
+        endpoint = self.table.endpoints.index(model)
+        return of_units.each(lambda values: values[endpoint][units])
+
+
+def _places(asked: Sequence[DataSet], protocol: Protocol) -> list[tuple[str, str, list[int]]]:
+    """Each data set, and all of them pooled: name, label, places in the list."""
+    found = [(one.name, one.label, [at]) for at, one in enumerate(asked)]
+    if protocol.pooled and len(asked) > 1:
+        found.append((COMBINED, gettext_noop("Combined"), list(range(len(asked)))))
     return found
 
 
 def _moved(
+    rate: Rate,
+    asked: Sequence[DataSet],
     protocol: Protocol,
-    place: tuple[str, str, Sequence[DataSet]],
     shared: Mapping[str, str],
-    first: tuple[str, Verdicts],
-    second: tuple[str, Verdicts],
+    sides: tuple[_Side, _Side],
+    pairs: Sequence[tuple[str, str]],
+    minimum: int,
 ) -> list[Moved]:
-    name, label, datasets = place
-    variants = {task: [one.variant for one in datasets if one.task == task] for task in {one.task for one in datasets}}
-    asked = [(key, variant) for key, task in shared.items() for variant in variants.get(task, ())]
+    first, second = sides
+    table = first.table
+    counted = [of_units(side.table, rate) for side in sides]
+    of_arm = [side.table.unit_is_control == (rate.arm == "control") for side in sides]
     rows = []
-    for rate in protocol.rates:
-        weighed = [
-            [_weights(rate, verdicts.get(question, {})) for question in asked] for _, verdicts in (first, second)
+    for name, label, within in _places(asked, protocol):
+        both = [
+            (key, unit, second.unit_of[key, dataset])
+            for (key, dataset), unit in first.unit_of.items()
+            if dataset in within and key in shared and (key, dataset) in second.unit_of
+            if of_arm[0][unit] and of_arm[1][second.unit_of[key, dataset]]
         ]
-        (y1, m1), (y2, m2) = ([[each[part] for each in side] for part in (0, 1)] for side in weighed)
-        both = [at for at in range(len(asked)) if m1[at] > 0 and m2[at] > 0]
-        flips = [
-            Flip(asked[at][0], (y1[at], m1[at]), (y2[at], m2[at])) for at in both if (y1[at] > 0) is not (y2[at] > 0)
-        ]
-        worse = sum(each.second[0] > 0 for each in flips)
-        rows.append(
-            Moved(
-                *(first[0], second[0], name, label, rate.name, len(both)),
-                paired_difference(y2, m2, y1, m1),
-                *(worse, len(flips) - worse, flips[:MOST_FLIPS]),
-            )
-        )
+        units = [np.array([each[side] for each in both], dtype=np.int64) for side in (1, 2)]
+        for pair in pairs:
+            was, now = (sides[at].totals(counted[at], pair[at], units[at]) for at in (0, 1))
+            named = {"dataset": name, "first": pair[1], "second": pair[0]}
+            difference = paired(rate, now, was, table.unit_cluster[units[0]], named, minimum)
+            together = (was.counted > 0) & (now.counted > 0)
+            changed = np.flatnonzero(together & ((was.hits > 0) != (now.hits > 0))).tolist()
+            worse = sum(int(now.hits[at] > 0) for at in changed)
+            flips = [
+                Flip(both[at][0], *((int(each.hits[at]), int(each.counted[at])) for each in (was, now)))
+                for at in changed[:MOST_FLIPS]
+            ]
+            told = (*pair, name, label, rate.name, int(together.sum()), difference)
+            rows.append(Moved(*told, worse, len(changed) - worse, flips))
     return rows
-
-
-def _weights(rate: Rate, verdicts: Mapping[str, int]) -> tuple[int, int]:
-    hits = sum(rate.hits.get(verdict, 0) * n for verdict, n in verdicts.items())
-    return hits, sum(rate.counted.get(verdict, 0) * n for verdict, n in verdicts.items())
 
 
 def as_dict(found: RunComparison) -> dict[str, object]:
@@ -186,8 +208,8 @@ def _row(each: Moved) -> dict[str, object]:
         "dataset": each.dataset,
         "rate": each.rate,
         "shared": each.shared,
-        "first": told.second,  # the difference is taken as second run minus first
-        "second": told.first,
+        "first": told.rates[1],  # the difference is taken as second run minus first
+        "second": told.rates[0],
         "difference": told.difference,
         "low": told.low,
         "high": told.high,

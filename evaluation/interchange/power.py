@@ -1,6 +1,6 @@
 """What a release will be able to show, before any model is asked: interval widths, and the differences it can detect."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,17 +9,18 @@ from django.utils.translation import gettext_noop
 
 from evaluation import registry
 from evaluation.protocol import DataSet
+from evaluation.reports.numbers.counting import COMBINED
+from evaluation.reports.numbers.verdict_table import samples_of
 from evaluation.runs import queries
 from evaluation.statistics import planning
+from evaluation.statistics.intervals import MINIMUM
 from generation.models import Release, ReleasedRubric
 from generation.samples import queries as samples_queries
 
-COMBINED = ("combined", gettext_noop("Combined"))
 RATE = 0.3
 MOST_MODELS = 1000
 CORRELATION = 0.3  # of criteria of one source record
 DIFFERENCE = 0.1
-RECORD = "sample__version__sample__record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,12 @@ def release_power(
     rate: float = RATE,
     correlation: float = CORRELATION,
     difference: float = DIFFERENCE,
+    minimum: int = MINIMUM,
 ) -> list[CellPower]:
     """Each data set, then each value of each facet in it, for `models` models that are compared in pairs (Holm's first step).
 
-    `rate`: what is expected of a model; `correlation`: of the criteria of one source record.
+    `rate`: what is expected of a model; `correlation`: of the criteria of one source record. `minimum`: samples
+    below which no interval is given. Control samples, which have no traps, are left out.
     """
     protocol = registry.protocol(release.benchmark)
     shown = list(datasets if datasets is not None else queries.data_sets_in(release))
@@ -64,7 +67,7 @@ def release_power(
     sizes = _sizes(release, [view.name for view in protocol.facets] if facets else [])
     places: list[tuple[str, str, set[str]]] = [(one.name, one.label, {one.task}) for one in shown]
     if protocol.pooled and len(shown) > 1:
-        places.append((*COMBINED, {one.task for one in shown}))
+        places.append((COMBINED, gettext_noop("Combined"), {one.task for one in shown}))
 
     def cell(place: tuple[str, str, set[str]], facet: str, value: str, label: str) -> CellPower:
         name, dataset_label, tasks = place
@@ -72,7 +75,7 @@ def release_power(
         for task in tasks:
             for record, n in sizes[facet, value].get(task, {}).items():
                 together[record] += n
-        found = planning.expected(rate, list(together.values()), correlation)
+        found = planning.expected(rate, list(together.values()), correlation, minimum=minimum)
         detectable = power = None
         if found.half_width is not None:
             detectable = planning.detectable_difference(rate, found.effective_n, pairs=pairs)
@@ -91,15 +94,18 @@ def release_power(
     return [each for each in cells if each.criteria]
 
 
-def _sizes(release: Release, facets: Sequence[str]) -> dict[tuple[str, str], dict[str, dict[int, int]]]:
-    """(facet, value), or ('', '') for all -> task -> source record -> criteria."""
-    found: dict[tuple[str, str], dict[str, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
+def _sizes(release: Release, facets: Sequence[str]) -> dict[tuple[str, str], dict[str, Counter[int]]]:
+    """(facet, value), or ('', '') for all -> task -> cluster -> criteria; clusters are those of a report."""
+    place, _tasks, (cluster, is_control) = samples_of(release)
+    known = zip(place.known.tolist(), cluster.tolist(), is_control.tolist(), strict=True)
+    of = {sample: cluster for sample, cluster, control in known if not control}
+    found: dict[tuple[str, str], dict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
     rubrics = ReleasedRubric.objects.filter(sample__release=release).order_by()
-    for task, record, n in rubrics.values_list("sample__task", RECORD).annotate(n=Count("pk")):
-        found["", ""][task][record] = n
+    rows = [("", "", *row) for row in rubrics.values_list("sample__task", "sample").annotate(n=Count("pk"))]
     if facets:
-        within = rubrics.filter(facets__name__in=facets)
-        by_value = within.values_list("facets__name", "facets__value", "sample__task", RECORD).annotate(n=Count("pk"))
-        for name, value, task, record, n in by_value:
-            found[name, value][task][record] = n
+        columns = ("facets__name", "facets__value", "sample__task", "sample")
+        rows += rubrics.filter(facets__name__in=facets).values_list(*columns).annotate(n=Count("pk"))
+    for name, value, task, sample, n in rows:
+        if sample in of:
+            found[name, value][task][of[sample]] += n
     return found

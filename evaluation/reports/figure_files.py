@@ -61,7 +61,7 @@ def as_svg(report: Report, named: Named) -> str:
 
 
 def as_csv(chart: Chart) -> str:
-    """The numbers of the picture: shares from 0 to 1, or counts; empty where nothing was counted."""
+    """The numbers of the picture: shares from 0 to 1, or counts; empty where nothing is drawn."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     if isinstance(chart, BarChart) and chart.ticks:

@@ -320,6 +320,10 @@ class EstimateRun(APIView):
         settings = _settings(checked_body(RunAskSerializer, request))
         estimate = runs_estimate.estimate_run(settings)
         power = release_power(
-            settings.release, len(settings.tested), datasets=queries.data_sets_asked(settings), facets=False
+            settings.release,
+            len(settings.tested),
+            datasets=queries.data_sets_asked(settings),
+            facets=False,
+            minimum=settings.minimum,
         )
         return Answer({**LaunchEstimateSerializer(estimate).data, "power": [asdict(each) for each in power]})

@@ -98,7 +98,7 @@ def run_new(request: HttpRequest) -> HttpResponse:
 def power_context(settings: RunSettings) -> dict[str, Any]:
     """What the release will be able to show about so many models."""
     models, datasets = len(settings.tested), queries.data_sets_asked(settings)
-    cells = power.release_power(settings.release, models, datasets=datasets, facets=False)
+    cells = power.release_power(settings.release, models, datasets=datasets, facets=False, minimum=settings.minimum)
     expected = {"rate": power.RATE, "correlation": power.CORRELATION}
     return {"power": [(_(cell.dataset_label), cell) for cell in cells], "compared": models, "expected": expected}
 

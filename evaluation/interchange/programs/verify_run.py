@@ -3,9 +3,10 @@
 FOLDER (by default the one this file lies in) is an unpacked bundle of a run of MHB. Needs Python 3.9 or newer and nothing else;
 asks no network. Says what is wrong, one line each, and exits with 1 if anything is; with 2 if there is nothing to check.
 
-It takes the checksum of every file anew, looks for files that no checksum names, and counts every number of numbers.json again
-from the verdicts in judgments.jsonl and the outcomes in responses.jsonl: numerators, denominators, what was left out, rates,
-and the intervals whose method it knows. It says which numbers it did not compute again.
+It takes the checksum of every file anew, looks for files that no checksum names, decides every judgment of a panel again from
+its votes, and counts every number of numbers.json again from judgments.jsonl and responses.jsonl by the rules of run.json:
+rates with what they leave out, their 95 % intervals and bounds, outcomes, and in comparisons the rates and their difference.
+It says which numbers it did not compute again. The rules are those of MHB's docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -15,26 +16,124 @@ import json
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-UNJUDGED = "unjudged"
+UNJUDGED, JUDGED, EXCLUDED = "unjudged", "judged", "excluded"
 COMBINED = "combined"
+OPEN = "open"
 FAULTS_TOLD = 200
 Z = 1.959963984540054  # the normal distribution's 97.5th percentile
+MINIMUM_DF = 4.0  # degrees of freedom below which no interval is given
+ADDED = 1 / 4  # of a typical cluster, failed and passed
 
 Cell = tuple[str, str, str, str]  # model, data set, facet, value
+Row = tuple[tuple[str, str], dict[str, list[str]], str]  # a judgment: sample and variant, facets of the rubric, verdict
+Sums = list[int]  # hits, counted, how many, excluded, unsure
 
 
-def interval_of(method: str, numerator: int, denominator: int) -> list[float] | None:
-    """The interval of a rate by a method that needs nothing but its counts; None where this program cannot compute it."""
-    if method != "wilson" or not denominator:
-        return None
-    share, n, z2 = numerator / denominator, denominator, Z * Z
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Wilson's score interval."""
+    z2 = Z * Z
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    return [max(0.0, centre - half), min(1.0, centre + half)]
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def interval(hits: Sequence[int], counted: Sequence[int], n: int, minimum: int, weighted: bool) -> dict[str, Any]:
+    """The interval of sum(hits) / sum(counted) over clusters in each of which something was counted.
+
+    Wilson's over the effective number p (1 - p) / V, at most n; V by CR2, with two clusters of the typical size added, one
+    failed and one passed, each counted `ADDED` times.
+    """
+    total = sum(counted)
+    if not total:
+        return {"method": "undefined", "low": None, "high": None}
+    value = sum(hits) / total
+    shares = [m / total for m in counted]
+    if len(shares) < minimum or degrees_of_freedom(shares) < MINIMUM_DF:
+        return {"method": "too-few", "low": None, "high": None}
+    if not weighted and max(counted) <= 1:
+        low, high = wilson(value, n)
+        return {"method": "wilson", "low": low, "high": high}
+    typical = math.fsum(share * share for share in shares)
+    grown = 1 + 2 * ADDED * typical
+    centre = (value + ADDED * typical) / grown
+    variance = ADDED * (typical / grown) ** 2 * ((1 - centre) ** 2 + centre**2) / (1 - typical / grown)
+    for y, m, share in zip(hits, counted, shares):
+        residual = ((y - value * m) / total + (value - centre) * share) / grown
+        variance += residual * residual / (1 - share / grown)
+    low, high = wilson(value, min(float(n), centre * (1 - centre) / variance / grown))
+    return {"method": "clustered-wilson", "low": low, "high": high}
+
+
+def degrees_of_freedom(shares: Sequence[float]) -> float:
+    """Satterthwaite's, of CR2 for a mean."""
+    if max(shares) >= 1:
+        return 0.0
+    one = [share * share / (1 - share) for share in shares]
+    return 1 / (math.fsum(s * s for s in shares) + math.fsum(one) ** 2 - math.fsum(each * each for each in one))
+
+
+def sums_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, str], Sums]:
+    """What a rate counts of each sample in each variant."""
+    units: dict[tuple[str, str], Sums] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    within = rate["scope"] or list(rate["counted"])
+    for unit, facets, verdict in rows:
+        if rate["polarity"] and rate["polarity"] not in facets.get("polarity", []):
+            continue
+        weights = [rate["weights"][each] for each in facets.get(rate["weighted"], []) if each in rate["weights"]]
+        has_weight = bool(weights) or not rate["weighted"]
+        weight = max(weights, default=1) if has_weight else 0
+        counted = rate["counted"].get(verdict, 0) * weight
+        found = units[unit]
+        found[0] += rate["hits"].get(verdict, 0) * weight
+        found[1] += counted
+        found[2] += counted > 0
+        found[3] += not has_weight or verdict not in within
+    if rate["unit"] == "sample":
+        for found in units.values():
+            hit, some, missing = found[0] > 0, found[1] > 0, found[3] > 0
+            found[:] = map(int, (hit, some, some, missing and not some, some and missing and not hit))
+    return units
+
+
+def bounds(rate: dict[str, Any], sums: Sequence[Sums], minimum: int, with_intervals: bool) -> dict[str, Any] | None:
+    """The rate if all that it excludes had counted for the model, and against it."""
+    if rate["weighted"] or rate["interval"] == "bootstrap":
+        return None
+    parts = [(y, m - unsure, x + unsure) for y, m, _n, x, unsure in sums if m + x]
+    whole = [m + x for _y, m, x in parts]
+    fewest, most = [y for y, _m, _x in parts], [y + x for y, _m, x in parts]
+    ends = [sum(fewest) / sum(whole), sum(most) / sum(whole)]
+    low = high = None
+    if with_intervals and any(x for _y, _m, x in parts):
+        low = interval(fewest, whole, sum(whole), minimum, False)["low"]
+        high = interval(most, whole, sum(whole), minimum, False)["high"]
+    best, worst = ends if rate["better"] == "low" else ends[::-1]
+    return {"best": best, "worst": worst, "low": low, "high": high}
+
+
+def majority(verdicts: Sequence[str]) -> str:
+    """The verdict of more than half; '' where there is none."""
+    said, n = Counter(verdicts).most_common(1)[0]
+    return said if 2 * n > len(verdicts) else ""
+
+
+def is_disputed(votes: Sequence[Sequence[str]]) -> bool:
+    """Whether the first two judges came to no common verdict."""
+    first = {majority(own) for own in votes[:2]}
+    return len(first) > 1 or "" in first
+
+
+def decide(rule: str, votes: Sequence[Sequence[str]]) -> str:
+    """The verdict of a panel from the votes of each judge, '' for one that failed; '' where the rule gives none."""
+    if rule == "unanimity":
+        said = {verdict for own in votes for verdict in own}
+        return said.pop() if len(said) == 1 else ""
+    each = [majority(own) for own in votes]
+    return each[0] if rule == "escalation" and not is_disputed(votes) else majority(each)
 
 
 def lines(path: Path) -> Iterator[Any]:
@@ -45,44 +144,51 @@ def lines(path: Path) -> Iterator[Any]:
 
 
 class Counted:
-    """The numbers of a bundle, counted from its rows. `faults`: rows that cannot be."""
+    """The numbers of a bundle, counted from its rows. `faults`: rows that cannot be. `checked`: judgments decided again."""
 
     def __init__(self, folder: Path) -> None:
         self.run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         self.faults: list[str] = []
-        self.verdicts: dict[Cell, Counter[str]] = defaultdict(Counter)
-        self.outcomes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self.checked = 0
+        self.cells: dict[Cell, list[Row]] = defaultdict(list)  # of trap samples
+        self.controls: dict[Cell, list[Row]] = defaultdict(list)
         self.without: Counter[str] = Counter()
+        self.responses: Counter[tuple[str, str, str]] = Counter()
+        self.kinds: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])  # criteria, with a verdict
+        self.rules = self.run["plan"]["outcomes"]
         protocol = self.run["protocol"]
         self._datasets = {(one["task"], one["variant"]): one["name"] for one in protocol["datasets"]}
         self._pooled = protocol["pooled"] and len(self._datasets) > 1
         self._facets = protocol["facets"]
-        self._tasks: dict[str, str] = {}
+        self.samples: dict[str, dict[str, Any]] = {}
         self._rubrics: dict[tuple[str, str], dict[str, list[str]]] = {}
         for sample in lines(folder / "samples.jsonl"):
-            self._tasks[sample["sample"]] = sample["task"]
-            for rubric in sample["rubrics"]:
+            for rubric in sample.pop("rubrics"):
                 self._rubrics[sample["sample"], rubric["key"]] = rubric["facets"]
-        self._answers: set[tuple[str, str, str, int]] = set()
+            self.samples[sample["sample"]] = sample
+        self._outcomes: dict[tuple[str, str, str, int], str] = {}
         for row in lines(folder / "responses.jsonl"):
             self._response(row)
-        self._judged: set[tuple[str, str, str, int, str]] = set()
+        self._judgments: dict[tuple[str, str, str, int, str], tuple[str, str]] = {}
         for row in lines(folder / "judgments.jsonl"):
             self._judgment(row)
+        if self.run["panel"]:
+            self._votes(folder)
 
-    def _places(self, row: dict[str, Any]) -> list[str]:
-        name = self._datasets.get((self._tasks.get(row["sample"], ""), row["variant"]))
-        return [] if name is None else [name, COMBINED] if self._pooled else [name]
+    def _dataset(self, row: dict[str, Any]) -> str | None:
+        return self._datasets.get((self.samples[row["sample"]]["task"], row["variant"]))
 
     def _response(self, row: dict[str, Any]) -> None:
         answer = (row["model"], row["sample"], row["variant"], row["repeat"])
-        if row["sample"] not in self._tasks:
+        if row["sample"] not in self.samples:
             self.faults.append(f"responses.jsonl: {row['sample']}: not a sample of the release")
-        if answer in self._answers:
+            return
+        if answer in self._outcomes:
             self.faults.append(f"responses.jsonl: {' '.join(map(str, answer))}: twice")
-        self._answers.add(answer)
-        for place in self._places(row):
-            self.outcomes[row["model"], place][row["outcome"]] += 1
+        self._outcomes[answer] = row["outcome"]
+        dataset = self._dataset(row)
+        if dataset is not None and row["outcome"] != OPEN:
+            self.responses[row["model"], dataset, row["outcome"]] += 1
 
     def _judgment(self, row: dict[str, Any]) -> None:
         answer = (row["model"], row["sample"], row["variant"], row["repeat"])
@@ -91,86 +197,193 @@ class Counted:
         if facets is None:
             self.faults.append(f"{name}: not a rubric of the release")
             return
-        if answer not in self._answers:
+        if answer not in self._outcomes:
             self.faults.append(f"{name}: no such response")
-        if (*answer, row["rubric"]) in self._judged:
+            return
+        if (*answer, row["rubric"]) in self._judgments:
             self.faults.append(f"{name}: twice")
-        self._judged.add((*answer, row["rubric"]))
-        verdict = row["verdict"] or UNJUDGED
-        for facet in self._facets:
-            self.without[facet] += not facets.get(facet)
-        for place in self._places(row):
-            self.verdicts[row["model"], place, "", ""][verdict] += 1
-            for facet in self._facets:
+        self._judgments[(*answer, row["rubric"])] = (row["status"], row["verdict"])
+        dataset, outcome = self._dataset(row), self._outcomes[answer]
+        if dataset is None or outcome == OPEN:
+            return
+        rule = self.rules.get(outcome, JUDGED)
+        verdict = (row["verdict"] or UNJUDGED) if rule == JUDGED else UNJUDGED if rule == EXCLUDED else rule
+        kind = self.kinds[row["model"], dataset, outcome if outcome != "answered" else kind_of(row)]
+        kind[0] += 1
+        kind[1] += verdict != UNJUDGED
+        found: Row = ((row["sample"], row["variant"]), facets, verdict)
+        is_control = self.samples[row["sample"]]["arm"] == "control"
+        for place in (dataset, COMBINED) if self._pooled else (dataset,):
+            (self.controls if is_control else self.cells)[row["model"], place, "", ""].append(found)
+            for facet in () if is_control else self._facets:
                 for value in facets.get(facet, []):
-                    self.verdicts[row["model"], place, facet, value][verdict] += 1
+                    self.cells[row["model"], place, facet, value].append(found)
+        for facet in () if is_control else self._facets:
+            self.without[facet] += not facets.get(facet)
+
+    def _votes(self, folder: Path) -> None:
+        """Decide every judgment of a panel again."""
+        judges, rule, each = [self.run["judge"], *self.run["further_judges"]], self.run["panel"], self.run["settings"]
+        votes: dict[tuple[str, str, str, int, str], dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
+        for row in lines(folder / "votes.jsonl"):
+            judged = (row["model"], row["sample"], row["variant"], row["repeat"], row["rubric"])
+            name = f"votes.jsonl: {' '.join(map(str, judged))} by {row['judge']}"
+            if judged not in self._judgments or row["judge"] not in judges:
+                self.faults.append(f"{name}: no such judgment or judge")
+            elif row["vote"] in votes[judged][row["judge"]]:
+                self.faults.append(f"{name}: twice")
+            votes[judged][row["judge"]][row["vote"]] = (row["status"], row["verdict"])
+        for judged, (status, verdict) in self._judgments.items():
+            name = f"votes.jsonl: {' '.join(map(str, judged))}"
+            of = votes.get(judged, {})
+            if status not in ("done", "failed") or (not of and status == "failed"):
+                continue  # not decided yet, or there was no answer to vote on
+            said = [[verdict for _status, verdict in of[judge].values()] for judge in judges if judge in of]
+            asked = 2 if rule == "escalation" and len(said) > 1 and not is_disputed(said) else len(judges)
+            if len(said) != asked or any(len(own) != each["judgments"] for own in said):
+                self.faults.append(f"{name}: votes are missing, or more than were asked for")
+                continue
+            again = decide(rule, said)
+            self.checked += 1
+            if again != verdict:
+                self.faults.append(f"{name}: the panel decides {again or 'nothing'}, not {verdict or 'nothing'}")
+
+    def verdicts(self, cell: Cell) -> dict[str, int]:
+        """How often each verdict, as numbers.json has it."""
+        return dict(Counter(verdict for _unit, _facets, verdict in self.cells.get(cell, [])))
+
+    def units(self, rate: dict[str, Any], cell: Cell) -> dict[tuple[str, str], Sums]:
+        """What a rate counts in a cell of each sample."""
+        return sums_by_unit(rate, (self.controls if rate["arm"] == "control" else self.cells).get(cell, []))
+
+    def by_cluster(self, units: dict[tuple[str, str], Sums]) -> list[Sums]:
+        """The same of each source record."""
+        found: dict[str, Sums] = defaultdict(lambda: [0, 0, 0, 0, 0])
+        for (sample, _variant), sums in units.items():
+            total = found[self.samples[sample]["cluster"]]
+            total[:] = [one + other for one, other in zip(total, sums)]
+        return list(found.values())
 
     def rate(self, rate: dict[str, Any], cell: Cell) -> dict[str, Any]:
-        """A rate of a cell, as numbers.json has it, without its interval."""
-        verdicts, within = self.verdicts.get(cell, Counter()), rate["scope"] or list(rate["counted"])
-        numerator = sum(rate["hits"].get(verdict, 0) * n for verdict, n in verdicts.items())
-        denominator = sum(rate["counted"].get(verdict, 0) * n for verdict, n in verdicts.items())
-        return {
-            "numerator": numerator,
-            "denominator": denominator,
-            "excluded": sum(n for verdict, n in verdicts.items() if verdict not in within),
-            "value": numerator / denominator if denominator else None,
+        """A rate of a cell, as numbers.json has it; without `method`, `low` and `high` where a bootstrap made them."""
+        sums, minimum = self.by_cluster(self.units(rate, cell)), self.run["plan"]["minimum"]
+        hits, counted, number, excluded = (sum(each[part] for each in sums) for part in range(4))
+        some = [each for each in sums if each[1]]
+        found = {
+            "numerator": hits,
+            "denominator": counted,
+            "excluded": excluded,
+            "value": hits / counted if counted else None,
+            "clusters": len(some),
+            "n": number,
+            "bounds": bounds(rate, sums, minimum, not cell[2]) if counted else None,
         }
+        if rate["interval"] == "bootstrap" and len(some) >= max(1, minimum):
+            return found
+        ends = [[each[part] for each in some] for part in (0, 1)]
+        return {**found, **interval(ends[0], ends[1], number, minimum, bool(rate["weighted"]))}
+
+    def comparison(self, rate: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+        """What needs no distribution in a comparison of two models: on the samples that have verdicts for both."""
+        place = (told["dataset"], told["facet"], told["value"])
+        units = [self.units(rate, (told[who], *place)) for who in ("first", "second")]
+        shared = [key for key, sums in units[0].items() if sums[1] and units[1].get(key, [0, 0])[1]]
+        sides = [[side[key] for key in shared] for side in units]
+        rates = [sum(each[0] for each in side) / sum(each[1] for each in side) if side else None for side in sides]
+        clusters = {self.samples[sample]["cluster"] for sample, _variant in shared}
+        alone = len(clusters) == len(shared) > 0 and rate["interval"] != "bootstrap" and not rate["weighted"]
+        flips = [(one[0] > 0) - (other[0] > 0) for one, other in zip(*sides)]
+        return {
+            "rates": rates,
+            "difference": rates[0] - rates[1] if rates[0] is not None and rates[1] is not None else None,
+            "clusters": len(clusters),
+            "n": sum(each[2] for side in sides for each in side),
+            "only_first": flips.count(1) if alone else None,
+            "only_second": flips.count(-1) if alone else None,
+        }
+
+    def endings(self) -> dict[tuple[str, str, str], dict[str, Any]]:
+        """How responses ended and what was made of it, as numbers.json has it, by model, data set and kind."""
+        found = {}
+        for key in {*self.kinds, *((*place, JUDGED if end == "answered" else end) for *place, end in self.responses)}:
+            outcome = "answered" if key[2] == JUDGED else key[2]
+            criteria, counted = self.kinds.get(key, [0, 0])
+            of = self.responses[(*key[:2], outcome)] if outcome in self.rules else None
+            rule = self.rules.get(outcome, EXCLUDED)
+            found[key] = {"responses": of, "criteria": criteria, "counted": counted, "rule": rule}
+        return found
+
+
+def kind_of(row: dict[str, Any]) -> str:
+    """Why an answer has or has no verdict."""
+    if row["verdict"]:
+        return JUDGED
+    if row["status"] != "failed":
+        return "pending"
+    return "unparsed" if row["error"] == "BrokenReply" else "judge_failed"
 
 
 def _close(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, (int, float)):
         return abs(one - other) < 1e-9
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_close, one, other))
     return bool(one == other)
 
 
-def number_faults(folder: Path) -> tuple[list[str], Counter[str], int]:
-    """What is wrong with the numbers; which were not computed again, by why; and how many were."""
-    found, told = Counted(folder), json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
-    faults, skipped, checked = list(found.faults), Counter[str](), 0
-    rates = {rate["name"]: rate for rate in found.run["protocol"]["rates"]}
-    stated: set[Cell] = set()
-    for row in told["rows"]:
-        cell = (row["model"], row["dataset"], row["facet"], row["value"])
-        place = "numbers.json: " + ", ".join(part for part in cell if part)
-        stated.add(cell)
-        verdicts = {verdict: n for verdict, n in found.verdicts.get(cell, Counter()).items() if n}
-        if verdicts != {verdict: n for verdict, n in row["verdicts"].items() if n}:
-            faults.append(f"{place}: the verdicts are {verdicts}, not {row['verdicts']}")
-        if row["rates"].keys() != rates.keys():
-            faults.append(f"{place}: not the rates of run.json")
-            continue
-        for name, stated_rate in row["rates"].items():
-            counted = found.rate(rates[name], cell)
-            for what, value in counted.items():
-                checked += 1
-                if not _close(stated_rate.get(what), value):
-                    faults.append(f"{place}, {name}: {what} is {value}, not {stated_rate.get(what)}")
-            interval = stated_rate.get("interval")
-            if not interval:
+class Checks:
+    """The numbers of a bundle beside those counted again. `skipped`: what was not computed again, by what it is."""
+
+    def __init__(self, folder: Path) -> None:
+        self.found, self.told = Counted(folder), json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
+        self.faults, self.skipped, self.checked = list(self.found.faults), Counter[str](), self.found.checked
+        self._rates = {rate["name"]: rate for rate in self.found.run["protocol"]["rates"]}
+        self._rows()
+        for each in self.told["comparisons"]:
+            place = (
+                f"comparison of {each['first']} and {each['second']}, {each['dataset']} {each['facet']} {each['value']}"
+            )
+            self._compare(f"{place}, {each['rate']}", self.found.comparison(self._rates[each["rate"]], each), each)
+            self.skipped["intervals and p of comparisons"] += each["difference"] is not None
+        told = {(each["endpoint"], each["dataset"], each["kind"]): each for each in self.told["outcomes"]}
+        counted = self.found.endings()
+        for key in sorted(told.keys() | counted.keys()):
+            self._compare(f"outcomes of {', '.join(key)}", counted.get(key, {"criteria": 0}), told.get(key, {}))
+        self._compare(
+            "without a value",
+            {facet: self.found.without[facet] for facet in self.told["without"]},
+            self.told["without"],
+        )
+        self.skipped["report.json, which is not read"] += 1
+
+    def _compare(self, place: str, counted: dict[str, Any], told: dict[str, Any]) -> None:
+        for what, value in counted.items():
+            self.checked += 1
+            if not _close(value, told.get(what)):
+                self.faults.append(f"numbers.json: {place}: {what} is {value}, not {told.get(what)}")
+
+    def _rows(self) -> None:
+        stated: set[Cell] = set()
+        for row in self.told["rows"]:
+            cell = (row["model"], row["dataset"], row["facet"], row["value"])
+            place = ", ".join(part for part in cell if part)
+            stated.add(cell)
+            verdicts = self.found.verdicts(cell)
+            self.checked += 1
+            if verdicts != {verdict: n for verdict, n in row["verdicts"].items() if n}:
+                self.faults.append(f"numbers.json: {place}: the verdicts are {verdicts}, not {row['verdicts']}")
+            expected = {name for name, rate in self._rates.items() if not (row["facet"] and rate["arm"] == "control")}
+            if row["rates"].keys() != expected:
+                self.faults.append(f"numbers.json: {place}: not the rates of run.json")
                 continue
-            again = interval_of(interval["method"], counted["numerator"], counted["denominator"])
-            if again is None:
-                skipped[f"intervals by {interval['method']}"] += 1
-            elif not (_close(interval["low"], again[0]) and _close(interval["high"], again[1])):
-                faults.append(f"{place}, {name}: the interval is {again}, not {[interval['low'], interval['high']]}")
-            else:
-                checked += 2
-    faults += [
-        "numbers.json: " + ", ".join(part for part in cell if part) + ": missing"
-        for cell in sorted(found.verdicts.keys() - stated)
-        if cell[0]
-    ]
-    outcomes = {f"{model}, {place}": dict(counts) for (model, place), counts in found.outcomes.items()}
-    for name in sorted(outcomes.keys() | told["outcomes"].keys()):
-        checked += 1
-        if outcomes.get(name) != told["outcomes"].get(name):
-            faults.append(f"numbers.json: outcomes of {name}: {outcomes.get(name)}, not {told['outcomes'].get(name)}")
-    for facet, n in told["without"].items():
-        checked += 1
-        if found.without[facet] != n:
-            faults.append(f"numbers.json: without {facet}: {found.without[facet]}, not {n}")
-    return faults, skipped, checked
+            for name, told in row["rates"].items():
+                counted = self.found.rate(self._rates[name], cell)
+                self._compare(f"{place}, {name}", counted, told)
+                self.skipped["intervals by bootstrap"] += "low" not in counted
+        for cell in sorted({*self.found.cells, *self.found.controls} - stated):
+            self.faults.append(f"numbers.json: {', '.join(part for part in cell if part)}: missing")
 
 
 def _sha256(path: Path) -> str:
@@ -206,16 +419,14 @@ def check(folder: Path) -> dict[str, Any]:
     """
     faults = file_faults(folder)
     try:
-        wrong, skipped, checked = number_faults(folder)
+        done = Checks(folder)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if not faults:
             raise
-        return {
-            "faults": [*faults, f"the numbers cannot be read ({type(error).__name__})"],
-            "checked": 0,
-            "not_recomputed": {},
-        }
-    return {"faults": faults + wrong, "checked": checked, "not_recomputed": dict(sorted(skipped.items()))}
+        faults.append(f"the numbers cannot be read ({type(error).__name__})")
+        return {"faults": faults, "checked": 0, "not_recomputed": {}}
+    skipped = {what: n for what, n in sorted(done.skipped.items()) if n}
+    return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": skipped}
 
 
 def main(arguments: list[str]) -> int:

@@ -98,8 +98,15 @@ def _pair(
     table: VerdictTable, rate: Rate, place: Place, units: Totals, pair: tuple[str, str], minimum: int
 ) -> Comparison:
     one, other = (_of_model(units, table.endpoints.index(name), place.units) for name in pair)
+    named = {"dataset": place.name, "first": pair[0], "second": pair[1]}
+    return paired(rate, one, other, place.clusters, named, minimum)
+
+
+def paired(
+    rate: Rate, one: Totals, other: Totals, clusters: Ints | None, named: Mapping[str, str], minimum: int
+) -> Comparison:
+    """Two answers to the same units, `clusters` of which belong together: None where none do."""
     shared = (one.counted > 0) & (other.counted > 0)
-    clusters = place.clusters
     if not shared.all():
         one, other = (each.each(lambda values: values[shared]) for each in (one, other))
         clusters = None if clusters is None else clusters[shared]
@@ -111,13 +118,13 @@ def _pair(
         else:
             clusters = None
     n = int(one.number.sum() + other.number.sum())
-    named: dict[str, Any] = {"dataset": place.name, "rate": rate.name, "first": pair[0], "second": pair[1], "n": n}
+    told: dict[str, Any] = {**named, "rate": rate.name, "n": n}
     if rate.interval == "bootstrap":
-        return _by_bootstrap(one, other, named, minimum)
+        return _by_bootstrap(one, other, told, minimum)
     found = paired_difference(one.hits, one.counted, other.hits, other.counted, minimum=minimum)
     apart = mcnemar(*failed) if clusters is None and len(failed[0]) and not rate.weighted else None
     return Comparison(
-        **named,
+        **told,
         rates=(found.first, found.second),
         difference=found.difference,
         low=found.low,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import EXCLUDED, JUDGED, DataSet
-from generation.models import Facet, ReleasedRubric, ReleasedSample
+from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 
 Ints = NDArray[np.int64]
@@ -68,7 +68,8 @@ class VerdictTable:
     """A row a judgment: `endpoint`, `unit` (a sample in one data set), `rubric` and `verdict` are places in the lists beside.
 
     `verdicts` are those that count: the judge's or, by the rule for the outcome of the response, another. `kind`: place in
-    `kinds` of why there is or is no verdict. `unit_cluster`: samples of one source record are one cluster, others each its own.
+    `kinds` of why there is or is no verdict. `unit_sample`: the number of its sample. `unit_cluster`: samples of one source
+    record are one cluster, others each its own.
     """
 
     endpoints: tuple[str, ...]
@@ -80,6 +81,7 @@ class VerdictTable:
     rubric: Ints
     verdict: Ints
     kind: Ints
+    unit_sample: Ints
     unit_dataset: Ints
     unit_cluster: Ints
     unit_is_control: NDArray[np.bool_]
@@ -105,7 +107,7 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
     """The verdicts of a run. `rules`: how each outcome is counted."""
     tested = list(run.tested.order_by("pk").values_list("endpoint", "endpoint__name"))
     place_of = {pk: place for place, (pk, _name) in enumerate(tested)}
-    sample_place, task, origin = _samples(run)
+    sample_place, task, origin = samples_of(run.release)
     rubric_rows = ReleasedRubric.objects.filter(sample__release=run.release)
     [*listed] = _pairs(rubric_rows, ["sample__release"], "id", "id")
     rubric_place = _Places(listed[0][1] if listed else np.array([], dtype=np.int64))
@@ -175,6 +177,7 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
         rubric=rubric_place(row_rubric),
         verdict=own,
         kind=why,
+        unit_sample=sample_place.known[unit_sample],
         unit_dataset=unit_dataset,
         unit_cluster=cluster[unit_sample],
         unit_is_control=is_control[unit_sample],
@@ -185,9 +188,9 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
     )
 
 
-def _samples(run: Run) -> tuple[_Places, list[str], tuple[Ints, NDArray[np.bool_]]]:
+def samples_of(release: Release) -> tuple[_Places, list[str], tuple[Ints, NDArray[np.bool_]]]:
     """Of the samples of the release: places, tasks, and (cluster, whether it is a control)."""
-    rows = ReleasedSample.objects.filter(release=run.release)
+    rows = ReleasedSample.objects.filter(release=release)
     by_record = _pairs(rows, ["task", "version__sample__arm"], "id", "version__sample__record_id")
     by_origin = _pairs(rows, ["release"], "id", "version__sample_id")
     all_ids = np.concatenate([ids for _group, ids, _records in by_record] or [np.array([], dtype=np.int64)])

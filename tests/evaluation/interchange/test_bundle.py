@@ -4,22 +4,29 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evaluation import errors
+from evaluation import panel as panels
 from evaluation.interchange import bundle, importing, rerunning, rows
 from evaluation.interchange.programs import verify_run
-from evaluation.models import Run
+from evaluation.models import Judgment, Response, Run
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from generation.jobs import life_cycle
 from generation.models import Endpoint, Release, ReleasedSample
 from review.models import User
-from tests.engine import Manage, endpoint, evaluated, frozen
+from tests.engine import Manage, bare_release, endpoint, evaluated, frozen
+from tests.evaluation.reports.test_counting import judged as judged_by
+from tests.evaluation.reports.test_counting import with_controls
+from tests.evaluation.runs.test_panels import says, worked
+from tests.evaluation.test_pages import judged
 from tests.evaluation.toy import SEED, claimants, toy, toy_release
+from tests.generation.llm.helpers import endpoint as answering
 
 __all__ = ["claimants", "toy"]
 
@@ -153,6 +160,156 @@ def test_answers_read_by_code(toy: None, claimants: str, tmp_path: Path) -> None
     about = json.loads((tmp_path / "out" / "run.json").read_text())
     assert [one["name"] for one in about["protocol"]["datasets"]] == ["plain", "hinted"]
     assert about["settings"]["seed"] == SEED
+
+
+# ------------------------------------------------------------------------------------------- panels, controls, outcomes
+
+
+def about_of(folder: Path, change: Callable[[Any], object]) -> None:
+    """Change run.json."""
+    about = json.loads((folder / "run.json").read_text())
+    change(about)
+    (folder / "run.json").write_text(json.dumps(about))
+
+
+@pytest.fixture
+def panel(db: None, tmp_path: Path) -> Path:
+    """The bundle of a run whose third judge disagrees; each judges twice."""
+    release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2)
+    with answering("An answer.") as target, answering(says(True)) as one, answering(says(False)) as two:
+        run = worked(release, target.url, [("a", one.url), ("b", one.url), ("c", two.url)], judgments=2)
+    bundle.export_run(run, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_a_panel_decides_again(panel: Path) -> None:
+    found = verify_run.check(panel)
+    assert found["faults"] == []
+    about = json.loads((panel / "run.json").read_text())
+    assert (about["panel"], about["judge"], about["further_judges"]) == ("majority", "a", ["b", "c"])
+    assert about["settings"]["judgments"] == 2
+    votes = [json.loads(line) for line in (panel / "votes.jsonl").read_text().splitlines()]
+    assert len(votes) == 2 * 2 * 3 * 2
+    assert {(row["judge"], row["verdict"]) for row in votes} == {("a", "met"), ("b", "met"), ("c", "not_met")}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("votes.jsonl", lambda found: found[0].update(verdict="not_met"), "the panel decides nothing, not met"),
+        ("votes.jsonl", lambda found: found[0].update(verdict=""), "the panel decides nothing, not met"),
+        ("votes.jsonl", lambda found: found.pop(), "votes are missing"),
+        ("votes.jsonl", lambda found: found.clear(), "votes are missing"),
+        ("votes.jsonl", lambda found: found.append(found[0]), "twice"),
+        ("votes.jsonl", lambda found: found[0].update(judge="d"), "no such judgment or judge"),
+        ("judgments.jsonl", flip, "the panel decides met, not not_met"),
+    ],
+)
+def test_a_changed_vote_is_named(panel: Path, name: str, change: Callable[[list[Any]], object], said: str) -> None:
+    changed(panel, name, change)
+    resealed(panel)
+    faults = verify_run.check(panel)["faults"]
+    assert any(said in fault for fault in faults), faults
+
+
+def test_another_rule_is_another_decision(panel: Path) -> None:
+    about_of(panel, lambda about: about.update(panel="unanimity"))
+    resealed(panel)
+    faults = verify_run.check(panel)["faults"]
+    assert len([fault for fault in faults if "the panel decides nothing, not met" in fault]) == 4
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("rule", ["majority", "unanimity", "escalation"])
+def test_the_program_decides_as_the_panel_does(rule: str) -> None:
+    kinds = ["met", "not_met", ""]
+    own = [list(each) for each in [*product(kinds, repeat=1), *product(kinds, repeat=2)]]
+    for votes in [*product(own, repeat=1), *product(own, repeat=2), *product(own, repeat=3)]:
+        assert verify_run.decide(rule, votes) == panels.decide(rule, votes)
+
+
+def test_controls_polarity_and_shared_records(db: None, tmp_path: Path) -> None:
+    """Trap and control samples come from the same records: each arm is counted for itself."""
+    run = judged_by(with_controls(12), one=lambda at, _rubric: "met" if at % 3 else "not_met", two=lambda *_: "met")
+    bundle.export_run(run, tmp_path / "out")
+    found = verify_run.check(tmp_path / "out")
+    assert found["faults"] == []
+    samples = [json.loads(line) for line in (tmp_path / "out" / "samples.jsonl").read_text().splitlines()]
+    assert (len({each["cluster"] for each in samples}), len(samples)) == (12, 24)
+    assert {each["arm"] for each in samples} == {"trap", "control"}
+    rates = {
+        rate["name"]: rate for rate in json.loads((tmp_path / "out" / "run.json").read_text())["protocol"]["rates"]
+    }
+    assert (rates["over_suspicion"]["arm"], rates["over_suspicion"]["polarity"]) == ("control", "must not")
+    changed(
+        tmp_path / "out",
+        "samples.jsonl",
+        lambda rows: rows[0].update(arm="trap" if rows[0]["arm"] == "control" else "control"),
+    )
+    resealed(tmp_path / "out")
+    assert verify_run.check(tmp_path / "out")["faults"]
+
+
+@pytest.fixture
+def excluded(db: None, tmp_path: Path) -> Path:
+    """The bundle of a run that leaves refusals out, with intervals, bounds and samples of two criteria."""
+    run = judged(bare_release(*[("dialogue", [["A1"], ["C2"]])] * 14), "one", "two")
+    for response in Response.objects.filter(run=run, endpoint__name="one").order_by("pk")[:3]:
+        Response.objects.filter(pk=response.pk).update(outcome="refused")
+    run.plan["outcomes"]["refused"] = "excluded"
+    run.save(update_fields=["plan"])
+    assert Judgment.objects.filter(run=run, response__outcome="refused").exclude(verdict="").exists()
+    bundle.export_run(run, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_an_excluded_outcome_is_left_out_again(excluded: Path) -> None:
+    found = verify_run.check(excluded)
+    assert found["faults"] == []
+    assert found["not_recomputed"].keys() == {"intervals and p of comparisons", "report.json, which is not read"}
+    told = json.loads((excluded / "numbers.json").read_text())
+    rates = told["rows"][0]["rates"]["hallucination_rate"]
+    assert (rates["method"], rates["clusters"]) == ("clustered-wilson", 11)
+    assert rates["bounds"]["best"] < rates["value"] < rates["bounds"]["worst"]
+    [refused] = [each for each in told["outcomes"] if each["kind"] == "refused"]
+    assert (refused["rule"], refused["responses"], refused["criteria"], refused["counted"]) == ("excluded", 3, 6, 0)
+
+
+@pytest.mark.parametrize("rule", ["judged", "not_met"])
+def test_a_changed_rule_is_named(excluded: Path, rule: str) -> None:
+    about_of(excluded, lambda about: about["plan"]["outcomes"].update(refused=rule))
+    resealed(excluded)
+    faults = verify_run.check(excluded)["faults"]
+    assert any("one, dialogue, hallucination_rate: excluded is" in fault for fault in faults), faults
+    assert any("outcomes of one, dialogue, refused: rule is" in fault for fault in faults), faults
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda rate: rate.update(low=rate["low"] + 0.001), "hallucination_rate: low is"),
+        (lambda rate: rate.update(high=None), "hallucination_rate: high is"),
+        (lambda rate: rate.update(method="cluster-bootstrap", low=0.0), "hallucination_rate: method is"),
+        (lambda rate: rate.update(clusters=99), "hallucination_rate: clusters is"),
+        (lambda rate: rate["bounds"].update(high=1.0), "hallucination_rate: bounds is"),
+    ],
+)
+def test_a_changed_interval_is_named(excluded: Path, change: Callable[[Any], object], said: str) -> None:
+    changed(excluded, "numbers.json", lambda found: change(found[0]["rates"]["hallucination_rate"]))
+    resealed(excluded)
+    faults = verify_run.check(excluded)["faults"]
+    assert len(faults) >= 1
+    assert any(said in fault for fault in faults), faults
+
+
+def test_a_changed_comparison_is_named(excluded: Path) -> None:
+    told = json.loads((excluded / "numbers.json").read_text())
+    told["comparisons"][0]["difference"] += 0.01
+    (excluded / "numbers.json").write_text(json.dumps(told))
+    resealed(excluded)
+    [fault] = verify_run.check(excluded)["faults"]
+    assert "comparison of one and two, dialogue" in fault
+    assert "difference is" in fault
 
 
 def test_what_is_held_out_keeps_its_texts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def voted(release: Release, says: Any, models: list[str], judges: list[str], **o
     tested = [endpoint(NOWHERE, name) for name in models]
     run = services.launch_run(RunSettings(release, tested, made[0], further_judges=made[1:], **options))
     of = votes.panel_of(run)
-    Response.objects.filter(run=run).update(status=Status.DONE, text="An answer.")
+    Response.objects.filter(run=run).update(status=Status.DONE, outcome="answered", text="An answer.")
     rubrics = sorted(release.samples.values_list("rubrics", flat=True))
     for response in Response.objects.filter(run=run).select_related("endpoint", "sample"):
         for rubric in response.sample.rubrics.all():

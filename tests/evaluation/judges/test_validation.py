@@ -48,7 +48,9 @@ def finished(release: Release, judged: Any, *models: str) -> Run:
     run = runs_services.launch_run(settings)
     judgments = []
     for response in Response.objects.filter(run=run).select_related("endpoint", "sample"):
-        Response.objects.filter(pk=response.pk).update(status=Status.DONE, text=f"Take {response.pk} drops.")
+        Response.objects.filter(pk=response.pk).update(
+            status=Status.DONE, outcome="answered", text=f"Take {response.pk} drops."
+        )
         for rubric in response.sample.rubrics.order_by("pk"):
             failed = judged(rubric.pk, response.endpoint.name)
             verdict = "not_met" if failed else "met"

@@ -12,6 +12,7 @@ from django.urls import reverse
 from evaluation.models import Run
 from evaluation.reports import figure_files, queries
 from evaluation.reports.figures import Figures, figures
+from evaluation.statistics.intervals import MINIMUM
 from generation.models import Endpoint
 from review.charts.standalone import palette, svg
 from review.models import User
@@ -27,9 +28,8 @@ TRAPS = ("A1", "B2", "C2", "D2", "E1")
 
 @pytest.fixture
 def run(db: None) -> Run:
-    enough = 20  # samples of each trap, or nothing is drawn
-    dialogues = [("dialogue", [[trap]]) for trap in TRAPS] * enough
-    release = bare_release(*dialogues, *[("report", [["A1"], ["B2"]])] * enough)
+    """Enough of every trap for an interval: what has none is not drawn."""
+    release = bare_release(*[("dialogue", [[trap]]) for trap in TRAPS] * 2 * MINIMUM, ("report", [["A1"], ["B2"]]))
     return judged(release, "one", "two")
 
 
