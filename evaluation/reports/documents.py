@@ -242,7 +242,9 @@ def _compared(report: Report) -> list[str]:
 def _difference(each: Comparison, rate: Rate) -> tuple[str, str]:
     if each.low is None or each.high is None:
         return format_difference(each.difference, rate) or "–", "too few" if each.clusters else "–"
-    return format_difference(each.difference, rate), f"{each.low:+.3f} – {each.high:+.3f}"
+    scale, form = (100, "+.1f") if rate.percent else (1, "+.3f")
+    ends = " – ".join(format(scale * end, form) for end in (each.low, each.high))
+    return format_difference(each.difference, rate), ends
 
 
 def _name(row: Row) -> str:
