@@ -85,7 +85,7 @@ def comparison_lines(
                 format_share(each.rates[1], percent=rate.percent),
             ),
             difference=format_difference(each.difference, rate),
-            interval=_ends(each.low, each.high, rate),
+            interval=format_ends(each.low, each.high, rate),
             effect=_effect(each),
             p=format_p(each.p),
             p_adjusted=format_p(each.p_adjusted),
@@ -113,7 +113,8 @@ def format_p(p: float | None) -> str:
     return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _ends(low: float | None, high: float | None, rate: Rate) -> str:
+def format_ends(low: float | None, high: float | None, rate: Rate) -> str:
+    """The ends of a difference's interval, in the unit of `format_difference`; '' where there is none."""
     if low is None or high is None:
         return ""
     return f"{100 * low:+.1f} – {100 * high:+.1f}" if rate.percent else f"{low:+.3f} – {high:+.3f}"

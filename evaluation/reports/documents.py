@@ -8,7 +8,7 @@ from evaluation.judges import markdown as judges_markdown
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
 from evaluation.protocol import Rate
-from evaluation.reports.comparison_lines import KINDS, format_difference, format_p, rule_label
+from evaluation.reports.comparison_lines import KINDS, format_difference, format_ends, format_p, rule_label
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.queries import Report
@@ -240,11 +240,8 @@ def _compared(report: Report) -> list[str]:
 
 
 def _difference(each: Comparison, rate: Rate) -> tuple[str, str]:
-    if each.low is None or each.high is None:
-        return format_difference(each.difference, rate) or "–", "too few" if each.clusters else "–"
-    scale, form = (100, "+.1f") if rate.percent else (1, "+.3f")
-    ends = " – ".join(format(scale * end, form) for end in (each.low, each.high))
-    return format_difference(each.difference, rate), ends
+    ends = format_ends(each.low, each.high, rate) or ("too few" if each.clusters else "–")
+    return format_difference(each.difference, rate) or "–", ends
 
 
 def _name(row: Row) -> str:
