@@ -107,7 +107,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     page.get_by_role("link", name="first v1").click()  # there once the worker has frozen it: the list follows by itself
     page.wait_for_url("**/generation/releases/first/1/")
     with page.expect_download() as download:
-        page.get_by_role("link", name="JSON Lines").click()
+        page.get_by_role("link", name="JSON Lines", exact=True).click()
     with zipfile.ZipFile(download.value.path()) as archive:
         assert {"samples.jsonl", "DATACARD.md", "manifest.json", "SHA256SUMS"} <= {
             Path(name).name for name in archive.namelist()
@@ -117,7 +117,7 @@ def test_the_main_job(site: Site, browser: Browser, tmp_path: Path) -> None:
     page.goto("/evaluation/runs/new/")
     page.get_by_role("button", name="Next step").click()
     for name in ("sim-careful", "sim-reckless"):
-        page.get_by_role("checkbox", name=name).check(force=True)
+        page.get_by_role("group", name="Models to test").get_by_label(name).check(force=True)
     page.get_by_label("Judge", exact=True).select_option("sim-judge")
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch run").click()

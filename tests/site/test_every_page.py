@@ -224,7 +224,7 @@ def test_axe_finds_nothing_in_cases_and_launches(reader: Reader) -> None:
     page = reader.page
     page.goto(reader.url + reverse("evaluation:run-new"))
     page.get_by_role("button", name="Next step").click()
-    page.get_by_role("checkbox", name="model-1").check(force=True)
+    page.get_by_role("group", name="Models to test").get_by_label("model-1").check(force=True)
     page.get_by_label("Judge", exact=True).select_option("judge")
     page.get_by_role("button", name="Show estimate").click()
     page.get_by_role("button", name="Launch run").wait_for()
