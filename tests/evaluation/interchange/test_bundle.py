@@ -15,7 +15,7 @@ from evaluation import panel as panels
 from evaluation.interchange import bundle, importing, rerunning, rows
 from evaluation.interchange.programs import verify_run
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import services, work
+from evaluation.runs import queries, services, work
 from evaluation.runs.settings import RunSettings
 from generation.jobs import life_cycle
 from generation.models import Endpoint, Release, ReleasedSample
@@ -372,6 +372,25 @@ def test_rerun_asks_anew_with_the_same_settings(run: Run, folder: Path, manage: 
     Endpoint.objects.filter(name="sim-careful").update(temperature=0.25)
     repeat = rerunning.repeat_of(folder)
     assert repeat.differences == ("sim-careful: temperature 0.25, then None",)
+
+
+def test_rerun_repeats_panel_plan_and_repeats(db: None, tmp_path: Path) -> None:
+    release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2)
+    with answering("An answer.") as target, answering(says(True)) as one:
+        run = worked(
+            release, target.url, [("gpt-1", one.url), ("other-3", one.url), ("gpt-2", one.url)],
+            panel="escalation", answers=2, judgments=3, metric="samples_failed", outcomes=["refused=excluded"], minimum=12,
+        )  # fmt: skip
+        bundle.export_run(run, tmp_path / "out")
+        assert verify_run.check(tmp_path / "out")["faults"] == []
+        again = services.launch_run(rerunning.repeat_of(tmp_path / "out").settings)
+        work.work_on_run(again.pk)
+    again.refresh_from_db()
+    assert again.plan == run.plan
+    assert again.plan["minimum"] == 12
+    assert queries.judges_of(again) == queries.judges_of(run)
+    assert (again.panel, again.answers_each, again.judgments_each) == ("escalation", 2, 3)
+    assert again.calls == run.calls
 
 
 def test_rerun_needs_a_budget_the_release_and_the_endpoints(folder: Path, run: Run, manage: Manage) -> None:
