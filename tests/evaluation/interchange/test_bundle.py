@@ -15,7 +15,7 @@ from evaluation import panel as panels
 from evaluation.interchange import bundle, importing, rerunning, rows
 from evaluation.interchange.programs import verify_run
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import queries, services, work
+from evaluation.runs import adding, queries, services, work
 from evaluation.runs.settings import RunSettings
 from generation.jobs import life_cycle
 from generation.models import Endpoint, Release, ReleasedSample
@@ -391,6 +391,8 @@ def test_rerun_repeats_panel_plan_and_repeats(db: None, tmp_path: Path) -> None:
     assert queries.judges_of(again) == queries.judges_of(run)
     assert (again.panel, again.answers_each, again.judgments_each) == ("escalation", 2, 3)
     assert again.calls == run.calls
+    new = endpoint(target.url, "m-2")
+    assert adding.check_model(again, new).judgments_a_criterion == 3 * 3  # and what is added is judged alike
 
 
 def test_rerun_needs_a_budget_the_release_and_the_endpoints(folder: Path, run: Run, manage: Manage) -> None:
