@@ -223,8 +223,8 @@ class Counted:
             votes[judged][row["judge"]][row["vote"]] = row["verdict"]
         for judged, told in self._judgments.items():
             name, of, verdict = f"votes.jsonl: {' '.join(map(str, judged))}", votes.get(judged, {}), told["verdict"]
-            if told["status"] not in ("done", "failed") or (not of and told["error"] == "NoResponse"):
-                continue  # not decided yet, or there was no answer to vote on
+            if told["status"] not in ("done", "failed") or (not of and told["error"] in ("NoResponse", "NotJudged")):
+                continue  # not decided yet, or nobody was asked
             said = [list(of[judge].values()) for judge in judges if judge in of]
             asked = 2 if rule == "escalation" and len(said) > 1 and not is_disputed(said) else len(judges)
             if len(said) != asked or any(len(own) != each["judgments"] for own in said):

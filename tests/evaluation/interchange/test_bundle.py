@@ -212,6 +212,17 @@ def test_a_changed_vote_is_named(panel: Path, name: str, change: Callable[[list[
     assert any(said in fault for fault in faults), faults
 
 
+def test_what_no_judge_was_asked_about_has_no_votes(db: None, tmp_path: Path) -> None:
+    release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2)
+    with answering("An answer.") as target, answering(says(True)) as one:
+        run = worked(release, target.url, [("a", one.url), ("b", one.url)], outcomes=["answered=not_met"])
+    bundle.export_run(run, tmp_path / "out")
+    assert verify_run.check(tmp_path / "out")["faults"] == []
+    assert (tmp_path / "out" / "votes.jsonl").read_text() == ""
+    told = json.loads((tmp_path / "out" / "numbers.json").read_text())
+    assert told["rows"][0]["rates"]["hallucination_rate"]["numerator"] == 4
+
+
 def test_another_rule_is_another_decision(panel: Path) -> None:
     about_of(panel, lambda about: about.update(panel="unanimity"))
     resealed(panel)
