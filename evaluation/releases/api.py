@@ -14,6 +14,7 @@ from rest_framework.viewsets import GenericViewSet
 from evaluation.models import Publication
 from evaluation.releases import queries, services
 from evaluation.releases.leaderboard import leaderboard
+from evaluation.reports.api import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
 from review.common.decorators import signed_in_account
@@ -32,14 +33,6 @@ class ScoreSerializer(serializers.Serializer[Any]):
     excluded = serializers.IntegerField(help_text="How many judgments the rate leaves out.")
 
 
-class RankSerializer(serializers.Serializer[Any]):
-    """A place, and the places that the data do not rule out with 95 % confidence."""
-
-    place = serializers.IntegerField()
-    best = serializers.IntegerField()
-    worst = serializers.IntegerField()
-
-
 class EntrySerializer(serializers.Serializer[Any]):
     """A model on the leaderboard, and the run that measured it."""
 
@@ -50,7 +43,7 @@ class EntrySerializer(serializers.Serializer[Any]):
     measured_at = serializers.DateTimeField()
     simulated = serializers.BooleanField()
     scores = ScoreSerializer(many=True)
-    rank = RankSerializer(allow_null=True, help_text="By the last of the scores; null where models were not compared.")
+    rank = PlaceSerializer(allow_null=True, help_text="By the last of the scores; null where models were not compared.")
 
 
 class PublicationSerializer(serializers.ModelSerializer[Publication]):

@@ -160,15 +160,20 @@ class ModelsComparedSerializer(serializers.Serializer[Any]):
     planned = serializers.BooleanField()
 
 
-class RankSerializer(serializers.Serializer[Any]):
-    """A model's place, 1 the best, and the places that the comparisons do not rule out."""
+class PlaceSerializer(serializers.Serializer[Any]):
+    """A place, 1 the best, and the places that the data do not rule out with 95 % confidence."""
+
+    place = serializers.IntegerField()
+    best = serializers.IntegerField()
+    worst = serializers.IntegerField()
+
+
+class RankSerializer(PlaceSerializer):
+    """The place of a model by one rate on one data set."""
 
     dataset = serializers.CharField()
     rate = serializers.CharField()
     endpoint = serializers.CharField()
-    place = serializers.IntegerField()
-    best = serializers.IntegerField()
-    worst = serializers.IntegerField()
 
 
 class ReportQuery(serializers.Serializer[Any]):

@@ -13,6 +13,7 @@ from evaluation import errors
 from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
 from evaluation.runs import queries, services, work
 from evaluation.runs.queries import RunProgress
+from evaluation.runs.rows import queued
 from generation.engine.task_queue import give_back_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
 from generation.jobs.live_status import endpoints_listed
@@ -33,10 +34,10 @@ class RunKind(JobKind[Run]):
 
     def is_open(self, pk: int) -> bool:
         """Also while rows are still to be made."""
-        return queries.unfilled(pk).exists() or super().is_open(pk)
+        return queued.unfilled(pk).exists() or super().is_open(pk)
 
     def unsettled(self) -> list[int]:
-        waiting = set(queries.unfilled_runs())
+        waiting = set(queued.unfilled_runs())
         return [pk for pk in super().unsettled() if pk not in waiting]
 
     def jobs(self) -> QuerySet[Run]:
@@ -49,12 +50,12 @@ class RunKind(JobKind[Run]):
         return queries.endpoints_of(job)
 
     def with_work(self) -> QuerySet[Run]:
-        return queries.runs_with_work()
+        return queued.runs_with_work()
 
     def due(self) -> list[int]:
         """Includes runs with a provider batch to follow."""
         due = super().due()
-        return due + [pk for pk in queries.runs_with_due_batches() if pk not in due]
+        return due + [pk for pk in queued.runs_with_due_batches() if pk not in due]
 
     def clean_up(self) -> None:
         give_back_expired(ProviderBatch)

@@ -15,7 +15,7 @@ from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.protocol import JUDGED, Decision, Protocol, Rubric, Sample
 from evaluation.runs import plan, queries
-from evaluation.runs.rows import filling, votes
+from evaluation.runs.rows import filling, queued, votes
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batch_filling, provider_batches, worker_lane
 from generation.engine.provider_batch_filling import BatchRequest
@@ -49,7 +49,7 @@ def work_on_run(run_id: int) -> int:
     keep = partial(_keep_responses, protocol, rules=plan.outcomes_of(run, protocol), panel=panel)
     keep_verdicts: KeepVerdicts = partial(votes.keep_votes, panel) if panel else finish_all
     judged_how = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
-    to_fill = set(queries.unfilled(run).values_list("pk", flat=True))
+    to_fill = set(queued.unfilled(run).values_list("pk", flat=True))
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
         rows = take_together(lane, count)
@@ -73,9 +73,9 @@ def work_on_run(run_id: int) -> int:
         found: worker_lane.Rows = []
         # Judgments first: what has been paid for is brought to its end before more is asked.
         if asks := {pk: judge for pk, judge in judges.items() if not lane.away(judge)}:
-            open_rows = votes.votes_to_take(run, asks) if panel else queries.judgments_to_take(run)
-            queued = queries.without_questions_in_flight(queries.for_lanes(open_rows, run), run)
-            rows: list[Any] = take(queued, count, lane.claim)
+            open_rows = votes.votes_to_take(run, asks) if panel else queued.judgments_to_take(run)
+            waiting = queued.without_questions_in_flight(queued.for_lanes(open_rows, run), run)
+            rows: list[Any] = take(waiting, count, lane.claim)
             if panel or run.judging == Run.Judging.PER_RUBRIC:
                 _with_what_they_are_about(rows)
             for row in rows:
@@ -83,10 +83,10 @@ def work_on_run(run_id: int) -> int:
                 found.append((row, partial(judged_how, row, run, protocol, lane, judge, keep_verdicts)))
         there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
         if there and len(found) < count:
-            responses = queries.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
+            responses = queued.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
-            taken = take(queries.without_questions_in_flight(responses, run), count - len(found), lane.claim)
+            taken = take(queued.without_questions_in_flight(responses, run), count - len(found), lane.claim)
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
             for each in taken:
                 each.sample = samples[each.sample_id]
@@ -109,20 +109,20 @@ def work_on_run(run_id: int) -> int:
 def _one_at_a_time(run: Run) -> Iterator[None]:
     """Take rows while no other run on the release does: what one of them takes, the next sees in flight."""
     with transaction.atomic():
-        if not run.fresh and queries.concurrent_runs(run):
+        if not run.fresh and queued.concurrent_runs(run):
             Release.objects.select_for_update(of=("self",), no_key=True).get(pk=run.release_id)
         yield
 
 
 def _has_work(run_id: int) -> bool:
-    return queries.runs_with_work().filter(pk=run_id).exists()
+    return queued.runs_with_work().filter(pk=run_id).exists()
 
 
 def _follow_batches(run: Run, protocol: Protocol, asked: Mapping[int, Endpoint]) -> None:
     """Bring the provider batches of a run a step further, and put into new ones what has to wait for no other answer."""
     provider_batches.advance_batches(run)
     offers = {pk: endpoint for pk, endpoint in asked.items() if endpoint.batches}
-    if life_cycle.is_running(run.pk) and offers and queries.is_batch_due(run):
+    if life_cycle.is_running(run.pk) and offers and queued.is_batch_due(run):
         _fill_batches(run, protocol, offers)
         provider_batches.advance_batches(run)
 
@@ -137,7 +137,7 @@ def _fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) 
         for endpoint in offers.values()
     ]
     if run.judge_id is not None and run.judge_id in offers:
-        judgments = queries.judgments_to_take(run)
+        judgments = queued.judgments_to_take(run)
         fill.append((offers[run.judge_id], judgments, partial(_judgings, run=run, protocol=protocol)))
     for endpoint, queue, wants in fill:
         while rows := take(queue.filter(provider_batches.NOT_YET_SENT), provider_batches.MAX_LINES):

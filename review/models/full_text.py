@@ -31,8 +31,8 @@ END $$
 
 
 def index_of(table: str, column: str) -> str:
-    """The name of the index (PostgreSQL) or of the FTS5 table (SQLite)."""
-    return f"{table}_{column}_words"
+    """The name of the index (PostgreSQL) or of the FTS5 table (SQLite): not one of the app's tables, which hold rows."""
+    return f"words_{table}_{column}"
 
 
 def create_sql(vendor: str, table: str, column: str) -> list[str]:

@@ -395,7 +395,6 @@ def differs(one: Answers, other: Answers, free: Collection[str] = ()) -> bool:
 
 def opinion(form: Form, answers: Answers, role: Role, phase: Phase) -> Opinion:
     """What complete `answers` say to the machine. A rubric found inadequate is a veto; one removed is not."""
-    inadequate = any(choice.inadequate for choice in _chosen(form, answers)) or any(
-        finding.value == "inadequate" for finding in answers.rubrics.values()
-    )
-    return Opinion(role, phase, Verdict(answers.verdict), inadequate)
+    poor = [choice.inadequate for choice in _chosen(form, answers)]
+    poor += [finding.value == "inadequate" for finding in answers.rubrics.values()]
+    return Opinion(role, phase, Verdict(answers.verdict), any(poor))

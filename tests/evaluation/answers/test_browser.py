@@ -85,7 +85,7 @@ def test_the_index_follows_what_is_written(run: Run) -> None:
     assert found(run, "Cephalorin") == set()
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
-            for table in ("evaluation_response_text_words", "evaluation_judgment_explanation_words"):
+            for table in ("words_evaluation_response_text", "words_evaluation_judgment_explanation"):
                 cursor.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
 
 

@@ -7,10 +7,9 @@ import pytest
 from django.db import transaction
 
 from evaluation.models import Response, Run
-from evaluation.runs import queries as runs_queries
 from evaluation.runs import work
 from evaluation.runs.kind import RUNS
-from evaluation.runs.rows import filling
+from evaluation.runs.rows import filling, queued
 from generation.engine.sweeping import sweep
 from generation.models import Release
 from tests.conftest import Together
@@ -41,7 +40,7 @@ def test_a_launch_makes_the_first_rows_and_knows_the_totals(release: Release, mo
     progress = RUNS.progress(run)
     assert (progress.responses.total, progress.responses.queued, progress.percent) == (2 * COUNT, 2 * COUNT, 0)
     assert RUNS.is_open(run.pk)
-    assert runs_queries.runs_with_work().filter(pk=run.pk).exists()
+    assert queued.runs_with_work().filter(pk=run.pk).exists()
 
 
 def test_the_worker_makes_the_rest_while_it_works(release: Release, models: str) -> None:
@@ -52,7 +51,7 @@ def test_the_worker_makes_the_rest_while_it_works(release: Release, models: str)
     assert set(asked(run).values()) == {1}
     assert len(asked(run)) == run.responses_total == 2 * COUNT
     assert run.judgments.count() == run.rubrics_total == 2 * release.rubrics_count
-    assert not runs_queries.unfilled(run).exists()
+    assert not queued.unfilled(run).exists()
 
 
 def test_a_kill_between_or_within_chunks(release: Release, models: str, monkeypatch: pytest.MonkeyPatch) -> None:

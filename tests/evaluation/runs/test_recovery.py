@@ -38,7 +38,14 @@ def subtypes(release: Release) -> dict[tuple[str, str, str], list[str]]:
     for rubric in rubrics:
         [code] = rubric.traps  # the simulated generator ties a criterion to one trap
         for dataset in (rubric.sample.task, "combined"):
-            for facet, value in (("", ""), ("cluster", code[0]), ("subtype", code), ("severity", rubric.severity)):
+            facets = {
+                "": "",
+                "cluster": code[0],
+                "subtype": code,
+                "severity": rubric.severity,
+                "polarity": rubric.polarity,
+            }
+            for facet, value in facets.items():
                 found[dataset, facet, value].append(code)
     return dict(found)
 
