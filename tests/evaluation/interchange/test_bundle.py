@@ -21,9 +21,9 @@ from generation.jobs import life_cycle
 from generation.models import Endpoint, Release, ReleasedSample
 from review.models import User
 from tests.engine import Manage, bare_release, endpoint, evaluated, frozen
-from tests.evaluation.reports.test_counting import judged as judged_by
 from tests.evaluation.reports.test_counting import with_controls
 from tests.evaluation.runs.test_panels import says, worked
+from tests.evaluation.test_metrics import judged as judged_by
 from tests.evaluation.test_pages import judged
 from tests.evaluation.toy import SEED, claimants, toy, toy_release
 from tests.generation.llm.helpers import endpoint as answering
@@ -151,12 +151,16 @@ def test_a_number_that_does_not_follow_is_named(
 def test_answers_read_by_code(toy: None, claimants: str, tmp_path: Path) -> None:
     """Several variants that are not pooled, weights, and outcomes of empty answers."""
     made = services.launch_run(
-        RunSettings(toy_release(9), [endpoint(claimants, "sim-careful"), endpoint(claimants, "m")], seed=SEED)
+        RunSettings(toy_release(48), [endpoint(claimants, "sim-careful"), endpoint(claimants, "m")], seed=SEED)
     )
     work.work_on_run(made.pk)
     made.refresh_from_db()
     bundle.export_run(made, tmp_path / "out")
-    assert verify_run.check(tmp_path / "out")["faults"] == []
+    found = verify_run.check(tmp_path / "out")
+    assert found["faults"] == []
+    told = json.loads((tmp_path / "out" / "numbers.json").read_text())
+    drawn = [rate for row in told["rows"] for rate in row["rates"].values() if rate["method"] == "cluster-bootstrap"]
+    assert found["not_recomputed"]["intervals by bootstrap"] >= len(drawn) > 0
     about = json.loads((tmp_path / "out" / "run.json").read_text())
     assert [one["name"] for one in about["protocol"]["datasets"]] == ["plain", "hinted"]
     assert about["settings"]["seed"] == SEED
