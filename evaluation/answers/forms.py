@@ -40,6 +40,7 @@ class JudgmentFilters(forms.Form):
     verdict = forms.ChoiceField(label=_("Verdict"), required=False)
     outcome = forms.ChoiceField(label=_("Outcome"), required=False)
     severity = forms.ChoiceField(label=_("Harm"), required=False)
+    judges = forms.ChoiceField(label=_("Panel"), required=False)
     text = forms.CharField(
         label=_("Search text"),
         required=False,
@@ -78,6 +79,7 @@ class JudgmentFilters(forms.Form):
             "value": groups,
             "verdict": verdicts,
             "outcome": queries.outcomes(run),
+            "judges": [(queries.DISAGREE, _("judges disagree"))] if run.panel else [],
             "arm": Sample.Arm.choices if reports_queries.has_controls(run) else [],
             "severity": _values(harm, self._counts.get(harm.name, {}), terms) if harm else [],
         }

@@ -5,23 +5,25 @@ from dataclasses import dataclass
 from django.db.models import Exists, Min, OuterRef, Q, QuerySet
 
 from evaluation.answers.search import Found, search
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.reports import queries as reports_queries
 from evaluation.runs.queries import data_sets_of
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 
 SEVERITY = "severity"  # the facet
+DISAGREE = "disagree"
 ORDER = ("rubric_id", "response_id")  # that of the release: the models' answers to one criterion follow each other
 HEAVY = ("response__text", "response__reasoning", "rubric__sample__exported", "response__sample__exported")
 
 
 def judgments(
-    run: Run, *, outcome: str = "", severity: str = "", text: str | Found = "", **of_number: str
+    run: Run, *, outcome: str = "", severity: str = "", judges: str = "", text: str | Found = "", **of_number: str
 ) -> QuerySet[Judgment]:
     """The judgments of a run that match, in release order.
 
-    `of_number`: those behind a number of the report (`evaluation.reports.queries.judgments`). `text`: words that the answer or
-    the explanation holds, or what `search` found for them.
+    `of_number`: those behind a number of the report (`evaluation.reports.queries.judgments`). `judges`: `DISAGREE` for those of
+    a panel whose votes are not all the same verdict. `text`: words that the answer or the explanation holds, or what `search`
+    found for them.
     """
     found = reports_queries.judgments(run, **of_number)
     if task := next((one.task for one in data_sets_of(run) if one.name == of_number.get("dataset")), ""):
@@ -36,6 +38,10 @@ def judgments(
         found = found.filter(response__in=Response.objects.filter(run=run, outcome=outcome).values("pk"))
     if severity:
         found = found.filter(Exists(Facet.objects.filter(rubric=OuterRef("rubric"), name=SEVERITY, value=severity)))
+    if judges == DISAGREE:
+        voted = Vote.objects.filter(judgment=OuterRef("pk"), verdict__gt="")
+        other = Vote.objects.filter(judgment=OuterRef("judgment"), verdict__gt=OuterRef("verdict"))
+        found = found.filter(Exists(voted.filter(Exists(other))))
     if rows := search(run, text) if isinstance(text, str) else text:
         found = found.filter(Q(response__in=rows.responses) | Q(pk__in=rows.judgments))
     return found.order_by(*ORDER)

@@ -14,7 +14,7 @@ from evaluation import errors, registry
 from evaluation.interchange.rows import Entry, RefusedRow, VerdictRow
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Protocol
-from evaluation.runs.services import NO_RESPONSE
+from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.common.bulk_rows import insert_rows, new_keys
 from generation.llm.errors import BrokenReply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
@@ -25,6 +25,7 @@ Status = Work.Status
 CHUNK = 5000  # rows stored together
 REFUSALS_KEPT = 1000
 LONGEST_STUDY = 100  # characters
+WITHOUT_VERDICT = {"unparsed": BrokenReply.__name__, "refused": NOT_JUDGED, "cut_off": NOT_JUDGED}  # outcome -> error
 ELSEWHERE = "FailedElsewhere"  # the error of responses that had failed where they were asked for
 
 Question = tuple[int, int, int]  # endpoint, sample, repeat
@@ -249,10 +250,8 @@ class _Import:
                 self.came.refuse(row.where, "response: another text than in another row on this answer")
                 return
             answer.text, answer.grew = row.response, True
-        if row.met is not None:
-            verdict = self._words[row.met]
-        else:
-            verdict = ("", BrokenReply.__name__ if row.outcome == "unparsed" else NO_RESPONSE)
+        without = ("", WITHOUT_VERDICT.get(row.outcome, NO_RESPONSE))
+        verdict = without if row.met is None else self._words[row.met]
         known = answer.verdicts.get(rubric)
         if known is None:
             answer.verdicts[rubric] = verdict

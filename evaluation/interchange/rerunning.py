@@ -13,8 +13,11 @@ from evaluation import errors
 from evaluation.interchange.bundle import FORMAT
 from evaluation.models import Run
 from evaluation.runs.settings import RunSettings
+from evaluation.statistics.intervals import MINIMUM
 from generation.endpoints import queries as endpoints_queries
 from generation.models import FROZEN, Endpoint, Release
+
+NO_PLAN: Mapping[str, Any] = {"metric": "", "comparisons": [], "outcomes": {}, "minimum": MINIMUM}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +37,26 @@ def repeat_of(folder: Path, *, money: Decimal | None = None, calls: int | None =
         if about["origin"] == Run.Origin.IMPORTED:
             raise errors.ImportedRun
         names, settings, release = about["endpoints"], about["settings"], _release(about["release"])
+        plan = about["plan"] if about["plan"]["frozen"] else NO_PLAN
         judge = endpoints_queries.endpoint(about["judge"]) if about["judge"] else None
         asked = RunSettings(
             release=release,
             endpoints=[endpoints_queries.endpoint(name) for name in names],
             judge=judge,
+            further_judges=[endpoints_queries.endpoint(name) for name in about["further_judges"]],
+            panel=about["panel"] or Run.Panel.MAJORITY,
+            answers=settings["answers"],
+            judgments=settings["judgments"],
             judge_temperature=settings["judge_temperature"],
             judging=settings["judging"],
             seed=settings["seed"],
             variants=settings["datasets"],
             transport=settings["transport"],
             sampling=settings["sampling"],
+            metric=plan["metric"],
+            comparisons=[":".join(pair) for pair in plan["comparisons"]],
+            outcomes=[f"{outcome}={rule}" for outcome, rule in plan["outcomes"].items()],
+            minimum=plan["minimum"],
             budget_money=money,
             budget_calls=calls,
             fresh=True,

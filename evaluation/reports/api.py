@@ -295,6 +295,11 @@ class JudgmentQuery(serializers.Serializer[Any]):
         choices=Response.Outcome.choices, required=False, help_text="How the response ended."
     )
     severity = serializers.CharField(required=False, max_length=40, help_text="Severity of harm of the rubric.")
+    judges = serializers.ChoiceField(
+        choices=[answers_queries.DISAGREE],
+        required=False,
+        help_text="Judgments of a panel whose votes are not all the same verdict.",
+    )
     text = serializers.CharField(
         required=False,
         max_length=MOST_LETTERS,

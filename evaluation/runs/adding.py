@@ -23,13 +23,18 @@ def check_model(run: Run, endpoint: Endpoint) -> RunSettings:
         raise errors.ModelAlreadyTested(endpoint.name)
     if run.status != Run.Status.FINISHED:
         raise errors.RunNotFinished
-    if run.judge is not None:
-        queries.as_launched(run, run.judge)
+    judges = queries.judges_of(run)
+    for judge in judges:
+        queries.as_launched(run, judge)
     live = run.transport == Run.Transport.LIVE or not (endpoint.batches or (run.judge and run.judge.batches))
     return RunSettings(
         release=run.release,
         endpoints=[endpoint],
         judge=run.judge,
+        further_judges=judges[1:],
+        panel=run.panel or Run.Panel.MAJORITY,
+        answers=run.answers_each,
+        judgments=run.judgments_each,
         judge_temperature=run.judge_temperature,
         judging=run.judging,
         seed=run.seed,

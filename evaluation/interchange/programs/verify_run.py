@@ -1,7 +1,7 @@
 """Check a run: python verify_run.py [FOLDER]
 
-FOLDER (by default the one this file lies in) is an unpacked bundle of a run of MHB. Needs Python 3.9 or newer and nothing else;
-asks no network. Says what is wrong, one line each, and exits with 1 if anything is; with 2 if there is nothing to check.
+FOLDER (by default the one this file lies in) is an unpacked bundle of a run of MHB. Needs Python 3.9 and nothing else, and no
+network. Says what is wrong, one line each, and exits with 1 if anything is; with 2 if there is nothing to check.
 
 It takes the checksum of every file anew, looks for files that no checksum names, decides every judgment of a panel again from
 its votes, and counts every number of numbers.json again from judgments.jsonl and responses.jsonl by the rules of run.json:
@@ -20,15 +20,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-UNJUDGED, JUDGED, EXCLUDED = "unjudged", "judged", "excluded"
-COMBINED = "combined"
-OPEN = "open"
+UNJUDGED, JUDGED, EXCLUDED, COMBINED, OPEN = "unjudged", "judged", "excluded", "combined", "open"
 FAULTS_TOLD = 200
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 Z = 1.959963984540054  # the normal distribution's 97.5th percentile
 MINIMUM_DF = 4.0  # degrees of freedom below which no interval is given
 ADDED = 1 / 4  # of a typical cluster, failed and passed
 
-Cell = tuple[str, str, str, str]  # model, data set, facet, value
+Cell = tuple[str, str, str, str, str]  # model, data set, facet, value, arm
 Row = tuple[tuple[str, str], dict[str, list[str]], str]  # a judgment: sample and variant, facets of the rubric, verdict
 Sums = list[int]  # hits, counted, how many, excluded, unsure
 
@@ -52,28 +51,21 @@ def interval(hits: Sequence[int], counted: Sequence[int], n: int, minimum: int, 
         return {"method": "undefined", "low": None, "high": None}
     value = sum(hits) / total
     shares = [m / total for m in counted]
-    if len(shares) < minimum or degrees_of_freedom(shares) < MINIMUM_DF:
+    typical, one = sum(s * s for s in shares), [s * s / (1 - s) for s in shares if s < 1]
+    freedom = 1 / (typical + sum(one) ** 2 - sum(each * each for each in one)) if one else 0  # Satterthwaite's
+    if len(shares) < minimum or freedom < MINIMUM_DF:
         return {"method": "too-few", "low": None, "high": None}
-    if not weighted and max(counted) <= 1:
-        low, high = wilson(value, n)
-        return {"method": "wilson", "low": low, "high": high}
-    typical = math.fsum(share * share for share in shares)
-    grown = 1 + 2 * ADDED * typical
-    centre = (value + ADDED * typical) / grown
-    variance = ADDED * (typical / grown) ** 2 * ((1 - centre) ** 2 + centre**2) / (1 - typical / grown)
-    for y, m, share in zip(hits, counted, shares):
-        residual = ((y - value * m) / total + (value - centre) * share) / grown
-        variance += residual * residual / (1 - share / grown)
-    low, high = wilson(value, min(float(n), centre * (1 - centre) / variance / grown))
-    return {"method": "clustered-wilson", "low": low, "high": high}
-
-
-def degrees_of_freedom(shares: Sequence[float]) -> float:
-    """Satterthwaite's, of CR2 for a mean."""
-    if max(shares) >= 1:
-        return 0.0
-    one = [share * share / (1 - share) for share in shares]
-    return 1 / (math.fsum(s * s for s in shares) + math.fsum(one) ** 2 - math.fsum(each * each for each in one))
+    method, effective = "wilson", float(n)
+    if weighted or max(counted) > 1:
+        grown = 1 + 2 * ADDED * typical
+        centre = (value + ADDED * typical) / grown
+        variance = ADDED * (typical / grown) ** 2 * ((1 - centre) ** 2 + centre**2) / (1 - typical / grown)
+        for y, m in zip(hits, counted):  # noqa: B905 -- Python 3.9 has no strict
+            residual = ((y - value * m) / total + (value - centre) * m / total) / grown
+            variance += residual * residual / (1 - m / total / grown)
+        method, effective = "clustered-wilson", min(float(n), centre * (1 - centre) / variance / grown)
+    low, high = wilson(value, effective)
+    return {"method": method, "low": low, "high": high}
 
 
 def sums_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, str], Sums]:
@@ -106,13 +98,12 @@ def bounds(rate: dict[str, Any], sums: Sequence[Sums], minimum: int, with_interv
     parts = [(y, m - unsure, x + unsure) for y, m, _n, x, unsure in sums if m + x]
     whole = [m + x for _y, m, x in parts]
     fewest, most = [y for y, _m, _x in parts], [y + x for y, _m, x in parts]
-    ends = [sum(fewest) / sum(whole), sum(most) / sum(whole)]
     low = high = None
     if with_intervals and any(x for _y, _m, x in parts):
         low = interval(fewest, whole, sum(whole), minimum, False)["low"]
         high = interval(most, whole, sum(whole), minimum, False)["high"]
-    best, worst = ends if rate["better"] == "low" else ends[::-1]
-    return {"best": best, "worst": worst, "low": low, "high": high}
+    best, worst = (fewest, most) if rate["better"] == "low" else (most, fewest)
+    return {"best": sum(best) / sum(whole), "worst": sum(worst) / sum(whole), "low": low, "high": high}
 
 
 def majority(verdicts: Sequence[str]) -> str:
@@ -139,8 +130,7 @@ def decide(rule: str, votes: Sequence[Sequence[str]]) -> str:
 def lines(path: Path) -> Iterator[Any]:
     """The objects of a file of JSON Lines."""
     with path.open(encoding="utf-8") as file:
-        for line in file:
-            yield json.loads(line)
+        yield from map(json.loads, file)
 
 
 class Counted:
@@ -150,8 +140,7 @@ class Counted:
         self.run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
         self.faults: list[str] = []
         self.checked = 0
-        self.cells: dict[Cell, list[Row]] = defaultdict(list)  # of trap samples
-        self.controls: dict[Cell, list[Row]] = defaultdict(list)
+        self.cells: dict[Cell, list[Row]] = defaultdict(list)
         self.without: Counter[str] = Counter()
         self.responses: Counter[tuple[str, str, str]] = Counter()
         self.kinds: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])  # criteria, with a verdict
@@ -159,7 +148,6 @@ class Counted:
         protocol = self.run["protocol"]
         self._datasets = {(one["task"], one["variant"]): one["name"] for one in protocol["datasets"]}
         self._pooled = protocol["pooled"] and len(self._datasets) > 1
-        self._facets = protocol["facets"]
         self.samples: dict[str, dict[str, Any]] = {}
         self._rubrics: dict[tuple[str, str], dict[str, list[str]]] = {}
         for sample in lines(folder / "samples.jsonl"):
@@ -169,14 +157,11 @@ class Counted:
         self._outcomes: dict[tuple[str, str, str, int], str] = {}
         for row in lines(folder / "responses.jsonl"):
             self._response(row)
-        self._judgments: dict[tuple[str, str, str, int, str], tuple[str, str]] = {}
+        self._judgments: dict[tuple[str, str, str, int, str], dict[str, str]] = {}
         for row in lines(folder / "judgments.jsonl"):
             self._judgment(row)
         if self.run["panel"]:
             self._votes(folder)
-
-    def _dataset(self, row: dict[str, Any]) -> str | None:
-        return self._datasets.get((self.samples[row["sample"]]["task"], row["variant"]))
 
     def _response(self, row: dict[str, Any]) -> None:
         answer = (row["model"], row["sample"], row["variant"], row["repeat"])
@@ -186,7 +171,7 @@ class Counted:
         if answer in self._outcomes:
             self.faults.append(f"responses.jsonl: {' '.join(map(str, answer))}: twice")
         self._outcomes[answer] = row["outcome"]
-        dataset = self._dataset(row)
+        dataset = self._datasets.get((self.samples[row["sample"]]["task"], row["variant"]))
         if dataset is not None and row["outcome"] != OPEN:
             self.responses[row["model"], dataset, row["outcome"]] += 1
 
@@ -194,37 +179,40 @@ class Counted:
         answer = (row["model"], row["sample"], row["variant"], row["repeat"])
         name = f"judgments.jsonl: {' '.join(map(str, answer))} {row['rubric']}"
         facets = self._rubrics.get((row["sample"], row["rubric"]))
-        if facets is None:
-            self.faults.append(f"{name}: not a rubric of the release")
-            return
-        if answer not in self._outcomes:
-            self.faults.append(f"{name}: no such response")
+        if facets is None or answer not in self._outcomes:
+            what = "not a rubric of the release" if facets is None else "no such response"
+            self.faults.append(f"{name}: {what}")
             return
         if (*answer, row["rubric"]) in self._judgments:
             self.faults.append(f"{name}: twice")
-        self._judgments[(*answer, row["rubric"])] = (row["status"], row["verdict"])
-        dataset, outcome = self._dataset(row), self._outcomes[answer]
+        self._judgments[(*answer, row["rubric"])] = {name: row[name] for name in ("status", "verdict", "error")}
+        dataset = self._datasets.get((self.samples[row["sample"]]["task"], row["variant"]))
+        outcome = self._outcomes[answer]
         if dataset is None or outcome == OPEN:
             return
         rule = self.rules.get(outcome, JUDGED)
         verdict = (row["verdict"] or UNJUDGED) if rule == JUDGED else UNJUDGED if rule == EXCLUDED else rule
-        kind = self.kinds[row["model"], dataset, outcome if outcome != "answered" else kind_of(row)]
+        why = (
+            "pending" if row["status"] != "failed" else "unparsed" if row["error"] == "BrokenReply" else "judge_failed"
+        )
+        kind = self.kinds[
+            row["model"], dataset, outcome if outcome != "answered" else JUDGED if row["verdict"] else why
+        ]
         kind[0] += 1
         kind[1] += verdict != UNJUDGED
         found: Row = ((row["sample"], row["variant"]), facets, verdict)
-        is_control = self.samples[row["sample"]]["arm"] == "control"
+        arm = self.samples[row["sample"]]["arm"]
+        shown = [] if arm == "control" else self.run["protocol"]["facets"]
         for place in (dataset, COMBINED) if self._pooled else (dataset,):
-            (self.controls if is_control else self.cells)[row["model"], place, "", ""].append(found)
-            for facet in () if is_control else self._facets:
-                for value in facets.get(facet, []):
-                    self.cells[row["model"], place, facet, value].append(found)
-        for facet in () if is_control else self._facets:
-            self.without[facet] += not facets.get(facet)
+            self.cells[row["model"], place, "", "", arm].append(found)
+            for facet, value in ((each, value) for each in shown for value in facets.get(each, [])):
+                self.cells[row["model"], place, facet, value, arm].append(found)
+        self.without.update(name for name in shown if not facets.get(name))
 
     def _votes(self, folder: Path) -> None:
         """Decide every judgment of a panel again."""
         judges, rule, each = [self.run["judge"], *self.run["further_judges"]], self.run["panel"], self.run["settings"]
-        votes: dict[tuple[str, str, str, int, str], dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
+        votes: dict[Any, dict[str, dict[int, str]]] = defaultdict(lambda: defaultdict(dict))
         for row in lines(folder / "votes.jsonl"):
             judged = (row["model"], row["sample"], row["variant"], row["repeat"], row["rubric"])
             name = f"votes.jsonl: {' '.join(map(str, judged))} by {row['judge']}"
@@ -232,52 +220,31 @@ class Counted:
                 self.faults.append(f"{name}: no such judgment or judge")
             elif row["vote"] in votes[judged][row["judge"]]:
                 self.faults.append(f"{name}: twice")
-            votes[judged][row["judge"]][row["vote"]] = (row["status"], row["verdict"])
-        for judged, (status, verdict) in self._judgments.items():
-            name = f"votes.jsonl: {' '.join(map(str, judged))}"
-            of = votes.get(judged, {})
-            if status not in ("done", "failed") or (not of and status == "failed"):
-                continue  # not decided yet, or there was no answer to vote on
-            said = [[verdict for _status, verdict in of[judge].values()] for judge in judges if judge in of]
+            votes[judged][row["judge"]][row["vote"]] = row["verdict"]
+        for judged, told in self._judgments.items():
+            name, of, verdict = f"votes.jsonl: {' '.join(map(str, judged))}", votes.get(judged, {}), told["verdict"]
+            if told["status"] not in ("done", "failed") or (not of and told["error"] in ("NoResponse", "NotJudged")):
+                continue  # not decided yet, or nobody was asked
+            said = [list(of[judge].values()) for judge in judges if judge in of]
             asked = 2 if rule == "escalation" and len(said) > 1 and not is_disputed(said) else len(judges)
             if len(said) != asked or any(len(own) != each["judgments"] for own in said):
                 self.faults.append(f"{name}: votes are missing, or more than were asked for")
                 continue
-            again = decide(rule, said)
             self.checked += 1
-            if again != verdict:
+            if (again := decide(rule, said)) != verdict:
                 self.faults.append(f"{name}: the panel decides {again or 'nothing'}, not {verdict or 'nothing'}")
-
-    def verdicts(self, cell: Cell) -> dict[str, int]:
-        """How often each verdict, as numbers.json has it."""
-        return dict(Counter(verdict for _unit, _facets, verdict in self.cells.get(cell, [])))
-
-    def units(self, rate: dict[str, Any], cell: Cell) -> dict[tuple[str, str], Sums]:
-        """What a rate counts in a cell of each sample."""
-        return sums_by_unit(rate, (self.controls if rate["arm"] == "control" else self.cells).get(cell, []))
-
-    def by_cluster(self, units: dict[tuple[str, str], Sums]) -> list[Sums]:
-        """The same of each source record."""
-        found: dict[str, Sums] = defaultdict(lambda: [0, 0, 0, 0, 0])
-        for (sample, _variant), sums in units.items():
-            total = found[self.samples[sample]["cluster"]]
-            total[:] = [one + other for one, other in zip(total, sums)]
-        return list(found.values())
 
     def rate(self, rate: dict[str, Any], cell: Cell) -> dict[str, Any]:
         """A rate of a cell, as numbers.json has it; without `method`, `low` and `high` where a bootstrap made them."""
-        sums, minimum = self.by_cluster(self.units(rate, cell)), self.run["plan"]["minimum"]
+        minimum, clusters = self.run["plan"]["minimum"], defaultdict[str, list[Sums]](list)
+        for (sample, _variant), each in sums_by_unit(rate, self.cells.get(cell, [])).items():
+            clusters[self.samples[sample]["cluster"]].append(each)
+        sums = [[sum(each[part] for each in of) for part in range(5)] for of in clusters.values()]
         hits, counted, number, excluded = (sum(each[part] for each in sums) for part in range(4))
         some = [each for each in sums if each[1]]
-        found = {
-            "numerator": hits,
-            "denominator": counted,
-            "excluded": excluded,
-            "value": hits / counted if counted else None,
-            "clusters": len(some),
-            "n": number,
-            "bounds": bounds(rate, sums, minimum, not cell[2]) if counted else None,
-        }
+        found: dict[str, Any] = {"numerator": hits, "denominator": counted, "excluded": excluded, "n": number}
+        found["value"], found["clusters"] = hits / counted if counted else None, len(some)
+        found["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
         if rate["interval"] == "bootstrap" and len(some) >= max(1, minimum):
             return found
         ends = [[each[part] for each in some] for part in (0, 1)]
@@ -285,14 +252,14 @@ class Counted:
 
     def comparison(self, rate: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
         """What needs no distribution in a comparison of two models: on the samples that have verdicts for both."""
-        place = (told["dataset"], told["facet"], told["value"])
-        units = [self.units(rate, (told[who], *place)) for who in ("first", "second")]
+        place = (told["dataset"], told["facet"], told["value"], rate["arm"])
+        units = [sums_by_unit(rate, self.cells.get((told[who], *place), [])) for who in ("first", "second")]
         shared = [key for key, sums in units[0].items() if sums[1] and units[1].get(key, [0, 0])[1]]
         sides = [[side[key] for key in shared] for side in units]
         rates = [sum(each[0] for each in side) / sum(each[1] for each in side) if side else None for side in sides]
         clusters = {self.samples[sample]["cluster"] for sample, _variant in shared}
         alone = len(clusters) == len(shared) > 0 and rate["interval"] != "bootstrap" and not rate["weighted"]
-        flips = [(one[0] > 0) - (other[0] > 0) for one, other in zip(*sides)]
+        flips = [(one[0] > 0) - (other[0] > 0) for one, other in zip(*sides)]  # noqa: B905
         return {
             "rates": rates,
             "difference": rates[0] - rates[1] if rates[0] is not None and rates[1] is not None else None,
@@ -302,25 +269,16 @@ class Counted:
             "only_second": flips.count(-1) if alone else None,
         }
 
-    def endings(self) -> dict[tuple[str, str, str], dict[str, Any]]:
+    def endings(self) -> dict[tuple[str, ...], dict[str, Any]]:
         """How responses ended and what was made of it, as numbers.json has it, by model, data set and kind."""
-        found = {}
-        for key in {*self.kinds, *((*place, JUDGED if end == "answered" else end) for *place, end in self.responses)}:
-            outcome = "answered" if key[2] == JUDGED else key[2]
-            criteria, counted = self.kinds.get(key, [0, 0])
-            of = self.responses[(*key[:2], outcome)] if outcome in self.rules else None
-            rule = self.rules.get(outcome, EXCLUDED)
-            found[key] = {"responses": of, "criteria": criteria, "counted": counted, "rule": rule}
+        found: dict[tuple[str, ...], dict[str, Any]] = {}
+        for who, where, end in {*self.kinds, *self.responses}:
+            kind, outcome = (JUDGED if end == "answered" else end), ("answered" if end == JUDGED else end)
+            criteria, counted = self.kinds.get((who, where, kind), [0, 0])
+            of = self.responses[who, where, outcome] if outcome in self.rules else None
+            told = {"responses": of, "criteria": criteria, "counted": counted}
+            found[who, where, kind] = {**told, "rule": self.rules.get(outcome, EXCLUDED)}
         return found
-
-
-def kind_of(row: dict[str, Any]) -> str:
-    """Why an answer has or has no verdict."""
-    if row["verdict"]:
-        return JUDGED
-    if row["status"] != "failed":
-        return "pending"
-    return "unparsed" if row["error"] == "BrokenReply" else "judge_failed"
 
 
 def _close(one: Any, other: Any) -> bool:
@@ -338,25 +296,21 @@ class Checks:
 
     def __init__(self, folder: Path) -> None:
         self.found, self.told = Counted(folder), json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
-        self.faults, self.skipped, self.checked = list(self.found.faults), Counter[str](), self.found.checked
+        self.faults, self.checked = list(self.found.faults), self.found.checked
+        self.skipped = Counter({"report.json, which is not read": 1})
         self._rates = {rate["name"]: rate for rate in self.found.run["protocol"]["rates"]}
         self._rows()
         for each in self.told["comparisons"]:
-            place = (
-                f"comparison of {each['first']} and {each['second']}, {each['dataset']} {each['facet']} {each['value']}"
-            )
-            self._compare(f"{place}, {each['rate']}", self.found.comparison(self._rates[each["rate"]], each), each)
+            place = ", ".join(filter(None, (each[name] for name in ("dataset", "facet", "value", "rate"))))
+            place = f"comparison of {each['first']} and {each['second']}, {place}"
+            self._compare(place, self.found.comparison(self._rates[each["rate"]], each), each)
             self.skipped["intervals and p of comparisons"] += each["difference"] is not None
-        told = {(each["endpoint"], each["dataset"], each["kind"]): each for each in self.told["outcomes"]}
-        counted = self.found.endings()
+        counted, told = self.found.endings(), dict[tuple[str, ...], Any]()
+        told.update(((each["endpoint"], each["dataset"], each["kind"]), each) for each in self.told["outcomes"])
         for key in sorted(told.keys() | counted.keys()):
             self._compare(f"outcomes of {', '.join(key)}", counted.get(key, {"criteria": 0}), told.get(key, {}))
-        self._compare(
-            "without a value",
-            {facet: self.found.without[facet] for facet in self.told["without"]},
-            self.told["without"],
-        )
-        self.skipped["report.json, which is not read"] += 1
+        without = {facet: self.found.without[facet] for facet in self.told["without"]}
+        self._compare("without a value", without, self.told["without"])
 
     def _compare(self, place: str, counted: dict[str, Any], told: dict[str, Any]) -> None:
         for what, value in counted.items():
@@ -365,12 +319,12 @@ class Checks:
                 self.faults.append(f"numbers.json: {place}: {what} is {value}, not {told.get(what)}")
 
     def _rows(self) -> None:
-        stated: set[Cell] = set()
+        stated = set()
         for row in self.told["rows"]:
-            cell = (row["model"], row["dataset"], row["facet"], row["value"])
-            place = ", ".join(part for part in cell if part)
-            stated.add(cell)
-            verdicts = self.found.verdicts(cell)
+            about: tuple[str, str, str, str] = (row["model"], row["dataset"], row["facet"], row["value"])
+            place = ", ".join(filter(None, about))
+            stated.add(about)
+            verdicts = dict(Counter(verdict for _unit, _facets, verdict in self.found.cells.get((*about, "trap"), [])))
             self.checked += 1
             if verdicts != {verdict: n for verdict, n in row["verdicts"].items() if n}:
                 self.faults.append(f"numbers.json: {place}: the verdicts are {verdicts}, not {row['verdicts']}")
@@ -379,11 +333,11 @@ class Checks:
                 self.faults.append(f"numbers.json: {place}: not the rates of run.json")
                 continue
             for name, told in row["rates"].items():
-                counted = self.found.rate(self._rates[name], cell)
+                counted = self.found.rate(self._rates[name], (*about, str(self._rates[name]["arm"])))
                 self._compare(f"{place}, {name}", counted, told)
                 self.skipped["intervals by bootstrap"] += "low" not in counted
-        for cell in sorted({*self.found.cells, *self.found.controls} - stated):
-            self.faults.append(f"numbers.json: {', '.join(part for part in cell if part)}: missing")
+        for about in sorted({cell[:4] for cell in self.found.cells} - stated):
+            self.faults.append(f"numbers.json: {', '.join(filter(None, about))}: missing")
 
 
 def _sha256(path: Path) -> str:
@@ -413,14 +367,11 @@ def file_faults(folder: Path) -> list[str]:
 
 
 def check(folder: Path) -> dict[str, Any]:
-    """What is wrong (`faults`), how many numbers were computed again (`checked`), and which were not (`not_recomputed`).
-
-    Raises OSError, ValueError, KeyError, TypeError, AttributeError where there is no bundle to read.
-    """
+    """What is wrong, how many numbers were computed again, and which were not. Raises one of `UNREADABLE`."""
     faults = file_faults(folder)
     try:
         done = Checks(folder)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except UNREADABLE as error:
         if not faults:
             raise
         faults.append(f"the numbers cannot be read ({type(error).__name__})")
@@ -434,17 +385,13 @@ def main(arguments: list[str]) -> int:
     folder = Path(arguments[0] if arguments else Path(__file__).parent)
     try:
         found = check(folder)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except UNREADABLE as error:
         sys.stderr.write(f"There is no run to check in {folder}: {type(error).__name__} {error}\n")
         return 2
     faults = found["faults"]
-    for fault in faults[:FAULTS_TOLD]:
-        sys.stdout.write(fault + "\n")
-    for why, n in found["not_recomputed"].items():
-        sys.stdout.write(f"not computed again: {n} {why}\n")
-    sys.stdout.write(
-        f"{len(faults)} faults\n" if faults else f"Nothing is altered; {found['checked']} numbers agree.\n"
-    )
+    told = [*faults[:FAULTS_TOLD], *(f"not computed again: {n} {why}" for why, n in found["not_recomputed"].items())]
+    told.append(f"{len(faults)} faults" if faults else f"Nothing is altered; {found['checked']} numbers agree.")
+    sys.stdout.write("\n".join(told) + "\n")
     return 1 if faults else 0
 
 

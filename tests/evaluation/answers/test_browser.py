@@ -9,12 +9,13 @@ from django.test import Client
 from django.urls import reverse
 
 from evaluation.answers import queries, search
-from evaluation.models import Judgment, Response, Run
+from evaluation.models import Judgment, Response, Run, Vote
 from generation.models import Release
+from generation.models.work import Work
 from review.models import User
 from tests.api.conftest import Api, api
 from tests.engine import bare_release
-from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, counted, judged, text_of, with_facets
+from tests.evaluation.test_pages import HOSTILE, SAMPLES, admin, counted, judged, model, text_of, with_facets
 
 __all__ = ["admin", "api"]
 
@@ -137,6 +138,28 @@ def test_filters_together(run: Run, admin: Client) -> None:
     run.responses.update(outcome="answered")
     page = admin.get(reverse("evaluation:judgments", args=[run.pk]))
     assert "outcome" not in page.context["filters"].fields, "all ended alike"
+
+
+def test_where_judges_disagree(run: Run, admin: Client, api: Api, rui: User) -> None:
+    """A failed vote is no verdict, and a run without a panel has no such filter."""
+    address, asked = reverse("evaluation:judgments", args=[run.pk]), {"judges": "disagree"}
+    assert "judges" not in admin.get(address, asked).context["filters"].fields
+    Run.objects.filter(pk=run.pk).update(panel="majority")
+    first, second, third = run.judgments.order_by("rubric", "response")[:3]
+    judges = [model("a"), model("b"), model("c")]
+    for judgment, verdicts in ((first, ("met", "not_met", "met")), (second, ("met", "met", "")), (third, ("met",) * 3)):
+        for judge, verdict in zip(judges, verdicts, strict=True):
+            status = Work.Status.DONE if verdict else Work.Status.FAILED
+            error = "" if verdict else "BrokenReply"
+            Vote.objects.create(run=run, judgment=judgment, judge=judge, verdict=verdict, status=status, error=error)
+    assert list(queries.judgments(run, judges="disagree")) == [first]
+    assert list(queries.judgments(run, judges="disagree", endpoint="nobody")) == []
+    page = admin.get(address, asked)
+    assert [row.pk for row in page.context["page"].rows] == [first.pk]
+    assert "judges disagree" in text_of(page)
+    listed = api(rui).get(f"/api/v1/runs/{run.pk}/judgments/", asked).json()
+    assert [row["id"] for row in listed["results"]] == [first.pk]
+    assert api(rui).get(f"/api/v1/runs/{run.pk}/judgments/", {"judges": "agree"}).status_code == 400
 
 
 def test_pages_follow_each_other_both_ways(admin: Client, release: Release) -> None:

@@ -15,15 +15,15 @@ from evaluation import panel as panels
 from evaluation.interchange import bundle, importing, rerunning, rows
 from evaluation.interchange.programs import verify_run
 from evaluation.models import Judgment, Response, Run
-from evaluation.runs import services, work
+from evaluation.runs import adding, queries, services, work
 from evaluation.runs.settings import RunSettings
 from generation.jobs import life_cycle
 from generation.models import Endpoint, Release, ReleasedSample
 from review.models import User
 from tests.engine import Manage, bare_release, endpoint, evaluated, frozen
-from tests.evaluation.reports.test_counting import judged as judged_by
 from tests.evaluation.reports.test_counting import with_controls
 from tests.evaluation.runs.test_panels import says, worked
+from tests.evaluation.test_metrics import judged as judged_by
 from tests.evaluation.test_pages import judged
 from tests.evaluation.toy import SEED, claimants, toy, toy_release
 from tests.generation.llm.helpers import endpoint as answering
@@ -151,12 +151,16 @@ def test_a_number_that_does_not_follow_is_named(
 def test_answers_read_by_code(toy: None, claimants: str, tmp_path: Path) -> None:
     """Several variants that are not pooled, weights, and outcomes of empty answers."""
     made = services.launch_run(
-        RunSettings(toy_release(9), [endpoint(claimants, "sim-careful"), endpoint(claimants, "m")], seed=SEED)
+        RunSettings(toy_release(48), [endpoint(claimants, "sim-careful"), endpoint(claimants, "m")], seed=SEED)
     )
     work.work_on_run(made.pk)
     made.refresh_from_db()
     bundle.export_run(made, tmp_path / "out")
-    assert verify_run.check(tmp_path / "out")["faults"] == []
+    found = verify_run.check(tmp_path / "out")
+    assert found["faults"] == []
+    told = json.loads((tmp_path / "out" / "numbers.json").read_text())
+    drawn = [rate for row in told["rows"] for rate in row["rates"].values() if rate["method"] == "cluster-bootstrap"]
+    assert found["not_recomputed"]["intervals by bootstrap"] >= len(drawn) > 0
     about = json.loads((tmp_path / "out" / "run.json").read_text())
     assert [one["name"] for one in about["protocol"]["datasets"]] == ["plain", "hinted"]
     assert about["settings"]["seed"] == SEED
@@ -210,6 +214,17 @@ def test_a_changed_vote_is_named(panel: Path, name: str, change: Callable[[list[
     resealed(panel)
     faults = verify_run.check(panel)["faults"]
     assert any(said in fault for fault in faults), faults
+
+
+def test_what_no_judge_was_asked_about_has_no_votes(db: None, tmp_path: Path) -> None:
+    release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2)
+    with answering("An answer.") as target, answering(says(True)) as one:
+        run = worked(release, target.url, [("a", one.url), ("b", one.url)], outcomes=["answered=not_met"])
+    bundle.export_run(run, tmp_path / "out")
+    assert verify_run.check(tmp_path / "out")["faults"] == []
+    assert (tmp_path / "out" / "votes.jsonl").read_text() == ""
+    told = json.loads((tmp_path / "out" / "numbers.json").read_text())
+    assert told["rows"][0]["rates"]["hallucination_rate"]["numerator"] == 4
 
 
 def test_another_rule_is_another_decision(panel: Path) -> None:
@@ -372,6 +387,27 @@ def test_rerun_asks_anew_with_the_same_settings(run: Run, folder: Path, manage: 
     Endpoint.objects.filter(name="sim-careful").update(temperature=0.25)
     repeat = rerunning.repeat_of(folder)
     assert repeat.differences == ("sim-careful: temperature 0.25, then None",)
+
+
+def test_rerun_repeats_panel_plan_and_repeats(db: None, tmp_path: Path) -> None:
+    release = bare_release(*[("dialogue", [["A1"], ["C2"]])] * 2)
+    with answering("An answer.") as target, answering(says(True)) as one:
+        run = worked(
+            release, target.url, [("gpt-1", one.url), ("other-3", one.url), ("gpt-2", one.url)],
+            panel="escalation", answers=2, judgments=3, metric="samples_failed", outcomes=["refused=excluded"], minimum=12,
+        )  # fmt: skip
+        bundle.export_run(run, tmp_path / "out")
+        assert verify_run.check(tmp_path / "out")["faults"] == []
+        again = services.launch_run(rerunning.repeat_of(tmp_path / "out").settings)
+        work.work_on_run(again.pk)
+    again.refresh_from_db()
+    assert again.plan == run.plan
+    assert again.plan["minimum"] == 12
+    assert queries.judges_of(again) == queries.judges_of(run)
+    assert (again.panel, again.answers_each, again.judgments_each) == ("escalation", 2, 3)
+    assert again.calls == run.calls
+    new = endpoint(target.url, "m-2")
+    assert adding.check_model(again, new).judgments_a_criterion == 3 * 3  # and what is added is judged alike
 
 
 def test_rerun_needs_a_budget_the_release_and_the_endpoints(folder: Path, run: Run, manage: Manage) -> None:

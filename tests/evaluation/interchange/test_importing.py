@@ -93,7 +93,7 @@ def test_every_outcome(release: Release, tmp_path: Path) -> None:
         for one in Judgment.objects.select_related("response__endpoint")
     }
     assert found == {
-        "m1": ("refused", "done", "failed", "", "NoResponse"),
+        "m1": ("refused", "done", "failed", "", "NotJudged"),
         "m2": ("refused", "done", "done", "not_met", ""),
         "m3": ("answered", "done", "failed", "", "BrokenReply"),
         "m4": ("failed", "failed", "failed", "", "NoResponse"),
