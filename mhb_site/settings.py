@@ -224,7 +224,12 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     # A deep link is a link within a button, and the highlighter too faint to read; the validator is another site.
-    "SWAGGER_UI_SETTINGS": {"deepLinking": False, "syntaxHighlight": {"activated": False}, "validatorUrl": None},
+    "SWAGGER_UI_SETTINGS": {
+        "deepLinking": False,
+        "docExpansion": "none",  # the list of subjects first: there are many operations
+        "syntaxHighlight": {"activated": False},
+        "validatorUrl": None,
+    },
 }
 
 CELERY_BROKER_URL = ENV.redis_url or "filesystem://"

@@ -30,6 +30,7 @@ def test_the_page_renders_without_a_violation(
     assert "default-src 'self'" in policy
     assert "unsafe" not in policy
     assert "script-src" not in policy
+    page.locator("#operations-tag-releases").click()
     operation = page.locator("#operations-releases-releases_list")
     operation.click()
     operation.get_by_role("button", name="Try it out").click()
