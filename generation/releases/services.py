@@ -148,7 +148,7 @@ def _latest(name: str, benchmark: str) -> Release | None:
 
 
 def _freeze(row: Freeze) -> None:
-    """Read everything, then store everything in one transaction: whoever reads releases sees all of it or nothing."""
+    """Read everything, then store everything in one transaction: readers of releases see all of it or nothing."""
     composition = Composition.from_json(row.composition)
     latest = _latest(row.name, row.benchmark)
     counted = tally(row.benchmark, composition)

@@ -31,7 +31,7 @@ class SpecialtyForm(forms.Form):
 
 
 class LanguageForm(forms.Form):
-    """The language that whoever reviews has to read; empty for any."""
+    """The language that reviewers have to read; empty for any."""
 
     language = forms.RegexField(LANGUAGE_CODE, label=_("Language"), max_length=16, required=False)
 

@@ -185,7 +185,7 @@ def specialty(request: HttpRequest, case_id: int) -> HttpResponse:
 
 @requires(Can.OVERSEE)
 def language(request: HttpRequest, case_id: int) -> HttpResponse:
-    """Say which language whoever reviews a case has to read."""
+    """Say which language the reviewers of a case have to read."""
     get_object_or_404(Case, pk=case_id)
     if request.method == "POST":
         form = LanguageForm(request.POST)

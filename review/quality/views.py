@@ -47,7 +47,7 @@ def reviewer(request: HttpRequest, person_id: int) -> HttpResponse:
 @requires(Can.REVIEW)
 @require_GET
 def me(request: HttpRequest) -> HttpResponse:
-    """The own figures. There is no address under which a physician could ask for another's."""
+    """Your figures. There is no address under which a physician could ask for another's."""
     return _figures(request, signed_in_account(request))
 
 

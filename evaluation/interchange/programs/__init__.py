@@ -1,1 +1,1 @@
-"""Programs that go out with a bundle. They are data here: whoever has the bundle runs them without MHB."""
+"""Programs that go out with a bundle. They are data here: people with the bundle run them without MHB."""

@@ -1,4 +1,4 @@
-"""A bundle can be checked and repeated by whoever has it: every number is counted again from its rows."""
+"""A bundle can be checked and repeated by anyone who has it: every number is counted again from its rows."""
 
 import json
 import subprocess

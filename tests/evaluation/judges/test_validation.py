@@ -72,7 +72,7 @@ def answered(physician: User, held: Assignment, says: Any) -> None:
 
 
 def worked(doctors: list[User], says: Any) -> None:
-    """Everything in the queue, each by whoever comes next; `says(physician, rubric, role)`."""
+    """Everything in the queue, each by the next who comes; `says(physician, rubric, role)`."""
     idle = 0
     while idle < len(doctors):
         for physician in doctors:

@@ -1,4 +1,4 @@
-"""An export can be checked by whoever has it: its files, its ratings, the agreement that follows from them."""
+"""An export can be checked by anyone who has it: its files, its ratings, the agreement that follows from them."""
 
 import csv
 import json
