@@ -137,6 +137,7 @@ class Reader:
                     self._speaks(language)
                     self.page.goto(self.url + where)
                     if self.page.locator("#swagger-ui").count():  # which a script fills
+                        self.page.locator(".opblock-tag").first.click()
                         self.page.locator(".opblock-summary-control").first.click()
                         self.page.locator(".opblock-body").wait_for()
                     self.looks(where, widths, language)
