@@ -45,8 +45,8 @@ def seed(samples: int) -> None:
     )
     insert_rows(
         ReleasedRubric,
-        ("sample_id", "key", "criterion", "traps", "severity"),
-        ((pk, f"R{n}", "Says so.", '["A1"]', "") for pk in keys for n in range(1, RUBRICS + 1)),
+        ("sample_id", "key", "criterion", "traps", "severity", "polarity"),
+        ((pk, f"R{n}", "Says so.", '["A1"]', "", "") for pk in keys for n in range(1, RUBRICS + 1)),
     )
 
 
