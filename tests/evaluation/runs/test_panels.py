@@ -70,7 +70,7 @@ def verdicts(run: Run) -> list[tuple[str, str]]:
         ("majority", [[NOT], [MET], [NOT]], NOT),
         ("majority", [[MET], [NOT]], ""),
         ("majority", [[MET], [MET], [""]], MET),
-        ("majority", [[MET], [""], [""]], ""),  # one of three is no majority, whoever failed
+        ("majority", [[MET], [""], [""]], ""),  # one of three is no majority, though two judges failed
         ("majority", [[MET, MET, NOT]], MET),
         ("majority", [[MET, NOT]], ""),
         ("majority", [[MET, NOT], [MET, MET], [MET, MET]], MET),
