@@ -92,6 +92,7 @@ def test_the_expected_number_is_what_drafts_with_these_settings_asked(tmp_path: 
     stranger = batches_estimate.estimate_batch(replace(asked, roles={"generator": endpoint(models, "sim-careful")}))
     [line] = stranger.lines
     assert (line.measured, line.alike) == (0, 3), "what other models said to this prompt is nearer than a guess"
+    assert line.tokens_in == 2 * batch.tokens_in
     assert line.tokens_in != line.calls * jobs_estimate.TOKENS_IN
 
 
