@@ -677,7 +677,7 @@ def test_whatever_many_physicians_do(ward_staff: None, clock: Clock) -> None:
         settings=settings(
             derandomize=True,
             deadline=None,
-            max_examples=far(18, 40),
+            max_examples=far(8, 40),
             stateful_step_count=far(60, 100),
             report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
