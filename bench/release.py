@@ -3,6 +3,7 @@
 Each part runs in a process of its own on a PostgreSQL of its own, so that its memory is its own.
 """
 
+import gc
 import json
 import os
 import resource
@@ -121,11 +122,15 @@ def part(what: str, *arguments: str) -> None:
         print("{}")
         return
     from django.db import connection
+    from django.template import engines
 
     from generation.recipes import registry
     from generation.releases import archive, services  # noqa: F401 - a worker has them long before
 
     registry.recipe("mhb")
+    engines.all()  # so has every process that ever showed a page
+    gc.collect()
+    gc.freeze()  # as wsgi.py and the worker do
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     if what == "export" and arguments[0] in ("parquet", "hf"):

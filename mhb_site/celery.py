@@ -1,5 +1,6 @@
 """The Celery application. A task is one call of a service; the database says what there is to do."""
 
+import gc
 import os
 import threading
 from typing import Any
@@ -18,6 +19,8 @@ _stopping = threading.Event()
 @worker_ready.connect
 def _live(sender: Any, **_: Any) -> None:
     """Say every few seconds that this worker lives, so that commands know whether anybody will do the work."""
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays for good, as in wsgi.py
     threading.Thread(target=_beat, args=(str(sender.hostname),), daemon=True).start()
 
 

@@ -47,7 +47,12 @@ class Sample(models.Model):
     @property
     def key(self) -> str:
         """The sample's name in releases and pages, the same for all its versions."""
-        return f"{self.benchmark}-{self.task}-{self.pk:06d}"
+        return self.key_of(self.benchmark, self.task, self.pk)
+
+    @staticmethod
+    def key_of(benchmark: str, task: str, pk: int) -> str:
+        """The same of a row that was read in parts."""
+        return f"{benchmark}-{task}-{pk:06d}"
 
     def __str__(self) -> str:
         return self.key

@@ -2,16 +2,14 @@
 
 import shutil
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from generation.models import Release, ReleasedSample
-from generation.releases import verify_trail
+from generation.releases import queries, verify_trail
 from generation.releases.exporters.base import canonical, replacing
 from review.audit import verification
 
-CHUNK = 200
 FORMAT = 1
 
 
@@ -37,9 +35,7 @@ def _lines(release: Release, split: str) -> Iterator[dict[str, Any]]:
         "samples": chosen.count(),
         "end": {"sequence": release.trail_end, "hash": verification.hash_at(release.trail_end)},
     }
-    rows = chosen.order_by("position").values_list("key", "version__number")
-    samples = rows.iterator(chunk_size=CHUNK)
-    while chunk := list(islice(samples, CHUNK)):
+    for chunk in queries.in_order(release, split, "key", "version__number"):
         trails = verification.published([key for key, _version in chunk], upto=release.trail_end)
         for key, version in chunk:
             yield {"sample": key, "version": version, "events": len(trails[key])}

@@ -13,11 +13,10 @@ from django.db.models.functions import Cast
 
 from generation import errors
 from generation.common import formats
-from generation.common.chunks import CHUNK, chunked
 from generation.common.stored_json import parsed
 from generation.models import Release, ReleasedRubric, ReleasedSample, SourceRecord
 from generation.recipes import registry
-from generation.releases import audit_bundle, exporters, ratings
+from generation.releases import audit_bundle, exporters, queries, ratings
 from generation.releases.data_card import data_card
 from generation.releases.exporters import jsonl, references
 from generation.releases.exporters.croissant import croissant
@@ -25,15 +24,14 @@ from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, ma
 from generation.releases.exporters.programs import restore_release, verify_release
 from generation.releases.exporters.programs.verify_release import COLUMNS
 from generation.sources import queries as sources_queries
+from review.common.sql import among
 
 RUBRIC_FIELDS = ("key", "criterion", "traps", "severity", "polarity")
 
 
 def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC) -> Iterator[dict[str, Any]]:
     """The export objects of one part of a release, in order, streamed."""
-    columns = ("pk", "exported")
-    rows = ReleasedSample.objects.filter(release=release, split=split).order_by("position").values_list(*columns)
-    for chunk in chunked(rows.iterator(chunk_size=CHUNK)):
+    for chunk in queries.in_order(release, split, "pk", "exported"):
         rubrics = _rubrics([pk for pk, _exported in chunk])
         for pk, exported in chunk:
             # Frozen before there were citations, or a canary: it has none.
@@ -43,13 +41,12 @@ def exported_samples(release: Release, split: str = ReleasedSample.Split.PUBLIC)
 
 def _rubrics(samples: list[int]) -> dict[int, list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = {}
-    rows = ReleasedRubric.objects.filter(sample__in=samples).order_by("pk")
+    rows = ReleasedRubric.objects.filter(among("sample_id", samples)).order_by("pk")
     columns = [Cast(name, TextField()) if name == "traps" else name for name in RUBRIC_FIELDS]
-    for sample, *values in rows.values_list("sample_id", *columns):
-        rubric = dict(zip(RUBRIC_FIELDS, values, strict=True))
-        rubric["traps"] = parsed(rubric["traps"])
-        if not rubric["polarity"]:
-            del rubric["polarity"]  # as it was frozen
+    for sample, key, criterion, traps, severity, polarity in rows.values_list("sample_id", *columns):
+        rubric = {"key": key, "criterion": criterion, "traps": parsed(traps), "severity": severity}
+        if polarity:  # as it was frozen
+            rubric["polarity"] = polarity
         found.setdefault(sample, []).append(rubric)
     return found
 
@@ -100,11 +97,10 @@ def _asked(release: Release, samples: Iterator[dict[str, Any]], *, judges: bool)
 
 def _source_texts(release: Release, split: str) -> Iterator[references.SourceTexts]:
     """What each sample may have words from: its source record, and those that were joined with it."""
-    rows = ReleasedSample.objects.filter(release=release, split=split).order_by("position")
-    for chunk in chunked(rows.values_list("version__sample__record", flat=True).iterator(chunk_size=CHUNK)):
-        records = SourceRecord.objects.select_related("source").defer("private").in_bulk(set(chunk))
+    for chunk in queries.in_order(release, split, "version__sample__record"):
+        records = SourceRecord.objects.select_related("source").defer("private").in_bulk({pk for (pk,) in chunk})
         joined = sources_queries.partners(list(records.values()))
-        for pk in chunk:
+        for (pk,) in chunk:
             own = (records[pk], *joined[pk])
             yield references.SourceTexts(((one.source.name, one.external_id), one.content) for one in own)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from generation import errors
+from generation.common.chunks import CHUNK
 from generation.models import Batch, Freeze, Release, ReleasedSample, SampleVersion, Source
 from generation.recipes import registry
 from generation.samples.queries import terms
@@ -130,6 +131,19 @@ def released_samples(release: Release, *, with_held_out: bool) -> QuerySet[Relea
     """The samples of a release in its order, with the title of each."""
     rows = ReleasedSample.objects.filter(release=release).annotate(title=F("version__title")).order_by("pk")
     return rows if with_held_out else rows.filter(split=ReleasedSample.Split.PUBLIC)
+
+
+def in_order(release: Release, split: str, *columns: str) -> Iterator[list[tuple[Any, ...]]]:
+    """These columns of the samples of one part of a release, a chunk at a time.
+
+    Each chunk is found by its position: what a cursor outside of a transaction finds, PostgreSQL writes down as a whole
+    before it gives out the first row.
+    """
+    rows = ReleasedSample.objects.filter(release=release, split=split).order_by("position")
+    found, last = rows.values_list(*columns, "position"), -1
+    while chunk := list(found.filter(position__gt=last)[:CHUNK]):
+        last = chunk[-1][-1]
+        yield [row[:-1] for row in chunk]
 
 
 def release(name: str, version: int | None = None) -> Release:

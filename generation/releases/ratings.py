@@ -6,28 +6,32 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from generation.common.chunks import chunked
-from generation.models import Release, ReleasedSample, Rubric
+from generation.models import Release, Rubric
+from generation.releases import queries
 from generation.releases.exporters.base import replacing
 from generation.releases.exporters.csv_ import spreadsheet_safe
-from generation.releases.exporters.programs.verify_release import COLUMNS, Agreement, by_sample
+from generation.releases.exporters.programs.verify_release import BLIND, COLUMNS, Agreement, by_sample
 from review.access.visibility import counted_reviews
 from review.audit import trail
+from review.common.sql import among
 from review.models import ChainHead
 from review.rules.state_machine import Phase
+
+if TYPE_CHECKING:
+    from _csv import Writer
 
 ANSWERS = {Phase.COMMIT.value: "blind", Phase.CONFIRM.value: "confirmed", Phase.DISCUSS.value: "discussed"}
 HIGHLIGHT_COLUMNS = (
     *("sample_id", "version", "rater", "role", "answer", "simulated"),
     *("look", "label", "passage", "start", "end", "quote"),
 )
-Rating = dict[str, str]
+Author = tuple[str, str, str, str, str, str]  # what a row says of a review: `sample_id` to `simulated`
+Rating = tuple[str, str, str]  # rubric, question, value
+Given = tuple[int, Author, str, dict[str, Any]]  # a review: case, author, verdict, stored answers
 Sampled = tuple[str, int, int]  # key, version, case
-Given = tuple[
-    int, Rating, str, dict[str, Any]
-]  # a review: case, what a row says of its author, verdict, stored answers
 
 
 def pseudonym(key: str, canary: str, physician: int) -> str:
@@ -39,7 +43,7 @@ def _reviews(samples: Sequence[Sampled], canary: str) -> Iterator[Given]:
     """Those of each sample, in their order."""
     secret = ChainHead.objects.values_list("key", flat=True).get(pk=trail.EVENTS)
     reviews: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
-    rows = counted_reviews().filter(case__in=[case for _key, _version, case in samples]).order_by("pk")
+    rows = counted_reviews().filter(among("case", [case for _key, _version, case in samples])).order_by("pk")
     columns = ("case_id", "physician_id", "physician__simulated", "role", "phase", "verdict", "answers")
     for case, *about in rows.values_list(*columns):
         reviews[case].append(tuple(about))
@@ -47,47 +51,40 @@ def _reviews(samples: Sequence[Sampled], canary: str) -> Iterator[Given]:
     names = {physician: pseudonym(secret, canary, physician) for physician in physicians}
     for key, version, case in samples:
         for physician, simulated, role, phase, verdict, answers in reviews[case]:
-            about = {
-                "sample_id": key,
-                "version": str(version),
-                "rater": names[physician],
-                "role": role,
-                "answer": ANSWERS[phase],
-                "simulated": "true" if simulated else "false",
-            }
-            yield case, about, verdict, answers
+            rater, told = names[physician], "true" if simulated else "false"
+            yield case, (key, str(version), rater, role, ANSWERS[phase], told), verdict, answers
 
 
-def _ratings(reviews: Iterable[Given]) -> Iterator[Rating]:
-    """Blind answers, and those that were confirmed or changed after seeing others', sample by sample.
-
-    Notes, evidence and wordings stay behind: they are free text.
-    """
-    for _case, about, verdict, answers in reviews:
-        for told in _values(verdict, answers):
-            yield {**about, **told}
-
-
-def _values(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
-    yield {"rubric": "", "question": "verdict", "value": verdict}
+def _ratings(verdict: str, answers: dict[str, Any]) -> Iterator[Rating]:
+    """Those of a review. Notes, evidence and wordings stay behind: they are free text."""
+    yield "", "verdict", verdict
     for question, answer in sorted(answers.get("questions", {}).items()):
         if value := answer.get("value"):
-            yield {"rubric": "", "question": question, "value": str(value)}
+            yield "", question, str(value)
     for rubric, finding in sorted(answers.get("rubrics", {}).items()):
         for question, name in (("rubric", "value"), ("severity", "severity")):
             if value := finding.get(name):
-                yield {"rubric": rubric, "question": question, "value": str(value)}
+                yield rubric, question, str(value)
     if reason := answers.get("reason_code"):
-        yield {"rubric": "", "question": "reason", "value": str(reason)}
+        yield "", "reason", str(reason)
 
 
 def agreement(samples: Sequence[Sampled], canary: str) -> list[dict[str, Any]]:
     """How far the blind answers about these samples agree, as `verify_release.py` computes it from the ratings."""
     found = Agreement()
     for part in chunked(iter(samples)):
-        for rows in by_sample(_ratings(_reviews(part, canary))):
+        for rows in by_sample(_blind(_reviews(part, canary))):
             found.add(rows)
     return found.lines()
+
+
+def _blind(reviews: Iterable[Given]) -> Iterator[dict[str, str]]:
+    """The blind answers, as far as agreement is counted by them."""
+    for _case, (sample, _version, rater, role, answer, _simulated), verdict, answers in reviews:
+        if answer == BLIND:
+            about = {"sample_id": sample, "rater": rater, "role": role, "answer": answer}
+            for rubric, question, value in _ratings(verdict, answers):
+                yield {**about, "rubric": rubric, "question": question, "value": value}
 
 
 def lines(release: Release, split: str) -> Iterator[str]:
@@ -95,7 +92,7 @@ def lines(release: Release, split: str) -> Iterator[str]:
     file = io.StringIO()
     writer = _writer(file, COLUMNS)
     for part in _parts(release, split):
-        writer.writerows(_with_polarity(list(_reviews(part, release.canary))))
+        writer.writerows(_rows(list(_reviews(part, release.canary))))
         yield file.getvalue()
         file.seek(0)
         file.truncate()
@@ -113,45 +110,44 @@ def write(release: Release, split: str, folder: Path, *, quoted: bool = True) ->
         ratings, highlights = _writer(rated, COLUMNS), _writer(marked, HIGHLIGHT_COLUMNS)
         for part in _parts(release, split):
             reviews = list(_reviews(part, release.canary))
-            ratings.writerows(_with_polarity(reviews))
+            ratings.writerows(_rows(reviews))
             highlights.writerows(_highlights(reviews, quoted))
     return paths
 
 
-def _writer(file: TextIO, columns: Sequence[str]) -> "csv.DictWriter[str]":
-    writer = csv.DictWriter(file, columns, lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
+def _writer(file: TextIO, columns: Sequence[str]) -> "Writer":
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
     return writer
 
 
 def _parts(release: Release, split: str) -> Iterator[list[Sampled]]:
-    rows = ReleasedSample.objects.filter(release=release, split=split).order_by("position")
-    yield from chunked(rows.values_list("key", "version__number", "version__case").iterator(chunk_size=500))
+    return queries.in_order(release, split, "key", "version__number", "version__case")
 
 
-def _with_polarity(reviews: Sequence[Given]) -> Iterator[Rating]:
-    """The ratings; those of a rubric with its polarity."""
+def _rows(reviews: Sequence[Given]) -> Iterator[Sequence[str]]:
+    """The ratings, blind ones and those that were confirmed or changed after seeing others', sample by sample; those of a
+    rubric with its polarity."""
     cases = {case for case, _about, _verdict, answers in reviews if answers.get("rubrics")}
-    rubrics = Rubric.objects.filter(version__case__in=cases).exclude(polarity="").order_by()
+    rubrics = Rubric.objects.filter(among("version__case", cases)).exclude(polarity="").order_by()
     told: dict[int, dict[str, str]] = defaultdict(dict)
     for case, key, polarity in rubrics.values_list("version__case", "key", "polarity") if cases else ():
         told[case][key] = polarity
-    for review in reviews:
-        of_case = told.get(review[0], {})
-        for rating in _ratings([review]):
-            rating["polarity"] = of_case.get(rating["rubric"], "")
-            yield rating
+    for case, author, verdict, answers in reviews:
+        of_case = told.get(case, {})
+        for rubric, question, value in _ratings(verdict, answers):
+            yield *author, rubric, of_case.get(rubric, ""), question, value
 
 
-def _highlights(reviews: Iterable[Given], quoted: bool) -> Iterator[Rating]:
-    for _case, about, _verdict, answers in reviews:
+def _highlights(reviews: Iterable[Given], quoted: bool) -> Iterator[Sequence[str]]:
+    for _case, author, _verdict, answers in reviews:
         for each in answers.get("highlights", ()):
-            yield {
-                **about,
-                "look": "first" if each.get("first_look") else "second",
-                "label": each["label"],
-                "passage": each["passage"],
-                "start": str(each["start"]),
-                "end": str(each["end"]),
-                "quote": spreadsheet_safe(each["quote"]) if quoted else "",
-            }
+            yield (
+                *author,
+                "first" if each.get("first_look") else "second",
+                each["label"],
+                each["passage"],
+                str(each["start"]),
+                str(each["end"]),
+                spreadsheet_safe(each["quote"]) if quoted else "",
+            )

@@ -169,23 +169,27 @@ def _freeze(row: Freeze) -> None:
                 return  # the lease ran out and somebody else freezes now
         if latest is not None and _same(latest, spool):
             raise errors.NothingNew(str(latest))
-        ids = [one.version_id for one in chosen]
+        cases = [case for samples in rated.values() for _key, _version, case in samples]
         fields: dict[str, Any] = {
             "samples_count": totals.samples,
             "rubrics_count": totals.rubrics,
             "counts": totals.counts(),
-            "sources": content.sources(ids),
-            "generators": content.generators(ids),
+            "sources": content.sources([one.version_id for one in chosen], totals.sources),
+            "generators": content.generators(totals.batches),
             "made": totals.made(),
             "grounds": dict(sorted(totals.grounds.items())),
-            "reviewers": {**content.reviewers(ids), "simulated_samples": totals.simulated_reviews},
+            "reviewers": {
+                "physicians": len(totals.reviewers),
+                "simulated": sum(totals.reviewers.values()),
+                "simulated_samples": totals.simulated_reviews,
+            },
             "simulated": totals.simulated,
             "sha256": spool.digest(),
             "composition": composition.as_json(),
             "excluded": dict(counted.excluded),
             "about": {
                 "counts": counted.counts,
-                **card_facts(ids),
+                **card_facts(totals, cases),
                 "agreement": {split: ratings.agreement(samples, canary) for split, samples in rated.items()},
             },
             "canary": canary,

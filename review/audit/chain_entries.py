@@ -29,7 +29,7 @@ def digest(value: Any) -> str:
 
 def instant(at: datetime) -> str:
     """An aware time in UTC to the microsecond: ``2026-03-01T09:30:00.000000Z``."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def pseudonym(key: str, sample: str, account: int | None) -> str | None:

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from review.audit import accounts, chain_entries
 from review.audit.trail import EVENTS, PERSON_EVENTS, digest_of
+from review.common.sql import among
 from review.models import Audit, Chained, ChainHead, Event, PersonEvent, Review, User
 from review.rules.permissions import Can, require
 
@@ -195,13 +196,11 @@ def _check_chain(
         yield AuditFault(FaultCode.INSERTED, name, place, place, id=pk)
 
 
-def _rows(model: type[Chained], *, upto: int, samples: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
+def _rows(model: type[Chained], *, upto: int) -> Iterator[dict[str, Any]]:
     common = ["id", "sequence", "previous", "hash", "kind", "actor_id", "at", "data"]
     of_case = ["case_id", "number", "case__lineage", "case__version"]
     columns = [*common, *(of_case if model is Event else ["person_id"])]
     rows: QuerySet[Any] = model._default_manager.filter(sequence__lte=upto).order_by("sequence", "id")
-    if samples is not None:
-        rows = rows.filter(case__lineage__in=samples)
     yield from rows.values(*columns).iterator(chunk_size=CHUNK)
 
 
@@ -380,7 +379,10 @@ def published(samples: Collection[str], *, upto: int) -> dict[str, list[dict[str
     hashes, in the order of the chain. Later events than number `upto` are left out."""
     key = ChainHead.objects.values_list("key", flat=True).get(pk=EVENTS)
     found: dict[str, list[dict[str, Any]]] = {sample: [] for sample in samples}
-    rows = _rows(Event, upto=upto, samples=samples)
-    for row in rows:
-        found[row["case__lineage"]].append({**_entry(Event, row, key), "hash": row["hash"]})
+    rows = Event.objects.filter(among("case__lineage", samples), sequence__lte=upto).order_by("sequence", "id")
+    columns = ("sequence", "previous", "case__lineage", "case__version", "number", "kind", "actor_id", "at", "data")
+    names = ("sequence", "previous", "sample", "version", "number", "kind", "actor", "at", "data")
+    for hash_, *values in rows.values_list("hash", *columns):
+        as_hashed = chain_entries.entry(key=key, **dict(zip(names, values, strict=True)))
+        found[as_hashed["sample"]].append({**as_hashed, "hash": hash_})
     return found

@@ -4,7 +4,7 @@ The ORM takes 0.2 to 1.5 ms to build such a statement, a database 0.02 to 0.2 ms
 each of these requests. Anything else is asked through the ORM.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -39,6 +39,25 @@ def instances(sql: str, params: Sequence[Any], /, **parts: "type[models.Model] |
     with connection.cursor() as cursor:
         cursor.execute(statement, params)
         return [_made(readers, row) for row in cursor.fetchall()]
+
+
+class _Among(models.Func):
+    """`column = ANY(array)` on PostgreSQL."""
+
+    output_field = models.BooleanField()
+
+    def as_postgresql(self, compiler: Any, connection: Any, **_options: Any) -> tuple[str, list[Any]]:
+        column, values = self.get_source_expressions()
+        sql, params = compiler.compile(column)
+        return f"{sql} = ANY(%s)", [*params, values.value]
+
+
+def among(column: str, values: Collection[Any]) -> models.Q:
+    """A filter for the ORM as `column__in`, whose statement does not grow with the values: one that names hundreds of them
+    takes longer to build and to parse than to answer. The values are numbers or texts."""
+    if connection.vendor != "postgresql":
+        return models.Q(**{f"{column}__in": values})
+    return models.Q(_Among(models.F(column), models.Value(list(values), output_field=models.JSONField())))
 
 
 @dataclass(frozen=True, slots=True)

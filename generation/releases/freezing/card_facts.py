@@ -6,41 +6,29 @@ from typing import Any
 
 from django.db.models import F, Sum
 
-from generation.models import BatchRole, SampleVersion
-from generation.releases.freezing.content import CHUNK
-from review.access.visibility import counted_reviews
+from generation.models import BatchRole
+from generation.releases.freezing.content import CHUNK, Totals
+from review.common.sql import among
 from review.models import ActiveInterval, User
 
 
-def card_facts(ids: Sequence[int]) -> dict[str, Any]:
+def card_facts(totals: Totals, cases: Sequence[int]) -> dict[str, Any]:
     """Models by role, prompts, who reviewed and for how long, how many samples are a later version than the first."""
-    prompts: Counter[str] = Counter()
-    batches: set[int] = set()
-    physicians: set[int] = set()
-    seconds, reviews, regenerated = 0.0, 0, 0
-    for start in range(0, len(ids), CHUNK):
-        versions = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK]).order_by()
-        for prompt, number, batch in versions.values_list("prompt", "number", "sample__batch"):
-            prompts[prompt] += 1
-            regenerated += number > 1
-            batches.add(batch)
-        cases = versions.values("case")
-        given = counted_reviews().filter(case__in=cases).order_by()
-        physicians.update(given.values_list("physician", flat=True))
-        reviews += given.count()
-        worked = ActiveInterval.objects.filter(assignment__case__in=cases)
+    seconds = 0.0
+    for start in range(0, len(cases), CHUNK):
+        worked = ActiveInterval.objects.filter(among("assignment__case", cases[start : start + CHUNK]))
         total = worked.aggregate(total=Sum(F("ended_at") - F("began_at")))["total"]
         seconds += total.total_seconds() if total else 0.0
-    roles = BatchRole.objects.filter(batch__in=batches).order_by("role", "endpoint__name")
+    roles = BatchRole.objects.filter(batch__in=totals.batches).order_by("role", "endpoint__name")
     models: dict[str, list[str]] = {}
     for role, model, name in roles.values_list("role", "endpoint__model", "endpoint__name").distinct():
         models.setdefault(role, []).append(f"{model} ({name})")
-    people = list(User.objects.filter(pk__in=physicians).values_list("specialty", "hospital", "languages"))
+    people = list(User.objects.filter(pk__in=totals.reviewers).values_list("specialty", "hospital", "languages"))
     return {
         "models": models,
-        "prompts": dict(sorted(prompts.items())),
-        "regenerated": regenerated,
-        "reviews": reviews,
+        "prompts": dict(sorted(totals.prompts.items())),
+        "regenerated": totals.regenerated,
+        "reviews": totals.reviews,
         "hours": round(seconds / 3600, 1),
         "specialties": dict(sorted(Counter(specialty for specialty, _where, _spoken in people).items())),
         "hospitals": len({hospital for _what, hospital, _spoken in people if hospital}),

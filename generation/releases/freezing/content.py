@@ -1,11 +1,11 @@
 """What a release says of each of its samples, read in chunks and written once: the line of the export and the rows."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, TextField
+from django.db.models import F, TextField
 from django.db.models.functions import Cast
 
 from generation.common.stored_json import parsed
@@ -17,14 +17,16 @@ from generation.releases.exporters.base import canonical
 from generation.releases.freezing.composition import Choice
 from generation.sources import queries as sources_queries
 from review.access.visibility import counted_reviews
+from review.common.sql import among
 from review.rules.state_machine import NOT_SAMPLED, Ground
 
 CHUNK = 500
 _COLUMNS = (
     *("pk", "number", "content", "citations", "made", "simulated", "sample_id", "sample__task", "sample_arm"),
     *("case_id", "case__ground", "case__language", "case__specialty"),
-    *("sample__record__source_id", "sample__record__external_id"),
+    *("sample__record__source_id", "sample__record__external_id", "prompt", "sample__batch_id"),
 )
+Facets = tuple[tuple[str, str], ...]  # name and value: those under which one rubric is counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,14 @@ class Written:
 
     choice: Choice
     case_id: int
+    source_id: int
+    batch_id: int
+    prompt: str
+    reviewers: Mapping[int, bool]  # physician -> whether simulated
+    reviews: int
     sample: Mapping[str, Any]
     fields: Mapping[str, str]
-    facets: Sequence[Mapping[str, list[str]]]
+    facets: Sequence[Facets]
 
 
 class KnownFacets:
@@ -44,21 +51,22 @@ class KnownFacets:
     def __init__(self, benchmark: str, terms: tuple[Term, ...]) -> None:
         self._benchmark, self._terms = benchmark, terms
         self._fields = registry.facet_fields(benchmark)
-        self._known: dict[tuple[str, ...], dict[str, list[str]]] = {}
+        self._known: dict[tuple[str, ...], Facets] = {}
 
     def read_of(self, content: Mapping[str, Any]) -> str:
         """What of a sample's content the benchmark reads."""
         fields = content if self._fields is None else self._fields
         return canonical({name: content.get(name) for name in fields}) if fields else ""
 
-    def of(self, task: str, rubric: Mapping[str, Any], content: Mapping[str, Any], read: str) -> dict[str, list[str]]:
+    def of(self, task: str, rubric: Mapping[str, Any], content: Mapping[str, Any], read: str) -> Facets:
         """By the traps of a rubric and the content of its sample: the benchmark's own facets, and the severity where
         physicians gave one."""
-        key = (task, read, *rubric["traps"])
-        if key not in self._known:
-            self._known[key] = registry.facets(self._benchmark, task, rubric["traps"], self._terms, content)
-        harm = {"severity": [rubric["severity"]]} if rubric["severity"] else {}
-        return {**self._known[key], **harm}
+        key = (task, read, rubric["severity"], *rubric["traps"])
+        if (found := self._known.get(key)) is None:
+            told = registry.facets(self._benchmark, task, rubric["traps"], self._terms, content)
+            told = {**told, **({"severity": [rubric["severity"]]} if rubric["severity"] else {})}
+            found = self._known[key] = tuple((name, str(value)) for name, values in told.items() for value in values)
+        return found
 
 
 def written(benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], canary: str) -> Iterator[Written]:
@@ -73,26 +81,33 @@ def written(benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], c
         reviewers = _reviewers_of([row["case_id"] for row in rows.values()])
         for one in part:
             row = rows[one.version_id]
-            sample, facets = _exported(
-                benchmark,
-                row,
-                sources[row["sample__record__source_id"]],
-                rubrics[one.version_id],
-                reviewers.get(row["case_id"], {}),
-                known,
-            )
+            case, source = row["case_id"], row["sample__record__source_id"]
+            given = reviewers.get(case, [])
+            by = dict(given)
+            sample, facets = _exported(benchmark, row, sources[source], rubrics[one.version_id], by, known)
             sample |= {"split": one.split, "canary": canary}
-            yield Written(one, row["case_id"], sample, jsonl.encoded(sample), facets)
+            yield Written(
+                choice=one,
+                case_id=case,
+                source_id=source,
+                batch_id=row["sample__batch_id"],
+                prompt=row["prompt"],
+                reviewers=by,
+                reviews=len(given),
+                sample=sample,
+                fields=jsonl.encoded(sample),
+                facets=facets,
+            )
 
 
 def _versions(pks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-    rows = SampleVersion.objects.filter(pk__in=pks).annotate(sample_arm=F("sample__arm"))
-    return rows.values_list(*_COLUMNS).iterator(chunk_size=CHUNK)
+    rows = SampleVersion.objects.filter(among("pk", pks)).annotate(sample_arm=F("sample__arm"))
+    return iter(rows.values_list(*_COLUMNS))
 
 
 def _rubrics(pks: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    rows = Rubric.objects.filter(version__in=pks, removed=False).order_by("pk")
+    rows = Rubric.objects.filter(among("version", pks), removed=False).order_by("pk")
     as_text = Cast("traps", TextField())
     for version, key, approved, criterion, traps, severity, polarity in rows.values_list(
         "version_id", "key", "approved", "criterion", as_text, "severity", "polarity"
@@ -102,12 +117,12 @@ def _rubrics(pks: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
-def _reviewers_of(cases: Sequence[int]) -> dict[int, dict[int, bool]]:
-    """Case -> physician -> whether simulated."""
-    found: dict[int, dict[int, bool]] = defaultdict(dict)
-    rows = counted_reviews().filter(case__in=cases).order_by()
+def _reviewers_of(cases: Sequence[int]) -> dict[int, list[tuple[int, bool]]]:
+    """Case -> of each of its reviews the physician, and whether simulated."""
+    found: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+    rows = counted_reviews().filter(among("case", cases)).order_by()
     for case, physician, simulated in rows.values_list("case_id", "physician_id", "physician__simulated"):
-        found[case][physician] = simulated
+        found[case].append((physician, simulated))
     return found
 
 
@@ -118,17 +133,16 @@ def _exported(
     rubrics: list[dict[str, Any]],
     reviewers: Mapping[int, bool],
     known: KnownFacets,
-) -> tuple[dict[str, Any], list[dict[str, list[str]]]]:
+) -> tuple[dict[str, Any], list[Facets]]:
     task, content, ground = row["sample__task"], row["content"], row["case__ground"]
     read = known.read_of(content)
     per_rubric = [known.of(task, rubric, content, read) for rubric in rubrics]
-    facets: dict[str, set[str]] = {}
-    for found in per_rubric:
-        for name, values in found.items():
-            facets.setdefault(name, set()).update(values)
+    facets: dict[str, list[str]] = {}
+    for name, value in sorted({pair for found in set(per_rubric) for pair in found}):
+        facets.setdefault(name, []).append(value)
     simulated = sum(reviewers.values())
     return {
-        "sample_id": Sample(pk=row["sample_id"], benchmark=benchmark, task=task).key,
+        "sample_id": Sample.key_of(benchmark, task, row["sample_id"]),
         "version": row["number"],
         "benchmark": benchmark,
         "task": task,
@@ -143,7 +157,7 @@ def _exported(
             "licence": source.licence,
         },
         "content": content,
-        "facets": {name: sorted(values) for name, values in facets.items()},
+        "facets": facets,
         "citations": row["citations"],
         "made": row["made"],
         "review": {"ground": ground, "physicians": len(reviewers)}
@@ -155,59 +169,66 @@ def _exported(
 
 
 class Totals:
-    """Counts what passes by: samples and rubrics per task and per value of each facet, how samples were made and approved."""
+    """Counts what passes by: samples and rubrics per task and per value of each facet, how samples were made and reviewed."""
 
     def __init__(self) -> None:
-        self.samples = self.rubrics = self.simulated_reviews = self.held_out = 0
+        self.samples = self.rubrics = self.reviews = self.simulated_reviews = self.held_out = self.regenerated = 0
         self.simulated = False
         self.grounds: Counter[str] = Counter()
+        self.sources: Counter[int] = Counter()
+        self.prompts: Counter[str] = Counter()
+        self.batches: set[int] = set()
+        self.reviewers: dict[int, bool] = {}  # physician -> whether simulated
         self._made: dict[str, Counter[str]] = defaultdict(Counter)
-        self._counts: dict[str, dict[str, list[int]]] = defaultdict(dict)
+        self._samples: Counter[tuple[str, str]] = Counter()  # by name and value of a facet
+        self._rubrics: Counter[tuple[str, str]] = Counter()
+        self._alike: Counter[Facets] = Counter()  # rubrics: most are counted as others are
 
     def add(self, one: Written) -> None:
         sample = one.sample
         rubrics = len(sample["rubrics"])
         self.samples += 1
         self.rubrics += rubrics
+        self.reviews += one.reviews
         self.held_out += one.choice.split != "public"
+        self.regenerated += sample["version"] > 1
         self.simulated |= sample["simulated"]
         self.simulated_reviews += "simulated_physicians" in sample["review"]
         self.grounds[sample["review"]["ground"]] += 1
+        self.sources[one.source_id] += 1
+        self.prompts[one.prompt] += 1
+        self.batches.add(one.batch_id)
+        self.reviewers.update(one.reviewers)
         for name, value in sample["made"].items():
             self._made[name][value] += 1
-        self._add("task", sample["task"], 1, rubrics)
+        self._samples["task", sample["task"]] += 1
+        self._rubrics["task", sample["task"]] += rubrics
         for name, values in sample["facets"].items():
             for value in values:
-                self._add(name, value, 1, 0)
-        for facets in one.facets:
-            for name, found in facets.items():
-                for value in found:
-                    self._add(name, value, 0, 1)
-
-    def _add(self, facet: str, value: str, samples: int, rubrics: int) -> None:
-        cell = self._counts[facet].setdefault(value, [0, 0])
-        cell[0] += samples
-        cell[1] += rubrics
+                self._samples[name, value] += 1
+        self._alike.update(one.facets)
 
     def made(self) -> dict[str, dict[str, int]]:
         return {name: dict(sorted(values.items())) for name, values in sorted(self._made.items())}
 
     def counts(self) -> dict[str, dict[str, dict[str, int]]]:
-        return {
-            name: {value: {"samples": n, "rubrics": rubrics} for value, (n, rubrics) in sorted(values.items())}
-            for name, values in sorted(self._counts.items())
-        }
+        rubrics = self._rubrics.copy()
+        for facets, n in self._alike.items():
+            for pair in facets:
+                rubrics[pair] += n
+        found: dict[str, dict[str, dict[str, int]]] = {}
+        for name, value in sorted(self._samples):
+            cell = {"samples": self._samples[name, value], "rubrics": rubrics[name, value]}
+            found.setdefault(name, {})[value] = cell
+        return found
 
 
-def sources(ids: Sequence[int]) -> list[dict[str, Any]]:
-    """The sources of the samples, and those whose records were joined with theirs when they were made, with how many samples
-    each had a part in."""
-    found: dict[int, int] = defaultdict(int)
+def sources(ids: Sequence[int], found: Mapping[int, int]) -> list[dict[str, Any]]:
+    """The sources of the samples (`found`: how many each has), and those whose records were joined with theirs when they were
+    made, with how many samples each had a part in."""
     joined: dict[int, int] = defaultdict(int)
     for start in range(0, len(ids), CHUNK):
-        part = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK]).order_by()
-        for source_id, n in part.values_list("sample__record__source").annotate(n=Count("pk")):
-            found[source_id] += n
+        part = SampleVersion.objects.filter(among("pk", ids[start : start + CHUNK])).order_by()
         records = SourceRecord.objects.only("pk").filter(samples__versions__in=part, refers__isnull=False).distinct()
         if not (referring := list(records)):
             continue
@@ -236,21 +257,7 @@ def _as_released(found: Mapping[int, int], *, joined: bool) -> list[dict[str, An
     ]
 
 
-def reviewers(ids: Sequence[int]) -> dict[str, int]:
-    """How many accounts reviewed these samples, and how many of them are simulated."""
-    found: dict[int, bool] = {}
-    for start in range(0, len(ids), CHUNK):
-        cases = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK]).values("case")
-        rows = counted_reviews().filter(case__in=cases).order_by()
-        found.update(rows.values_list("physician_id", "physician__simulated").distinct())
-    return {"physicians": len(found), "simulated": sum(found.values())}
-
-
-def generators(ids: Sequence[int]) -> list[str]:
+def generators(batches: Collection[int]) -> list[str]:
     """The models that made these samples, as `model (endpoint)`: named with the release, so that the card cannot drift."""
-    batches: set[int] = set()
-    for start in range(0, len(ids), CHUNK):
-        rows = SampleVersion.objects.filter(pk__in=ids[start : start + CHUNK])
-        batches.update(rows.values_list("sample__batch", flat=True).order_by().distinct())
     bound = BatchRole.objects.filter(batch__in=batches)
     return sorted({f"{model} ({name})" for model, name in bound.values_list("endpoint__model", "endpoint__name")})
