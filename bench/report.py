@@ -28,6 +28,7 @@ def seed(samples: int) -> None:
     from bench.rows import bare_release
     from bench.seed import sign_in
     from evaluation.models import Run, RunEndpoint
+    from evaluation.runs.rows import tallies
     from generation.models import Endpoint
 
     call_command("migrate", verbosity=0)
@@ -69,6 +70,7 @@ def seed(samples: int) -> None:
         cursor.execute("SELECT COUNT(*) FROM evaluation_judgment")
         count = cursor.fetchone()[0]
         Run.objects.filter(pk=run.pk).update(rubrics_total=count)
+        tallies.tally(run.pk)  # as the worker does when it has come to the end of a run
         cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
     print(json.dumps({"run": run.pk, "judgments": count, "session": sign_in("admin", "admin")}))
 

@@ -18,6 +18,7 @@ class Run(Job):
     `variants`: the names of the data sets that are asked; empty: all there are. `origin`: IMPORTED where the verdicts were made
     elsewhere: nothing is ever asked, and `study` is its name. `responses_total`, `rubrics_total`: the responses
     and judgments that there will be; expected from counts until all rows are made (`RunEndpoint.filled_to`), exact then.
+    `…_done`: rows that are done, of those numbered up to `…_done_to` (`evaluation.runs.rows.tallies`).
     `panel`: how several votes become one verdict; empty: one judge decides once, and there are no votes. `judge` is the
     first judge, further ones are `RunJudge` rows. `answers_each`: answers a question; `judgments_each`: judgments of each
     judge on a criterion.
@@ -59,6 +60,12 @@ class Run(Job):
     plan = models.JSONField(default=dict, blank=True)  # of the analysis; {}: launched before there was one
     responses_total = models.PositiveIntegerField(default=0)
     rubrics_total = models.PositiveIntegerField(default=0)
+    responses_done = models.PositiveIntegerField(default=0, editable=False)
+    responses_done_to = models.PositiveBigIntegerField(default=0, editable=False)
+    judgments_done = models.PositiveIntegerField(default=0, editable=False)
+    judgments_done_to = models.PositiveBigIntegerField(default=0, editable=False)
+    votes_done = models.PositiveIntegerField(default=0, editable=False)
+    votes_done_to = models.PositiveBigIntegerField(default=0, editable=False)
     panel = models.CharField(max_length=10, choices=Panel, blank=True)
     answers_each = models.PositiveSmallIntegerField(default=1)
     judgments_each = models.PositiveSmallIntegerField(default=1)

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 
 from evaluation import registry
 from evaluation.answers import forms, queries
-from evaluation.answers.search import MOST_FOUND, search
+from evaluation.answers.search import MOST_FOUND, MOST_READ, search
 from evaluation.labels import verdict_label, verdict_state
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Protocol
@@ -41,6 +41,8 @@ def judgments(request: HttpRequest, pk: int) -> HttpResponse:
         "filters": filters,
         "more": words is not None and words.more,
         "most": MOST_FOUND,
+        "partial": words is not None and words.partial,
+        "read": MOST_READ,
         "page": page,
         "items": [_item(row, protocol, request) for row in page.rows],
         "place": place,

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from evaluation import errors
-from evaluation.interchange.programs import verify_run
+from evaluation.interchange.programs import verify_intervals, verify_run
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.protocol import Protocol, Rate
@@ -20,6 +20,7 @@ from evaluation.reports import queries as reports_queries
 from evaluation.reports.numbers.verdict_table import POLARITY, samples_of
 from evaluation.reports.queries import Report
 from evaluation.runs import queries
+from evaluation.statistics import distributions
 from generation.common.chunks import CHUNK, chunked
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 from generation.releases import archive
@@ -27,6 +28,9 @@ from generation.releases.exporters.base import canonical, replacing
 from generation.releases.exporters.manifest import Checksums
 
 FORMAT = 1
+PROGRAMS = {
+    "verify_run.py": verify_run, "verify_intervals.py": verify_intervals, "verify_distributions.py": distributions,
+}  # fmt: skip
 HELD_OUT = ReleasedSample.Split.HELD_OUT
 ARM, SAID = "version__sample__arm", "sample__version__rubrics__polarity"
 ORDER = ("sample__position", "endpoint__name", "variant", "repeat")  # of responses
@@ -71,9 +75,9 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
         yield sums.add(_lines(folder / "votes.jsonl", _votes(run, with_held_out)))
     yield sums.add(_json(folder / "numbers.json", _numbers(report)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
-    program = folder / "verify_run.py"
-    shutil.copyfile(verify_run.__file__, program)
-    yield sums.add(program)
+    for name, module in PROGRAMS.items():
+        shutil.copyfile(module.__file__, folder / name)
+        yield sums.add(folder / name)
     yield from sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
 
 
@@ -135,6 +139,7 @@ def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
             ],
             "facets": [view.name for view in report.views],
             "rates": [_rate(rate, protocol) for rate in report.rates],
+            "compared_by": {facet: found[0].rate for facet, found in sorted(report.numbers.cells.items()) if found},
         },
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
         "texts_of_held_out_samples": with_held_out,

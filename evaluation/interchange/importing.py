@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from django.db import models, transaction
@@ -14,6 +15,7 @@ from evaluation import errors, registry
 from evaluation.interchange.rows import Entry, RefusedRow, VerdictRow
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Protocol
+from evaluation.runs.rows import tallies
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.common.bulk_rows import insert_rows, new_keys
 from generation.llm.errors import BrokenReply
@@ -79,9 +81,9 @@ def import_results(
         raise errors.WrongResults("the study needs a name of at most 100 characters")
     protocol = registry.protocol(release.benchmark)
     met, not_met = verdict_words(protocol)
-    rows = iter(entries)
-    first = list(islice(rows, CHUNK))
-    if not first:
+    chunks = _read_ahead(iter(entries))
+    first = next(chunks, None)
+    if first is None:
         raise errors.WrongResults("it has no rows")
     now = timezone.now()
     run, made = Run.objects.get_or_create(
@@ -91,12 +93,19 @@ def import_results(
         defaults={"status": Run.Status.FINISHED, "created_by": actor, "created_at": now, "finished_at": now},
     )
     work = _Import(run, protocol, {True: (met, ""), False: (not_met, "")})
-    chunk = first
-    while chunk:
+    for chunk in chain([first], chunks):
         work.store(chunk)
-        chunk = list(islice(rows, CHUNK))
     work.done(made=made)
     return work.came
+
+
+def _read_ahead(rows: Iterator[Entry]) -> Iterator[list[Entry]]:
+    """Chunks of rows; the next one is parsed while the database stores the one before."""
+    with ThreadPoolExecutor(1) as reader:
+        waiting = reader.submit(lambda: list(islice(rows, CHUNK)))
+        while chunk := waiting.result():
+            waiting = reader.submit(lambda: list(islice(rows, CHUNK)))
+            yield chunk
 
 
 def verdict_words(protocol: Protocol) -> tuple[str, str]:
@@ -145,6 +154,7 @@ class _Import:
         run.responses_total, run.rubrics_total = run.responses.count(), run.judgments.count()
         run.save(update_fields=["responses_total", "rubrics_total"])
         asked = run.responses.aggregate(n=Count("sample__rubrics"))["n"] if self.came.added else run.rubrics_total
+        tallies.tally(run.pk)
         self.came.without_verdict = max(0, asked - run.rubrics_total)
         self.came.run = run
 

@@ -102,14 +102,19 @@ def _rates(run: Run, judges: list[int], beside: list[int]) -> Counts:
     return {model: (hits, n) for model, hits, n in rows}
 
 
-def rates_by_family(run: Run) -> dict[str, tuple[int, int]]:
-    """Model family -> (failed, judged), by the verdicts that count."""
+def rates_by_family(run: Run, judged: Counts | None = None) -> dict[str, tuple[int, int]]:
+    """Model family -> (failed, judged), by the verdicts that count. `judged`: those of each model, where they are known."""
+    families = {row.endpoint.name: row.endpoint.model_family for row in run.tested.select_related("endpoint")}
+    found: dict[str, tuple[int, int]] = {}
+    for endpoint, (hits, n) in (_judged(run) if judged is None else judged).items():
+        before = found.get(families[endpoint], (0, 0))
+        found[families[endpoint]] = (before[0] + hits, before[1] + n)
+    return {family: counts for family, counts in found.items() if counts[1]}
+
+
+def _judged(run: Run) -> Counts:
     protocol = registry.protocol(run.release.benchmark)
     judged = Judgment.objects.filter(run=run, status=Work.Status.DONE, verdict__in=protocol.rates[0].within).order_by()
     failed = Count("pk", filter=Q(verdict__in=protocol.speaks_against))
-    families = {row.endpoint_id: row.endpoint.model_family for row in run.tested.select_related("endpoint")}
-    found: dict[str, tuple[int, int]] = {}
-    for endpoint, hits, n in judged.values_list("response__endpoint").annotate(failed=failed, n=Count("pk")):
-        before = found.get(families[endpoint], (0, 0))
-        found[families[endpoint]] = (before[0] + hits, before[1] + n)
-    return found
+    rows = judged.values_list("response__endpoint__name").annotate(failed=failed, n=Count("pk"))
+    return {endpoint: (hits, n) for endpoint, hits, n in rows}

@@ -4,22 +4,26 @@ from dataclasses import asdict
 from typing import Any
 
 from evaluation.judges.agreement import panel_report
-from evaluation.judges.families import rates_by_family, self_preference
+from evaluation.judges.families import Counts, rates_by_family, self_preference
 from evaluation.judges.queries import ModelValidation, validation_report
 from evaluation.judges.variance import variances
 from evaluation.models import Run
+from evaluation.runs.rows.keeping import keep, key_of
 from evaluation.statistics.intervals import RateInterval
 from evaluation.statistics.validation import JudgeQuality
 
 WHO_JUDGED = "Simulated reviewers: not evidence."
 
 
-def as_dict(run: Run) -> dict[str, Any]:
-    """The keys that a report has besides its rates. `judges` and `validation` are null where there is nothing of the kind."""
+def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
+    """The keys that a report has besides its rates. `judges` and `validation` are null where there is nothing of the kind.
+
+    `judged`: each model's (failed, judged), where they are known.
+    """
     return {
-        "judges": judges(run),
-        "repeats": repeats(run),
-        "self_preference": preference(run),
+        "judges": keep(key_of(run, "judges"), lambda: judges(run)),
+        "repeats": keep(key_of(run, "repeats"), lambda: repeats(run)),
+        "self_preference": preference(run, judged),
         "validation": validation(run),
     }
 
@@ -52,10 +56,10 @@ def repeats(run: Run) -> dict[str, Any]:
     }
 
 
-def preference(run: Run) -> dict[str, Any]:
+def preference(run: Run, judged: Counts | None = None) -> dict[str, Any]:
     """Who is of a tested model's family, and what that comes to."""
     found = self_preference(run)
-    rates = rates_by_family(run) if found.kin else {}
+    rates = rates_by_family(run, judged) if found.kin else {}
     return {
         "kin": [asdict(each) for each in found.kin],
         "rates": [

@@ -64,7 +64,7 @@ def as_dict(report: Report) -> dict[str, Any]:
             }
             for each in report.contrasts
         ],
-        **summary.as_dict(run),
+        **summary.as_dict(run, report.numbers.judged),
         "cost": str(report.cost),
     }
 

@@ -13,7 +13,7 @@ from evaluation import errors
 from evaluation.models import Judgment, Response, Run, RunEndpoint, RunJudge, Vote
 from evaluation.runs import queries, services, work
 from evaluation.runs.queries import RunProgress
-from evaluation.runs.rows import queued
+from evaluation.runs.rows import queued, tallies
 from generation.engine.task_queue import give_back_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
 from generation.jobs.live_status import endpoints_listed
@@ -28,6 +28,7 @@ class RunKind(JobKind[Run]):
     rows: Mapping[str, Any] = {"responses": Response, "judgments": Judgment, "votes": Vote}
     titles = (gettext_lazy("Run %(n)s"), gettext_lazy("Runs"))
     own_page = True
+    tallied = True
     control = Can.MEASURE
     read = Can.READ_RESULTS
     unknown = errors.UnknownRun
@@ -44,7 +45,9 @@ class RunKind(JobKind[Run]):
         return super().jobs().select_related("release", "judge")
 
     def work(self, pk: int) -> int:
-        return work.work_on_run(pk)
+        ran = work.work_on_run(pk)
+        tallies.tally(pk)
+        return ran
 
     def endpoints(self, job: Run) -> QuerySet[Endpoint]:
         return queries.endpoints_of(job)
@@ -60,6 +63,7 @@ class RunKind(JobKind[Run]):
     def clean_up(self) -> None:
         give_back_expired(ProviderBatch)
         services.let_go_of_others()
+        tallies.tally_some()
 
     def retry(self, pk: int) -> int:
         return services.retry_failed(pk)

@@ -10,7 +10,7 @@ from evaluation import errors
 from evaluation.models import Judgment, Response, Run, RunJudge, Vote
 from evaluation.runs import queries
 from evaluation.runs.plan import make_plan
-from evaluation.runs.rows import filling
+from evaluation.runs.rows import filling, tallies
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
 from generation.jobs import life_cycle
@@ -87,6 +87,7 @@ def retry_failed(run_id: int) -> int:
     count += _retry_votes(run_id)
     unjudged = Judgment.objects.filter(~Q(error=NO_RESPONSE) | Q(response__status=Status.DONE), **failed, run__panel="")
     unjudged = unjudged.exclude(error=NOT_JUDGED)
+    tallies.forget(run_id)
     count += unjudged.update(**again)
     return count
 

@@ -5,8 +5,10 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.crypto import get_random_string
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
@@ -23,6 +25,7 @@ from evaluation.reports.numbers.counting import COMBINED
 from evaluation.runs import estimate as runs_estimate
 from evaluation.runs import forms, queries, services
 from evaluation.runs.kind import RUNS
+from evaluation.runs.rows.keeping import keep_page
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.bootstrap import DRAWS
 from generation import tasks
@@ -137,13 +140,12 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "intervals": {each.interval for each in report.rates},
         "draws": DRAWS,
         "datasets": [_(label) for name, label in report.datasets if name != COMBINED],
-        "figures": figures(report, _link(found), sort=sort, rate=rate),
         "figures_at": reverse("evaluation:run", args=[found.pk]) + "figures/",
         "figures_query": f"?{urlencode({'rate': rate})}" if rate else "",
         "sort": sort,
         "simulated": report.simulated,
         "models": queries.models_asked(found),
-        "judging": summary.as_dict(found),
+        "judging": summary.as_dict(found, report.numbers.judged),
         "further_judges": queries.further_judges(found),
         "failed": [
             (endpoint, count, _link(found)(endpoint, "", "", "", UNJUDGED))
@@ -152,6 +154,13 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     }
     if found.origin == Run.Origin.IMPORTED:
         context["may_control"] = False  # there is nothing to ask
+
+    def render_report() -> str:
+        pictures = {"figures": figures(report, _link(found), sort=sort, rate=rate)}
+        return render_to_string("evaluation/runs/_report.html", {**context, **pictures}, request)
+
+    kept = "" if request.GET else report.numbers.key  # readers ask for too many things to keep them all
+    context["drawn"] = mark_safe(keep_page(kept and f"page:{kept}", render_report))  # noqa: S308 - as it was rendered
     return render(request, "evaluation/runs/run.html", context)
 
 

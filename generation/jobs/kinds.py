@@ -49,13 +49,15 @@ class JobKind(Generic[J]):
 
     `model` and `rows` must be given, and `work`. `rows`: the models of its rows by name; each has a foreign key to the job
     that is named as the kind is. `titles`: of one, with %(n)s for its number, and of many. `own_page`: its app has a view of
-    one; the others are shown on a page that fits every kind.
+    one; the others are shown on a page that fits every kind. `tallied`: its jobs have columns that say how many rows are done
+    (`live_status.with_live_status`).
     """
 
     model: type[J]
     rows: Mapping[str, type[Work]]
     titles: tuple[Text, Text] = (gettext_lazy("Job %(n)s"), gettext_lazy("Jobs"))
     own_page: ClassVar[bool] = False
+    tallied: ClassVar[bool] = False
     control: ClassVar[Can] = Can.PRODUCE
     read: ClassVar[Can] = Can.PRODUCE
     unknown: ClassVar[type[Exception]] = errors.UnknownJob
@@ -139,8 +141,8 @@ class JobKind(Generic[J]):
 
     def all_watched(self) -> QuerySet[J]:
         """All jobs, each with all that `progress` and `live` need."""
-        rows = dict(zip(self.rows, self.rows_of(OuterRef("pk")), strict=True))
-        return live_status.with_live_status(self.jobs(), rows, self.endpoint_lists())
+        lists = self.endpoint_lists()
+        return live_status.with_live_status(self.jobs(), self.rows, self.name, lists, tallied=self.tallied)
 
     def watched(self, pk: int) -> J:
         """One job with all that `progress` and `live` need, in one statement. Raises the kind's `unknown`."""
@@ -166,7 +168,7 @@ class JobKind(Generic[J]):
         """Live status of a job: current, or as read by `watched`."""
         job = self._read(job)
         whole = self.progress(job)
-        return live_status.live(job, list(self.endpoint_lists()), ended=whole.ended, total=whole.total)
+        return live_status.live(job, ended=whole.ended, total=whole.total)
 
     # ----------------------------------------------------------------------------------------------------------- pages
 

@@ -5,67 +5,37 @@ network. Says what is wrong, one line each, and exits with 1 if anything is; wit
 
 It takes the checksum of every file anew, looks for files that no checksum names, decides every judgment of a panel again from
 its votes, and counts every number of numbers.json again from judgments.jsonl and responses.jsonl by the rules of run.json:
-rates with what they leave out, their 95 % intervals and bounds, outcomes, and in comparisons the rates and their difference.
-It says which numbers it did not compute again. The rules are those of MHB's docs/statistics.md.
+rates with what they leave out, their 95 % intervals and bounds, outcomes, and comparisons with intervals and p; it names each
+comparison that is missing. Intervals by bootstrap need the random numbers of numpy: it says which numbers it did not compute again. The rules are those of MHB's docs/statistics.md.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+if __package__:
+    from evaluation.interchange.programs import verify_intervals
+else:  # in a bundle, where the file lies beside this one
+    sys.dont_write_bytecode = True  # nothing is added to what is checked
+    sys.path.insert(0, str(Path(__file__).parent))
+    import verify_intervals
+
+interval = verify_intervals.interval
 UNJUDGED, JUDGED, EXCLUDED, COMBINED, OPEN = "unjudged", "judged", "excluded", "combined", "open"
 FAULTS_TOLD = 200
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
-Z = 1.959963984540054  # the normal distribution's 97.5th percentile
-MINIMUM_DF = 4.0  # degrees of freedom below which no interval is given
-ADDED = 1 / 4  # of a typical cluster, failed and passed
+CELL_PAIRS = 45  # of models; with more, breakdowns are not compared
 
 Cell = tuple[str, str, str, str, str]  # model, data set, facet, value, arm
 Row = tuple[tuple[str, str], dict[str, list[str]], str]  # a judgment: sample and variant, facets of the rubric, verdict
 Sums = list[int]  # hits, counted, how many, excluded, unsure
-
-
-def wilson(share: float, n: float) -> tuple[float, float]:
-    """Wilson's score interval."""
-    z2 = Z * Z
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def interval(hits: Sequence[int], counted: Sequence[int], n: int, minimum: int, weighted: bool) -> dict[str, Any]:
-    """The interval of sum(hits) / sum(counted) over clusters in each of which something was counted.
-
-    Wilson's over the effective number p (1 - p) / V, at most n; V by CR2, with two clusters of the typical size added, one
-    failed and one passed, each counted `ADDED` times.
-    """
-    total = sum(counted)
-    if not total:
-        return {"method": "undefined", "low": None, "high": None}
-    value = sum(hits) / total
-    shares = [m / total for m in counted]
-    typical, one = sum(s * s for s in shares), [s * s / (1 - s) for s in shares if s < 1]
-    freedom = 1 / (typical + sum(one) ** 2 - sum(each * each for each in one)) if one else 0  # Satterthwaite's
-    if len(shares) < minimum or freedom < MINIMUM_DF:
-        return {"method": "too-few", "low": None, "high": None}
-    method, effective = "wilson", float(n)
-    if weighted or max(counted) > 1:
-        grown = 1 + 2 * ADDED * typical
-        centre = (value + ADDED * typical) / grown
-        variance = ADDED * (typical / grown) ** 2 * ((1 - centre) ** 2 + centre**2) / (1 - typical / grown)
-        for y, m in zip(hits, counted):  # noqa: B905 -- Python 3.9 has no strict
-            residual = ((y - value * m) / total + (value - centre) * m / total) / grown
-            variance += residual * residual / (1 - m / total / grown)
-        method, effective = "clustered-wilson", min(float(n), centre * (1 - centre) / variance / grown)
-    low, high = wilson(value, effective)
-    return {"method": method, "low": low, "high": high}
 
 
 def sums_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, str], Sums]:
@@ -251,13 +221,18 @@ class Counted:
         return {**found, **interval(ends[0], ends[1], number, minimum, bool(rate["weighted"]))}
 
     def comparison(self, rate: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-        """What needs no distribution in a comparison of two models: on the samples that have verdicts for both."""
+        """A comparison of two models, on the samples that have verdicts for both; of a bootstrap no interval and no p."""
         place = (told["dataset"], told["facet"], told["value"], rate["arm"])
         units = [sums_by_unit(rate, self.cells.get((told[who], *place), [])) for who in ("first", "second")]
         shared = [key for key, sums in units[0].items() if sums[1] and units[1].get(key, [0, 0])[1]]
         sides = [[side[key] for key in shared] for side in units]
         rates = [sum(each[0] for each in side) / sum(each[1] for each in side) if side else None for side in sides]
-        clusters = {self.samples[sample]["cluster"] for sample, _variant in shared}
+        places: dict[str, list[list[int]]] = {}
+        for at, (sample, _variant) in enumerate(shared):
+            sums = places.setdefault(self.samples[sample]["cluster"], [[0, 0], [0, 0]])
+            for of, side in zip(sums, sides):  # noqa: B905 -- Python 3.9 has no strict
+                of[0], of[1] = of[0] + side[at][0], of[1] + side[at][1]
+        clusters, minimum = list(places.values()), self.run["plan"]["minimum"]
         alone = len(clusters) == len(shared) > 0 and rate["interval"] != "bootstrap" and not rate["weighted"]
         flips = [(one[0] > 0) - (other[0] > 0) for one, other in zip(*sides)]  # noqa: B905
         return {
@@ -267,7 +242,30 @@ class Counted:
             "n": sum(each[2] for side in sides for each in side),
             "only_first": flips.count(1) if alone else None,
             "only_second": flips.count(-1) if alone else None,
+            "p_samples": verify_intervals.mcnemar(flips.count(1), flips.count(-1)) if alone else None,
+            **(
+                verify_intervals.difference([of[0] for of in clusters], [of[1] for of in clusters], minimum)
+                if rate["interval"] != "bootstrap"
+                else {}
+            ),
         }
+
+    def compared(self, rates: dict[str, Any]) -> set[tuple[str, ...]]:
+        """Which comparisons there must be: facet, data set, value, rate and two models."""
+        models, protocol = set(self.run["endpoints"]), self.run["protocol"]
+        pairs = [tuple(pair) for pair in self.run["plan"]["comparisons"] if set(pair) <= models]
+        places = [*self._datasets.values(), *([COMBINED] if self._pooled else [])]
+        found = {("", place, "", name, *pair) for place, name, pair in product(places, rates, pairs)}
+        if len(pairs) > CELL_PAIRS:
+            return found
+        for facet, name in protocol.get("compared_by", {}).items():
+            arm = str(rates[name]["arm"])
+            values = {cell[3] for cell in self.cells if cell[2] == facet}
+            for place, value, pair in product(places[-1:] if self._pooled else places, values, pairs):
+                told = {"dataset": place, "facet": facet, "value": value, "first": pair[0], "second": pair[1]}
+                if arm == "trap" and self.comparison(rates[name], told)["clusters"]:
+                    found.add((facet, place, value, name, *pair))
+        return found
 
     def endings(self) -> dict[tuple[str, ...], dict[str, Any]]:
         """How responses ended and what was made of it, as numbers.json has it, by model, data set and kind."""
@@ -300,11 +298,7 @@ class Checks:
         self.skipped = Counter({"report.json, which is not read": 1})
         self._rates = {rate["name"]: rate for rate in self.found.run["protocol"]["rates"]}
         self._rows()
-        for each in self.told["comparisons"]:
-            place = ", ".join(filter(None, (each[name] for name in ("dataset", "facet", "value", "rate"))))
-            place = f"comparison of {each['first']} and {each['second']}, {place}"
-            self._compare(place, self.found.comparison(self._rates[each["rate"]], each), each)
-            self.skipped["intervals and p of comparisons"] += each["difference"] is not None
+        self._comparisons()
         counted, told = self.found.endings(), dict[tuple[str, ...], Any]()
         told.update(((each["endpoint"], each["dataset"], each["kind"]), each) for each in self.told["outcomes"])
         for key in sorted(told.keys() | counted.keys()):
@@ -317,6 +311,32 @@ class Checks:
             self.checked += 1
             if not _close(value, told.get(what)):
                 self.faults.append(f"numbers.json: {place}: {what} is {value}, not {told.get(what)}")
+
+    def _comparisons(self) -> None:
+        """Each again, p adjusted over those that were adjusted together; and whether one is missing."""
+        names, stated = ("facet", "dataset", "value", "rate", "first", "second"), set[tuple[str, ...]]()
+        together: dict[tuple[str, ...], list[tuple[str, dict[str, Any], float]]] = defaultdict(list)
+        for each in self.told["comparisons"]:
+            about = tuple(each[name] for name in names)
+            place = f"comparison of {about[4]} and {about[5]}, {', '.join(filter(None, (*about[1:2], *about[0:1], *about[2:4])))}"
+            if about in stated:
+                self.faults.append(f"numbers.json: {place}: twice")
+            stated.add(about)
+            found = self.found.comparison(self._rates[each["rate"]], each)
+            self._compare(place, found, each)
+            self.skipped["intervals and p of comparisons by bootstrap"] += "p" not in found and each["p"] is not None
+            if (p := found.get("p", each["p"])) is not None:
+                together[("", each["dataset"], each["rate"]) if not each["facet"] else (each["facet"],)].append(
+                    (place, each, p)
+                )
+        for group, some in together.items():
+            adjusted = verify_intervals.adjust([p for _place, _each, p in some], "holm" if group[0] == "" else "bh")
+            for (place, each, _p), value in zip(some, adjusted):  # noqa: B905
+                self._compare(place, {"p_adjusted": value}, each)
+        for missing in sorted(self.found.compared(self._rates) - stated):
+            self.faults.append(
+                f"numbers.json: comparison of {missing[4]} and {missing[5]}, {', '.join(filter(None, missing[:4]))}: missing"
+            )
 
     def _rows(self) -> None:
         stated = set()

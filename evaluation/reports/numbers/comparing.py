@@ -61,7 +61,7 @@ def compare(
     units = of_units(table, rate)
     found = []
     for place in places(table, rate, pooled=pooled):
-        of_place = [_pair(table, rate, place, units, pair, minimum) for pair in pairs]
+        of_place = _pairs(table, rate, place, units, pairs, minimum)
         found += _adjusted([replace(each, planned=planned) for each in of_place], holm)
     return found
 
@@ -83,7 +83,7 @@ def compare_cells(
         units = of_units(table, rate, rows)
         whole = places(table, rate, pooled=pooled)
         for place in whole[-1:] if pooled else whole:
-            some = [_pair(table, rate, place, units, pair, minimum) for pair in pairs]
+            some = _pairs(table, rate, place, units, pairs, minimum)
             found += [replace(each, value=value, planned=False) for each in some if each.clusters]
     return _adjusted(found, benjamini_hochberg)
 
@@ -94,12 +94,19 @@ def _adjusted(found: Sequence[Comparison], adjust: Any) -> list[Comparison]:
     return [each if each.p is None else replace(each, p_adjusted=next(adjusted)) for each in found]
 
 
-def _pair(
-    table: VerdictTable, rate: Rate, place: Place, units: Totals, pair: tuple[str, str], minimum: int
-) -> Comparison:
-    one, other = (_of_model(units, table.endpoints.index(name), place.units) for name in pair)
-    named = {"dataset": place.name, "first": pair[0], "second": pair[1]}
-    return paired(rate, one, other, place.clusters, named, minimum)
+def _pairs(
+    table: VerdictTable, rate: Rate, place: Place, units: Totals, pairs: Sequence[tuple[str, str]], minimum: int
+) -> list[Comparison]:
+    of_model = {
+        name: _of_model(units, table.endpoints.index(name), place.units) for name in {name for pair in pairs for name in pair}
+    }
+    return [
+        paired(
+            rate, of_model[first], of_model[second], place.clusters,
+            {"dataset": place.name, "first": first, "second": second}, minimum,
+        )
+        for first, second in pairs
+    ]  # fmt: skip
 
 
 def paired(

@@ -1,13 +1,10 @@
 """All numbers of a run, counted once: those of a finished run are kept until something changes that they rest on."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from hashlib import sha256
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from django.core.cache import cache
 from django.utils.translation import gettext_noop as _
 from numpy.typing import NDArray
 
@@ -18,9 +15,8 @@ from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
 from evaluation.reports.numbers.verdict_table import POLARITY, Ints, VerdictTable, verdict_table
 from evaluation.runs.plan import Plan
+from evaluation.runs.rows import keeping
 
-VERSION = 1  # of how numbers are made: raise it where the same verdicts would give others
-DAYS = 30 * 24 * 3600  # seconds
 POLARITIES = FacetView(
     POLARITY,
     _("Polarity"),
@@ -42,7 +38,11 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What the report of a run is made of. `cells`: comparisons in each breakdown. `samples`: counted, of those asked."""
+    """What the report of a run is made of. `cells`: comparisons in each breakdown. `samples`: counted, of those asked.
+
+    `key`: what it is kept under, '' where it is not. `judged`: model -> (verdicts against it, verdicts), whatever the rules for
+    outcomes make of them, of those that the protocol's first rate counts.
+    """
 
     rates: tuple[Rate, ...]
     views: tuple[FacetView, ...]
@@ -55,6 +55,8 @@ class Numbers:
     rankings: tuple[Ranking, ...]
     failed: Mapping[str, int]
     samples: tuple[int, int]
+    key: str
+    judged: Mapping[str, tuple[int, int]]
 
 
 def numbers(
@@ -67,23 +69,9 @@ def numbers(
     options: Options,
 ) -> Numbers:
     """The numbers of a run: kept ones where it is over and nothing has changed since, else counted now."""
-    if run.finished_at is None or run.status != Run.Status.FINISHED:
-        return _count(run, protocol, plan, datasets, labels, options)
-    on = [VERSION, run.pk, run.finished_at, run.rubrics_total, plan, datasets, endpoints, sorted(labels.items())]
-    on += [protocol.rates, protocol.facets, options.common, sorted(options.weights.items())]
-    key = "report:" + sha256(json.dumps(on, sort_keys=True, default=_plain).encode()).hexdigest()
-    found = cache.get(key)
-    if not isinstance(found, Numbers):
-        found = _count(run, protocol, plan, datasets, labels, options)
-        cache.set(key, found, DAYS)
-    return found
-
-
-def _plain(value: Any) -> Any:
-    """What JSON does not have, the same in every process."""
-    if isinstance(value, frozenset):
-        return sorted(value)
-    return {each.name: getattr(value, each.name) for each in fields(value)} if is_dataclass(value) else str(value)
+    rests: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.facets]
+    key = keeping.key_of(run, "report", *rests, options.common, sorted(options.weights.items()))
+    return keeping.keep(key, lambda: _count(run, protocol, plan, datasets, labels, options, key))
 
 
 def _count(
@@ -93,6 +81,7 @@ def _count(
     datasets: Sequence[DataSet],
     labels: Mapping[str, str],
     options: Options,
+    key: str,
 ) -> Numbers:
     whole = verdict_table(run, datasets, plan.outcomes)
     table = whole.only(counting.answered_by_all(whole)) if options.common else whole
@@ -142,8 +131,16 @@ def _count(
             for each in comparing.rankings(rate, overall, compared, lower_is_better=protocol.is_lower_better(rate))
         ),
         failed={table.endpoints[who]: n for who, n in sorted(whole.failed.items())},
-        samples=(len(np.unique(table.unit)), whole.units),
+        samples=(int((np.bincount(table.unit, minlength=1) > 0).sum()), whole.units),
+        key=key,
+        judged={name: _judged(whole, at, protocol) for at, name in enumerate(whole.endpoints)},
     )  # fmt: skip
+
+
+def _judged(table: VerdictTable, endpoint: int, protocol: Protocol) -> tuple[int, int]:
+    within, against = protocol.rates[0].within, protocol.speaks_against
+    counted = {verdict: n for verdict, n in table.given[endpoint].items() if verdict in within}
+    return sum(n for verdict, n in counted.items() if verdict in against), sum(counted.values())
 
 
 def _weighing(rate: Rate, options: Options) -> Rate:

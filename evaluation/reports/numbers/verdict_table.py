@@ -89,6 +89,7 @@ class VerdictTable:
     members: Mapping[str, Mapping[str, NDArray[np.bool_]]]  # facet -> value -> whether a rubric is of it
     responses: Mapping[tuple[int, int, str], int]  # (endpoint, data set, outcome) -> how many
     failed: Mapping[int, int]  # endpoint -> responses without a text
+    given: Mapping[int, Mapping[str, int]]  # endpoint -> verdict that was given, whatever counts -> how often
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # what is worked out of units once
 
     @property
@@ -153,6 +154,8 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
     own = np.array([verdicts.index(each) for each in told[1]], dtype=np.int64)[told[3][rows]]
     kinds = (JUDGED, *outcomes[1:], UNPARSED, JUDGE_FAILED, PENDING)
     why = np.array([kinds.index(each) for each in told[2]], dtype=np.int64)[told[3][rows]]
+    key = endpoint_of[response] * len(verdicts) + own
+    given = np.bincount(key, minlength=len(tested) * len(verdicts)).reshape(-1, len(verdicts))
     outcome = outcome_of[response]
     why = np.where(outcome > 0, outcome, why)  # the first outcome is 'answered', as the first kind is 'judged'
     for place, name in enumerate(outcomes):
@@ -185,6 +188,7 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
         members=_members(run, rubric_place),
         responses=responses,
         failed=failed,
+        given={who: dict(zip(verdicts, counts.tolist(), strict=True)) for who, counts in enumerate(given)},
     )
 
 

@@ -109,6 +109,25 @@ def test_signs_of_patterns_are_letters(run: Run) -> None:
         assert found(run, "%") == behind(run, response__text__contains="50%")
 
 
+def test_short_words_are_looked_for_in_so_many_texts(
+    run: Run, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an index that helps, a search must not read a million texts."""
+    monkeypatch.setattr("evaluation.answers.search.MOST_READ", 1)
+    Run.objects.filter(pk=run.pk).update(responses_total=run.responses.count())
+    run.refresh_from_db()
+    told = search.search(run, "of")
+    assert told is not None
+    where = reverse("evaluation:judgments", args=[run.pk])
+    note = "Search for a word of at least three characters"
+    if connection.vendor == "sqlite":
+        assert (len(told.responses) <= 1, told.partial) == (True, True)
+        assert note in text_of(admin.get(where, {"text": "of"}))
+    else:
+        assert (len(told.responses) > 1, told.partial) == (True, False)
+    assert note not in text_of(admin.get(where, {"text": "of Metformin"}))
+
+
 def test_a_search_has_a_limit_and_says_so(run: Run, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     address = reverse("evaluation:judgments", args=[run.pk])
     said = "Add a word to find the others"

@@ -281,7 +281,7 @@ def excluded(db: None, tmp_path: Path) -> Path:
 def test_an_excluded_outcome_is_left_out_again(excluded: Path) -> None:
     found = verify_run.check(excluded)
     assert found["faults"] == []
-    assert found["not_recomputed"].keys() == {"intervals and p of comparisons", "report.json, which is not read"}
+    assert found["not_recomputed"].keys() == {"report.json, which is not read"}
     told = json.loads((excluded / "numbers.json").read_text())
     rates = told["rows"][0]["rates"]["hallucination_rate"]
     assert (rates["method"], rates["clusters"]) == ("clustered-wilson", 11)
@@ -317,14 +317,27 @@ def test_a_changed_interval_is_named(excluded: Path, change: Callable[[Any], obj
     assert any(said in fault for fault in faults), faults
 
 
-def test_a_changed_comparison_is_named(excluded: Path) -> None:
+@pytest.mark.parametrize("name", ["difference", "low", "high", "p", "p_adjusted", "odds_ratio", "cohens_h"])
+def test_a_changed_comparison_is_named(excluded: Path, name: str) -> None:
     told = json.loads((excluded / "numbers.json").read_text())
-    told["comparisons"][0]["difference"] += 0.01
+    changed_row = next(each for each in told["comparisons"] if each[name] is not None)
+    changed_row[name] += 0.01
     (excluded / "numbers.json").write_text(json.dumps(told))
     resealed(excluded)
     [fault] = verify_run.check(excluded)["faults"]
     assert "comparison of one and two, dialogue" in fault
-    assert "difference is" in fault
+    assert f"{name} is" in fault
+
+
+@pytest.mark.parametrize("of_facet", [False, True])
+def test_a_comparison_that_was_taken_away_is_named(excluded: Path, of_facet: bool) -> None:
+    told = json.loads((excluded / "numbers.json").read_text())
+    gone = next(each for each in told["comparisons"] if bool(each["facet"]) is of_facet)
+    told["comparisons"].remove(gone)
+    (excluded / "numbers.json").write_text(json.dumps(told))
+    resealed(excluded)
+    faults = verify_run.check(excluded)["faults"]
+    assert any("comparison of one and two" in fault and "missing" in fault for fault in faults), faults
 
 
 def test_what_is_held_out_keeps_its_texts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
