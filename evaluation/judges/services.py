@@ -14,6 +14,7 @@ from evaluation.models import Judgment, Response, Run, Validation, ValidationIte
 from evaluation.protocol import Protocol
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
+from evaluation.runs.rows import chains
 from generation.models.work import Work
 from review.assignments.services import open_case
 from review.models import Case, User
@@ -66,6 +67,8 @@ def _open_cases(
     judged = Judgment.objects.filter(response__in=pks, status=Status.DONE, verdict__in=protocol.rates[0].within)
     for pk, rubric, text in judged.order_by("rubric").values_list("response", "rubric", "rubric__criterion"):
         criteria[pk].append((rubric, text))
+    asks = chains.questions_asked(protocol, list(about.values()), run.seed)
+    texts = chains.judged_texts(protocol, list(about.values()))
     simulated = runs_queries.is_simulated(run)
     items = []
     for at, each in enumerate(drawn, 1):
@@ -77,8 +80,8 @@ def _open_cases(
             title=version.title,
             language=runs_queries.language_of(response.sample),
             specialty=version.case.specialty,
-            asked=runs_queries.question(protocol, response.sample, run.seed, response.variant).messages,
-            text=response.text,
+            asked=ask.messages if (ask := asks[each.pk]) else (),
+            text=texts[each.pk],
             criteria=criteria[each.pk],
             simulated=simulated,
         )
