@@ -107,9 +107,9 @@ class Rate:
     samples, for what is no mean.
 
     `unit`: what is counted, each criterion, or each sample, which is a hit where any criterion of it is. `arm`: on which
-    samples; `polarity`: on which criteria, '' for all. `weights`: by value of the facet `weighted`, where criteria weigh
-    differently: whole numbers, which a reader may change; criteria without a value are excluded. Such a rate is left out where
-    a release has no such samples or values.
+    samples; `polarity`, `rubric`: on criteria of this polarity, or of this key, '' for all. `weights`: by value of the facet
+    `weighted`, where criteria weigh differently: whole numbers, which a reader may change; criteria without a value are
+    excluded. Such a rate is left out where a release has no such samples or values.
     """
 
     name: str
@@ -123,6 +123,7 @@ class Rate:
     unit: Literal["criterion", "sample"] = "criterion"
     arm: Literal["trap", "control"] = "trap"
     polarity: str = ""
+    rubric: str = ""
     weighted: str = ""
     weights: Mapping[str, int] = field(default_factory=dict)
 
@@ -237,6 +238,12 @@ class Protocol:
     def is_lower_better(self, rate: Rate) -> bool:
         """Whether a model does well where this rate is low."""
         return set(rate.hits) <= self.speaks_against
+
+    @property
+    def judged(self) -> frozenset[str]:
+        """The verdicts of judges: those that rates count, without what the outcome of a response is counted as."""
+        counted = frozenset(verdict for rate in self.rates for verdict in rate.within)
+        return counted - set(self.outcomes.values())
 
     @property
     def speaks_against(self) -> frozenset[str]:

@@ -143,7 +143,7 @@ def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
 
 def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
     """Everything by which it is counted."""
-    plain = ("name", "label", "rule", "interval", "unit", "arm", "polarity", "weighted")
+    plain = ("name", "label", "rule", "interval", "unit", "arm", "polarity", "rubric", "weighted")
     return {
         **{name: getattr(rate, name) for name in plain},
         "hits": dict(rate.hits),
