@@ -65,10 +65,11 @@ def _item(row: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, 
 def _reading(run: Run, judgment: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, object]:
     """What was asked, exactly as it was put to the model, and every judgment of the response."""
     response, sample = judgment.response, judgment.rubric.sample
-    asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
+    response.sample = sample
+    ask = queries.question_asked(protocol, response, run.seed)
     labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
     return {
-        "asked": next((ask.messages for ask in asks if ask.variant == response.variant), ()),
+        "asked": ask.messages if ask else (),
         "about": sorted(response.about.items()),
         "dataset": labels.get((sample.task, response.variant), sample.task),
         "response": response,

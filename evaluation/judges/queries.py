@@ -115,7 +115,7 @@ def _checked(item: ValidationItem, said: Mapping[str, Mapping[str, str]]) -> lis
 
 
 def _models(run: Run, protocol: Protocol, checked: Mapping[tuple[int, int], Checked]) -> list[ModelValidation]:
-    against, within = protocol.speaks_against, protocol.rates[0].within
+    against, within = protocol.speaks_against, protocol.judged
     judged = Judgment.objects.filter(run=run, status=Work.Status.DONE, verdict__in=within).order_by("pk")
     columns = ("response__endpoint__name", "response", "rubric", "response__sample", "verdict")
     by_model: dict[str, list[Any]] = {

@@ -16,7 +16,7 @@ from evaluation.protocol import DataSet, FacetView, Protocol, Rate
 from evaluation.reports.numbers import comparing, counting
 from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
-from evaluation.reports.numbers.verdict_table import POLARITY, Ints, VerdictTable, verdict_table
+from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, verdict_table
 from evaluation.runs.plan import Plan
 
 VERSION = 1  # of how numbers are made: raise it where the same verdicts would give others
@@ -156,7 +156,7 @@ def _views(protocol: Protocol, table: VerdictTable) -> tuple[FacetView, ...]:
     """The protocol's breakdowns, then polarity and other facets that the release has."""
     known = {view.name for view in protocol.facets}
     found = [POLARITIES] if POLARITY in table.members and POLARITY not in known else []
-    more = sorted(set(table.members) - known - {POLARITY})
+    more = sorted(set(table.members) - known - {POLARITY, RUBRIC})
     return (*protocol.facets, *found, *(FacetView(name, name, "heat") for name in more))
 
 
