@@ -101,10 +101,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image of a row. It is read when the row is taken in, one at a time; `read` raises Malformed."""
+    """An image of a row. It is read when the row is taken in, one at a time; `read` raises Malformed.
+
+    `identity`: the same for the same image of a data set; '' where that is not known.
+    """
 
     name: str
     read: Callable[[], bytes] = field(repr=False)
+    identity: str = ""
 
 
 class Importer(Protocol):

@@ -3,6 +3,7 @@
 Nothing in them is trusted: no name leads out of the folder or the archive, and nothing is unpacked beyond its limits.
 """
 
+import hashlib
 import re
 import shutil
 import tempfile
@@ -54,7 +55,7 @@ class Bundle:
         plain = _inside(name)
         if plain is None:
             raise Malformed("An image's name leads out of the data set.")
-        return Picture(name, lambda: self._image(plain, folders))
+        return Picture(name, lambda: self._image(plain, folders), plain)
 
     def _image(self, name: str, folders: tuple[str, ...]) -> bytes:
         endings = ("",) if name.lower().endswith(ENDINGS) else ("", *ENDINGS)
@@ -93,7 +94,7 @@ def inline(name: str, data: bytes | None) -> Picture:
             raise Malformed("It is missing.")
         return data
 
-    return Picture(name, read)
+    return Picture(name, read, hashlib.sha256(data).hexdigest() if data else "")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import Layout, Malformed, Refusal, Row, text_of, texts_of
+from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, text_of, texts_of
 from generation.sources.importers.bundles import Bundle, DataFile, opened
 from generation.sources.importers.visual_questions import answer_text, fitting, options_of, split_of
 
@@ -17,7 +17,7 @@ name = "clinhallu"
 label = "ClinHallu"
 licence = "Apache-2.0 (traces); images and questions under the licences of their data sets"
 citation = "ClinHallu: A Benchmark for Diagnosing Stage-wise Hallucinations in Medical MLLM Reasoning. arXiv:2606.14697 (2026)."
-restrictions = ""
+restrictions = gettext_noop("for research on models, not for decisions about patients")
 
 PUBLISHED = "vqa-trace"
 _KEYS = ("question", "answer", "images")
@@ -77,6 +77,7 @@ def _row(where: str, record: dict[str, Any], bundle: Bundle, file: DataFile) -> 
         letter=letter,
         type_of_question=kind,
         body_system=str(record.get("body_system") or ""),
+        source=name,
         **written,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import Layout, Malformed, Picture, Refusal, Row, text_of, texts_of
+from generation.sources.importers.base import Layout, Malformed, Picture, Refusal, Row, gettext_noop, text_of, texts_of
 from generation.sources.importers.bundles import Bundle, inline, opened
 from generation.sources.importers.visual_questions import chosen, embedded, fitting, is_rows, options_of, split_of
 
@@ -19,7 +19,7 @@ citation = (
     "Yu S, Wang H, Wu J, Luo L, Wang J, Xie C, Rajpurkar P, Yang C, Yang Y, Wang K, Zhou Y, Zhou Y. MedFrameQA: A Multi-Image"
     " Medical VQA Benchmark for Clinical Reasoning. arXiv:2505.16964 (2025)."
 )
-restrictions = ""
+restrictions = gettext_noop("frames come from public videos; name the data set wherever they are shown")
 
 _KEYS = ("question_id", "question", "options", "correct_answer")
 _IMAGES = tuple(f"image_{number}" for number in range(1, 6))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.sources.importers import visual_questions
-from generation.sources.importers.base import Layout, Malformed, Refusal, Row, text_of, texts_of
+from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, text_of, texts_of
 from generation.sources.importers.bundles import Bundle, opened
 from generation.sources.importers.visual_questions import chosen, fitting, is_rows, options_of, split_of
 
@@ -21,7 +21,7 @@ citation = (
     "Zuo Y, Qu S, Li Y, Chen Z, Zhu X, Hua E, Zhang K, Ding N, Zhou B. MedXpertQA: Benchmarking Expert-Level Medical Reasoning"
     " and Understanding. ICML (2025)."
 )
-restrictions = ""
+restrictions = gettext_noop("images come from teaching cases; do not try to identify patients")
 
 _KEYS = ("id", "question", "options", "label", "images")
 _CHOICES = re.compile(r"\s*Answer Choices:\s*\(A\)")

@@ -103,6 +103,7 @@ def row(
     type_of_question: str = "",
     body_system: str = "",
     private: Mapping[str, Any] | None = None,
+    source: str = "",
     **more: Any,
 ) -> Row:
     """A row with the content of a question about images. Raises Malformed.
@@ -132,6 +133,9 @@ def row(
     hidden = dict(private or {})
     language = spoken("\n".join([question, *(text for _, text in options)]))
     language["language"] = language["language"] or "en"  # as all of these are published; many are too short to tell
+    source = source or dataset
+    # An image inside its row is known by its bytes, which are at hand.
+    same = f"{dataset} {split} {pictures[0].identity}" if len(pictures) == 1 and pictures[0].identity else ""
     check_storable(content)
     check_storable(hidden)
     return Row(
@@ -143,6 +147,9 @@ def row(
         where=where,
         facets={"question type": content["question_type"], "split": split or "none"},
         images=tuple(pictures),
+        # So that a recipe finds what else is asked about the same image.
+        match=same,
+        refers={source: (same,)} if same else {},
     )
 
 
