@@ -185,6 +185,7 @@ class Protocol:
     before it failed: its outcome is 'unasked', and is counted as `outcomes` says. The same texts give the same question.
     `composed`: what judges, `read` and physicians are shown of a response, where that is more than its text: from sample,
     variant, text, and the texts of the answers before it. It never raises.
+    `parts`: such a text as (label, text) of its parts, which pages show side by side; `reference`: the text of the true one.
 
     `outcomes`: how an outcome of responses is counted, where not as `JUDGED`: `EXCLUDED`, or the verdict that every rubric of
     such a response is given. A response without a word is never judged.
@@ -192,6 +193,7 @@ class Protocol:
     `datasets` are reported side by side, `pooled`: before their pooled rate. The first of `rates` is the one that is drawn and
     sorted by until a reader chooses another.
     `contrasts`: (data set, other data set, label), whose rates are set against each other, the first minus the other.
+    `rivals`: labels of contrasts with one baseline, of which the one that gains most names its bottleneck.
     `verdicts`: the words for verdicts, where they are not the verdicts themselves. `wrong`: those that speak against a model,
     and are marked so; None: what the first rate counts as hits.
     """
@@ -207,6 +209,7 @@ class Protocol:
     read: Callable[[Sample, Rubric, str, Mapping[str, str], str], Decision | None] | None = None
     pooled: bool = True
     contrasts: tuple[tuple[str, str, str], ...] = ()
+    rivals: frozenset[str] = frozenset()
     verdicts: Mapping[str, str] = field(default_factory=dict)
     outcomes: Mapping[str, str] = field(default_factory=dict)
     wrong: frozenset[str] | None = None
@@ -215,6 +218,8 @@ class Protocol:
     by_rubric: Mapping[str, Judging] = field(default_factory=dict)
     ask_on: Callable[[Sample, Ask, Mapping[str, str]], Ask | None] | None = None
     composed: Callable[[Sample, str, str, Mapping[str, str]], str] | None = None
+    parts: Callable[[str], Sequence[tuple[str, str]]] | None = None
+    reference: Callable[[Sample], str] | None = None
 
     def judging(self, rubric: str) -> Judging | None:
         """How a judge decides on the rubric of this key; None where code alone reads answers."""

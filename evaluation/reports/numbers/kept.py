@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from evaluation.models import Run
 from evaluation.protocol import DataSet, FacetView, Protocol, Rate
-from evaluation.reports.numbers import comparing, counting
+from evaluation.reports.numbers import changes, comparing, counting
+from evaluation.reports.numbers.changes import Bottleneck, Change
 from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
 from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, verdict_table
 from evaluation.runs.plan import Plan
 
-VERSION = 1  # of how numbers are made: raise it where the same verdicts would give others
+VERSION = 2  # of how numbers are made: raise it where the same verdicts would give others
 DAYS = 30 * 24 * 3600  # seconds
 POLARITIES = FacetView(
     POLARITY,
@@ -55,6 +56,8 @@ class Numbers:
     rankings: tuple[Ranking, ...]
     failed: Mapping[str, int]
     samples: tuple[int, int]
+    changes: tuple[Change, ...] = ()
+    bottlenecks: tuple[Bottleneck, ...] = ()
 
 
 def numbers(
@@ -113,6 +116,7 @@ def _count(
         )
     ]  # fmt: skip
     trap = ~table.unit_is_control[table.unit]
+    changed = changes.changes(table, protocol, rates, minimum=plan.minimum)
     return Numbers(
         rates=rates,
         views=views,
@@ -143,6 +147,8 @@ def _count(
         ),
         failed={table.endpoints[who]: n for who, n in sorted(whole.failed.items())},
         samples=(len(np.unique(table.unit)), whole.units),
+        changes=tuple(changed),
+        bottlenecks=tuple(changes.bottlenecks(protocol, changed)),
     )  # fmt: skip
 
 

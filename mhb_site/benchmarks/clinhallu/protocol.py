@@ -12,6 +12,7 @@ from evaluation.protocol import Ask, DataSet, Decision, Protocol, Rate, Rubric, 
 from generation.llm.fencing import as_data
 from generation.llm.types import Message
 from generation.recipes.recipe import Prompt, read_prompt
+from mhb_site.benchmarks.clinhallu import trace_text
 from mhb_site.benchmarks.clinhallu.judging import (
     ANSWER,
     CORRECT,
@@ -110,6 +111,27 @@ def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str],
     trace = read_trace(text)
     fault = trace.fault() if rubric.key == ANSWER else stage_fault(rubric.key, trace.stage(rubric.key))
     return Decision(MISSING, fault) if fault else None
+
+
+def parts(text: str) -> Sequence[tuple[str, str]]:
+    """The stages and the answer."""
+    trace = read_trace(text)
+    return [(label, trace.stage(name)) for name, label in PART_LABELS.items()]
+
+
+def reference(sample: Sample) -> str:
+    """The reference trace."""
+    trace = dict(sample.content["trace"])
+    answer = trace.pop("answer")
+    return f"{write_stages(**trace).rstrip()}\n{trace_text.ANSWER} {answer}"
+
+
+PART_LABELS = {
+    VISUAL: _("Visual recognition"),
+    KNOWLEDGE: _("Knowledge recall"),
+    REASONING: _("Reasoning"),
+    ANSWER: _("Answer"),
+}
 
 
 def _each(*verdicts: str) -> dict[str, int]:
@@ -224,12 +246,16 @@ DATASETS = (
 )
 TASKS = tuple(dict.fromkeys(one.task for one in DATASETS))
 
+VISUAL_REPLACED, KNOWLEDGE_REPLACED = _("Visual recognition replaced"), _("Knowledge recall replaced")
+
 PROTOCOL = Protocol(
     label=_("ClinHallu: hallucination by stage of reasoning"),
     datasets=DATASETS,
     ask=ask,
     ask_on=ask_on,
     composed=composed,
+    parts=parts,
+    reference=reference,
     judge=judge_answer,
     shape=AnswerVerdict,
     decide=decide_answer,
@@ -243,11 +269,12 @@ PROTOCOL = Protocol(
         (f"{task}-{variant}", f"{task}-{FREE}", label)
         for task in TASKS
         for variant, label in (
-            (REP_V, _("Visual recognition replaced")),
-            (REP_K, _("Knowledge recall replaced")),
+            (REP_V, VISUAL_REPLACED),
+            (REP_K, KNOWLEDGE_REPLACED),
             (REP_VK, _("Both replaced")),
         )
     ),
+    rivals=frozenset({VISUAL_REPLACED, KNOWLEDGE_REPLACED}),
     verdicts={
         CORRECT: _("correct"),
         WRONG: _("wrong"),

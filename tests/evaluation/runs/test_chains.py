@@ -131,6 +131,11 @@ def asked_of(run: Run) -> Counter[str]:
     return Counter(Call.objects.filter(job=run, hit_of=None).values_list("prompt", flat=True))
 
 
+def lines_of(run: Run) -> Counter[str]:
+    """What was asked, paid for or answered from the ledger, by prompt."""
+    return Counter(Call.objects.filter(job=run).values_list("prompt", flat=True))
+
+
 def test_each_question_contains_the_answers_before_it(release: Release, url: str) -> None:
     settings = settings_of(release, url, answers=2)
     told = estimate.estimate_run(settings)
@@ -159,7 +164,9 @@ def test_each_question_contains_the_answers_before_it(release: Release, url: str
     }
     sent = [str(call.sent) for call in Call.objects.filter(job=run, prompt="relay/judge-R2@1")]
     assert len(sent) == 4
-    assert sum(f"summary: [Summarize [Revise {first} of draft] of draft,revision] < [Revise" in text for text in sent) == 2
+    assert (
+        sum(f"summary: [Summarize [Revise {first} of draft] of draft,revision] < [Revise" in text for text in sent) == 2
+    )
 
     # All of it was counted before.
     assert (before.responses.total, before.rubrics_total) == (12, 16)
@@ -218,12 +225,11 @@ def test_a_link_that_is_tried_again_is_asked_alone_with_what_follows_it(release:
         for rubric in row.sample.rubrics.all()[: 2 if row.variant == "summary" else 1]:
             failed = {"status": Status.FAILED, "error": services.NO_RESPONSE}
             Judgment.objects.create(run=run, response=row, rubric=rubric, **failed)
-    paid = asked_of(run)
-    Run.objects.filter(pk=run.pk).update(fresh=True)  # else the ledger would answer
+    before = lines_of(run)
     jobs_services.retry_failed(run.pk)
     work.work_on_run(run.pk)
     assert ended(run) == {(variant, "done", "answered"): 2 for variant in VARIANTS}
-    again = asked_of(run) - paid
+    again = lines_of(run) - before
     assert {name: n for name, n in again.items() if "judge" not in name} == {
         "relay/revision@1": 1,
         "relay/summary@1": 1,
