@@ -152,7 +152,7 @@ def test_pages_files_and_the_check_by_physicians(client: Client, adela: User) ->
     # Physicians see the whole trace and neither model nor verdict; the agreement is told for each rubric.
     Assignment.objects.update(hold=Assignment.Hold.DONE)  # of the sample's own case
     start_validation(run.pk, n=40)
-    cases = ValidationItem.objects.select_related("case", "response__endpoint")
+    cases = ValidationItem.objects.select_related("case", "response__endpoint", "response__sample")
     truth = {
         (row.response_id, row.rubric_id): "not-met" if row.verdict in ("wrong", "hallucinated") else "met"
         for row in Judgment.objects.filter(run=run)
@@ -161,11 +161,13 @@ def test_pages_files_and_the_check_by_physicians(client: Client, adela: User) ->
     continued = next(item for item in cases if item.response.variant == "rep-k")
     shown = json.dumps(blocks_to_json(continued.case.frozen.blocks))
     assert "Knowledge Recall" in shown
+    assert continued.response.sample.exported["content"]["images"][0] in shown
     assert "sim-" not in shown
     doctors = [account(f"doc{n}") for n in range(2)]
     while held := [each for each in map(claims.claim_next, doctors) if each is not None]:
         for mine in held:
             assert mine.token is not None
+            assert mine.physician is not None
             said = {
                 each.key: Answer(truth[of_case[mine.case_id], rubric_of(each.key)])
                 for each in mine.case.frozen.form.questions
