@@ -1,5 +1,6 @@
 """What an image must be to be kept, and its copy without metadata. Files are untrusted: only what decodes is believed."""
 
+import hashlib
 import io
 import warnings
 from dataclasses import dataclass
@@ -35,6 +36,11 @@ class CleanImage:
     width: int
     height: int
     thumbnail: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Its name here."""
+        return hashlib.sha256(self.data).hexdigest()
 
 
 def clean(data: bytes) -> CleanImage:

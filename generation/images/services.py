@@ -18,7 +18,7 @@ def take_in(data: bytes) -> StoredImage:
     if known is not None and _is_whole(known.sha256):
         return known
     image = checks.clean(data)
-    sha256 = hashlib.sha256(image.data).hexdigest()
+    sha256 = image.sha256
     files.write_image(sha256, image.data)
     files.write_image(sha256, image.thumbnail, thumbnail=True)
     kept, _ = StoredImage.objects.get_or_create(

@@ -9,6 +9,7 @@ from django.db.models import Count, F, TextField
 from django.db.models.functions import Cast
 
 from generation.common.stored_json import parsed
+from generation.images.queries import exported_paths
 from generation.models import BatchRole, Rubric, Sample, SampleVersion, Source, SourceRecord
 from generation.recipes import registry
 from generation.recipes.recipe import Term
@@ -71,6 +72,7 @@ def written(benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], c
         rubrics = _rubrics(pks)
         rows = {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in _versions(pks)}
         reviewers = _reviewers_of([row["case_id"] for row in rows.values()])
+        paths = exported_paths(each for row in rows.values() for each in row["content"].get("images", ()))
         for one in part:
             row = rows[one.version_id]
             sample, facets = _exported(
@@ -81,6 +83,12 @@ def written(benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], c
                 reviewers.get(row["case_id"], {}),
                 known,
             )
+            if digests := row["content"].get("images"):
+                # In exports, images lie beside the samples.
+                sample["content"] = {
+                    **row["content"],
+                    "image_files": [paths[each] for each in digests if each in paths],
+                }
             sample |= {"split": one.split, "canary": canary}
             yield Written(one, row["case_id"], sample, jsonl.encoded(sample), facets)
 

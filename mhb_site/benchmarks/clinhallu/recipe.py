@@ -4,6 +4,7 @@ Records of kind `vqa` get a trace from a generator that sees the images; records
 and are taken as they are.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -168,8 +169,10 @@ def _made(draft: Draft, final: Mapping[str, Any]) -> dict[str, str]:
 
 
 def compared(made: NewSample) -> str:
-    """The text that no two samples may share: the question with its images, by their digests."""
-    return "\n".join([made.content["question"], *made.content["images"]])
+    """What no two samples may share: the question with its images. As a digest, which is never nearly another: data sets ask the
+    same in other words on purpose."""
+    asked = " ".join(made.content["question"].casefold().split())
+    return hashlib.sha256("\n".join([asked, *made.content["images"]]).encode(errors="surrogatepass")).hexdigest()
 
 
 _MAKING = frozenset({MADE})
