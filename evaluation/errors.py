@@ -44,6 +44,10 @@ class UnknownDataSet(EvaluationError, status=422):
     """This release does not contain this data set."""
 
 
+class ChainWithoutStart(EvaluationError, status=422):
+    """Some of these data sets ask on with the answers of others. Choose those as well."""
+
+
 class NoBatches(EvaluationError, status=422):
     """None of these endpoints supports provider batches."""
 

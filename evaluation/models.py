@@ -141,6 +141,7 @@ class Response(Asked):
     """What a model said to one sample. `about`: what was decided in asking. `call` is the ledger line the text came from.
 
     `repeat`: which answer of the same model to the same question, from 0. `outcome`: how it ended; '' until then.
+    `after`: the answer with which its question is asked; until that has ended, this one waits.
     """
 
     class Outcome(models.TextChoices):
@@ -150,12 +151,14 @@ class Response(Asked):
         FILTERED = "filtered", _("filtered by the provider")
         CUT_OFF = "cut_off", _("cut off")
         FAILED = "failed", _("failed")
+        UNASKED = "unasked", _("not asked: no usable earlier answer")
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="responses")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
     sample = models.ForeignKey(ReleasedSample, on_delete=models.PROTECT, related_name="responses")
     variant = models.CharField(max_length=40, blank=True)
     repeat = models.PositiveSmallIntegerField(default=0)
+    after = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="followers")
     outcome = models.CharField(max_length=8, choices=Outcome, blank=True)
     about = models.JSONField(default=dict, blank=True)
     text = models.TextField(blank=True)

@@ -37,6 +37,8 @@ class Ask:
     settings win over the endpoint's own, unless the run is to ask with those (`Run.Sampling`).
     `prompt` names the prompt of this variant, of this benchmark alone, as `Request.prompt` does: an estimate takes what
     was asked under one name to be alike.
+    `after`: the variant whose answer this question waits for, of the same sample, model and repeat. Its messages are an
+    example then, with a mark in the place of that answer; the question itself comes from `Protocol.ask_on`.
     """
 
     messages: tuple[Message, ...]
@@ -46,6 +48,7 @@ class Ask:
     top_p: float | None = None
     max_tokens: int | None = None
     prompt: str = ""
+    after: str = ""
 
     @property
     def request(self) -> Request:
@@ -81,6 +84,20 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Judging:
+    """How a judge decides on one rubric, and on the answers in which `variants`: empty for all.
+
+    `judge` builds the request from sample, rubric, variant and response text; a reply must satisfy `shape`, and `decide` reads
+    the verdict out of it.
+    """
+
+    judge: Callable[[Sample, Rubric, str, str], Request]
+    shape: type[BaseModel]
+    decide: Callable[[Any], Decision]
+    variants: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Rate:
     """How a rate is counted: verdicts in `counted` make the denominator, those in `hits` the numerator, each with its weight.
 
@@ -90,9 +107,9 @@ class Rate:
     samples, for what is no mean.
 
     `unit`: what is counted, each criterion, or each sample, which is a hit where any criterion of it is. `arm`: on which
-    samples; `polarity`: on which criteria, '' for all. `weights`: by value of the facet `weighted`, where criteria weigh
-    differently: whole numbers, which a reader may change; criteria without a value are excluded. Such a rate is left out where
-    a release has no such samples or values.
+    samples; `polarity`, `rubric`: on criteria of this polarity, or of this key, '' for all. `weights`: by value of the facet
+    `weighted`, where criteria weigh differently: whole numbers, which a reader may change; criteria without a value are
+    excluded. Such a rate is left out where a release has no such samples or values.
     """
 
     name: str
@@ -106,6 +123,7 @@ class Rate:
     unit: Literal["criterion", "sample"] = "criterion"
     arm: Literal["trap", "control"] = "trap"
     polarity: str = ""
+    rubric: str = ""
     weighted: str = ""
     weights: Mapping[str, int] = field(default_factory=dict)
 
@@ -158,7 +176,16 @@ class Protocol:
     Otherwise `judge` builds the request that decides one rubric from sample, rubric, variant and response text; a reply must
     satisfy `shape`, and `decide` reads the verdict out of it. `judge_temperature` is the published setting, used where the run
     does not say otherwise, whatever the judge's endpoint has.
-    `whole`: how a run has all rubrics of a sample decided in one call.
+    With a judge, `read` may decide before it is asked; None leaves the rubric to the judge.
+    `whole`: how a run has all rubrics of a sample decided in one call. `by_rubric`: rubric key -> how it is judged, where that
+    is not as all others are; a protocol with a `whole` has none.
+
+    `ask_on` builds a question that waits for an answer (`Ask.after`) from the sample, the question's example, and the texts of
+    all answers before it, by variant; None where it cannot be asked with those. It is not asked then, nor where an answer
+    before it failed: its outcome is 'unasked', and is counted as `outcomes` says. The same texts give the same question.
+    `composed`: what judges, `read` and physicians are shown of a response, where that is more than its text: from sample,
+    variant, text, and the texts of the answers before it. It never raises.
+    `parts`: such a text as (label, text) of its parts, which pages show side by side; `reference`: the text of the true one.
 
     `outcomes`: how an outcome of responses is counted, where not as `JUDGED`: `EXCLUDED`, or the verdict that every rubric of
     such a response is given. A response without a word is never judged.
@@ -166,6 +193,7 @@ class Protocol:
     `datasets` are reported side by side, `pooled`: before their pooled rate. The first of `rates` is the one that is drawn and
     sorted by until a reader chooses another.
     `contrasts`: (data set, other data set, label), whose rates are set against each other, the first minus the other.
+    `rivals`: labels of contrasts with one baseline, of which the one that gains most names its bottleneck.
     `verdicts`: the words for verdicts, where they are not the verdicts themselves. `wrong`: those that speak against a model,
     and are marked so; None: what the first rate counts as hits.
     """
@@ -178,14 +206,33 @@ class Protocol:
     judge: Callable[[Sample, Rubric, str, str], Request] | None = None
     shape: type[BaseModel] | None = None
     decide: Callable[[Any], Decision] | None = None
-    read: Callable[[Sample, Rubric, str, Mapping[str, str], str], Decision] | None = None
+    read: Callable[[Sample, Rubric, str, Mapping[str, str], str], Decision | None] | None = None
     pooled: bool = True
     contrasts: tuple[tuple[str, str, str], ...] = ()
+    rivals: frozenset[str] = frozenset()
     verdicts: Mapping[str, str] = field(default_factory=dict)
     outcomes: Mapping[str, str] = field(default_factory=dict)
     wrong: frozenset[str] | None = None
     judge_temperature: float | None = None
     whole: Whole | None = None
+    by_rubric: Mapping[str, Judging] = field(default_factory=dict)
+    ask_on: Callable[[Sample, Ask, Mapping[str, str]], Ask | None] | None = None
+    composed: Callable[[Sample, str, str, Mapping[str, str]], str] | None = None
+    parts: Callable[[str], Sequence[tuple[str, str]]] | None = None
+    reference: Callable[[Sample], str] | None = None
+
+    def judging(self, rubric: str) -> Judging | None:
+        """How a judge decides on the rubric of this key; None where code alone reads answers."""
+        if rubric in self.by_rubric:
+            return self.by_rubric[rubric]
+        if self.judge is None or self.shape is None or self.decide is None:
+            return None
+        return Judging(self.judge, self.shape, self.decide)
+
+    def applies(self, rubric: str, variant: str) -> bool:
+        """Whether the rubric of this key is decided on answers in a variant."""
+        own = self.by_rubric.get(rubric)
+        return own is None or not own.variants or variant in own.variants
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -196,6 +243,12 @@ class Protocol:
     def is_lower_better(self, rate: Rate) -> bool:
         """Whether a model does well where this rate is low."""
         return set(rate.hits) <= self.speaks_against
+
+    @property
+    def judged(self) -> frozenset[str]:
+        """The verdicts of judges: those that rates count, without what the outcome of a response is counted as."""
+        counted = frozenset(verdict for rate in self.rates for verdict in rate.within)
+        return counted - set(self.outcomes.values())
 
     @property
     def speaks_against(self) -> frozenset[str]:

@@ -35,5 +35,7 @@ urlpatterns = [
     path("releases/<slug:name>/<int:version>/withdraw/", releases_views.withdraw, name="withdraw-results"),
     path("runs/<int:pk>/judgments/", answers_views.judgments, name="judgments"),
     path("runs/<int:pk>/judgments/<int:judgment_id>/calls/", answers_views.calls, name="calls"),
+    path("runs/<int:pk>/changes/", answers_views.changes, name="changes"),
+    path("runs/<int:pk>/changes/samples/", answers_views.changed, name="changed"),
     path("runs/<int:pk>/samples/<path:key>/", answers_views.sample, name="sample"),
 ]

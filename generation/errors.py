@@ -75,6 +75,14 @@ class UnfitFormat(GenerationError, status=422):
     """This format needs samples with one question each, whose answers a judge decides on. This benchmark has others."""
 
 
+class NoSupervision(GenerationError, status=422):
+    """This format needs a benchmark with reasoning stages, and samples from a training or validation split."""
+
+
+class WrongStages(GenerationError, status=422):
+    """This is not one of the sets of stages that can be exported."""
+
+
 class NotByReference(GenerationError, status=422):
     """This format cannot be exported by reference. JSON Lines can, and so can the formats of evaluation tools."""
 

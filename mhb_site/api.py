@@ -31,6 +31,7 @@ from evaluation.runs import api as runs_api
 from generation.batches import api as batches_api
 from generation.drafts import api as drafts_api
 from generation.endpoints import api as endpoints_api
+from generation.images import api as images_api
 from generation.jobs import api as jobs_api
 from generation.outcomes import api as outcomes_api
 from generation.releases import api as releases_api
@@ -163,6 +164,7 @@ docs: Callable[..., HttpResponseBase] = requires(Can.READ_RESULTS)(DocsView.as_v
 _router = Router()
 _router.register("sources", sources_api.SourceViewSet, "source")
 _router.register("imports", sources_api.ImportViewSet, "import")
+_router.register("images", images_api.ImageViewSet, "image")
 _router.register("endpoints", endpoints_api.EndpointViewSet, "endpoint")
 _router.register("batches", drafts_api.BatchDraftsViewSet, "batch")
 _router.register("drafts", drafts_api.DraftViewSet, "draft")

@@ -147,6 +147,7 @@ STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = None if ENV.embedded else ENV.static_root  # embedded: served from where they lie
 WHITENOISE_USE_FINDERS = ENV.embedded
+MHB_IMAGES = ENV.data_dir / "images"  # kept by their SHA-256
 MEDIA_ROOT = ENV.data_dir / "uploads"
 MEDIA_ROOT.mkdir(exist_ok=True)
 FILE_UPLOAD_TEMP_DIR = MEDIA_ROOT  # so that what a killed web process leaves behind is found by the sweeper

@@ -7,6 +7,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from evaluation.releases import views as releases_views
+from generation.images import views as images_views
 from mhb_site import views
 from mhb_site.sign_in import first_password, tokens
 from review.people.accounts import noting_factors
@@ -36,6 +37,7 @@ urlpatterns = [
     path("i18n/", include("django.conf.urls.i18n")),
     path("admin/", admin.site.urls),
     path("review/", include("review.urls")),
+    path("generation/images/<str:sha256>/", images_views.image, name="image"),
     path("generation/", include("generation.urls")),
     path("evaluation/", include("evaluation.urls")),
     path("public/releases/<slug:name>/", releases_views.public, name="public-release"),

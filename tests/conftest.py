@@ -15,6 +15,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from django.conf import settings
 from django.db import connection, connections, transaction
 from django.db.backends.base.operations import BaseDatabaseOperations
 from django.utils import timezone, translation
@@ -265,3 +266,11 @@ def together(transactional_db: None) -> Together:
         return outcomes
 
     return run
+
+
+@pytest.fixture(autouse=True, scope="session")
+def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where tests keep images: never in the data folder of a site."""
+    folder = tmp_path_factory.mktemp("images")
+    settings.MHB_IMAGES = folder
+    return folder

@@ -6,8 +6,10 @@ from django.db.models import Exists, Min, OuterRef, Q, QuerySet
 
 from evaluation.answers.search import Found, search
 from evaluation.models import Judgment, Response, Run, Vote
+from evaluation.protocol import Ask, Protocol
 from evaluation.reports import queries as reports_queries
 from evaluation.runs.queries import data_sets_of
+from evaluation.runs.rows import chains
 from generation.models import Facet, ReleasedRubric, ReleasedSample
 
 SEVERITY = "severity"  # the facet
@@ -64,6 +66,14 @@ class SideBySide:
     criteria: tuple[Criterion, ...]
     before: str  # the keys of the samples beside it in the release, '' where there is none
     after: str
+
+
+def question_asked(protocol: Protocol, response: Response, seed: int) -> Ask | None:
+    """What a model was asked, word for word; None where it was not, or the protocol has no such question any more."""
+    try:
+        return chains.questions_asked(protocol, [response], seed)[response.pk]
+    except LookupError:
+        return None
 
 
 def side_by_side(run: Run, key: str) -> SideBySide | None:

@@ -1,23 +1,33 @@
 """The response browser: the answers behind every number, one by one or side by side."""
 
+from urllib.parse import urlencode
+
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from evaluation import registry
+from evaluation.answers import changes as changed_answers
 from evaluation.answers import forms, queries
 from evaluation.answers.search import MOST_FOUND, MOST_READ, search
+from evaluation.judges.content import kept_images
 from evaluation.labels import verdict_label, verdict_state
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Protocol
 from evaluation.reports import queries as reports_queries
+from evaluation.reports.comparison_lines import format_difference
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
+from generation.llm.types import Message
 from generation.models import ReleasedSample
+from review.charts.text_measure import format_share
 from review.common.decorators import requires
 from review.common.paging import keyset_by
+from review.rules.blocks import Images
 from review.rules.permissions import Can
+
+SHOWN = 30  # samples in the list beside the one that is read
 
 
 @require_safe
@@ -67,10 +77,12 @@ def _item(row: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, 
 def _reading(run: Run, judgment: Judgment, protocol: Protocol, request: HttpRequest) -> dict[str, object]:
     """What was asked, exactly as it was put to the model, and every judgment of the response."""
     response, sample = judgment.response, judgment.rubric.sample
-    asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
+    response.sample = sample
+    ask = queries.question_asked(protocol, response, run.seed)
     labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
     return {
-        "asked": next((ask.messages for ask in asks if ask.variant == response.variant), ()),
+        "asked": ask.messages if ask else (),
+        "images": kept_images(ask.messages if ask else (), runs_queries.question_text(sample)),
         "about": sorted(response.about.items()),
         "dataset": labels.get((sample.task, response.variant), sample.task),
         "response": response,
@@ -110,9 +122,13 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
         raise Http404
     protocol = registry.protocol(found.release.benchmark)
     labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
+    asked = _asked(found, beside.sample, beside.responses, protocol)
     context = {
         "run": found,
         "beside": beside,
+        "images": kept_images(
+            [each for _label, turns in asked for each in turns], runs_queries.question_text(beside.sample)
+        ),
         "columns": [
             (response, labels.get((beside.sample.task, response.variant), "")) for response in beside.responses
         ],
@@ -121,7 +137,7 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
         "rows": [
             (criterion.rubric, [_cell(row, protocol) for row in criterion.judgments]) for criterion in beside.criteria
         ],
-        "asked": _asked(found, beside.sample, beside.responses, protocol),
+        "asked": asked,
         "language": runs_queries.language_of(beside.sample),
         **RUNS.page_notes(found),
     }
@@ -137,9 +153,100 @@ def _cell(row: Judgment | None, protocol: Protocol) -> dict[str, object] | None:
 
 def _asked(
     run: Run, sample: ReleasedSample, responses: tuple[Response, ...], protocol: Protocol
-) -> list[tuple[str, object]]:
+) -> list[tuple[str, tuple[Message, ...]]]:
     """The messages of each variant that was asked, under its label."""
     labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
     variants = {response.variant for response in responses}
     asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
     return [(labels.get((sample.task, ask.variant), ""), ask.messages) for ask in asks if ask.variant in variants]
+
+
+def _images_of(run: Run, protocol: Protocol, sample: ReleasedSample) -> Images | None:
+    asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
+    return kept_images([each for ask in asks for each in ask.messages], runs_queries.question_text(sample))
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def changes(request: HttpRequest, pk: int) -> HttpResponse:
+    """What asking in another way fixed and broke: pictures, and the numbers by data set and model."""
+    found = RUNS.get(pk)
+    report = reports_queries.report(found)
+    rates = changed_answers.rates_with_changes(report)
+    if not rates:
+        raise Http404
+    rate = next((each for each in rates if each.name == request.GET.get("rate")), rates[0])
+    several = len(report.endpoints) > 1
+    everybody = "" if several else report.endpoints[0]
+    chosen = request.GET.get("model", everybody)
+    model = chosen if chosen in report.endpoints else everybody
+    labels = {each.name: _(each.label) for each in report.rates}
+    datasets = {name: _(label) for name, label in report.datasets}
+    context = {
+        "run": found,
+        "report": report,
+        "rate": rate,
+        "rate_label": _(rate.label),
+        "rule": _(rate.rule),
+        "rates": [(each.name, _(each.label)) for each in rates],
+        "models": report.endpoints if several else (),
+        "model": model,
+        "lines": changed_answers.change_lines(report, rate),
+        "charts": changed_answers.flows(report, rate, model),
+        "bottlenecks": [
+            (
+                datasets[each.dataset],
+                _(each.label),
+                [(_(label), format_difference(gain, rate)) for label, gain in each.gains.items()],
+            )
+            for each in report.numbers.bottlenecks
+            if each.rate == rate.name
+        ],
+        "averages": [
+            (
+                labels[name],
+                variant,
+                [(datasets[one], format_share(v, percent=True)) for one, v in of.by_dataset.items()],
+                [(one, format_share(v, percent=True)) for one, v in of.by_model.items()],
+            )
+            for name, variant, of in report.averages
+            if name == rate.name
+        ],
+        **RUNS.page_notes(found),
+    }
+    return render(request, "evaluation/answers/changes.html", context)
+
+
+@require_safe
+@requires(Can.READ_RESULTS)
+def changed(request: HttpRequest, pk: int) -> HttpResponse:
+    """The samples behind a mark of a flow, and the answers to one of them part by part."""
+    found = RUNS.get(pk)
+    report = reports_queries.report(found)
+    asked = {name: request.GET.get(name, "") for name in ("first", "second", "rate", "model", "move")}
+    numbers = changed_answers.samples_that(found, report, asked)
+    wanted = request.GET.get("selected", "")
+    at = numbers.index(int(wanted)) if wanted.isdecimal() and len(wanted) < 19 and int(wanted) in numbers else 0
+    start = at - at % SHOWN
+    samples = ReleasedSample.objects.in_bulk(numbers[start : start + SHOWN])
+    labels = {one.name: _(one.label) for one in report.protocol.datasets}
+
+    def href(number: int) -> str:
+        return f"?{urlencode({**asked, 'selected': number})}"
+
+    context = {
+        "run": found,
+        "title": changed_answers.MOVES.get(asked["move"], ""),
+        "model": asked["model"],
+        "datasets": [labels[asked[name]] for name in ("second", "first") if asked[name] in labels],
+        "items": [(samples[number], href(number)) for number in numbers[start : start + SHOWN]],
+        "count": len(numbers),
+        "place": at + 1,
+        "before": href(numbers[at - 1]) if at else "",
+        "after": href(numbers[at + 1]) if at + 1 < len(numbers) else "",
+        "selected": samples[numbers[at]] if numbers else None,
+        "images": _images_of(found, report.protocol, samples[numbers[at]]) if numbers else None,
+        "beside": changed_answers.parts_beside(found, samples[numbers[at]], asked) if numbers else None,
+        **RUNS.page_notes(found),
+    }
+    return render(request, "evaluation/answers/changed.html", context)

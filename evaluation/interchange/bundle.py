@@ -148,7 +148,7 @@ def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
 
 def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
     """Everything by which it is counted."""
-    plain = ("name", "label", "rule", "interval", "unit", "arm", "polarity", "weighted")
+    plain = ("name", "label", "rule", "interval", "unit", "arm", "polarity", "rubric", "weighted")
     return {
         **{name: getattr(rate, name) for name in plain},
         "hits": dict(rate.hits),
@@ -208,6 +208,7 @@ def _prompts(run: Run, protocol: Protocol, with_held_out: bool) -> Iterator[dict
                 "role": "target",
                 "sample": sample.key,
                 "variant": ask.variant,
+                **({"after": ask.after} if ask.after else {}),
                 "prompt": asked.prompt,
                 "messages": [{"role": one.role, "content": one.text} for one in asked.messages],
                 "temperature": asked.temperature,
@@ -225,16 +226,20 @@ def _judges_prompt(run: Run, protocol: Protocol, sample: ReleasedSample) -> Iter
     if not rubrics or protocol.judge is None:
         return
     if run.judging == Run.Judging.PER_SAMPLE and protocol.whole is not None:
-        request = protocol.whole.judge(value, rubrics, "", "(the response)")
+        requests = [protocol.whole.judge(value, rubrics, "", "(the response)")]
     else:
-        request = protocol.judge(value, rubrics[0], "", "(the response)")
-    yield {
-        "role": "judge",
-        "sample": sample.key,
-        "prompt": request.prompt,
-        "messages": [{"role": one.role, "content": one.text} for one in request.messages],
-        "temperature": run.judge_temperature if request.temperature is None else request.temperature,
-    }
+        others = [rubric for rubric in rubrics if rubric.key not in protocol.by_rubric]
+        requests = [protocol.judge(value, rubric, "", "(the response)") for rubric in others[:1]]
+        own = [(rubric, protocol.by_rubric[rubric.key]) for rubric in rubrics if rubric.key in protocol.by_rubric]
+        requests += [how.judge(value, rubric, min(how.variants, default=""), "(the response)") for rubric, how in own]
+    for request in requests:
+        yield {
+            "role": "judge",
+            "sample": sample.key,
+            "prompt": request.prompt,
+            "messages": [{"role": one.role, "content": one.text} for one in request.messages],
+            "temperature": run.judge_temperature if request.temperature is None else request.temperature,
+        }
 
 
 def _responses(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:

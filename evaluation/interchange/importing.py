@@ -8,13 +8,13 @@ from itertools import chain, islice
 from typing import Any
 
 from django.db import models, transaction
-from django.db.models import Count
 from django.utils import timezone
 
 from evaluation import errors, registry
 from evaluation.interchange.rows import Entry, RefusedRow, VerdictRow
 from evaluation.models import Judgment, Response, Run, RunEndpoint
 from evaluation.protocol import Protocol
+from evaluation.runs.queries import count_rubrics
 from evaluation.runs.rows import tallies
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.common.bulk_rows import insert_rows, new_keys
@@ -153,7 +153,7 @@ class _Import:
             return
         run.responses_total, run.rubrics_total = run.responses.count(), run.judgments.count()
         run.save(update_fields=["responses_total", "rubrics_total"])
-        asked = run.responses.aggregate(n=Count("sample__rubrics"))["n"] if self.came.added else run.rubrics_total
+        asked = count_rubrics(run) if self.came.added else run.rubrics_total
         tallies.tally(run.pk)
         self.came.without_verdict = max(0, asked - run.rubrics_total)
         self.came.run = run

@@ -14,6 +14,7 @@ from evaluation.models import Judgment, Response, Run, Validation, ValidationIte
 from evaluation.protocol import Protocol
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
+from evaluation.runs.rows import chains
 from generation.models.work import Work
 from review.assignments.services import open_case
 from review.models import Case, User
@@ -51,7 +52,7 @@ def start_validation(run_id: int, *, n: int, seed: int = 0, actor: User | None =
 
 def _population(run: Run, protocol: Protocol) -> list[tuple[int, tuple[str, str, str, bool]]]:
     """Each response of which a criterion was judged, with its stratum: model, task, variant, whether one failed."""
-    judged = Judgment.objects.filter(run=run, status=Status.DONE, verdict__in=protocol.rates[0].within).order_by()
+    judged = Judgment.objects.filter(run=run, status=Status.DONE, verdict__in=protocol.judged).order_by()
     rows = judged.values_list("response", "response__endpoint__name", "rubric__sample__task", "response__variant")
     failed = Count("pk", filter=Q(verdict__in=protocol.speaks_against))
     return [(pk, (name, task, variant, bool(n))) for pk, name, task, variant, n in rows.annotate(failed=failed)]
@@ -63,9 +64,11 @@ def _open_cases(
     pks = [each.pk for each in drawn]
     about = Response.objects.select_related("sample__version__case").in_bulk(pks)
     criteria: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    judged = Judgment.objects.filter(response__in=pks, status=Status.DONE, verdict__in=protocol.rates[0].within)
+    judged = Judgment.objects.filter(response__in=pks, status=Status.DONE, verdict__in=protocol.judged)
     for pk, rubric, text in judged.order_by("rubric").values_list("response", "rubric", "rubric__criterion"):
         criteria[pk].append((rubric, text))
+    asks = chains.questions_asked(protocol, list(about.values()), run.seed)
+    texts = chains.judged_texts(protocol, list(about.values()))
     simulated = runs_queries.is_simulated(run)
     items = []
     for at, each in enumerate(drawn, 1):
@@ -77,10 +80,11 @@ def _open_cases(
             title=version.title,
             language=runs_queries.language_of(response.sample),
             specialty=version.case.specialty,
-            asked=runs_queries.question(protocol, response.sample, run.seed, response.variant).messages,
-            text=response.text,
+            asked=ask.messages if (ask := asks[each.pk]) else (),
+            text=texts[each.pk],
             criteria=criteria[each.pk],
             simulated=simulated,
+            about=runs_queries.question_text(response.sample),
         )
         spec = case_spec(answered, f"validation:{validation.pk}:{at}")
         case = open_case(spec, actor=actor, kind=Case.Kind.VALIDATION)

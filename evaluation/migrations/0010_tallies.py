@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('evaluation', '0006_reading_and_publishing'),
+        ('evaluation', '0007_chains'),
     ]
 
     operations = [

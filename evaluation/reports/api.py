@@ -99,6 +99,52 @@ class ContrastSerializer(serializers.Serializer[Any]):
     difference = serializers.FloatField(allow_null=True)
 
 
+class ChangeSerializer(serializers.Serializer[Any]):
+    """What asking in another way changes for one model, over the samples that have verdicts in both data sets.
+
+    `endpoint`: empty for the mean of the models. `kept`, `broken`, `fixed`, `stayed`: samples that were right before and
+    after, and so on.
+    """
+
+    label = serializers.CharField()  # type: ignore[assignment]
+    rate = serializers.CharField()
+    first = serializers.CharField()
+    second = serializers.CharField()
+    endpoint = serializers.CharField(allow_blank=True)
+    first_rate = serializers.FloatField(allow_null=True)
+    second_rate = serializers.FloatField(allow_null=True)
+    gain = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    p = serializers.FloatField(allow_null=True)
+    p_adjusted = serializers.FloatField(allow_null=True)
+    clusters = serializers.IntegerField()
+    kept = serializers.IntegerField()
+    broken = serializers.IntegerField()
+    fixed = serializers.IntegerField()
+    stayed = serializers.IntegerField()
+    fix_rate = serializers.FloatField(allow_null=True)
+    break_rate = serializers.FloatField(allow_null=True)
+
+
+class BottleneckSerializer(serializers.Serializer[Any]):
+    """Of a baseline data set and a rate, the competing contrast that gains most on average over the models."""
+
+    dataset = serializers.CharField()
+    rate = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    gains = serializers.DictField(child=serializers.FloatField())
+
+
+class AverageSerializer(serializers.Serializer[Any]):
+    """Unweighted means of a rate in one variant: of each data set over models, of each model over data sets."""
+
+    rate = serializers.CharField()
+    variant = serializers.CharField(allow_blank=True)
+    datasets = serializers.DictField(child=serializers.FloatField(allow_null=True))
+    models = serializers.DictField(child=serializers.FloatField(allow_null=True))
+
+
 class DatasetSerializer(serializers.Serializer[Any]):
     """A data set of the release, or their pool."""
 
@@ -222,6 +268,9 @@ class ReportSerializer(JudgesSerializer):
     facet_comparisons = serializers.DictField(child=ModelsComparedSerializer(many=True))
     ranks = RankSerializer(many=True)
     contrasts = ContrastSerializer(many=True)
+    changes = ChangeSerializer(many=True)
+    bottlenecks = BottleneckSerializer(many=True)
+    averages = AverageSerializer(many=True)
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 

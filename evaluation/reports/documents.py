@@ -8,6 +8,7 @@ from evaluation.judges import markdown as judges_markdown
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
 from evaluation.protocol import Rate
+from evaluation.reports import change_tables
 from evaluation.reports.comparison_lines import KINDS, format_difference, format_ends, format_p, rule_label
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
@@ -44,6 +45,8 @@ def as_markdown(report: Report) -> str:
         *_endings(report),
         *_compared(report),
         *_contrasts(report),
+        *change_tables.changes_as_markdown(report),
+        *change_tables.averages_as_markdown(report),
         "",
         *_models(report),
         *judges_markdown.section(run),
@@ -310,6 +313,17 @@ def as_latex(report: Report) -> str:
             said = [datasets[each.dataset], f"{each.first} – {each.second}", *_difference(each, rate)]
             p = format_p(each.p_adjusted) or "–"
             lines.append(" & ".join([*map(_tex, said), f"${p}$" if each.p_adjusted is not None else "--"]) + r" \\")
+        lines += _LATEX_END
+    changed = [each for each in report.numbers.changes if each.rate == rate.name]
+    if changed:
+        caption = f"Gains in {_tex(rate.label)}, paired by sample, with Fix and Break rates."
+        lines += [
+            "",
+            *_latex_head(caption, "llllll"),
+            r"Comparison & Data set & Model & Gain & Fix & Break \\",
+            r"\midrule",
+        ]
+        lines += [" & ".join(map(_tex, row)) + r" \\" for row in change_tables.rows(report, rate)]
         lines += _LATEX_END
     return "\n".join(lines) + "\n"
 

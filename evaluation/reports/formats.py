@@ -11,6 +11,7 @@ from evaluation.metrics import MeasuredRate
 from evaluation.protocol import Rate
 from evaluation.reports.documents import SIMULATED, as_latex
 from evaluation.reports.documents import as_markdown as as_markdown
+from evaluation.reports.numbers.changes import MOVES, Change
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.queries import Report
@@ -64,6 +65,12 @@ def as_dict(report: Report) -> dict[str, Any]:
             }
             for each in report.contrasts
         ],
+        "changes": [_change(each) for each in report.numbers.changes],
+        "bottlenecks": [asdict(each) for each in report.numbers.bottlenecks],
+        "averages": [
+            {"rate": rate, "variant": variant, "datasets": found.by_dataset, "models": found.by_model}
+            for rate, variant, found in report.averages
+        ],
         **summary.as_dict(run, report.numbers.judged),
         "cost": str(report.cost),
     }
@@ -86,6 +93,12 @@ def _comparison(each: Comparison) -> dict[str, Any]:
     first, second = found.pop("rates")
     value = found.pop("value")
     return {**({"value": value} if value else {}), **found, "first_rate": first, "second_rate": second}
+
+
+def _change(each: Change) -> dict[str, Any]:
+    found = asdict(each)
+    first, second = found.pop("rates")
+    return {**found, **found.pop("moves"), "first_rate": first, "second_rate": second}
 
 
 def _row(row: Row) -> dict[str, Any]:
@@ -140,13 +153,18 @@ COMPARED = (
     "p_adjusted", "odds_ratio", "cohens_h", "only_first", "only_second", "p_samples", "clusters", "n", "planned",
 )  # fmt: skip
 ENDED = ("endpoint", "dataset", "kind", "responses", "criteria", "counted", "rule")
+CHANGED = (
+    "label", "rate", "first", "second", "endpoint", "first_rate", "second_rate", "gain", "low", "high", "p", "p_adjusted",
+    "clusters", *MOVES, "fix_rate", "break_rate",
+)  # fmt: skip
+CHANGES = "changes"
 COMPARISONS, OUTCOMES, OVERALL = "comparisons", "outcomes", "overall"  # tables of a CSV beside the breakdowns
 
 
 def as_csv(report: Report, table: str = "") -> str:
     """A line for each rate of each row; `facet` and `value` are empty overall, what is undefined is empty.
 
-    `table`: only 'overall', or only a breakdown; or 'comparisons' or 'outcomes', which have columns of their own.
+    `table`: only 'overall', or only a breakdown; or 'comparisons', 'outcomes' or 'changes', which have columns of their own.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -156,6 +174,10 @@ def as_csv(report: Report, table: str = "") -> str:
             for each in compared:
                 line = {"facet": facet, **_comparison(each)}
                 writer.writerow([line.get(column) for column in COMPARED])
+        return out.getvalue()
+    if table == CHANGES:
+        writer.writerow(CHANGED)
+        writer.writerows([_change(each).get(column) for column in CHANGED] for each in report.numbers.changes)
         return out.getvalue()
     if table == OUTCOMES:
         writer.writerow(ENDED)
@@ -175,7 +197,7 @@ def as_csv(report: Report, table: str = "") -> str:
 
 def tables(report: Report) -> list[str]:
     """The tables that `as_csv` can write alone."""
-    return [OVERALL, COMPARISONS, OUTCOMES, *report.facets]
+    return [OVERALL, COMPARISONS, OUTCOMES, CHANGES, *report.facets]
 
 
 def as_json(report: Report) -> str:

@@ -12,6 +12,7 @@ from evaluation import errors, registry
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import FacetView, Protocol, Rate
+from evaluation.reports.numbers.averages import Averages, averages
 from evaluation.reports.numbers.counting import COMBINED as COMBINED
 from evaluation.reports.numbers.counting import Row as Row
 from evaluation.reports.numbers.kept import Numbers, Options, numbers
@@ -117,6 +118,20 @@ class Report:
     def is_planned(self, rate: Rate) -> bool:
         """Whether this is what the run was launched to find out; all else is exploratory."""
         return self.plan.frozen and rate.name == self.plan.metric and not self.options.common
+
+    @property
+    def averages(self) -> tuple[tuple[str, str, Averages], ...]:
+        """(rate, variant, the unweighted means over models and over data sets), of each variant that has several of either."""
+        variants = {one.name: one.variant for one in self.protocol.datasets}
+        found = []
+        for rate in self.rates:
+            of: dict[str, dict[tuple[str, str], float | None]] = {}
+            for row in self.overall:
+                if row.dataset in variants and row.rates[rate.name].denominator:
+                    cells = of.setdefault(variants[row.dataset], {})
+                    cells[row.dataset, row.endpoint] = row.rates[rate.name].value
+            found += [(rate.name, variant, averages(cells)) for variant, cells in of.items() if len(cells) > 1]
+        return tuple(found)
 
     @property
     def contrasts(self) -> tuple[Contrast, ...]:

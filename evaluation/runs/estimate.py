@@ -5,7 +5,7 @@ from collections import Counter
 from django.db.models import Count, QuerySet
 
 from evaluation.models import Run
-from evaluation.protocol import Protocol, Rubric
+from evaluation.protocol import Ask, Protocol, Rubric
 from evaluation.runs import queries
 from evaluation.runs.settings import RunSettings
 from generation.jobs.estimate import LOOKED_UP, Estimate, estimate_line, paces
@@ -28,20 +28,29 @@ def estimate_run(settings: RunSettings) -> Estimate:
     rubrics = dict(
         ReleasedRubric.objects.filter(sample__release=release).values_list("sample__task").annotate(n=Count("pk"))
     )
+    by_key = queries.rubrics_by_key(release, protocol)
     for task, count in tasks:
         first = samples.filter(task=task)[0]
         asks = queries.questions(protocol, first, settings.seed, datasets)
         for ask in asks:
             said[ask.prompt] += count * settings.answers
         if judges and asks and rubrics.get(task):
-            of_each = count if judging == Run.Judging.PER_SAMPLE else rubrics[task]
-            answers = len(asks) * len(tested) * settings.answers
-            judged[_judges_prompt(protocol, first, judging)] += of_each * answers * settings.judgments
+            answers = len(tested) * settings.answers * settings.judgments
+            for ask in asks:
+                if judging == Run.Judging.PER_SAMPLE:
+                    judged[_judges_prompt(protocol, first, judging)] += count * answers
+                    continue
+                own = {key: n for key, n in by_key.get(task, {}).items() if protocol.applies(key, ask.variant)}
+                for key, n in own.items():
+                    judged[_prompt_of(protocol, first, ask, key)] += n * answers
+                if others := rubrics[task] - sum(by_key.get(task, {}).values()):
+                    judged[_judges_prompt(protocol, first, judging)] += others * answers
     known = [
         queries.to_send(ask, settings.sampling, repeat)
         for repeat in range(settings.answers)
         for sample in _some(release)
         for ask in queries.questions(protocol, sample, settings.seed, datasets)
+        if not ask.after  # what that is asked with is not known yet
     ]
     lines = [
         estimate_line(
@@ -69,7 +78,17 @@ def _judges_prompt(protocol: Protocol, sample: ReleasedSample, judging: str) -> 
     rubrics = [Rubric(row.key, row.criterion, tuple(row.traps)) for row in rows]
     if judging == Run.Judging.PER_SAMPLE and protocol.whole is not None:
         return protocol.whole.judge(value, rubrics, "", "").prompt
-    return protocol.judge(value, rubrics[0], "", "").prompt if rubrics and protocol.judge else ""
+    others = [rubric for rubric in rubrics if rubric.key not in protocol.by_rubric]
+    return protocol.judge(value, others[0], "", "").prompt if others and protocol.judge else ""
+
+
+def _prompt_of(protocol: Protocol, sample: ReleasedSample, ask: Ask, key: str) -> str:
+    """The label of the prompt by which the judge decides on one rubric of an answer to this question."""
+    row = ReleasedRubric.objects.filter(sample=sample, key=key).first()
+    how = protocol.judging(key)
+    if row is None or how is None:
+        return ""
+    return how.judge(queries.sample_value(sample), Rubric(key, row.criterion, tuple(row.traps)), ask.variant, "").prompt
 
 
 def _some(release: Release) -> QuerySet[ReleasedSample]:

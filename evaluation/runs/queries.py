@@ -9,13 +9,13 @@ from django.db.models import Count, Q, QuerySet
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, RunJudge
 from evaluation.panel import FIRST
-from evaluation.protocol import Ask, DataSet, Protocol, Rubric, Sample
+from evaluation.protocol import Ask, DataSet, Judging, Protocol, Rubric, Sample
 from evaluation.runs.settings import RunSettings
 from generation.jobs import live_status
 from generation.jobs import queries as jobs_queries
 from generation.jobs.queries import ModelAsked
 from generation.llm.types import Request
-from generation.models import Endpoint, ProviderBatch, Release, ReleasedSample
+from generation.models import Endpoint, ProviderBatch, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 from review.models import User
 from review.rules.case_spec import UNDETERMINED
@@ -35,6 +35,11 @@ def runs() -> QuerySet[Run]:
 def sample_value(row: ReleasedSample) -> Sample:
     """A released sample as the protocol sees it."""
     return Sample(row.key, row.task, row.exported["content"])
+
+
+def question_text(row: ReleasedSample) -> str:
+    """The question in the content of a sample, '' where it has none: what its images are about."""
+    return str(row.exported["content"].get("question") or "")
 
 
 def rubric_values(row: ReleasedSample) -> list[Rubric]:
@@ -64,7 +69,7 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
     """The protocol of a run that is wanted, and the data sets that it asks.
 
     Raises NoEndpoints, JudgeNeeded, NoJudgeNeeded, NotPerSample, UnknownDataSet, NoBatches, TooManyRepeats,
-    EscalationNeedsThree, NoPanelInBatches.
+    EscalationNeedsThree, NoPanelInBatches, ChainWithoutStart.
     """
     judge, variants = settings.judge, settings.variants
     if not settings.endpoints:
@@ -91,7 +96,20 @@ def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataS
         raise errors.UnknownDataSet(f"{', '.join(unknown)}; known: {', '.join(one.name for one in there)}")
     if settings.transport == Run.Transport.BATCH and not any(each.batches for each in settings.asked):
         raise errors.NoBatches
-    return protocol, data_sets_asked(settings)
+    datasets = data_sets_asked(settings)
+    _check_chains(protocol, settings, datasets)
+    return protocol, datasets
+
+
+def _check_chains(protocol: Protocol, settings: RunSettings, datasets: Sequence[DataSet]) -> None:
+    """Raises ChainWithoutStart where questions are asked without those whose answers they need."""
+    if protocol.ask_on is None:
+        return
+    for task in dict.fromkeys(one.task for one in datasets):
+        first = ReleasedSample.objects.filter(release=settings.release, task=task).order_by("position").first()
+        asks = questions(protocol, first, settings.seed, datasets) if first else []
+        if missing := {ask.after for ask in asks if ask.after} - {ask.variant for ask in asks}:
+            raise errors.ChainWithoutStart(f"{task}: {', '.join(sorted(missing))}")
 
 
 def questions(protocol: Protocol, sample: ReleasedSample, seed: int, datasets: Iterable[DataSet]) -> list[Ask]:
@@ -181,10 +199,18 @@ def judgment_input(row: Judgment) -> tuple[Sample, Rubric, Response]:
     return sample_value(rubric.sample), Rubric(rubric.key, rubric.criterion, tuple(rubric.traps)), row.response
 
 
+def judged_by(protocol: Protocol, rubric: Rubric) -> Judging:
+    """How a judge decides on a rubric. Raises NoJudgeNeeded."""
+    how = protocol.judging(rubric.key)
+    if how is None:
+        raise errors.NoJudgeNeeded
+    return how
+
+
 def joint_judgment_input(rows: Sequence[Judgment]) -> tuple[Sample, dict[int, Rubric], Response]:
     """What judgments of one response are about; the rubrics under the judgments' numbers, in the order of the release."""
     wanted = Judgment.objects.filter(pk__in=[row.pk for row in rows])
-    full = list(wanted.select_related("rubric__sample", "response").order_by("rubric__pk"))
+    full = list(wanted.select_related("rubric__sample", "response__sample").order_by("rubric__pk"))
     rubrics = {each.pk: Rubric(each.rubric.key, each.rubric.criterion, tuple(each.rubric.traps)) for each in full}
     return sample_value(full[0].rubric.sample), rubrics, full[0].response
 
@@ -238,7 +264,22 @@ class RunProgress:
 
 def count_rubrics(run: Run) -> int:
     """How many judgments the responses of a run come to, once they are there."""
-    return int(Response.objects.filter(run=run).aggregate(n=Count("sample__rubrics"))["n"])
+    responses, protocol = Response.objects.filter(run=run), registry.protocol(run.release.benchmark)
+    left_out = [
+        responses.filter(sample__rubrics__key=key).exclude(variant__in=how.variants).count()
+        for key, how in protocol.by_rubric.items()
+        if how.variants
+    ]
+    return int(responses.aggregate(n=Count("sample__rubrics"))["n"]) - sum(left_out)
+
+
+def rubrics_by_key(release: Release, protocol: Protocol) -> dict[str, dict[str, int]]:
+    """Task -> key -> how many rubrics, of those that are judged in a way of their own."""
+    rows = ReleasedRubric.objects.filter(sample__release=release, key__in=protocol.by_rubric).order_by()
+    found: dict[str, dict[str, int]] = {}
+    for task, key, n in rows.values_list("sample__task", "key").annotate(n=Count("pk")) if protocol.by_rubric else ():
+        found.setdefault(task, {})[key] = n
+    return found
 
 
 def is_simulated(run: Run) -> bool:

@@ -1,6 +1,7 @@
 """Launches and changes runs."""
 
 from itertools import islice
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
@@ -11,6 +12,7 @@ from evaluation.models import Judgment, Response, Run, RunJudge, Vote
 from evaluation.runs import queries
 from evaluation.runs.plan import make_plan
 from evaluation.runs.rows import filling, tallies
+from evaluation.runs.rows.chains import HOPELESS
 from evaluation.runs.settings import RunSettings
 from generation.engine import provider_batches
 from generation.jobs import life_cycle
@@ -74,10 +76,11 @@ def retry_failed(run_id: int) -> int:
     """
     if Run.objects.filter(pk=run_id, origin=Run.Origin.IMPORTED).exists():
         raise errors.ImportedRun
-    failed = {"run_id": run_id, "status": Status.FAILED}
+    failed: dict[str, Any] = {"run_id": run_id, "status": Status.FAILED}
     again = {"status": Status.QUEUED, "error": "", "detail": "", "tries": 0, "via": None, "live": False}
     # One list, looked at once: what a lane fails meanwhile keeps its judgments, and waits for the next retry.
-    locked = Response.objects.filter(**failed).select_for_update(of=("self",), no_key=True).order_by("pk")
+    hopeful = Response.objects.filter(**failed).exclude(pk__in=Response.objects.filter(HOPELESS, **failed).values("pk"))
+    locked = hopeful.select_for_update(of=("self",), no_key=True).order_by("pk")
     pks = iter(list(locked.values_list("pk", flat=True)))
     count = 0
     while chunk := list(islice(pks, CHUNK)):

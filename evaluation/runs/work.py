@@ -2,31 +2,26 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import QuerySet
-from pydantic import BaseModel
 
 from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, Vote
-from evaluation.protocol import JUDGED, Decision, Protocol, Rubric, Sample
+from evaluation.protocol import JUDGED, Ask, Decision, Protocol, Rubric
 from evaluation.runs import plan, queries
-from evaluation.runs.rows import filling, queued, votes
+from evaluation.runs.rows import batched, chains, filling, queued, votes
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
-from generation.engine import provider_batch_filling, provider_batches, worker_lane
-from generation.engine.provider_batch_filling import BatchRequest
+from generation.engine import provider_batches, worker_lane
 from generation.engine.task_queue import check_tries, finish_all, join, put_back, take
 from generation.engine.worker_lane import RunningLane
-from generation.errors import JobOver
 from generation.jobs import life_cycle
 from generation.jobs.services import settle
-from generation.llm.errors import BrokenReply, BudgetSpent, ContentFiltered, LLMError
-from generation.llm.request_body import structured
-from generation.llm.types import CUT_OFF, REFUSED, Reply, Request
+from generation.llm.errors import BrokenReply, ContentFiltered, LLMError
+from generation.llm.types import CUT_OFF, REFUSED, Reply
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
 from generation.models.work import Work
 
@@ -77,20 +72,24 @@ def work_on_run(run_id: int) -> int:
             waiting = queued.without_questions_in_flight(queued.for_lanes(open_rows, run), run)
             rows: list[Any] = take(waiting, count, lane.claim)
             if panel or run.judging == Run.Judging.PER_RUBRIC:
-                _with_what_they_are_about(rows)
+                _with_what_they_are_about(rows, protocol)
             for row in rows:
                 judge = judges[row.judge_id if isinstance(row, Vote) else next(iter(judges))]
                 found.append((row, partial(judged_how, row, run, protocol, lane, judge, keep_verdicts)))
         there = [pk for pk, endpoint in endpoints.items() if not lane.away(endpoint)]
         if there and len(found) < count:
-            responses = queued.for_lanes(Response.objects.filter(run=run).order_by("pk"), run)
+            responses = queued.for_lanes(queued.responses_to_take(run), run)
             if len(there) < len(endpoints):
                 responses = responses.filter(endpoint__in=there)
             taken = take(queued.without_questions_in_flight(responses, run), count - len(found), lane.claim)
             samples = ReleasedSample.objects.in_bulk({row.sample_id for row in taken})
             for each in taken:
                 each.sample = samples[each.sample_id]
-            found += [(r, partial(_ask, r, run, protocol, lane, endpoints[r.endpoint_id], keep)) for r in taken]
+            before = chains.earlier_answers(taken)
+            found += [
+                (row, partial(_ask, row, before[row.pk], run, protocol, lane, endpoints[row.endpoint_id], keep))
+                for row in taken
+            ]
         return found
 
     asked = {**endpoints, **judges}
@@ -123,67 +122,28 @@ def _follow_batches(run: Run, protocol: Protocol, asked: Mapping[int, Endpoint])
     provider_batches.advance_batches(run)
     offers = {pk: endpoint for pk, endpoint in asked.items() if endpoint.batches}
     if life_cycle.is_running(run.pk) and offers and queued.is_batch_due(run):
-        _fill_batches(run, protocol, offers)
+        batched.fill_batches(run, protocol, offers)
         provider_batches.advance_batches(run)
 
 
-def _fill_batches(run: Run, protocol: Protocol, offers: Mapping[int, Endpoint]) -> None:
-    fill: list[tuple[Endpoint, QuerySet[Any], Callable[[Sequence[Any]], list[BatchRequest]]]] = [
-        (
-            endpoint,
-            Response.objects.filter(run=run, endpoint=endpoint).order_by("pk"),
-            partial(_questions, run=run, protocol=protocol),
-        )
-        for endpoint in offers.values()
-    ]
-    if run.judge_id is not None and run.judge_id in offers:
-        judgments = queued.judgments_to_take(run)
-        fill.append((offers[run.judge_id], judgments, partial(_judgings, run=run, protocol=protocol)))
-    for endpoint, queue, wants in fill:
-        while rows := take(queue.filter(provider_batches.NOT_YET_SENT), provider_batches.MAX_LINES):
-            if provider_batch_filling.prepare(run, endpoint, wants(rows)):
-                continue
-            if provider_batches.is_open(run):  # what comes back may have cost less than was set aside for it
-                provider_batches.wait(run)
-            else:
-                with suppress(JobOver):
-                    spent = BudgetSpent()
-                    life_cycle.pause(run.pk, because=spent.kind, detail=str(spent))
-            return
-
-
-def _questions(rows: Sequence[Response], *, run: Run, protocol: Protocol) -> list[BatchRequest]:
-    samples = ReleasedSample.objects.in_bulk({row.sample_id for row in rows})
-    asks = [queries.question(protocol, samples[row.sample_id], run.seed, row.variant) for row in rows]
-    return [
-        BatchRequest(row, queries.to_send(ask, run.sampling, row.repeat)) for row, ask in zip(rows, asks, strict=True)
-    ]
-
-
-def _judgings(rows: Sequence[Judgment], *, run: Run, protocol: Protocol) -> list[BatchRequest]:
-    wants = []
-    for row in rows:
-        request: Request
-        if run.judging == Run.Judging.PER_SAMPLE and protocol.whole:
-            # Those that a lane would take along with this one.
-            queued = Judgment.objects.filter(response=row.response_id, status=Status.QUEUED)
-            sample, rubrics, response = queries.joint_judgment_input([row, *queued])
-            request = protocol.whole.judge(sample, list(rubrics.values()), response.variant, response.text)
-            request = structured(queries.to_judge(request, run, answer=response.repeat), protocol.whole.shape)
-        else:
-            sample, rubric, response = queries.judgment_input(row)
-            judge, shape, _decide = _judged_by(protocol)
-            request = judge(sample, rubric, response.variant, response.text)
-            request = structured(queries.to_judge(request, run, answer=response.repeat), shape)
-        wants.append(BatchRequest(row, request))
-    return wants
-
-
-async def _ask(row: Response, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint, keep: Keep) -> None:
+async def _ask(
+    row: Response,
+    earlier: chains.Earlier,
+    run: Run,
+    protocol: Protocol,
+    lane: RunningLane,
+    endpoint: Endpoint,
+    keep: Keep,
+) -> None:
     models = lane.models({"target": endpoint}, row)
+    ask: Ask | None
     try:
         check_tries(row)
-        ask = queries.question(protocol, row.sample, run.seed, row.variant)
+        ask = chains.question(protocol, row.sample, run.seed, row.variant, earlier)
+        if ask is None:
+            unasked = {"outcome": Outcome.UNASKED, "error": chains.NO_ANSWER}
+            await lane.do_together(keep, (row, Status.FAILED, unasked))
+            return
         reply = await models.ask("target", queries.to_send(ask, run.sampling, row.repeat))
     except worker_lane.NOT_ITS_FAULT:
         raise
@@ -194,7 +154,7 @@ async def _ask(row: Response, run: Run, protocol: Protocol, lane: RunningLane, e
     else:
         outcome = _outcome(reply)
         # To say nothing is an answer that code can read; a judge has nothing to judge in it.
-        if not reply.text.strip() and protocol.read is None:
+        if not reply.text.strip() and protocol.judge is not None:
             empty = BrokenReply("The reply is empty.")
             said = {"error": empty.kind, "detail": str(empty), "reasoning": reply.reasoning}
             end = {**said, "outcome": outcome, "call_id": models.lines[-1]}
@@ -225,16 +185,20 @@ def _keep_responses(
     wanted = ReleasedRubric.objects.filter(sample__in={row.sample_id for row, _, _ in told}).order_by("pk")
     for sample_id, pk, key, criterion, traps in wanted.values_list("sample_id", "pk", "key", "criterion", "traps"):
         rubrics[sample_id].append((pk, Rubric(key, criterion, tuple(traps))))
+    for row, _, said in told:
+        row.text = said.get("text", "")
+    texts = chains.judged_texts(protocol, [row for row, _, _ in told]) if protocol.read else {}
     Judgment.objects.bulk_create(
         (
             Judgment(
                 run_id=row.run_id,
                 response_id=row.pk,
                 rubric_id=pk,
-                **_at_once(protocol, rules or {}, row, status, said, rubric),
+                **_at_once(protocol, rules or {}, row, status, said["outcome"], rubric, texts.get(row.pk, "")),
             )
             for row, status, said in told
             for pk, rubric in rubrics[row.sample_id]
+            if protocol.applies(rubric.key, row.variant)
         ),
         ignore_conflicts=True,  # a judgment that is there already is no reason to lose the lane
     )
@@ -248,22 +212,25 @@ def _at_once(
     rules: Mapping[str, str],
     row: Response,
     status: Work.Status,
-    said: Mapping[str, Any],
+    outcome: str,
     rubric: Rubric,
+    text: str,
 ) -> dict[str, str]:
     """How the judgment on a rubric begins, and where code reads the answer, ends."""
     if status == Status.FAILED:
         return {"status": Status.FAILED, "error": NO_RESPONSE}
-    if rules.get(said["outcome"], JUDGED) != JUDGED:
+    if rules.get(outcome, JUDGED) != JUDGED:
         return {"status": Status.FAILED, "error": NOT_JUDGED}
-    if protocol.read is None:
+    decision = None
+    if protocol.read is not None:
+        decision = protocol.read(queries.sample_value(row.sample), rubric, row.variant, row.about, text)
+    if decision is None:
         return {"status": Status.QUEUED}
-    decision = protocol.read(queries.sample_value(row.sample), rubric, row.variant, row.about, said["text"])
     return {"status": Status.DONE, "verdict": decision.verdict, "explanation": decision.explanation}
 
 
-def _with_what_they_are_about(rows: Sequence[Judgment | Vote]) -> None:
-    """Fetch responses and rubrics for all rows at once, and the judgments of votes.
+def _with_what_they_are_about(rows: Sequence[Judgment | Vote], protocol: Protocol) -> None:
+    """Fetch responses, with the texts that are judged of them, and rubrics for all rows at once, and the judgments of votes.
 
     Not `prefetch_related_objects`: it asks by a chain of ORs, which SQLite refuses to nest a thousand deep.
     """
@@ -276,15 +243,9 @@ def _with_what_they_are_about(rows: Sequence[Judgment | Vote]) -> None:
     rubrics = ReleasedRubric.objects.select_related("sample").in_bulk({row.rubric_id for row in judgments})
     for row in judgments:
         row.response, row.rubric = responses[row.response_id], rubrics[row.rubric_id]
-
-
-def _judged_by(
-    protocol: Protocol,
-) -> tuple[Callable[[Sample, Rubric, str, str], Request], type[BaseModel], Callable[[Any], Decision]]:
-    """How a judge is asked, in what shape it replies, and how that is read. Raises NoJudgeNeeded."""
-    if protocol.judge is None or protocol.shape is None or protocol.decide is None:
-        raise errors.NoJudgeNeeded
-    return protocol.judge, protocol.shape, protocol.decide
+        row.response.sample = row.rubric.sample
+    for pk, text in chains.judged_texts(protocol, list(responses.values())).items():
+        responses[pk].text = text
 
 
 def _about(row: Judgment | Vote) -> tuple[Judgment, int]:
@@ -296,20 +257,20 @@ async def _judge(
     row: Judgment | Vote, run: Run, protocol: Protocol, lane: RunningLane, endpoint: Endpoint, keep: KeepVerdicts
 ) -> None:
     models = lane.models({"judge": endpoint}, row)
-    judge, shape, decide = _judged_by(protocol)
+    judgment, repeat = _about(row)
+    sample, rubric, response = queries.judgment_input(judgment)
+    how = queries.judged_by(protocol, rubric)
     try:
         check_tries(row)
-        judgment, repeat = _about(row)
-        sample, rubric, response = queries.judgment_input(judgment)
-        request = judge(sample, rubric, response.variant, response.text)
+        request = how.judge(sample, rubric, response.variant, response.text)
         request = queries.to_judge(request, run, answer=response.repeat, judgment=repeat)
-        said = await models.ask_structured("judge", request, shape)
+        said = await models.ask_structured("judge", request, how.shape)
     except worker_lane.NOT_ITS_FAULT:
         raise
     except LLMError as error:
         await lane.do_together(keep, (row, Status.FAILED, {"error": error.kind, "detail": str(error)}))
     else:
-        decision = decide(said)
+        decision = how.decide(said)
         decided = {"verdict": decision.verdict, "explanation": decision.explanation}
         await lane.do_together(keep, (row, Status.DONE, decided))
 
@@ -327,8 +288,8 @@ async def _judge_sample(
     judgments = {each.pk: _about(each)[0] for each in rows}
     try:
         check_tries(row)
-        sample, rubrics, response = await sync_to_async(queries.joint_judgment_input)(list(judgments.values()))
-        request = whole.judge(sample, list(rubrics.values()), response.variant, response.text)
+        sample, rubrics, response, text = await sync_to_async(chains.joint_input)(protocol, list(judgments.values()))
+        request = whole.judge(sample, list(rubrics.values()), response.variant, text)
         request = queries.to_judge(request, run, answer=response.repeat, judgment=repeat)
         said = await models.ask_structured("judge", request, whole.shape)
     except worker_lane.NOT_ITS_FAULT:

@@ -3,7 +3,6 @@
 Each function takes what several rows want at the same moment, so that one transaction does for all of them.
 """
 
-import base64
 import copy
 import hashlib
 import json
@@ -19,15 +18,25 @@ from django.db import connection
 from django.db.models import Count, F, Min, QuerySet, Sum
 from django.utils import timezone
 
+from generation.images.files import open_image
 from generation.jobs.life_cycle import locked
 from generation.llm.errors import LLMError
 from generation.llm.ledger_interface import PaidReply
-from generation.llm.request_body import Format, form_of
-from generation.llm.types import Attempt, Reply, Usage, image_of
-from generation.models import Call, Endpoint, EndpointDay, JobError, Lane, ProviderBatch, ProviderLine, SentImage
+from generation.llm.request_body import Format, form_of, image_parts, with_image_data
+from generation.llm.types import DIGEST, Attempt, Reply, Usage, image_of
+from generation.models import (
+    Call,
+    Endpoint,
+    EndpointDay,
+    JobError,
+    Lane,
+    ProviderBatch,
+    ProviderLine,
+    SentImage,
+    StoredImage,
+)
 from generation.models.jobs import Job
 
-DIGEST = "sha256:"  # begins what stands for an image in `sent`
 MOST_TOKENS = 10**8  # in or out of one call; an endpoint that reports more reports nonsense
 A_MOMENT = timedelta(seconds=1)  # that a job rests at least
 KNOWN = 5  # of the replies paid for under one identity, so many are looked at: a broken one is none
@@ -246,16 +255,9 @@ def outstanding(job: Job) -> QuerySet[ProviderLine]:
     return ProviderLine.objects.filter(batch__job=job.pk, batch__state__in=ProviderBatch.OPEN, call__isnull=True)
 
 
-def _images(sent: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Where a body holds images: its ``{"url": ...}`` objects."""
-    turns = sent.get("messages") or ()
-    parts = [part for turn in turns if isinstance(turn["content"], list) for part in turn["content"]]
-    return [part["image_url"] for part in parts if part["type"] == "image_url"]
-
-
 def keep_images(bodies: Iterable[Mapping[str, Any]]) -> None:
     """Store the images in bodies that are about to be written, each once."""
-    urls = {each["url"] for sent in bodies for each in _images(sent) if not each["url"].startswith(DIGEST)}
+    urls = {each["url"] for sent in bodies for each in image_parts(sent) if not each["url"].startswith(DIGEST)}
     kept = []
     for url in urls:
         media_type, data = image_of(url)
@@ -266,25 +268,30 @@ def keep_images(bodies: Iterable[Mapping[str, Any]]) -> None:
 
 def without_images(sent: Mapping[str, Any]) -> dict[str, Any]:
     """A body as it is stored: images by their digest."""
-    if not _images(sent):
+    if not image_parts(sent):
         return dict(sent)
     stored: dict[str, Any] = copy.deepcopy(dict(sent))
-    for each in _images(stored):
+    for each in image_parts(stored):
         if not each["url"].startswith(DIGEST):
             each["url"] = DIGEST + hashlib.sha256(image_of(each["url"])[1]).hexdigest()
     return stored
 
 
 def with_images(sent: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored body as it is sent."""
-    if not _images(sent):
-        return dict(sent)
-    whole: dict[str, Any] = copy.deepcopy(dict(sent))
-    for each in _images(whole):
-        if each["url"].startswith(DIGEST):
-            image = SentImage.objects.get(digest=each["url"].removeprefix(DIGEST))
-            each["url"] = f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
-    return whole
+    """A stored body as it is sent. Raises files.NoImage."""
+    return with_image_data(sent, _image_bytes) if image_parts(sent) else dict(sent)
+
+
+def kept_image_bytes(sent: Mapping[str, Any]) -> int:
+    """The bytes of the kept images that a body names, which its own length does not tell."""
+    named = Counter(each["url"].removeprefix(DIGEST) for each in image_parts(sent) if each["url"].startswith(DIGEST))
+    sizes = StoredImage.objects.filter(sha256__in=named).values_list("sha256", "size") if named else ()
+    return sum(named[sha256] * size for sha256, size in sizes)
+
+
+def _image_bytes(digest: str) -> tuple[str, bytes]:
+    image = SentImage.objects.filter(digest=digest).first()
+    return (image.media_type, bytes(image.data)) if image else open_image(digest)
 
 
 def find(job: Job, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[PaidReply]]:

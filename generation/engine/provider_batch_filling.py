@@ -82,7 +82,7 @@ def _prepare(job: Job, endpoint: Endpoint, wants: list[BatchRequest]) -> bool:
         else:
             sent = body(asked, want.request, forms.get(want.request.prompt, Format.JSON_SCHEMA))
             cost = _estimate(asked, want.request, back[want.request.prompt]).cost(cheaper)
-            size += len(json.dumps(sent))
+            size += len(json.dumps(sent)) + books.kept_image_bytes(sent) * 4 // 3  # in base64
             fits = (calls is None or len(lines) < calls) and (money is None or cost <= money)
             enough = enough and fits
             if not fits or (lines and size > MAX_BYTES):

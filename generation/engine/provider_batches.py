@@ -20,6 +20,7 @@ from generation.engine.group_commit import with_database_retries
 from generation.engine.provider_batch_results import BatchGone, collect, line_counts, note_progress
 from generation.engine.task_queue import check_tries, finish, lease, renew, take
 from generation.errors import JobOver
+from generation.images.files import NoImage
 from generation.jobs import life_cycle
 from generation.jobs.life_cycle import OVER
 from generation.llm.batch_protocol import PATH, BatchClient, ProviderState
@@ -246,8 +247,11 @@ def _file(batch: ProviderBatch) -> bytes:
     """The provider batch as JSON Lines."""
     lines = []
     for line in batch.lines.order_by("pk"):
-        asked = {"custom_id": line.custom_id.hex, "method": "POST", "url": PATH, "body": books.with_images(line.sent)}
-        lines.append(json.dumps(asked))
+        try:
+            body = books.with_images(line.sent)
+        except NoImage:  # the endpoint refuses this line alone, and it goes to a lane, which says why
+            body = line.sent
+        lines.append(json.dumps({"custom_id": line.custom_id.hex, "method": "POST", "url": PATH, "body": body}))
     return "\n".join(lines).encode()
 
 

@@ -23,6 +23,7 @@ from generation.engine.group_commit import Group, run_each, with_database_retrie
 from generation.engine.lane_coordination import LaneOrders, LaneReport, exchange
 from generation.engine.task_queue import Claim, lease, put_back, run_lane
 from generation.errors import JobOver
+from generation.images.files import open_image
 from generation.jobs import life_cycle, queries
 from generation.llm.admission_control import BREAKS, ITS_FAULT, AdmissionControl
 from generation.llm.errors import (
@@ -85,7 +86,10 @@ class RunningLane:
         self._clock = loop.time
         self._news = asyncio.Event()
         self.gateway = Gateway(
-            max_reply=settings.MHB_MAX_REPLY_BYTES, access=settings.MHB_ENDPOINT_ACCESS, on_news=self._news.set
+            max_reply=settings.MHB_MAX_REPLY_BYTES,
+            access=settings.MHB_ENDPOINT_ACCESS,
+            on_news=self._news.set,
+            open_image=open_image,
         )
 
     # ------------------------------------------------------------------------------------------------ for the services

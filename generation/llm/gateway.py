@@ -8,14 +8,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
-from typing import TYPE_CHECKING, Self, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import BaseModel
 
 from generation.llm.admission_control import REFUSALS, AdmissionControl
 from generation.llm.errors import BadRequest, BrokenReply, CutShort, LaneOver, LLMError, NotReached, ServerError
-from generation.llm.http.access import PLAIN, Access
+from generation.llm.http.access import PLAIN, Access, check_address
 from generation.llm.http.failures import (
     NO_KEY,
     clean,
@@ -27,16 +26,19 @@ from generation.llm.http.failures import (
 )
 from generation.llm.ledger_interface import Ledger, none
 from generation.llm.parsing import storable, vectors_of
-from generation.llm.reply_reading import read_completion, read_embeddings, read_shape
+from generation.llm.reply_reading import not_empty, read_completion, read_embeddings, read_shape
 from generation.llm.request_body import (
     MAX_REPLY,
     Format,
     count_tokens,
     excerpt,
     identity,
+    no_image,
     reply_limit,
     request_body,
+    shows_kept,
     structured,
+    with_image_data,
 )
 from generation.llm.types import Attempt, Message, ModelSettings, Reply, Request, Texts
 
@@ -68,8 +70,8 @@ class Gateway:
     """The door to models. One per event loop: ``async with Gateway(ledger) as gateway``.
 
     `ask` and `ask_structured` take another ledger for one call, to tie its attempts to a row. `max_reply`: the bytes that a
-    completion may have at most. `access`: which keys and addresses are allowed. `clock` and `sleep` are for tests that do not
-    wait; `on_news` is called when an endpoint asks to be left alone.
+    completion may have at most. `access`: which keys and addresses are allowed. `open_image`: media type and bytes of a kept
+    image, else LookupError. `clock`, `sleep` are for tests; `on_news`: called when an endpoint asks to be left alone.
     """
 
     def __init__(
@@ -83,8 +85,10 @@ class Gateway:
         random: Random | None = None,
         on_news: Callable[[], None] = lambda: None,
         access: Access = PLAIN,
+        open_image: Callable[[str], tuple[str, bytes]] = no_image,
     ) -> None:
         self._ledger = ledger
+        self._open_image = open_image
         self._access = access
         self._attempts = attempts
         self.max_reply = max_reply
@@ -124,7 +128,7 @@ class Gateway:
             LLMError: what the last attempt met; KeyMissing, NotAllowed or BadRequest (no such address) before any attempt;
                 Postponed where it was put off by a gate or by the ledger, CutShort where attempts had failed by then.
         """
-        return await self._ask(settings, request, ledger, _not_empty)
+        return await self._ask(settings, request, ledger, not_empty)
 
     async def embed(
         self, settings: ModelSettings, texts: Sequence[str], *, ledger: Ledger | None = None
@@ -306,7 +310,10 @@ class Gateway:
         vectors = len(request.texts) if isinstance(request, Texts) else 0
         client = self._client(settings, api_key)
         url = client.url + ("/embeddings" if vectors else "/chat/completions")
-        body = json.dumps(draft.sent).encode()
+        try:
+            body = await self._body(draft.sent)
+        except LookupError as missing:
+            return BadRequest(f"The image {missing} is not kept here."), None
         limits = httpx2.Timeout(settings.timeout, connect=min(CONNECT, settings.timeout / 2))
         limit = reply_limit(settings, request, self.max_reply)
         failures = client_failures()
@@ -340,9 +347,14 @@ class Gateway:
             what = "No embeddings" if vectors else "No chat completion"
             return ServerError(f"{what}: {clean(text, api_key)}", http_status=status), status
 
+    async def _body(self, sent: Mapping[str, Any]) -> bytes:
+        """What goes over the wire: kept images as data URLs. LookupError where one is not there."""
+        whole = await asyncio.to_thread(with_image_data, sent, self._open_image) if shows_kept(sent) else sent
+        return json.dumps(whole).encode()
+
     def http(self, settings: ModelSettings) -> _Client:
         """How an endpoint is asked without the SDK. Raises KeyMissing, BadRequest: as `client`."""
-        _check_address(settings.url)
+        check_address(settings.url)
         return self._client(settings, self._admit(settings))
 
     def client(self, settings: ModelSettings) -> tuple["AsyncOpenAI", str]:
@@ -356,7 +368,7 @@ class Gateway:
 
     def _admit(self, settings: ModelSettings) -> str:
         """The key for an endpoint that may be asked."""
-        _check_address(settings.url)
+        check_address(settings.url)
         self._access.check_url(settings.url)
         return self._access.key(settings.key_env, settings.url) if settings.key_env else NO_KEY
 
@@ -382,19 +394,3 @@ class Gateway:
         """Seconds to the next attempt, beyond what the endpoint asked for: exponential back-off with full jitter."""
         backoff = min(cap, BACKOFF_BASE * 2.0 ** max(0, failures - 1))
         return self._random.uniform(0.0, backoff)
-
-
-def _not_empty(reply: Reply) -> None:
-    if not reply.text.strip():
-        raise BrokenReply("The reply is empty.")
-
-
-def _check_address(url: str) -> None:
-    """Refuse what the HTTP client would fail on with errors of its own. Not quoted: an address may hold a secret."""
-    try:
-        parts = urlsplit(url)
-        usable = bool(parts.hostname and parts.hostname.encode("idna")) and parts.port != 0 and "@" not in parts.netloc
-    except ValueError:
-        usable = False
-    if not (usable and parts.scheme in ("http", "https") and url.isascii() and url.isprintable()):
-        raise BadRequest("The endpoint's address is not of the form http(s)://host[:port]/path.")

@@ -154,3 +154,9 @@ def read_shape(reply: Reply, shape: type[Shape]) -> Shape:
         if reply.finish_reason == CUT_OFF:
             raise BrokenReply(f"{error.detail} It was cut off at the token limit: be shorter.") from None
         raise
+
+
+def not_empty(reply: Reply) -> None:
+    """Raise BrokenReply where nothing was said."""
+    if not reply.text.strip():
+        raise BrokenReply("The reply is empty.")

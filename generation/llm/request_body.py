@@ -1,9 +1,10 @@
 """What is sent: the body of a request, its identity, its output format, and an estimate of its tokens."""
 
+import copy
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from enum import IntEnum
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from generation.llm.types import Message, ModelSettings, Request, Text, Texts, Usage
+from generation.llm.types import DIGEST, Message, ModelSettings, Request, Text, Texts, Usage, data_url
 
 CHARS_PER_TOKEN = 4  # an estimate of what is sent, before the endpoint has counted
 TOKENS_BACK = 500  # an estimate of what comes back, where nobody set a limit
@@ -141,6 +142,32 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
         else {"type": "image_url", "image_url": {"url": part.url}}
         for part in message.content
     ]
+
+
+def image_parts(sent: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Where a body holds images: its ``{"url": ...}`` objects."""
+    turns = sent.get("messages") or ()
+    parts = [part for turn in turns if isinstance(turn["content"], list) for part in turn["content"]]
+    return [part["image_url"] for part in parts if part["type"] == "image_url"]
+
+
+def shows_kept(sent: Mapping[str, Any]) -> bool:
+    """Whether a body names images that are kept here."""
+    return any(part["url"].startswith(DIGEST) for part in image_parts(sent))
+
+
+def with_image_data(sent: Mapping[str, Any], open_image: Callable[[str], tuple[str, bytes]]) -> dict[str, Any]:
+    """A body with kept images as data URLs. Raises what `open_image` raises."""
+    whole: dict[str, Any] = copy.deepcopy(dict(sent))
+    for part in image_parts(whole):
+        if part["url"].startswith(DIGEST):
+            part["url"] = data_url(*open_image(part["url"].removeprefix(DIGEST)))
+    return whole
+
+
+def no_image(digest: str) -> tuple[str, bytes]:
+    """For a door that keeps no images."""
+    raise LookupError(digest)
 
 
 def reply_limit(settings: ModelSettings, request: Request | Texts, most: int) -> int:

@@ -2,9 +2,10 @@
 
 import base64
 import binascii
+import hashlib
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -19,6 +20,8 @@ EMBEDDINGS = "embeddings"  # what stands in the ledger for the prompt, where vec
 
 
 MAX_IMAGE = 10 * 2**20  # bytes, decoded
+DIGEST = "sha256:"  # begins what stands for an image
+STORED = re.compile(DIGEST + "[0-9a-f]{64}")
 _DATA_URL = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/]+={0,2})")
 
 
@@ -31,7 +34,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A part of a message: an image as a data URL (PNG, JPEG, WebP or GIF, in base64, up to `MAX_IMAGE` bytes).
+    """A part of a message: an image that is kept here (``sha256:`` and its digest), or as a data URL (PNG, JPEG, WebP or GIF,
+    in base64, up to `MAX_IMAGE` bytes).
+
+    One that is kept is named by its digest everywhere; the gateway alone puts its bytes into what is sent.
 
     Raises:
         ValueError: the URL is another, or the image too large.
@@ -40,7 +46,15 @@ class Image:
     url: str
 
     def __post_init__(self) -> None:
-        image_of(self.url)
+        if not STORED.fullmatch(self.url):
+            image_of(self.url)
+
+    @property
+    def sha256(self) -> str:
+        """The digest of its bytes."""
+        if STORED.fullmatch(self.url):
+            return self.url.removeprefix(DIGEST)
+        return hashlib.sha256(image_of(self.url)[1]).hexdigest()
 
 
 def image_of(url: str) -> tuple[str, bytes]:
@@ -59,12 +73,23 @@ def image_of(url: str) -> tuple[str, bytes]:
     return found[1], data
 
 
+def data_url(media_type: str, data: bytes) -> str:
+    """An image as a data URL."""
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn as the chat completions protocol has it: text, or parts in their order."""
 
     role: Role
     content: str | tuple[Text | Image, ...]
+
+    @classmethod
+    def showing(cls, role: Role, text: str, images: Iterable[str]) -> "Message":
+        """A message of a text and, after it, kept images by their SHA-256; without any, of the text alone."""
+        shown = tuple(Image(DIGEST + sha256) for sha256 in images)
+        return cls(role, (Text(text), *shown) if shown else text)
 
     @property
     def text(self) -> str:
@@ -160,10 +185,10 @@ class Reply:
 class Attempt:
     """One HTTP attempt, successful or not: a line of the ledger.
 
-    `sent` is the JSON body exactly as it was sent; `error` is the class name of the `LLMError` (or ``Cancelled``: we
-    hung up), empty on success. A reply that a content filter stopped stands beside its error. `identity` is the content hash of
-    what was asked. A cache hit is a line too: number 0, with `hit_of`, the line that was paid for. `id` is the attempt's own:
-    however often it is written, it is one line.
+    `sent` is the JSON body as it was sent, kept images by their digests; `error` is the class name of the `LLMError` (or
+    ``Cancelled``: we hung up), empty on success. A reply that a content filter stopped stands beside its error. `identity` is
+    the content hash of what was asked. A cache hit is a line too: number 0, with `hit_of`, the line that was paid for. `id` is
+    the attempt's own: however often it is written, it is one line.
     """
 
     settings: ModelSettings

@@ -3,6 +3,7 @@
 from generation.models.batches import Batch, BatchRole, Comparison
 from generation.models.endpoints import ENDPOINT_FIELDS, FROZEN, VARIABLE, Endpoint, EndpointDay, EndpointState
 from generation.models.engine import Call, JobError, Lane, ProviderBatch, ProviderLine, SentImage, WorkerBeat
+from generation.models.images import StoredImage
 from generation.models.jobs import Job
 from generation.models.releases import Erratum, Facet, Freeze, Release, ReleasedRubric, ReleasedSample
 from generation.models.samples import (
@@ -11,6 +12,7 @@ from generation.models.samples import (
     Finding,
     Fingerprint,
     GateEvent,
+    ReviewStratum,
     Rubric,
     Sample,
     SampleVersion,
@@ -50,12 +52,14 @@ __all__ = [
     "Release",
     "ReleasedRubric",
     "ReleasedSample",
+    "ReviewStratum",
     "Rubric",
     "Sample",
     "SampleVersion",
     "SentImage",
     "Source",
     "SourceRecord",
+    "StoredImage",
     "TaxonomyTerm",
     "TextIndex",
     "WorkerBeat",

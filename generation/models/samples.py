@@ -245,3 +245,14 @@ class TaxonomyTerm(models.Model):
 
     def __str__(self) -> str:
         return f"{self.code} {self.label}"
+
+
+class ReviewStratum(models.Model):
+    """How many samples a stratum of a batch has so far; by it a share of them is chosen for review."""
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="+", db_index=False)
+    name = models.CharField(max_length=200)
+    samples = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["batch", "name"], name="review_stratum_once")]

@@ -1,7 +1,9 @@
 """What a benchmark's folder says about making samples: plain values and async functions, run by the generation engine."""
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import floor
 from pathlib import Path
 from string import Template
 from typing import Any, Protocol, TypeVar
@@ -128,12 +130,29 @@ class NewRubric:
 
 
 @dataclass(frozen=True, slots=True)
+class ReviewShare:
+    """Which samples of a stratum in a batch physicians review: a share of them, evenly, from a start drawn by `seed`."""
+
+    share: float
+    stratum: str
+    seed: int = 0
+
+    def takes(self, place: int) -> bool:
+        """Whether the sample at this place of its stratum (from 0) is among them: of n in a row, between n * share - 1 and
+        n * share + 1 are."""
+        digest = hashlib.sha256(f"{self.seed}\x1f{self.stratum}".encode("utf-8", "surrogatepass")).digest()
+        start = int.from_bytes(digest[:6], "big") / 2**48
+        return floor((place + 1) * self.share + start) > floor(place * self.share + start)
+
+
+@dataclass(frozen=True, slots=True)
 class NewSample:
     """What a recipe makes. `content` is the benchmark's own; `facets` of a sample are derived at the release.
 
     specialty: that its reviewers must have, where its record says so (empty: any). A benchmark's `case` passes it on.
     `prompt` is the label of the prompt that made it (``mhb/inject_dialogue@2``). `made`: what the data card says of how samples
-    were made, by name ("entailment": "roberta-large-mnli"); it counts them by value.
+    were made, by name ("entailment": "roberta-large-mnli"); it counts them by value. `review_share`: where physicians review
+    a share of the samples; then `made["review"]` says 'sampled' or 'not sampled' when the benchmark is asked for its case.
     """
 
     task: str
@@ -144,6 +163,7 @@ class NewSample:
     specialty: str = ""
     prompt: str = ""
     made: Mapping[str, str] = field(default_factory=dict)
+    review_share: ReviewShare | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import pkgutil
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from math import isfinite
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -143,6 +144,14 @@ def case_spec(benchmark: str, sample: NewSample, lineage: str, version: int) -> 
     """The case for one sample version, from the benchmark's `review.case(sample, lineage, version)`."""
     made: CaseSpec = module(benchmark, "review").case(sample, lineage, version)
     return made
+
+
+def supervision(benchmark: str) -> ModuleType | None:
+    """The benchmark's `supervision`: `STAGES` by name and `example(content, stages)`; None where it has none."""
+    found = module(benchmark, "recipe")
+    if find_spec(f"{found.__package__}.supervision") is None:
+        return None
+    return module(benchmark, "supervision")
 
 
 def built_in_terms(benchmark: str) -> tuple[Term, ...]:

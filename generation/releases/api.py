@@ -204,6 +204,12 @@ class ExportQuery(SplitQuery):
         help_text="Leave out the text of the sources: a zip with `restore_release.py`, which puts it back from their"
         " original files.",
     )
+    stages = serializers.CharField(
+        default="",
+        allow_blank=True,
+        max_length=40,
+        help_text="Of reasoning, for the format `supervision`: `answer`, `V`, `K`, `V+K`, `V+K+R`.",
+    )
 
 
 def _release(name: str, version: int) -> Release:
@@ -268,14 +274,15 @@ class ReleaseViewSet(ListModelMixin, GenericViewSet[Release]):
         format_name, split, by_reference = query["format"], query["split"], query["by_reference"]
         release = _release(name, version)
         _require_split(request, split)
-        if format_name == "jsonl" and not by_reference:
+        stages = query["stages"].replace(" ", "+")  # an unquoted + in an address is a space
+        if format_name == "jsonl" and not by_reference and not stages:
             return FileResponse(
                 export.open_samples(release, split),
                 as_attachment=True,
                 filename=f"{name}-v{version}.jsonl",
                 content_type="application/jsonl",
             )
-        blocks = archive.stream(release, format_name, split=split, by_reference=by_reference)
+        blocks = archive.stream(release, format_name, split=split, by_reference=by_reference, stages=stages)
         return archive.as_download(blocks, archive.file_name(release, format_name, split, by_reference=by_reference))
 
     @extend_schema(parameters=[SplitQuery], responses={(200, "text/csv"): OpenApiTypes.STR})

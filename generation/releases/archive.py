@@ -40,14 +40,17 @@ class _Outbox:
 
 
 def stream(
-    release: Release, format_name: str, *, split: str = ReleasedSample.Split.PUBLIC, by_reference: bool = False
+    release: Release,
+    format_name: str,
+    *,
+    split: str = ReleasedSample.Split.PUBLIC,
+    by_reference: bool = False,
+    stages: str = "",
 ) -> Iterator[bytes]:
-    """The zip, block by block: each file goes out when it is written, and is removed.
-
-    Raises UnknownExportFormat, UnfitFormat, NotByReference.
-    """
-    export.check_fits(release, format_name, by_reference=by_reference)  # at once, and not when half of it is sent
-    return _blocks(release, format_name, split, by_reference)
+    """The zip, block by block: each file goes out when it is written, and is removed. Raises as `export.check_fits` does."""
+    # At once, and not when half of it is sent.
+    export.check_fits(release, format_name, by_reference=by_reference, stages=stages)
+    return _blocks(release, format_name, split, by_reference, stages)
 
 
 def as_download(blocks: Iterator[bytes], name: str) -> StreamingHttpResponse:
@@ -71,10 +74,12 @@ def file_name(release: Release, format_name: str, split: str, *, by_reference: b
     return f"{release.name}-v{release.version}{part}-{format_name}{'-by-reference' if by_reference else ''}.zip"
 
 
-def _blocks(release: Release, format_name: str, split: str, by_reference: bool) -> Iterator[bytes]:
+def _blocks(release: Release, format_name: str, split: str, by_reference: bool, stages: str) -> Iterator[bytes]:
     return zipped(
         f"{release.name}-v{release.version}",
-        lambda folder: export.files_of(release, format_name, folder, split=split, by_reference=by_reference),
+        lambda folder: export.files_of(
+            release, format_name, folder, split=split, by_reference=by_reference, stages=stages
+        ),
     )
 
 

@@ -4,8 +4,9 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 
 from django.db.models import TextField
@@ -13,12 +14,14 @@ from django.db.models.functions import Cast
 
 from generation import errors
 from generation.common import formats
+from generation.common.chunks import CHUNK
 from generation.common.stored_json import parsed
+from generation.images.files import open_image
 from generation.models import Release, ReleasedRubric, ReleasedSample, SourceRecord
 from generation.recipes import registry
 from generation.releases import audit_bundle, exporters, queries, ratings
 from generation.releases.data_card import data_card
-from generation.releases.exporters import jsonl, references
+from generation.releases.exporters import jsonl, references, supervision
 from generation.releases.exporters.croissant import croissant
 from generation.releases.exporters.manifest import MANIFEST, SUMS, Checksums, manifest, sha256_of
 from generation.releases.exporters.programs import restore_release, verify_release
@@ -59,11 +62,17 @@ def exporter_of(format_name: str) -> exporters.Exporter:
         raise errors.UnknownExportFormat(f"{format_name!r}; known: {', '.join(exporters.available())}") from error
 
 
-def check_fits(release: Release, format_name: str, *, by_reference: bool = False) -> exporters.Exporter:
-    """The exporter. Raises UnknownExportFormat, UnfitFormat, NotByReference."""
+def check_fits(
+    release: Release, format_name: str, *, by_reference: bool = False, stages: str = ""
+) -> exporters.Exporter:
+    """The exporter. Raises UnknownExportFormat, UnfitFormat, NotByReference, NoSupervision, WrongStages."""
     exporter = exporter_of(format_name)
     if by_reference and not getattr(exporter, "lines", ""):
         raise errors.NotByReference(format_name)
+    if getattr(exporter, "trains", False):
+        _supervision(release, stages)
+    elif stages:
+        raise errors.WrongStages(f"{format_name} has none.")
     if getattr(exporter, "asks", False):
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _messages(release, first.exported, first.key, first.task) is None:
@@ -71,11 +80,47 @@ def check_fits(release: Release, format_name: str, *, by_reference: bool = False
     return exporter
 
 
+def _supervision(release: Release, stages: str) -> tuple[ModuleType, str]:
+    """What makes examples of the benchmark's samples, and the name of the stages. Raises NoSupervision, WrongStages."""
+    found = registry.supervision(release.benchmark)
+    samples = ReleasedSample.objects.filter(release=release, exported__content__split__in=supervision.SPLITS)
+    if found is None or not samples.exists():
+        raise errors.NoSupervision
+    chosen = stages or list(found.STAGES)[-1]
+    if chosen not in found.STAGES:
+        raise errors.WrongStages(f"{chosen!r}; known: {', '.join(found.STAGES)}")
+    return found, chosen
+
+
+def _training(release: Release, samples: Iterator[dict[str, Any]], stages: str) -> Iterator[dict[str, Any]]:
+    """The samples with their examples of supervision."""
+    found, chosen = _supervision(release, stages)
+    for sample in samples:
+        yield {**sample, "training": found.example(sample["content"], chosen)}
+
+
+def _image_files(release: Release, split: str, folder: Path, splits: Collection[str] | None) -> Iterator[Path]:
+    """The images of the samples, each once, written into the folder. `splits`: of samples from these alone."""
+    done: set[str] = set()
+    rows = ReleasedSample.objects.filter(release=release, split=split).order_by("position")
+    for content in rows.values_list("exported__content", flat=True).iterator(chunk_size=CHUNK):
+        if splits is not None and content.get("split") not in splits:
+            continue
+        for name in content.get("image_files", ()):
+            if name in done:
+                continue
+            done.add(name)
+            path = folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(open_image(path.stem)[1])
+            yield path
+
+
 def fitting(release: Release, *, by_reference: bool = False) -> list[tuple[str, str]]:
     """The formats that can hold this release, with their labels."""
     found = []
     for name in exporters.available():
-        with contextlib.suppress(errors.UnfitFormat, errors.NotByReference):
+        with contextlib.suppress(errors.UnfitFormat, errors.NotByReference, errors.NoSupervision):
             found.append((name, check_fits(release, name, by_reference=by_reference).label))
     return found
 
@@ -125,16 +170,18 @@ def export_release(
     *,
     split: str = ReleasedSample.Split.PUBLIC,
     by_reference: bool = False,
+    stages: str = "",
 ) -> dict[str, Any]:
     """Write a release into `folder` (made if absent): data, `DATACARD.md`, the trail of its samples,
     `manifest.json`, `SHA256SUMS`.
 
     `by_reference`: the text of the sources is left out, and `restore_release.py` puts it back from their original files. The
-    same release gives the same bytes. Returns the manifest. Raises UnknownExportFormat, UnfitFormat, NotByReference.
+    same release gives the same bytes. `stages`: of reasoning, for a format that is made to train on. Returns the manifest.
+    Raises as `check_fits` does.
     """
-    check_fits(release, format_name, by_reference=by_reference)
+    check_fits(release, format_name, by_reference=by_reference, stages=stages)
     folder.mkdir(parents=True, exist_ok=True)
-    files = list(files_of(release, format_name, folder, split=split, by_reference=by_reference))
+    files = list(files_of(release, format_name, folder, split=split, by_reference=by_reference, stages=stages))
     listed = [path for path in files if path.name not in (MANIFEST, SUMS)]
     about = {"release": release.name, "version": release.version, "format": format_name, "split": split}
     return {**about, **manifest(folder, listed)}
@@ -147,6 +194,7 @@ def files_of(
     *,
     split: str = ReleasedSample.Split.PUBLIC,
     by_reference: bool = False,
+    stages: str = "",
 ) -> Iterator[Path]:
     """Write the files into the existing `folder`, one after the other; each may be removed once it was handed out."""
     sums = Checksums(folder)
@@ -154,7 +202,7 @@ def files_of(
     text = data_card(release, by_reference=by_reference)
     card.write_text(text, encoding="utf-8", newline="\n")
     yield sums.add(card)
-    exporter = check_fits(release, format_name)
+    exporter = check_fits(release, format_name, stages=stages)
     if readme := getattr(exporter, "readme", None):
         path = folder / "README.md"
         path.write_text(readme(text, _about(release)), encoding="utf-8", newline="\n")
@@ -163,11 +211,16 @@ def files_of(
     referring: dict[str, Any] = {}
     if getattr(exporter, "asks", False):
         samples = _asked(release, samples, judges=getattr(exporter, "judges", False))
+    if trains := getattr(exporter, "trains", False):
+        samples = _training(release, samples, stages)
     for written in exporter.write(samples, folder):
         path = written
         if by_reference and path.name == getattr(exporter, "lines", ""):
             path, referring["by_reference"] = _as_references(release, split, path)
         yield sums.add(path)
+    if not by_reference:  # what comes from the sources is left out then
+        for path in _image_files(release, split, folder, supervision.SPLITS if trains else None):
+            yield sums.add(path)
     for path in audit_bundle.write(release, folder, split):
         yield sums.add(path)
     for path in ratings.write(release, split, folder, quoted=not by_reference):

@@ -137,11 +137,12 @@ def release_samples(request: HttpRequest, name: str, version: int) -> HttpRespon
 def release_export(request: HttpRequest, name: str, version: int, format_name: str) -> HttpResponseBase:
     """One part of a release (`?split=`) in one format, as a zip whose bytes depend on nothing else.
 
-    With `?by-reference=1`, without the text of its sources.
+    With `?by-reference=1`, without the text of its sources; with `?stages=V+K`, of a format that is made to train on, those.
     """
     found, split = _release(name, version), _split(request)
     by_reference = request.GET.get("by-reference") == "1"
-    blocks = archive.stream(found, format_name, split=split, by_reference=by_reference)
+    stages = request.GET.get("stages", "").replace(" ", "+")  # an unquoted + in an address is a space
+    blocks = archive.stream(found, format_name, split=split, by_reference=by_reference, stages=stages)
     return archive.as_download(blocks, archive.file_name(found, format_name, split, by_reference=by_reference))
 
 

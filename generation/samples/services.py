@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import F
 from django.utils import timezone
 
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs import life_cycle
-from generation.models import Batch, BatchRole, Draft, Job, Rubric, Sample, SampleVersion, TaxonomyTerm
+from generation.models import Batch, BatchRole, Draft, Job, ReviewStratum, Rubric, Sample, SampleVersion, TaxonomyTerm
 from generation.recipes import registry
 from generation.recipes.recipe import NewSample
 from review.assignments import services
@@ -43,7 +44,7 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
     )
     previous = SampleVersion.objects.filter(sample=sample).select_related("case").order_by("-number").first()
     known = previous.case.language if previous else made.language
-    made = replace(made, language=known or UNDETERMINED)
+    made = replace(_with_review(made, batch, previous), language=known or UNDETERMINED)
     spec = registry.case_spec(batch.benchmark, made, sample.key, row.version)
     case = services.open_case(
         spec.with_history(asked_for=tuple(previous.reasons) if previous else (), simulated=simulated)
@@ -74,6 +75,25 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
     )
     Sample.objects.filter(pk=sample.pk).update(status=Sample.Status.IN_REVIEW)
     return version
+
+
+def _with_review(made: NewSample, batch: Batch, previous: SampleVersion | None) -> NewSample:
+    """The same with whether physicians review it, where they review a share; a later version as the one before.
+
+    The caller's transaction counts it among those of its stratum.
+    """
+    chosen = made.review_share
+    if chosen is None:
+        return made
+    if previous is not None:
+        review = str(previous.made.get("review", "sampled"))
+    else:
+        name = chosen.stratum[:200]
+        ReviewStratum.objects.bulk_create([ReviewStratum(batch=batch, name=name)], ignore_conflicts=True)
+        stratum = ReviewStratum.objects.select_for_update().get(batch=batch, name=name)
+        review = "sampled" if chosen.takes(stratum.samples) else "not sampled"
+        ReviewStratum.objects.filter(pk=stratum.pk).update(samples=F("samples") + 1)
+    return replace(made, made={**made.made, "review": review})
 
 
 def make_control(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:

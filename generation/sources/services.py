@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from django.db import DataError, transaction
@@ -13,11 +14,13 @@ from django.utils.translation import gettext
 from generation import errors
 from generation.common import chunks, formats
 from generation.engine.task_queue import check_tries, finish, give_back_expired, lease, take
+from generation.images.checks import BadImage
+from generation.images.services import take_in
 from generation.llm.errors import GivenUp
 from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
 from generation.models.work import Work
 from generation.sources import importers, queries
-from generation.sources.importers.base import Exhausting, Refusal, Row, WrongFormat, digest_of
+from generation.sources.importers.base import Exhausting, Malformed, Refusal, Row, WrongFormat, digest_of
 from review.models import User
 
 Status = Work.Status
@@ -97,7 +100,7 @@ def _read(run: Import) -> None:
     try:
         check_tries(run, IMPORT_TRIES)
         seconds = lease().total_seconds() / 3  # a chunk renews the lease, and the next rows may be slow as well
-        for chunk in _import_chunks(importer.rows(path, importer.sniff(path)), seconds):
+        for chunk in _import_chunks(_with_images(importer.rows(path, importer.sniff(path))), seconds):
             good = [entry for entry in chunk if isinstance(entry, Row)]
             bad = [entry for entry in chunk if isinstance(entry, Refusal)]
             with transaction.atomic():
@@ -112,8 +115,8 @@ def _read(run: Import) -> None:
                     for entry in bad[: max(0, REFUSALS_KEPT - refused)]
                 )
                 rows, refused = rows + len(chunk), refused + len(bad)
-                for row in good:
-                    for facet, value in row.facets.items():
+                for entry in chunk:
+                    for facet, value in entry.facets.items():
                         facets.setdefault(facet, Counter())[value] += 1
                 came_to = {"rows": rows, "added": added, "refused": refused, "known": rows - added - refused}
                 ours.update(**came_to, facets=facets, joined=joined)
@@ -124,6 +127,23 @@ def _read(run: Import) -> None:
         ended = finish(run, Status.DONE, finished_at=timezone.now())
     if ended and run.uploaded:  # a failed import is not taken up again
         path.unlink(missing_ok=True)
+
+
+def _with_images(entries: Iterator[Row | Refusal]) -> Iterator[Row | Refusal]:
+    """The same, with the images of each row kept and named in its content; a row whose image cannot be kept is refused."""
+    for entry in entries:
+        if isinstance(entry, Refusal) or not entry.images:
+            yield entry
+            continue
+        kept: list[str] = []
+        for picture in entry.images:
+            try:
+                kept.append(take_in(picture.read()).sha256)
+            except (Malformed, BadImage) as error:
+                yield Refusal(entry.where, f"Image {picture.name}: {error}", {"left out": "image"})
+                break
+        else:
+            yield replace(entry, content={**entry.content, "images": kept}, images=())
 
 
 def _import_failure(error: Exception) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
@@ -19,6 +20,7 @@ from generation.sources import forms, importers, queries, uploads
 from review.common.decorators import requires, signed_in_account
 from review.common.paging import keyset
 from review.common.waking import wake_after_commit
+from review.rules.blocks import Images, Picture
 from review.rules.permissions import Can
 
 Status = Work.Status
@@ -88,12 +90,19 @@ def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
         "source": found,
         "record": row,
         "passages": _passages(row.content),
+        "images": _images(row.content),
         "partners": queries.partners([row])[row.pk],
         "referring": referring[:REFERRING_SHOWN],
         "more_referring": len(referring) > REFERRING_SHOWN,
         "samples": samples_queries.samples().filter(record=row),
     }
     return render(request, "generation/sources/record.html", context)
+
+
+def _images(content: Mapping[str, Any]) -> Images | None:
+    """The images of a record, in a block."""
+    digests, about = content.get("images") or (), str(content.get("question", ""))
+    return Images(_("Images"), tuple(Picture(sha256, about) for sha256 in digests)) if digests else None
 
 
 def _passages(content: Mapping[str, Any]) -> list[tuple[str, str]]:

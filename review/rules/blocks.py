@@ -2,6 +2,7 @@
 here knows a benchmark."""
 
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -74,6 +75,27 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """An image that is kept here, by its SHA-256. `alt`: what it is about, as what it shows is often what is asked."""
+
+    sha256: str
+    alt: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise ValueError("a picture is named by its SHA-256")
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Kept images, side by side."""
+
+    title: str
+    pictures: tuple[Picture, ...]
+    kind: Literal["images"] = "images"
+
+
+@dataclass(frozen=True, slots=True)
 class Point:
     """One point of a scatter. `size` is in proportion to the others' and drawn as area; `group` chooses shape and colour."""
 
@@ -119,7 +141,7 @@ class TrapTerm:
     evidence: tuple[str, ...] = ()
 
 
-Block = Text | Dialogue | Diff | Table | Image | Points
+Block = Text | Dialogue | Diff | Table | Image | Images | Points
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,21 @@ from functools import partial
 from itertools import groupby
 
 from django import template
+from django.template import Context
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
 from review.access import visibility
+from review.access.pictures import picture_token
 from review.answers.marked_text import Marks, Piece, pieces, trap_offset
 from review.charts.scatter import points_chart
 from review.labels import GROUNDS, MEANINGS, PHASES, ROLES, VERDICTS, language_label, translate
 from review.models import Review, User
-from review.rules.blocks import Block, Diff, Points, Table
+from review.rules.blocks import Block, Diff, Images, Picture, Points, Table
 from review.rules.diffing import Span, TurnPair, align_turns
 from review.rules.questions import Form
 
@@ -78,8 +81,9 @@ def _parts(pairs: Iterable[TurnPair], notes: dict[int, tuple[TrapNote, ...]]) ->
     ]
 
 
-@register.simple_tag
+@register.simple_tag(takes_context=True)
 def show_block(
+    context: Context,
     block: Block,
     number: int,
     language: str = "",
@@ -99,19 +103,29 @@ def show_block(
     notes = _notes(among)
     parts = _parts(align_turns(block.before, block.after), notes) if isinstance(block, Diff) else []
     chart = points_chart(block) if isinstance(block, Points) else None
-    context = {
+    reader = getattr(context.get("request"), "user", None)
+    values = {
         "block": block,
         "number": number,
         "parts": parts,
         "view": view,
         "elsewhere": bool(notes),
         "chart": chart,
+        "pictures": _addressed(block, reader) if isinstance(block, Images) else (),
         "folded": folded,
         "language": language,
         "beside": beside,
         "marks": marks or {},
     }
-    return render_to_string(f"review/blocks/{block.kind}.html", context)
+    return render_to_string(f"review/blocks/{block.kind}.html", values)
+
+
+def _addressed(block: Images, reader: object) -> list[tuple[Picture, str]]:
+    """The pictures with their addresses, good for this reader, who sees them here."""
+    return [
+        (each, f"{reverse('image', args=[each.sha256])}?seen={picture_token(reader, each.sha256)}")
+        for each in block.pictures
+    ]
 
 
 @register.simple_tag

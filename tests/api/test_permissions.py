@@ -29,6 +29,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
     ("import", "GET"): ADMIN,
     ("import-cancel", "POST"): ADMIN,
     ("import-refusals", "GET"): ADMIN,
+    ("image", "GET"): SIGNED_IN,  # a physician only those of own cases: tests/generation/images/test_access.py
     ("endpoints", "GET"): ADMIN,
     ("endpoints", "POST"): ADMIN,
     ("endpoint", "GET"): ADMIN,

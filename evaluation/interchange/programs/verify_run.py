@@ -43,7 +43,7 @@ def sums_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, s
     units: dict[tuple[str, str], Sums] = defaultdict(lambda: [0, 0, 0, 0, 0])
     within = rate["scope"] or list(rate["counted"])
     for unit, facets, verdict in rows:
-        if rate["polarity"] and rate["polarity"] not in facets.get("polarity", []):
+        if any(rate.get(name) and rate[name] not in facets.get(name, []) for name in ("polarity", "rubric")):
             continue
         weights = [rate["weights"][each] for each in facets.get(rate["weighted"], []) if each in rate["weights"]]
         has_weight = bool(weights) or not rate["weighted"]
@@ -122,7 +122,7 @@ class Counted:
         self._rubrics: dict[tuple[str, str], dict[str, list[str]]] = {}
         for sample in lines(folder / "samples.jsonl"):
             for rubric in sample.pop("rubrics"):
-                self._rubrics[sample["sample"], rubric["key"]] = rubric["facets"]
+                self._rubrics[sample["sample"], rubric["key"]] = {**rubric["facets"], "rubric": [rubric["key"]]}
             self.samples[sample["sample"]] = sample
         self._outcomes: dict[tuple[str, str, str, int], str] = {}
         for row in lines(folder / "responses.jsonl"):

@@ -98,7 +98,8 @@ def _pairs(
     table: VerdictTable, rate: Rate, place: Place, units: Totals, pairs: Sequence[tuple[str, str]], minimum: int
 ) -> list[Comparison]:
     of_model = {
-        name: _of_model(units, table.endpoints.index(name), place.units) for name in {name for pair in pairs for name in pair}
+        name: _of_model(units, table.endpoints.index(name), place.units)
+        for name in {name for pair in pairs for name in pair}
     }
     return [
         paired(

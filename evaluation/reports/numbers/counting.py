@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import UNJUDGED, MeasuredRate, Totals, measure
 from evaluation.protocol import Protocol, Rate
-from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
+from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable
 
 COMBINED = "combined"
 
@@ -83,9 +83,10 @@ def _place(name: str, units: Ints, table: VerdictTable) -> Place:
 def of_units(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Totals:
     """What a rate counts of each unit, by model: arrays of (models, units). `rows`: only these judgments."""
     chosen = np.arange(len(table.verdict)) if rows is None else rows
-    if rate.polarity:
-        of = table.members.get("polarity", {}).get(rate.polarity)
-        chosen = chosen[of[table.rubric[chosen]]] if of is not None else chosen[:0]
+    for name, value in ((POLARITY, rate.polarity), (RUBRIC, rate.rubric)):
+        if value:
+            of = table.members.get(name, {}).get(value)
+            chosen = chosen[of[table.rubric[chosen]]] if of is not None else chosen[:0]
     key = table.endpoint[chosen] * table.units + table.unit[chosen]
     verdict, cells = table.verdict[chosen], len(table.endpoints) * table.units
 
@@ -130,7 +131,9 @@ def is_present(table: VerdictTable, rate: Rate) -> bool:
     """Whether a run has anything for a rate of control samples, of a polarity, or of weighted criteria."""
     if rate.arm == "control" and not table.unit_is_control.any():
         return False
-    if rate.polarity and rate.polarity not in table.members.get("polarity", {}):
+    if rate.polarity and rate.polarity not in table.members.get(POLARITY, {}):
+        return False
+    if rate.rubric and rate.rubric not in table.members.get(RUBRIC, {}):
         return False
     return not rate.weighted or any(value in rate.weights for value in table.members.get(rate.weighted, {}))
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from evaluation.models import Run
 from evaluation.protocol import DataSet, FacetView, Protocol, Rate
-from evaluation.reports.numbers import comparing, counting
+from evaluation.reports.numbers import changes, comparing, counting
+from evaluation.reports.numbers.changes import Bottleneck, Change
 from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
-from evaluation.reports.numbers.verdict_table import POLARITY, Ints, VerdictTable, verdict_table
+from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, verdict_table
 from evaluation.runs.plan import Plan
 from evaluation.runs.rows import keeping
 
@@ -57,6 +58,8 @@ class Numbers:
     samples: tuple[int, int]
     key: str
     judged: Mapping[str, tuple[int, int]]
+    changes: tuple[Change, ...] = ()
+    bottlenecks: tuple[Bottleneck, ...] = ()
 
 
 def numbers(
@@ -102,6 +105,7 @@ def _count(
         )
     ]  # fmt: skip
     trap = ~table.unit_is_control[table.unit]
+    changed = changes.changes(table, protocol, rates, minimum=plan.minimum)
     return Numbers(
         rates=rates,
         views=views,
@@ -134,6 +138,8 @@ def _count(
         samples=(int((np.bincount(table.unit, minlength=1) > 0).sum()), whole.units),
         key=key,
         judged={name: _judged(whole, at, protocol) for at, name in enumerate(whole.endpoints)},
+        changes=tuple(changed),
+        bottlenecks=tuple(changes.bottlenecks(protocol, changed)),
     )  # fmt: skip
 
 
@@ -153,7 +159,7 @@ def _views(protocol: Protocol, table: VerdictTable) -> tuple[FacetView, ...]:
     """The protocol's breakdowns, then polarity and other facets that the release has."""
     known = {view.name for view in protocol.facets}
     found = [POLARITIES] if POLARITY in table.members and POLARITY not in known else []
-    more = sorted(set(table.members) - known - {POLARITY})
+    more = sorted(set(table.members) - known - {POLARITY, RUBRIC})
     return (*protocol.facets, *found, *(FacetView(name, name, "heat") for name in more))
 
 

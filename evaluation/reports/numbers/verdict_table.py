@@ -8,6 +8,7 @@ import numpy as np
 from django.db.models import Aggregate, F, Func, QuerySet, TextField
 from numpy.typing import NDArray
 
+from evaluation import registry
 from evaluation.metrics import UNJUDGED
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import EXCLUDED, JUDGED, DataSet
@@ -18,6 +19,7 @@ Ints = NDArray[np.int64]
 Status = Work.Status
 UNPARSED, JUDGE_FAILED, PENDING = "unparsed", "judge_failed", "pending"  # why an answered response has no verdict
 POLARITY = "polarity"  # a breakdown that every release may have, and no facet of it
+RUBRIC = "rubric"  # which rubrics have a key, where a rate counts those alone
 BROKEN = "BrokenReply"
 CONTROL = "control"
 
@@ -248,6 +250,10 @@ def _members(run: Run, place: _Places) -> dict[str, dict[str, NDArray[np.bool_]]
     rows = [(name, value, ids) for (name, value), ids, _ in _pairs(facets, ["name", "value"], "rubric_id", "rubric_id")]
     polarities = _pairs(said, ["sample__version__rubrics__polarity"], "id", "id")
     rows += [(POLARITY, value, ids) for (value,), ids, _ in polarities if value]
+    keys = {rate.rubric for rate in registry.protocol(run.release.benchmark).rates if rate.rubric}
+    if keys:
+        keyed = ReleasedRubric.objects.filter(sample__release=run.release, key__in=keys)
+        rows += [(RUBRIC, key, ids) for (key,), ids, _ in _pairs(keyed, ["key"], "id", "id")]
     for name, value, ids in rows:
         of = found.setdefault(name, {}).setdefault(value, np.zeros(len(place), dtype=np.bool_))
         of[place(ids)] = True

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django.db import transaction
 from django.db.models import Count
 
-from evaluation import registry
+from evaluation import errors, registry
 from evaluation.models import Response, Run, RunEndpoint
 from evaluation.runs import queries
 from generation.models import Endpoint, Release, ReleasedRubric, ReleasedSample
@@ -28,12 +28,15 @@ def expected_rows(run: Run) -> tuple[int, int]:
     """How many responses and judgments each model comes to, if all samples of a task are asked as often as its first."""
     protocol, datasets = registry.protocol(run.release.benchmark), queries.data_sets_of(run)
     samples, rubrics = _counts_by_task(run.release)
+    by_key = queries.rubrics_by_key(run.release, protocol)
     responses = judgments = 0
     for task in sorted({one.task for one in datasets}):
         first = ReleasedSample.objects.filter(release=run.release, task=task).order_by("position").first()
-        asks = len(queries.questions(protocol, first, run.seed, datasets)) * run.answers_each if first else 0
-        responses += asks * samples.get(task, 0)
-        judgments += asks * rubrics.get(task, 0)
+        asks = queries.questions(protocol, first, run.seed, datasets) if first else []
+        responses += len(asks) * run.answers_each * samples.get(task, 0)
+        for ask in asks:
+            left_out = sum(n for key, n in by_key.get(task, {}).items() if not protocol.applies(key, ask.variant))
+            judgments += run.answers_each * (rubrics.get(task, 0) - left_out)
     return responses, judgments
 
 
@@ -65,15 +68,29 @@ def fill(run: Run) -> bool:
     if upto is not None:
         samples = samples.filter(position__lt=upto)
     chunk = list(samples[: max(1, CHUNK // (len(here) * run.answers_each))])
-    Response.objects.bulk_create(
-        Response(
-            run=run, endpoint=place.endpoint, sample=sample, variant=ask.variant, repeat=repeat, about=dict(ask.about)
-        )
-        for sample in chunk
-        for ask in queries.questions(protocol, sample, run.seed, datasets)
-        for place in here
-        for repeat in range(run.answers_each)
-    )
+    asked = [(sample, ask) for sample in chunk for ask in queries.questions(protocol, sample, run.seed, datasets)]
+    made: dict[tuple[int, int, str, int], Response] = {}
+    while asked:
+        ready = [each for each in asked if not each[1].after or _key(here[0], each[0], each[1].after, 0) in made]
+        if not ready:
+            raise errors.ChainWithoutStart(", ".join(sorted({ask.after for _sample, ask in asked})))
+        rows = {
+            _key(place, sample, ask.variant, repeat): Response(
+                run=run,
+                endpoint=place.endpoint,
+                sample=sample,
+                variant=ask.variant,
+                repeat=repeat,
+                about=dict(ask.about),
+                after=made[_key(place, sample, ask.after, repeat)] if ask.after else None,
+            )
+            for sample, ask in ready
+            for place in here
+            for repeat in range(run.answers_each)
+        }
+        Response.objects.bulk_create(rows.values())
+        made |= rows
+        asked = [each for each in asked if _key(here[0], each[0], each[1].variant, 0) not in made]
     end = chunk[-1].position + 1 if chunk else upto
     last = end is None or not samples.filter(position__gte=end).exists()
     RunEndpoint.objects.filter(pk__in=[each.pk for each in here]).update(filled_to=upto if last else end)
@@ -81,6 +98,10 @@ def fill(run: Run) -> bool:
         run.responses_total, run.rubrics_total = run.responses.count(), queries.count_rubrics(run)
         run.save(update_fields=["responses_total", "rubrics_total"])
     return True
+
+
+def _key(place: RunEndpoint, sample: ReleasedSample, variant: str, repeat: int) -> tuple[int, int, str, int]:
+    return place.endpoint_id, sample.pk, variant, repeat
 
 
 def fill_all(run: Run) -> None:

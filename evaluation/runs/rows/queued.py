@@ -5,7 +5,9 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import MD5
 
+from evaluation import registry
 from evaluation.models import Judgment, Response, Run, RunEndpoint, Vote
+from evaluation.runs.rows.chains import ENDED, READY
 from generation.engine import provider_batches
 from generation.jobs.life_cycle import OVER
 from generation.models.work import Work
@@ -26,6 +28,13 @@ def judgments_to_take(run: Run) -> QuerySet[Judgment]:
     waiting = [Status.QUEUED, Status.RUNNING]
     earlier = Judgment.objects.filter(response=OuterRef("response"), pk__lt=OuterRef("pk"), status__in=waiting)
     return queue.filter(~Exists(earlier))
+
+
+def responses_to_take(run: Run) -> QuerySet[Response]:
+    """The queue of responses; none that waits for the answer of another."""
+    queue = Response.objects.filter(run=run).order_by("pk")
+    chained = registry.protocol(run.release.benchmark).ask_on is not None
+    return queue.filter(READY) if chained else queue
 
 
 def for_lanes(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
@@ -80,17 +89,17 @@ def without_questions_in_flight(rows: QuerySet[Any], run: Run) -> QuerySet[Any]:
 
 def is_batch_due(run: Run) -> bool:
     """Whether it is time to fill provider batches: nothing else of the run is under way, or there is enough for one."""
+    queues: list[QuerySet[Any]] = [responses_to_take(run), Judgment.objects.filter(run=run)]
     unsent = [
-        model.objects.filter(provider_batches.NOT_YET_SENT, run=run, status=Status.QUEUED, **{_offers(model): True})
-        for model in (Response, Judgment)
+        rows.filter(provider_batches.NOT_YET_SENT, status=Status.QUEUED, **{_offers(rows.model): True})
+        for rows in queues
     ]
     enough = provider_batches.MAX_LINES
     most = max(rows.order_by()[:enough].count() for rows in unsent)
     if most in (0, enough):
         return most > 0
-    open_rows = [model.objects.filter(run=run) for model in (Response, Judgment)]
-    running = any(rows.filter(status=Status.RUNNING).exists() for rows in open_rows)
-    return not running and not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in open_rows)
+    running = any(model.objects.filter(run=run, status=Status.RUNNING).exists() for model in (Response, Judgment))
+    return not running and not any(for_lanes(rows.filter(status=Status.QUEUED), run).exists() for rows in queues)
 
 
 def unfilled(run: Any) -> QuerySet[RunEndpoint]:
@@ -113,8 +122,10 @@ def runs_with_work() -> QuerySet[Run]:
     responses = Response.objects.filter(**queued)
     judgments = Judgment.objects.filter(**queued, run__panel="")  # those of a panel are decided from its votes
     live = Q(run__transport=Run.Transport.LIVE)
+    free = responses.filter(live | _is_for_lanes(Response))
     for_a_lane = (
-        Exists(responses.filter(live | _is_for_lanes(Response)))
+        Exists(free.filter(after__isnull=True))
+        | Exists(free.filter(after__status__in=ENDED))
         | Exists(judgments.filter(live | _is_for_lanes(Judgment)))
         | Exists(Vote.objects.filter(**queued))
     )
@@ -132,7 +143,7 @@ def _waits_for_others(run: Run) -> bool:
         return False
     queued = {"run": run, "status": Status.QUEUED}
     judged: QuerySet[Any] = Vote.objects.filter(**queued) if run.panel else Judgment.objects.filter(**queued)
-    rows: list[QuerySet[Any]] = [Response.objects.filter(**queued), judged]
+    rows: list[QuerySet[Any]] = [responses_to_take(run).filter(status=Status.QUEUED), judged]
     return not any(without_questions_in_flight(for_lanes(each, run), run).exists() for each in rows)
 
 

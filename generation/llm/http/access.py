@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from generation.llm.errors import KeyMissing, NotAllowed
+from generation.llm.errors import BadRequest, KeyMissing, NotAllowed
 
 PREFIX = "MHB_KEY_"  # of variables that are there to hold keys of endpoints
 FILE = "_FILE"  # NAME_FILE: the file that holds the key which NAME would
@@ -225,3 +225,14 @@ async def _resolved(host: str, port: int) -> list[tuple[str, int]]:
     except OSError:
         return []
     return [(_name(_plain(ip_address(str(place[0]).partition("%")[0]))), port) for *_, place in found]
+
+
+def check_address(url: str) -> None:
+    """Refuse what the HTTP client would fail on with errors of its own. Not quoted: an address may hold a secret."""
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname and parts.hostname.encode("idna")) and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        usable = False
+    if not (usable and parts.scheme in ("http", "https") and url.isascii() and url.isprintable()):
+        raise BadRequest("The endpoint's address is not of the form http(s)://host[:port]/path.")

@@ -30,7 +30,7 @@ from generation.llm.simulator.wire_format import (
     cut,
     error_body,
 )
-from generation.llm.types import SIMULATOR_FINGERPRINT, Message
+from generation.llm.types import SIMULATOR_FINGERPRINT
 
 MODELS = (
     "sim-generator",
@@ -149,7 +149,7 @@ class _Simulator:
         if not isinstance(understood, Understood):
             return understood
         question, model, fault = understood.asked, understood.model, understood.fault
-        self._images += sum(message.images for message in question.messages)
+        self._images += sum(len(message.images) for message in question.messages)
         match fault:
             case FaultKind.REFUSAL:
                 text = REFUSAL
@@ -230,7 +230,7 @@ class _Simulator:
         return Understood(asked, model, fault, f"{body_hash[:16]}-{seen}")
 
     def _say(self, model: str, question: Question) -> str:
-        messages = [Message(message.role, message.text) for message in question.messages]
+        messages = [message.message for message in question.messages]
         if messages[0].text == FIRST_LINE:
             return ANSWER
         for script in self._scripts:

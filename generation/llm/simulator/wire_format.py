@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import BaseModel, Field, field_validator
 
 from generation.llm.simulator.faults import FaultKind
-from generation.llm.types import SIMULATOR_FINGERPRINT, image_of
+from generation.llm.types import SIMULATOR_FINGERPRINT, Image, Message, Text, image_of
 
 CHARS_PER_TOKEN = 4
 
@@ -44,8 +44,14 @@ class _Message(BaseModel):
         return "\n".join(part.text for part in self.content if isinstance(part, _Text))
 
     @property
-    def images(self) -> int:
-        return 0 if isinstance(self.content, str) else sum(isinstance(part, _Image) for part in self.content)
+    def images(self) -> tuple[Image, ...]:
+        parts = () if isinstance(self.content, str) else self.content
+        return tuple(Image(part.image_url.url) for part in parts if isinstance(part, _Image))
+
+    @property
+    def message(self) -> Message:
+        """As scripts read it: its text, and the images after it."""
+        return Message(self.role, (Text(self.text), *self.images) if self.images else self.text)
 
 
 class Question(BaseModel):

@@ -1,4 +1,4 @@
-"""export_release NAME --format jsonl|csv|parquet|hf|healthbench|inspect|lm-eval --out DIR [--by-reference]"""
+"""export_release NAME --format jsonl|csv|parquet|hf|healthbench|inspect|lm-eval|supervision --out DIR [--by-reference]"""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -23,6 +23,9 @@ class Command(Step):
         parser.add_argument("--out", required=True, type=Path)
         parser.add_argument("--split", choices=ReleasedSample.Split.values, default=ReleasedSample.Split.PUBLIC.value)
         parser.add_argument(
+            "--stages", default="", help="of reasoning, for --format supervision: answer, V, K, V+K, V+K+R"
+        )
+        parser.add_argument(
             "--by-reference",
             action="store_true",
             help="leave out the text of the sources; restore_release.py puts it back from their original files",
@@ -33,7 +36,12 @@ class Command(Step):
         release, by_reference = queries.release(options["name"]), options["by_reference"]
         try:
             made = export.export_release(
-                release, options["format"], options["out"], split=options["split"], by_reference=by_reference
+                release,
+                options["format"],
+                options["out"],
+                split=options["split"],
+                by_reference=by_reference,
+                stages=options["stages"],
             )
         except OSError as error:
             raise CommandError(f"Cannot write to {options['out']}: {error.strerror}.") from error

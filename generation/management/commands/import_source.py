@@ -16,7 +16,7 @@ class Command(Step):
     help = "Import a published data set into a source. Importing a file again adds nothing twice."
 
     def add_options(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=Path, help="a file; with images: a folder, a zip, or a file beside them")
         parser.add_argument("--format", required=True, choices=importers.available())
         parser.add_argument("--name", required=True, help="the source's name: letters, digits, hyphens")
 

@@ -1,12 +1,16 @@
-"""simulate_llm --port N"""
+"""simulate_llm --port N [--know SOURCE] [--labels FILE]"""
 
 from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from generation.llm.simulator.server import make_app, serve
+from generation.models import SourceRecord
 from generation.recipes import registry
+from generation.sources.importers.base import Malformed, json_lines
 
 
 class Command(BaseCommand):
@@ -19,9 +23,26 @@ class Command(BaseCommand):
         parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
         parser.add_argument("--batch-delay", type=float, default=0.0, help="seconds until a provider batch is done")
         parser.add_argument("--fault", action="append", default=[], metavar="KIND@SHARE", help="for example 429@0.1")
+        parser.add_argument(
+            "--know",
+            action="append",
+            default=[],
+            metavar="SOURCE",
+            help="an imported source whose images the models that see know the true answers of",
+        )
+        parser.add_argument(
+            "--labels",
+            type=Path,
+            metavar="FILE",
+            help="the same from JSON Lines of question, images (SHA-256) and answer",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         scripts = [registry.module(name, "simulate").SCRIPT for name in registry.names()]
+        seeing = [script for script in scripts if hasattr(script, "learn")]
+        for record in _known(options["know"], options["labels"]):
+            for script in seeing:
+                script.learn(record)
         try:
             app = make_app(
                 scripts,
@@ -33,3 +54,21 @@ class Command(BaseCommand):
         except ValueError as error:
             raise CommandError(str(error)) from error
         serve(app, options["host"], options["port"], lambda url: self.stdout.write(f"Simulated models at {url}"))
+
+
+def _known(sources: list[str], labels: Path | None) -> Iterator[Mapping[str, Any]]:
+    """What models that see are told of the images of sources and of a file."""
+    if sources:
+        rows = SourceRecord.objects.filter(source__name__in=sources)
+        yield from rows.values_list("content", flat=True).iterator(chunk_size=500)
+    if labels is None:
+        return
+    try:
+        for number, record in json_lines(labels):
+            if isinstance(record, Malformed) or not isinstance(record, dict):
+                raise CommandError(
+                    f"{labels.name}, line {number}: {record if isinstance(record, Malformed) else 'no object.'}"
+                )
+            yield record
+    except OSError as error:
+        raise CommandError(f"{labels}: {error.strerror}.") from None

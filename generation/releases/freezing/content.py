@@ -9,6 +9,7 @@ from django.db.models import F, TextField
 from django.db.models.functions import Cast
 
 from generation.common.stored_json import parsed
+from generation.images.queries import exported_paths
 from generation.models import BatchRole, Rubric, Sample, SampleVersion, Source, SourceRecord
 from generation.recipes import registry
 from generation.recipes.recipe import Term
@@ -79,12 +80,19 @@ def written(benchmark: str, chosen: Sequence[Choice], terms: tuple[Term, ...], c
         rubrics = _rubrics(pks)
         rows = {row[0]: dict(zip(_COLUMNS, row, strict=True)) for row in _versions(pks)}
         reviewers = _reviewers_of([row["case_id"] for row in rows.values()])
+        paths = exported_paths(each for row in rows.values() for each in row["content"].get("images", ()))
         for one in part:
             row = rows[one.version_id]
             case, source = row["case_id"], row["sample__record__source_id"]
             given = reviewers.get(case, [])
             by = dict(given)
             sample, facets = _exported(benchmark, row, sources[source], rubrics[one.version_id], by, known)
+            if digests := row["content"].get("images"):
+                # In exports, images lie beside the samples.
+                sample["content"] = {
+                    **row["content"],
+                    "image_files": [paths[each] for each in digests if each in paths],
+                }
             sample |= {"split": one.split, "canary": canary}
             yield Written(
                 choice=one,

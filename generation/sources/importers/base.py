@@ -63,6 +63,8 @@ class Row:
     `match`: the text by which records of other sources refer to this one (a question, a heading's name); `refers`: format ->
     such texts of the records that this one refers to. They are compared without regard to case and white space. `facets`:
     values by which an import counts what it read (difficulty).
+
+    `images`: those that the record is about, in order. Their digests are put into `content` as `images` when they are kept.
     """
 
     external_id: str
@@ -75,14 +77,19 @@ class Row:
     match: str = ""
     refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facets: Mapping[str, str] = field(default_factory=dict)
+    images: "tuple[Picture, ...]" = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One bad record: its place in the file ('line 12', 'record 3') and the reason in a sentence without its text."""
+    """One bad record: its place in the file ('line 12', 'record 3') and the reason in a sentence without its text.
+
+    `facets`: values by which an import counts what it left out.
+    """
 
     where: str
     reason: str
+    facets: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,18 @@ class Layout:
     """What the file was recognised as: 'jsonl', 'csv-v1', 'json-v2'."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image of a row. It is read when the row is taken in, one at a time; `read` raises Malformed.
+
+    `identity`: the same for the same image of a data set; '' where that is not known.
+    """
+
+    name: str
+    read: Callable[[], bytes] = field(repr=False)
+    identity: str = ""
 
 
 class Importer(Protocol):

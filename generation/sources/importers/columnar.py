@@ -7,6 +7,7 @@ Run as `python -m generation.sources.importers.columnar FILE BYTES SECONDS`. It 
 names of those that are wanted, and writes the rows. `tables` is the other side.
 """
 
+import base64
 import contextlib
 import json
 import resource
@@ -86,9 +87,15 @@ def _say(word: str, value: Any = None) -> None:
 
 def _line(word: str, value: Any = None) -> bytes:
     # What JSON has no name for is an object, which no format takes for a text, a number or a list of them.
-    line = json.dumps([word, value], ensure_ascii=False, default=lambda other: {"type": type(other).__name__})
+    line = json.dumps([word, value], ensure_ascii=False, default=_object)
     data = line.encode("utf-8", "surrogatepass") + b"\n"
     return data if len(data) <= MAX_RECORD else _line("bad", f"The record is longer than {MAX_RECORD:,} bytes.")
+
+
+def _object(value: Any) -> dict[str, str]:
+    if isinstance(value, bytes):  # images
+        return {"base64": base64.b64encode(value).decode()}
+    return {"type": type(value).__name__}
 
 
 def _records(batch: "RecordBatch") -> Iterator[tuple[str, Any]]:

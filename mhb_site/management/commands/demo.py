@@ -12,7 +12,9 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
+from mhb_site.demo import clinhallu
 from mhb_site.demo.load import ACCOUNTS, PASSWORD, load, point_endpoints_at
+from mhb_site.demo.pictures import LABELS
 from mhb_site.server import children
 from review.models import User
 
@@ -65,7 +67,9 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         family = children.Children(cwd=str(settings.BASE_DIR))
         try:
-            family.start("simulated models", children.django("simulate_llm", "--port", str(models_port)))
+            labels = str(clinhallu.folder() / LABELS)
+            simulator = children.django("simulate_llm", "--port", str(models_port), "--labels", labels)
+            family.start("simulated models", simulator)
             if not children.wait_for_port(HOST, models_port):
                 raise CommandError(f"The simulated models did not start on port {models_port}.")
             models_url = f"http://{HOST}:{models_port}/v1"

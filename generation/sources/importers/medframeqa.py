@@ -1,0 +1,73 @@
+"""MedFrameQA: questions about two to five frames of a medical video, with options.
+
+Parquet with the images inside (`image_1` to `image_5`), or JSON Lines that name them (`image_url`) beside `images/`.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers import visual_questions
+from generation.sources.importers.base import Layout, Malformed, Picture, Refusal, Row, gettext_noop, text_of, texts_of
+from generation.sources.importers.bundles import Bundle, inline, opened
+from generation.sources.importers.visual_questions import chosen, embedded, fitting, is_rows, options_of, split_of
+
+name = "medframeqa"
+label = "MedFrameQA"
+licence = "CC BY 4.0"
+citation = (
+    "Yu S, Wang H, Wu J, Luo L, Wang J, Xie C, Rajpurkar P, Yang C, Yang Y, Wang K, Zhou Y, Zhou Y. MedFrameQA: A Multi-Image"
+    " Medical VQA Benchmark for Clinical Reasoning. arXiv:2505.16964 (2025)."
+)
+restrictions = gettext_noop("frames come from public videos; name the data set wherever they are shown")
+
+_KEYS = ("question_id", "question", "options", "correct_answer")
+_IMAGES = tuple(f"image_{number}" for number in range(1, 6))
+_MORE = ("system", "organ", "keyword", "modality", "video_id", "image_url", "reasoning_chain")
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat."""
+    with opened(path, is_rows) as bundle:
+        [first, *_more] = fitting(bundle, _KEYS)
+        return Layout(first.path.suffix.lstrip("."))
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:  # noqa: ARG001 - each file says what it is
+    """Row.content: as `visual_questions.row`; organ, modality. Row.private: {reasoning_chain, video_id}."""
+    with opened(path, is_rows) as bundle:
+        for file in fitting(bundle, _KEYS):
+            for where, record in visual_questions.records(file, (*_KEYS, *_IMAGES, *_MORE)):
+                try:
+                    if isinstance(record, Malformed):
+                        raise record
+                    yield _row(where, record, bundle, file.folder, split_of(file.name) or "test")
+                except Malformed as error:
+                    yield Refusal(where, str(error))
+
+
+def _row(where: str, record: dict[str, Any], bundle: Bundle, folder: str, split: str) -> Row:
+    options = options_of(record.get("options"))
+    letter, answer = chosen(record.get("correct_answer"), options)
+    return visual_questions.row(
+        where,
+        dataset=name,
+        external_id=text_of(record, "question_id").strip(),
+        question=text_of(record, "question"),
+        answer=answer,
+        pictures=_pictures(record, bundle, folder),
+        split=split,
+        options=options,
+        letter=letter,
+        body_system=str(record.get("system") or "").replace("_", " "),
+        private={key: str(record.get(key) or "") for key in ("reasoning_chain", "video_id")},
+        organ=str(record.get("organ") or ""),
+        modality=str(record.get("modality") or ""),
+    )
+
+
+def _pictures(record: dict[str, Any], bundle: Bundle, folder: str) -> list[Picture]:
+    inside = [found for key in _IMAGES if (found := embedded(record.get(key))) is not None]
+    if inside:
+        return [inline(name or f"{place}", data) for place, (name, data) in enumerate(inside, 1)]
+    return [bundle.picture(each, folder) for each in texts_of(record, "image_url")]

@@ -1,0 +1,1 @@
+"""ClinHallu: where in the reasoning a model that sees goes wrong."""

@@ -1,0 +1,299 @@
+"""How ClinHallu is put to models: a free trace with its answer, and three that continue from given stages (section 4.3).
+
+What stands where the paper is open is in EVALUATION.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from django.utils.translation import gettext_noop as _
+
+from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
+from generation.llm.fencing import as_data
+from generation.llm.types import Message
+from generation.recipes.recipe import Prompt, read_prompt
+from mhb_site.benchmarks.clinhallu import trace_text
+from mhb_site.benchmarks.clinhallu.judging import (
+    ANSWER,
+    CORRECT,
+    HALLUCINATED,
+    PROMPTS,
+    SUPPORTED,
+    TEMPERATURE,
+    WRONG,
+    AnswerVerdict,
+    decide_answer,
+    judge_answer,
+    option_lines,
+    stage_judging,
+)
+from mhb_site.benchmarks.clinhallu.trace_text import (
+    KNOWLEDGE,
+    REASONING,
+    VISUAL,
+    read_trace,
+    stage_fault,
+    write_stages,
+)
+
+FREE, REP_V, REP_K, REP_VK = "free", "rep-v", "rep-k", "rep-vk"
+TRACE = read_prompt(PROMPTS / "trace.md")
+CONTINUE: Mapping[str, Prompt] = {
+    REP_V: read_prompt(PROMPTS / "continue_visual.md"),
+    REP_K: read_prompt(PROMPTS / "continue_knowledge.md"),
+    REP_VK: read_prompt(PROMPTS / "continue_knowledge.md"),
+}
+# configs/config.yaml of the released code; the paper names the temperature alone.
+ASK_TEMPERATURE, TOP_P, MAX_TOKENS = 0.7, 0.9, 4096
+OWN = "(the model's own visual recognition)"  # in the example of Rep-K's question
+MISSING = "missing"
+
+# On whose answers each stage is judged: with everything before it as in the reference (eq. 12). Rep-K keeps the model's own
+# visual recognition, so that is where the released code judges it.
+JUDGED_ON: Mapping[str, str] = {VISUAL: REP_K, KNOWLEDGE: REP_V, REASONING: REP_VK}
+
+
+def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
+    """The four questions about a sample, each with its images. Rep-K waits for the free trace."""
+    trace = sample.content["trace"]
+    given = {
+        REP_V: {"visual": trace["visual"]},
+        REP_K: {"visual": OWN, "knowledge": trace["knowledge"]},
+        REP_VK: {"visual": trace["visual"], "knowledge": trace["knowledge"]},
+    }
+    asks = [_ask(sample, FREE, TRACE, {})]
+    asks += [_ask(sample, variant, prompt, given[variant]) for variant, prompt in CONTINUE.items()]
+    return [replace(each, after=FREE) if each.variant == REP_K else each for each in asks]
+
+
+def _ask(sample: Sample, variant: str, prompt: Prompt, given: Mapping[str, str]) -> Ask:
+    return Ask(
+        _messages(sample, prompt, given),
+        variant,
+        temperature=ASK_TEMPERATURE,
+        top_p=TOP_P,
+        max_tokens=MAX_TOKENS,
+        prompt=prompt.label,
+    )
+
+
+def _messages(sample: Sample, prompt: Prompt, given: Mapping[str, str]) -> tuple[Message, ...]:
+    content = sample.content
+    data = {"question": content["question"], "options": option_lines(content), **given}
+    [*before, last] = prompt.messages(**{name: as_data(value) for name, value in data.items()})
+    return (*before, Message.showing(last.role, last.text, content["images"]))
+
+
+def ask_on(sample: Sample, asked: Ask, earlier: Mapping[str, str]) -> Ask | None:
+    """Rep-K with the visual recognition of the free trace; None where that has none of three words."""
+    own = read_trace(earlier[FREE]).visual
+    if stage_fault(VISUAL, own):
+        return None
+    given = {"visual": own, "knowledge": sample.content["trace"]["knowledge"]}
+    return replace(asked, messages=_messages(sample, CONTINUE[REP_K], given))
+
+
+def composed(sample: Sample, variant: str, text: str, earlier: Mapping[str, str]) -> str:
+    """The whole trace: the stages that were given and what the model went on with."""
+    trace = sample.content["trace"]
+    if variant == REP_V:
+        return write_stages(visual=trace["visual"]) + text
+    if variant == REP_K:
+        own = read_trace(earlier.get(FREE, "")).visual
+        return write_stages(visual=own, knowledge=trace["knowledge"]) + text
+    if variant == REP_VK:
+        return write_stages(visual=trace["visual"], knowledge=trace["knowledge"]) + text
+    return text
+
+
+def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str], text: str) -> Decision | None:  # noqa: ARG001
+    """What needs no judge: a stage that is not there, or an answer at the end of no valid trace."""
+    trace = read_trace(text)
+    fault = trace.fault() if rubric.key == ANSWER else stage_fault(rubric.key, trace.stage(rubric.key))
+    return Decision(MISSING, fault) if fault else None
+
+
+def parts(text: str) -> Sequence[tuple[str, str]]:
+    """The stages and the answer."""
+    trace = read_trace(text)
+    return [(label, trace.stage(name)) for name, label in PART_LABELS.items()]
+
+
+def reference(sample: Sample) -> str:
+    """The reference trace."""
+    trace = dict(sample.content["trace"])
+    answer = trace.pop("answer")
+    return f"{write_stages(**trace).rstrip()}\n{trace_text.ANSWER} {answer}"
+
+
+PART_LABELS = {
+    VISUAL: _("Visual recognition"),
+    KNOWLEDGE: _("Knowledge recall"),
+    REASONING: _("Reasoning"),
+    ANSWER: _("Answer"),
+}
+
+
+def _each(*verdicts: str) -> dict[str, int]:
+    return dict.fromkeys(verdicts, 1)
+
+
+RATES = (
+    Rate(
+        name="accuracy",
+        label=_("Accuracy"),
+        rule=_(
+            "Correct answers divided by all questions (the paper's equation 8). Replies without a valid trace and answer, "
+            "failed calls and questions that could not be asked count as wrong."
+        ),
+        hits=_each(CORRECT),
+        counted=_each(CORRECT, WRONG, MISSING),
+        rubric=ANSWER,
+    ),
+    Rate(
+        name="accuracy_valid",
+        label=_("Accuracy, valid traces only"),
+        rule=_(
+            "Correct answers divided by the answers of valid traces (as in the released code). Replies without a valid trace "
+            "and answer are excluded; their number is shown."
+        ),
+        hits=_each(CORRECT),
+        counted=_each(CORRECT, WRONG),
+        rubric=ANSWER,
+    ),
+    Rate(
+        name="h_visual",
+        label=_("Visual hallucination rate"),
+        rule=_(
+            "Hallucinated visual recognition divided by all questions, under Rep-K, which keeps the model's own. A missing "
+            "stage, a failed call and a question that could not be asked count as hallucinated (as in the released code)."
+        ),
+        hits=_each(HALLUCINATED, MISSING),
+        counted=_each(SUPPORTED, HALLUCINATED, MISSING),
+        rubric=VISUAL,
+    ),
+    Rate(
+        name="h_knowledge",
+        label=_("Knowledge hallucination rate"),
+        rule=_(
+            "Hallucinated knowledge recall divided by all questions, under Rep-V. A missing stage and a failed call count "
+            "as hallucinated (as in the released code)."
+        ),
+        hits=_each(HALLUCINATED, MISSING),
+        counted=_each(SUPPORTED, HALLUCINATED, MISSING),
+        rubric=KNOWLEDGE,
+    ),
+    Rate(
+        name="h_reasoning",
+        label=_("Reasoning hallucination rate"),
+        rule=_(
+            "Hallucinated reasoning divided by all questions, under Rep-VK. A missing stage and a failed call count as "
+            "hallucinated (as in the released code)."
+        ),
+        hits=_each(HALLUCINATED, MISSING),
+        counted=_each(SUPPORTED, HALLUCINATED, MISSING),
+        rubric=REASONING,
+    ),
+    Rate(
+        name="h_visual_judged",
+        label=_("Visual hallucination rate, judged stages only"),
+        rule=_(
+            "Hallucinated visual recognition divided by what was judged. Missing stages are excluded; their number is shown."
+        ),
+        hits=_each(HALLUCINATED),
+        counted=_each(SUPPORTED, HALLUCINATED),
+        rubric=VISUAL,
+    ),
+    Rate(
+        name="h_knowledge_judged",
+        label=_("Knowledge hallucination rate, judged stages only"),
+        rule=_(
+            "Hallucinated knowledge recall divided by what was judged. Missing stages are excluded; their number is shown."
+        ),
+        hits=_each(HALLUCINATED),
+        counted=_each(SUPPORTED, HALLUCINATED),
+        rubric=KNOWLEDGE,
+    ),
+    Rate(
+        name="h_reasoning_judged",
+        label=_("Reasoning hallucination rate, judged stages only"),
+        rule=_(
+            "Hallucinated reasoning divided by what was judged. Missing stages are excluded; their number is shown."
+        ),
+        hits=_each(HALLUCINATED),
+        counted=_each(SUPPORTED, HALLUCINATED),
+        rubric=REASONING,
+    ),
+)
+
+DATASETS = (
+    DataSet("vqa-rad-free", _("VQA-RAD, free trace"), "vqa-rad", FREE),
+    DataSet("vqa-rad-rep-v", _("VQA-RAD, Rep-V"), "vqa-rad", REP_V),
+    DataSet("vqa-rad-rep-k", _("VQA-RAD, Rep-K"), "vqa-rad", REP_K),
+    DataSet("vqa-rad-rep-vk", _("VQA-RAD, Rep-VK"), "vqa-rad", REP_VK),
+    DataSet("pathvqa-free", _("PathVQA, free trace"), "pathvqa", FREE),
+    DataSet("pathvqa-rep-v", _("PathVQA, Rep-V"), "pathvqa", REP_V),
+    DataSet("pathvqa-rep-k", _("PathVQA, Rep-K"), "pathvqa", REP_K),
+    DataSet("pathvqa-rep-vk", _("PathVQA, Rep-VK"), "pathvqa", REP_VK),
+    DataSet("medframeqa-free", _("MedFrameQA, free trace"), "medframeqa", FREE),
+    DataSet("medframeqa-rep-v", _("MedFrameQA, Rep-V"), "medframeqa", REP_V),
+    DataSet("medframeqa-rep-k", _("MedFrameQA, Rep-K"), "medframeqa", REP_K),
+    DataSet("medframeqa-rep-vk", _("MedFrameQA, Rep-VK"), "medframeqa", REP_VK),
+    DataSet("medxpertqa-free", _("MedXpertQA, free trace"), "medxpertqa", FREE),
+    DataSet("medxpertqa-rep-v", _("MedXpertQA, Rep-V"), "medxpertqa", REP_V),
+    DataSet("medxpertqa-rep-k", _("MedXpertQA, Rep-K"), "medxpertqa", REP_K),
+    DataSet("medxpertqa-rep-vk", _("MedXpertQA, Rep-VK"), "medxpertqa", REP_VK),
+)
+TASKS = tuple(dict.fromkeys(one.task for one in DATASETS))
+
+VISUAL_REPLACED, KNOWLEDGE_REPLACED = _("Visual recognition replaced"), _("Knowledge recall replaced")
+
+PROTOCOL = Protocol(
+    label=_("ClinHallu: hallucination by stage of reasoning"),
+    datasets=DATASETS,
+    ask=ask,
+    ask_on=ask_on,
+    composed=composed,
+    parts=parts,
+    reference=reference,
+    judge=judge_answer,
+    shape=AnswerVerdict,
+    decide=decide_answer,
+    by_rubric={stage: stage_judging(variant) for stage, variant in JUDGED_ON.items()},
+    read=read,
+    judge_temperature=TEMPERATURE,
+    rates=RATES,
+    facets=(
+        FacetView(
+            "question_type",
+            _("Type of question"),
+            "heat",
+            (
+                ("yes_no", _("Yes or no")),
+                ("open_ended", _("Open-ended")),
+                ("multiple_choice", _("Multiple choice")),
+            ),
+        ),
+        FacetView("images", _("Images"), "heat", (("one", _("One")), ("several", _("Several")))),
+    ),
+    pooled=False,  # the same questions four times over
+    contrasts=tuple(
+        (f"{task}-{variant}", f"{task}-{FREE}", label)
+        for task in TASKS
+        for variant, label in (
+            (REP_V, VISUAL_REPLACED),
+            (REP_K, KNOWLEDGE_REPLACED),
+            (REP_VK, _("Both replaced")),
+        )
+    ),
+    rivals=frozenset({VISUAL_REPLACED, KNOWLEDGE_REPLACED}),
+    verdicts={
+        CORRECT: _("correct"),
+        WRONG: _("wrong"),
+        SUPPORTED: _("supported"),
+        HALLUCINATED: _("hallucinated"),
+        MISSING: _("nothing to judge"),
+    },
+    outcomes=dict.fromkeys(("failed", "filtered", "empty", "unasked"), MISSING),
+    wrong=frozenset({WRONG, HALLUCINATED, MISSING}),
+)

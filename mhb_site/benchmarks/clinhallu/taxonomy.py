@@ -1,0 +1,64 @@
+"""ClinHallu's three stages of reasoning, in our own words, and by what a sample is counted."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.utils.translation import gettext_noop as _
+
+from generation.recipes.recipe import Term
+
+TERMS: tuple[Term, ...] = (
+    Term(
+        "V",
+        _("Visual recognition"),
+        definition=_(
+            "What can be seen in the images: modality, region, objective findings. Hallucinated where it describes "
+            "something that the images do not show, or misplaces or misses what decides the question."
+        ),
+    ),
+    Term(
+        "K",
+        _("Knowledge recall"),
+        definition=_(
+            "The medical knowledge that the question needs, whatever the images show. Hallucinated where it is untrue or "
+            "not accepted in medicine."
+        ),
+    ),
+    Term(
+        "R",
+        _("Reasoning integration"),
+        definition=_(
+            "How findings and knowledge together lead to the answer. Hallucinated where the conclusion does not follow "
+            "from them, or contradicts them."
+        ),
+    ),
+)
+STAGE_OF = {"V": "visual", "K": "knowledge", "R": "reasoning"}
+CODE_OF = {stage: code for code, stage in STAGE_OF.items()}
+FACET_FIELDS = ("dataset", "question_type", "body_system", "split", "images")  # of a sample's content
+
+
+class UnknownStage(LookupError):
+    """This stage is not in the taxonomy."""
+
+    permanent = True
+
+    def __init__(self, code: str, known: Iterable[str]) -> None:
+        super().__init__(f"{(self.__doc__ or '').strip()} {code!r}; known: {', '.join(known)}.")
+
+
+def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
+    """By which data set, type of question, body system, split and number of images a sample is counted.
+
+    Raises:
+        UnknownStage: a code that is none of `terms`.
+    """
+    known = {term.code for term in terms}
+    for code in traps:
+        if code not in known:
+            raise UnknownStage(code, known)
+    single = {name: str(content.get(name) or "") for name in ("dataset", "question_type", "body_system", "split")}
+    return {
+        **{name: [value] if value else [] for name, value in single.items()},
+        "images": ["several" if len(content.get("images", ())) > 1 else "one"],
+    }

@@ -1,0 +1,102 @@
+"""The demo's images: drawn here, of nobody, with questions in the layout of VQA-RAD."""
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LABELS = "labels.jsonl"
+_SIZE = (320, 320)
+_TISSUE, _DARK, _BRIGHT, _BACK = 150, 60, 235, 15
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A schematic image: two fields in a body, and perhaps a bright or dark spot in one of them."""
+
+    name: str
+    organ: str
+    shape: str  # of the body: 'round' or 'wide'
+    spot: str = ""  # 'bright', 'dark' or ''
+    side: str = ""  # 'left' or 'right' side of the image
+
+
+DRAWINGS = (
+    Drawing("drawn-1.png", "CHEST", "wide", "bright", "left"),
+    Drawing("drawn-2.png", "CHEST", "wide", "dark", "right"),
+    Drawing("drawn-3.png", "CHEST", "wide"),
+    Drawing("drawn-4.png", "HEAD", "round", "bright", "right"),
+    Drawing("drawn-5.png", "HEAD", "round", "dark", "left"),
+    Drawing("drawn-6.png", "ABD", "wide", "bright", "right"),
+    Drawing("drawn-7.png", "ABD", "round"),
+    Drawing("drawn-8.png", "HEAD", "round"),
+)
+
+
+def drawn(one: Drawing) -> bytes:
+    """The image as PNG."""
+    from PIL import Image, ImageDraw
+
+    image = Image.new("L", _SIZE, _BACK)
+    pen = ImageDraw.Draw(image)
+    pen.ellipse((60, 30, 260, 290) if one.shape == "round" else (20, 60, 300, 270), fill=_TISSUE)
+    fields = {"left": (70, 110, 145, 220), "right": (175, 110, 250, 220)}
+    for place in fields.values():
+        pen.ellipse(place, fill=105)
+    if one.spot:
+        left, top, right, bottom = fields[one.side]
+        x, y = (left + right) // 2, (top + bottom) // 2 + (hash_of(one.name) % 40 - 20)
+        pen.ellipse((x - 18, y - 18, x + 18, y + 18), fill=_BRIGHT if one.spot == "bright" else _DARK)
+    out = io.BytesIO()
+    image.save(out, "PNG")
+    return out.getvalue()
+
+
+def hash_of(text: str) -> int:
+    """The same number for the same text, in every process."""
+    return sum((place + 1) * ord(sign) for place, sign in enumerate(text))
+
+
+def questions() -> Iterator[tuple[Drawing, str, str]]:
+    """(image, question, true answer), written by hand."""
+    for one in DRAWINGS:
+        yield one, "Is there a bright spot in the image?", "yes" if one.spot == "bright" else "no"
+        if one.spot:
+            yield one, f"On which side of the image is the {one.spot} spot?", one.side
+        yield one, "What is the outline of the body?", "round" if one.shape == "round" else "wide"
+
+
+def write(folder: Path) -> Path:
+    """Write the data set into a folder, which is made; returns it. Beside it, what simulated models that see may know."""
+    from generation.images.checks import clean
+
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    digests = {}
+    for one in DRAWINGS:
+        data = drawn(one)
+        (folder / "images" / one.name).write_bytes(data)
+        digests[one.name] = clean(data).sha256
+    records: dict[str, list[dict[str, Any]]] = {"test": [], "train": []}
+    labels = []
+    for number, (one, question, answer) in enumerate(questions(), 1):
+        # The last two images are for training: their questions are never asked in a release of the test set.
+        split = "train" if one in DRAWINGS[-2:] else "test"
+        records[split].append(
+            {
+                "qid": number,
+                "image_name": one.name,
+                "image_organ": one.organ,
+                "answer": answer,
+                "answer_type": "CLOSED" if answer in ("yes", "no") else "OPEN",
+                "question_type": "PRES",
+                "question": question,
+                "phrase_type": "freeform",
+            }
+        )
+        labels.append({"question": question, "images": [digests[one.name]], "answer": answer})
+    for split, rows in records.items():
+        (folder / f"{split}set.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    (folder / LABELS).write_text("".join(json.dumps(label) + "\n" for label in labels), encoding="utf-8")
+    return folder

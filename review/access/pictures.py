@@ -1,0 +1,53 @@
+"""Who may see a kept image: whoever may see the case that shows it."""
+
+from datetime import date, timedelta
+
+from django.core.signing import BadSignature, Signer
+from django.db.models import TextField
+from django.db.models.functions import Cast
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
+
+from review.access.visibility import case_shown_to
+from review.models import Assignment, Case, User
+from review.rules.blocks import Block, Images
+from review.rules.permissions import Can, allowed
+
+_SIGNER = Signer(salt="review.pictures")
+
+
+def picture_token(user: object, sha256: str) -> str:
+    """What stands in the address of an image on a page that shows it to `user`: good today and tomorrow."""
+    return _token(user, sha256, timezone.now().date()) if getattr(user, "pk", None) else ""
+
+
+def _token(user: object, sha256: str, day: date) -> str:
+    return _SIGNER.signature(f"{getattr(user, 'pk', '')}:{sha256}:{day.isoformat()}")
+
+
+def may_see_picture(user: User, sha256: str, token: str = "") -> bool:
+    """Whether `user` may see an image: those who oversee cases, make samples or read results may see any; others one that a
+    page has shown them, or that is in a case of their own."""
+    if any(allowed(user, can) for can in (Can.OVERSEE, Can.PRODUCE, Can.READ_RESULTS)):
+        return True
+    return _is_signed(user, sha256, token) or _is_in_own_case(user, sha256)
+
+
+def _is_signed(user: User, sha256: str, token: str) -> bool:
+    today = timezone.now().date()
+    try:
+        return any(constant_time_compare(token, _token(user, sha256, today - timedelta(days=n))) for n in (0, 1))
+    except BadSignature:
+        return False
+
+
+def _is_in_own_case(user: User, sha256: str) -> bool:
+    """The user's own cases alone are read, which are few beside all."""
+    own = Assignment.objects.filter(physician=user).select_related("case")
+    cases = Case.objects.filter(assignments__physician=user).annotate(text=Cast("spec", TextField()))
+    near = cases.filter(text__contains=sha256).values("pk")
+    return any(_shows(case_shown_to(user, each).blocks, sha256) for each in own.filter(case__in=near))
+
+
+def _shows(blocks: tuple[Block, ...], sha256: str) -> bool:
+    return any(picture.sha256 == sha256 for each in blocks if isinstance(each, Images) for picture in each.pictures)

@@ -1,0 +1,163 @@
+"""What comes in as an image is checked, stripped of metadata and kept once; everything else is refused with a sentence."""
+
+import hashlib
+import io
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from generation.images import checks, files, services
+from generation.models import StoredImage
+from tests.generation.images.drawn import picture
+
+SECRET = b"Jane Doe, born 1970"
+
+
+@pytest.fixture
+def folder(settings: Any, tmp_path: Path) -> Path:
+    settings.MHB_IMAGES = tmp_path
+    return tmp_path
+
+
+def pixels(data: bytes) -> list[object]:
+    with Image.open(io.BytesIO(data)) as image:
+        return [image.convert("RGB").tobytes()]
+
+
+def exif(orientation: int = 1) -> Image.Exif:
+    found = Image.Exif()
+    found[0x0112], found[0x010E] = orientation, SECRET.decode()
+    return found
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that claims to be of this size and holds next to nothing."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    size = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress(b"\x00" * 1000)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def several_frames(format_name: str) -> bytes:
+    out = io.BytesIO()
+    frames = [Image.new("L", (8, 8), shade) for shade in (0, 128, 255)]
+    frames[0].save(out, format_name, save_all=True, append_images=frames[1:])
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "empty"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a JPEG"),
+        (b"%PDF-1.7", "not a JPEG"),
+        (picture("TIFF"), "not a JPEG"),
+        (b"\x00" * 128 + b"DICM" + b"\x02\x00", "DICOM"),
+        (picture("PNG")[:-30], "cut off"),
+        (picture("JPEG")[: len(picture("JPEG")) // 2], "cut off"),
+        (png_header(60_000, 60_000), "pixels"),
+        (png_header(8_000, 8_000), "pixels"),
+        (png_header(30_000, 10), "wider"),
+        (png_header(5_000, 5_000), "cut off"),
+        (picture(size=(1, 1)), "narrower"),
+        (several_frames("GIF"), "frames"),
+        (several_frames("PNG"), "frames"),
+        (several_frames("WEBP"), "frames"),
+    ],
+)
+def test_what_is_refused_and_why(data: bytes, why: str) -> None:
+    with pytest.raises(checks.BadImage, match=why):
+        checks.clean(data)
+
+
+def test_a_file_that_is_too_large_is_not_even_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "MAX_BYTES", 50)
+    with pytest.raises(checks.BadImage, match="larger than 50"):
+        checks.clean(picture())
+
+
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP", "GIF", "BMP"])
+def test_the_pixels_stay_as_they_are(format_name: str) -> None:
+    options: dict[str, Any] = {"lossless": True} if format_name == "WEBP" else {}
+    data = picture(format_name, **options)
+    kept = checks.clean(data)
+    assert (kept.width, kept.height) == (40, 30)
+    assert pixels(kept.data) == pixels(data)
+    assert kept.media_type == ("image/jpeg" if format_name == "JPEG" else "image/png")
+
+
+def test_metadata_and_what_follows_the_image_are_gone() -> None:
+    words = PngInfo()
+    words.add_text("Patient", SECRET.decode())
+    for data in (
+        picture("PNG", pnginfo=words, exif=exif()),
+        picture("JPEG", exif=exif(), comment=SECRET, icc_profile=SECRET) + SECRET,
+        picture("JPEG", exif=exif(), progressive=True),
+        picture("WEBP", exif=exif(), lossless=True),
+    ):
+        assert SECRET in data
+        kept = checks.clean(data)
+        assert SECRET not in kept.data + kept.thumbnail
+        assert pixels(kept.data) == pixels(data)
+
+
+def test_an_image_on_its_side_is_put_upright() -> None:
+    data = picture("JPEG", exif=exif(orientation=6))
+    kept = checks.clean(data)
+    assert (kept.width, kept.height, kept.media_type) == (30, 40, "image/png")
+    with Image.open(io.BytesIO(kept.data)) as upright:
+        assert (
+            upright.convert("L").crop((29, 0, 30, 1)).tobytes()[0] > 200
+        )  # the bright corner went from the left to the right
+
+
+def test_sixteen_bits_and_palettes_and_transparency_come_through() -> None:
+    deep, palette = io.BytesIO(), io.BytesIO()
+    Image.new("I;16", (20, 20), 40_000).save(deep, "PNG")
+    Image.new("RGBA", (20, 20), (9, 8, 7, 60)).quantize().save(palette, "PNG")
+    with Image.open(io.BytesIO(checks.clean(deep.getvalue()).data)) as kept:
+        assert kept.getpixel((0, 0)) == 40_000
+    with Image.open(io.BytesIO(checks.clean(palette.getvalue()).data)) as kept:
+        assert kept.mode == "RGBA"
+
+
+@pytest.mark.django_db
+def test_it_is_kept_once_and_opened_by_its_digest(folder: Path) -> None:
+    first = services.take_in(picture("PNG", size=(900, 600)))
+    again = services.take_in(picture("PNG", size=(900, 600)))
+    same_pixels = services.take_in(picture("BMP", size=(900, 600)))
+    assert first == again == same_pixels
+    assert StoredImage.objects.count() == 1
+    media_type, data = files.open_image(first.sha256)
+    assert (media_type, hashlib.sha256(data).hexdigest(), len(data)) == ("image/png", first.sha256, first.size)
+    assert (first.width, first.height) == (900, 600)
+    with Image.open(io.BytesIO(files.open_image(first.sha256, thumbnail=True)[1])) as small:
+        assert max(small.size) == checks.THUMBNAIL
+    assert len([path for path in folder.rglob("*") if path.is_file()]) == 2
+
+
+@pytest.mark.django_db
+def test_a_file_that_was_lost_comes_back_with_the_next_import(folder: Path) -> None:
+    kept = services.take_in(picture())
+    files.image_path(kept.sha256).unlink()
+    with pytest.raises(files.NoImage):
+        files.open_image(kept.sha256)
+    assert services.take_in(picture()) == kept
+    assert files.open_image(kept.sha256)
+
+
+@pytest.mark.django_db
+def test_a_changed_file_is_no_image_and_no_path_leads_outside(folder: Path) -> None:
+    kept = services.take_in(picture())
+    files.image_path(kept.sha256).write_bytes(picture(shade=10))
+    for name in (kept.sha256, "../../etc/passwd", "0" * 64, ""):
+        with pytest.raises(files.NoImage):
+            files.open_image(name)

@@ -1,0 +1,106 @@
+"""The loop on real images: VQA-RAD as it is published, every row from file to report on models that see."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.models import Judgment, Response
+from evaluation.reports import formats, queries
+from evaluation.runs import services as runs_services
+from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
+from generation.batches import launch
+from generation.batches import queries as batches_queries
+from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
+from generation.llm.simulator.server import make_app, run_in_background
+from generation.models import Call, Draft, SampleVersion, SentImage, SourceRecord, StoredImage
+from generation.models.work import Work
+from generation.releases import export
+from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
+from generation.samples import services as samples_services
+from mhb_site.benchmarks.clinhallu import simulate, simulate_answers
+from review.models import Case, User
+from tests.engine import SEED, TARGETS, endpoint, imported, no_long_waits
+from tests.public import public
+from tests.review.approve import approve_everything
+
+__all__ = ["no_long_waits"]
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+ROWS, IMAGES, STAGES = 124, 30, 3
+
+
+@pytest.fixture
+def url(settings: Any, tmp_path: Path) -> Iterator[str]:
+    settings.MHB_IMAGES = tmp_path / "images"
+    known = dict(simulate_answers.LABELS)
+    with run_in_background(make_app([simulate.SCRIPT], seed=SEED)) as address:
+        yield address
+    simulate_answers.LABELS.clear()
+    simulate_answers.LABELS.update(known)
+
+
+def test_every_row_of_vqa_rad_from_file_to_report(url: str, physicians: list[User], tmp_path: Path) -> None:
+    source = imported(public("vqa_rad"), "rad", "vqa-rad")
+    assert SourceRecord.objects.filter(source=source).count() == ROWS
+    assert StoredImage.objects.count() == IMAGES
+    for content in SourceRecord.objects.values_list("content", flat=True):
+        simulate.SCRIPT.learn(content)
+
+    roles = {"generator": endpoint(url, "sim-generator"), "judge": endpoint(url, "sim-judge")}
+    batch = launch.launch_batch(BatchSettings(benchmark="clinhallu", source=source, roles=roles))
+    batches_services.work_on_batch(batch.pk)
+    batch.refresh_from_db()
+    assert batch.status == batch.Status.FINISHED
+    statuses = Counter(
+        each["status"]
+        for data in Draft.objects.filter(batch=batch).values_list("data", flat=True)
+        for each in data["candidates"]
+    )
+    assert statuses.total() == ROWS
+    made = SampleVersion.objects.filter(sample__batch=batch)
+    assert made.count() == statuses["kept"], "no check stopped one"
+    assert 0.6 * ROWS < statuses["kept"] < ROWS
+    told = {row[0]: row[1] for row in batches_queries.analysis(batch)[0].rows}  # type: ignore[union-attr]
+    assert told["kept"] == str(statuses["kept"])
+    assert told["rejected: invalid trace"] == str(statuses["invalid"])
+    assert not SentImage.objects.exists(), "images are named in the ledger, not copied into it"
+    assert not any("base64" in json.dumps(sent) for sent in Call.objects.values_list("sent", flat=True))
+
+    strata = Counter((one.content["dataset"], one.content["question_type"]) for one in made)
+    sampled = Counter(
+        (one.content["dataset"], one.content["question_type"]) for one in made if one.made["review"] == "sampled"
+    )
+    for stratum, count in strata.items():
+        assert abs(sampled[stratum] - 0.1 * count) < 1, "a tenth of each stratum"
+    assert Case.objects.filter(state="primary").count() == sampled.total()
+    assert approve_everything(physicians) >= 2 * sampled.total(), "two physicians a case"
+    samples_services.apply_outcomes()
+
+    release = releases_services.freeze_release(
+        "rad", benchmark="clinhallu", composition=Composition(with_unreviewed=True)
+    )
+    assert release.samples_count == statuses["kept"]
+    assert release.grounds["unreviewed"] == statuses["kept"] - sampled.total()
+    targets = [endpoint(url, target) for target in TARGETS]
+    run = runs_services.launch_run(RunSettings(release, targets, roles["judge"]))
+    work.work_on_run(run.pk)
+    run.refresh_from_db()
+    assert Response.objects.filter(run=run).exclude(status=Work.Status.DONE).count() == 0
+    assert Judgment.objects.filter(run=run).exclude(status=Work.Status.DONE).count() == 0
+    report = formats.as_dict(queries.report(run))
+    assert report["finished"]
+    measured = {(row["endpoint"], row["rate_name"]): row for row in report["overall"] if "rate_name" in row}
+    assert measured is not None
+
+    folder = tmp_path / "export"
+    export.export_release(release, "jsonl", folder)
+    names = {path.name for path in (folder / "images").iterdir()}
+    with (folder / "samples.jsonl").open(encoding="utf-8") as lines:
+        shown = {name for line in lines for name in json.loads(line)["images"]}
+    assert {f"images/{name}" for name in names} == shown
