@@ -8,7 +8,7 @@ from generation.sources.importers.base import Exhausting, Importer, Layout, Refu
 
 __all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "formats_of", "load"]
 
-_HELPERS = frozenset({"base", "columnar", "tables"})
+_HELPERS = frozenset({"base", "columnar", "tables", "tabular"})
 
 
 def available() -> list[str]:

@@ -63,16 +63,16 @@ def patient(**changes):
 
 
 def test_formats_are_found_by_name():
-    assert importers.available() == ["healthbench", "medhallu", "mesh", "pmc-patients", "pubmedqa"]
+    assert importers.available() == ["healthbench", "medhal", "medhallu", "mesh", "pmc-patients", "pubmedqa"]
     for name in importers.available():
         importer = importers.load(name)
         assert importer.name == name
         assert all([importer.label, importer.licence, importer.citation, importer.restrictions])
 
 
-@pytest.mark.parametrize("name", ["nope", "base", "tables", "pmc_patients", "../healthbench", "os"])
+@pytest.mark.parametrize("name", ["nope", "base", "tables", "tabular", "pmc_patients", "../healthbench", "os"])
 def test_an_unknown_format_is_answered_with_the_known_ones(name):
-    with pytest.raises(UnknownFormat, match="healthbench, medhallu, mesh, pmc-patients, pubmedqa"):
+    with pytest.raises(UnknownFormat, match="healthbench, medhal, medhallu, mesh, pmc-patients, pubmedqa"):
         importers.load(name)
 
 
