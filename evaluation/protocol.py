@@ -185,8 +185,8 @@ class Protocol:
     `scores`: numbers beside verdicts, reported as means. `score` computes them from what `read` is given and the verdict
     ('' where a judge decides later): name -> number, only of those that the response has. It is stored with the response, so
     reports only count. `prepare` loads what `read` and `score` need, before a worker begins: libraries may take seconds.
-    `example`: what a model is trained on, the question and the right answer. `kept_together`: what names the origin of a
-    sample: no two parts of a training set have samples of one origin.
+    `example`: what a model is trained on, the question and the right answer. `kept_together`: names of
+    what a sample comes from beside its source record: no two parts of a training set share one.
     `verdicts`: the words for verdicts, where they are not the verdicts themselves. `wrong`: those that speak against a model,
     and are marked so; None: what the first rate counts as hits.
     """
@@ -211,7 +211,7 @@ class Protocol:
     score: Callable[[Sample, Rubric, str, Mapping[str, str], str, str], Mapping[str, float]] | None = None
     prepare: Callable[[], object] | None = None
     example: Callable[[Sample], Sequence[Message]] | None = None
-    kept_together: Callable[[Sample], str] | None = None
+    kept_together: Callable[[Sample], Sequence[str]] | None = None
 
     @property
     def known(self) -> tuple[str, ...]:
