@@ -55,7 +55,7 @@ def sniff(path: Path) -> Layout:
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """Row.content: {kind: 'statement', statement, context, label: 'factual' | 'non-factual', explanation, task: 'qa' | 'ie' |
     'nli' | 'summarization', source, pair: '', inner_id, split, synthetic: bool}; Row.private is empty."""
-    return tabular.rows(path, layout, _COLUMNS, partial(_row, split=tabular.split_of(path)))
+    return tabular.rows(path, layout, _COLUMNS, partial(_row, split=tabular.split_of(path, layout)))
 
 
 def _row(record: dict[str, Any], where: str, *, split: str) -> Row:

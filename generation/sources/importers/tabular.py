@@ -121,14 +121,16 @@ def yes_or_no(record: Mapping[str, Any], key: str) -> bool:
     raise Malformed(f"'{key}' is neither true nor false." if key in record else f"'{key}' is missing.")
 
 
-def split_of(path: Path) -> str:
-    """The split that a file's name tells: 'train', 'dev' or 'test'; '' where it tells none."""
-    words = "".join(c if c.isalpha() else " " for c in path.stem.casefold()).split()
-    for split, names in (
-        ("train", {"train", "training"}),
-        ("dev", {"dev", "val", "valid", "validation"}),
-        ("test", {"test"}),
-    ):
-        if names & set(words):
-            return split
-    return ""
+_SPLITS = {
+    "train": ("train", "training"),
+    "dev": ("dev", "val", "valid", "validation"),
+    "test": ("test",),
+}
+
+
+def split_of(path: Path, layout: Layout) -> str:
+    """The split that a file's name tells: 'train', 'dev' or 'test'; '' where it tells none, or several."""
+    name = Path(layout.file).stem if layout.file else path.stem
+    words = set("".join(c if c.isalpha() else " " for c in name.casefold()).split())
+    found = [split for split, names in _SPLITS.items() if words & set(names)]
+    return found[0] if len(found) == 1 else ""
