@@ -16,7 +16,7 @@ from generation.llm.errors import GivenUp
 from generation.models import Freeze, Release, ReleasedSample, SampleVersion
 from generation.models.work import Work
 from generation.recipes import registry
-from generation.releases import ratings
+from generation.releases import queries, ratings
 from generation.releases.freezing import content
 from generation.releases.freezing.card_facts import card_facts
 from generation.releases.freezing.composition import Choice, Composition, choices, tally
@@ -43,6 +43,7 @@ class FreezePreview:
     counts: Mapping[str, Mapping[str, int]]  # source, task, language, arm, simulated -> value -> samples
     excluded: Mapping[str, int]
     before: int
+    shares: Mapping[str, float]  # of each task
 
     @property
     def seen(self) -> str:
@@ -69,6 +70,7 @@ def preview(name: str, *, benchmark: str, composition: Composition | None = None
         counts=counted.counts,
         excluded=counted.excluded,
         before=latest.samples_count if latest else 0,
+        shares=queries.shares_of(counted.counts["task"]),
     )
 
 

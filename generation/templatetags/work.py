@@ -55,6 +55,8 @@ _EXCLUSIONS = {
     "reported": _("reported, not yet decided"),
     "second-of-pair": _("second sample of a compared record"),
     "other-batch": _("from another batch"),
+    "too-long": _("too long for the configuration"),
+    "not-drawn": _("not drawn: tasks are cut to one size"),
     "other-source": _("from another source"),
     "other-task": _("another task"),
     "other-language": _("another language"),
