@@ -9,6 +9,7 @@ from typing import Any
 from evaluation.judges import summary
 from evaluation.metrics import MeasuredRate
 from evaluation.protocol import Rate
+from evaluation.reports import score_lines
 from evaluation.reports.documents import SIMULATED, as_latex
 from evaluation.reports.documents import as_markdown as as_markdown
 from evaluation.reports.numbers.comparing import Comparison
@@ -64,6 +65,7 @@ def as_dict(report: Report) -> dict[str, Any]:
             }
             for each in report.contrasts
         ],
+        **score_lines.as_dict(report),
         **summary.as_dict(run),
         "cost": str(report.cost),
     }
@@ -146,7 +148,7 @@ COMPARISONS, OUTCOMES, OVERALL = "comparisons", "outcomes", "overall"  # tables 
 def as_csv(report: Report, table: str = "") -> str:
     """A line for each rate of each row; `facet` and `value` are empty overall, what is undefined is empty.
 
-    `table`: only 'overall', or only a breakdown; or 'comparisons' or 'outcomes', which have columns of their own.
+    `table`: only 'overall', or only a breakdown; or 'comparisons', 'outcomes' or 'scores', which have columns of their own.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -160,6 +162,10 @@ def as_csv(report: Report, table: str = "") -> str:
     if table == OUTCOMES:
         writer.writerow(ENDED)
         writer.writerows([getattr(each, column) for column in ENDED] for each in report.numbers.endings)
+        return out.getvalue()
+    if table == score_lines.SCORES:
+        writer.writerow(score_lines.COLUMNS)
+        writer.writerows(score_lines.csv_rows(report))
         return out.getvalue()
     writer.writerow(COLUMNS)
     for facet, rows in {"": report.overall, **report.facets}.items():
@@ -175,7 +181,8 @@ def as_csv(report: Report, table: str = "") -> str:
 
 def tables(report: Report) -> list[str]:
     """The tables that `as_csv` can write alone."""
-    return [OVERALL, COMPARISONS, OUTCOMES, *report.facets]
+    scores = [score_lines.SCORES] if report.protocol.scores else []
+    return [OVERALL, COMPARISONS, OUTCOMES, *scores, *report.facets]
 
 
 def as_json(report: Report) -> str:

@@ -15,7 +15,8 @@ from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.protocol import JUDGED, Decision, Protocol, Rubric, Sample
 from evaluation.runs import plan, queries
-from evaluation.runs.rows import filling, queued, votes
+from evaluation.runs.rows import filling, queued, scores, votes
+from evaluation.runs.rows.scores import Read
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batch_filling, provider_batches, worker_lane
 from generation.engine.provider_batch_filling import BatchRequest
@@ -49,6 +50,8 @@ def work_on_run(run_id: int) -> int:
     keep = partial(_keep_responses, protocol, rules=plan.outcomes_of(run, protocol), panel=panel)
     keep_verdicts: KeepVerdicts = partial(votes.keep_votes, panel) if panel else finish_all
     judged_how = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
+    if protocol.prepare is not None:
+        protocol.prepare()
     to_fill = set(queued.unfilled(run).values_list("pk", flat=True))
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
@@ -225,19 +228,16 @@ def _keep_responses(
     wanted = ReleasedRubric.objects.filter(sample__in={row.sample_id for row, _, _ in told}).order_by("pk")
     for sample_id, pk, key, criterion, traps in wanted.values_list("sample_id", "pk", "key", "criterion", "traps"):
         rubrics[sample_id].append((pk, Rubric(key, criterion, tuple(traps))))
+    found = [
+        Read(row, pk, rubric, said.get("text", ""), _at_once(protocol, rules or {}, row, status, said, rubric))
+        for row, status, said in told
+        for pk, rubric in rubrics[row.sample_id]
+    ]
     Judgment.objects.bulk_create(
-        (
-            Judgment(
-                run_id=row.run_id,
-                response_id=row.pk,
-                rubric_id=pk,
-                **_at_once(protocol, rules or {}, row, status, said, rubric),
-            )
-            for row, status, said in told
-            for pk, rubric in rubrics[row.sample_id]
-        ),
+        (Judgment(run_id=e.row.run_id, response_id=e.row.pk, rubric_id=e.rubric_id, **e.judged) for e in found),
         ignore_conflicts=True,  # a judgment that is there already is no reason to lose the lane
     )
+    scores.keep_scores(protocol, found)
     if panel:
         votes.queue_votes(panel, [row.pk for row, _, _ in told])
     return kept

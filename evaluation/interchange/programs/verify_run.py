@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import runpy
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -187,17 +188,13 @@ class Counted:
             self.faults.append(f"{name}: twice")
         self._judgments[(*answer, row["rubric"])] = {name: row[name] for name in ("status", "verdict", "error")}
         dataset = self._datasets.get((self.samples[row["sample"]]["task"], row["variant"]))
-        outcome = self._outcomes[answer]
-        if dataset is None or outcome == OPEN:
+        if dataset is None or (outcome := self._outcomes[answer]) == OPEN:
             return
         rule = self.rules.get(outcome, JUDGED)
         verdict = (row["verdict"] or UNJUDGED) if rule == JUDGED else UNJUDGED if rule == EXCLUDED else rule
-        why = (
-            "pending" if row["status"] != "failed" else "unparsed" if row["error"] == "BrokenReply" else "judge_failed"
-        )
-        kind = self.kinds[
-            row["model"], dataset, outcome if outcome != "answered" else JUDGED if row["verdict"] else why
-        ]
+        why = "unparsed" if row["error"] == "BrokenReply" else "judge_failed"
+        why = JUDGED if row["verdict"] else why if row["status"] == "failed" else "pending"
+        kind = self.kinds[row["model"], dataset, why if outcome == "answered" else outcome]
         kind[0] += 1
         kind[1] += verdict != UNJUDGED
         found: Row = ((row["sample"], row["variant"]), facets, verdict)
@@ -247,8 +244,8 @@ class Counted:
         found["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
         if rate["interval"] == "bootstrap" and len(some) >= max(1, minimum):
             return found
-        ends = [[each[part] for each in some] for part in (0, 1)]
-        return {**found, **interval(ends[0], ends[1], number, minimum, bool(rate["weighted"]))}
+        ends = ([each[part] for each in some] for part in (0, 1))
+        return {**found, **interval(*ends, number, minimum, bool(rate["weighted"]))}
 
     def comparison(self, rate: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
         """What needs no distribution in a comparison of two models: on the samples that have verdicts for both."""
@@ -305,8 +302,8 @@ class Checks:
             place = f"comparison of {each['first']} and {each['second']}, {place}"
             self._compare(place, self.found.comparison(self._rates[each["rate"]], each), each)
             self.skipped["intervals and p of comparisons"] += each["difference"] is not None
-        counted, told = self.found.endings(), dict[tuple[str, ...], Any]()
-        told.update(((each["endpoint"], each["dataset"], each["kind"]), each) for each in self.told["outcomes"])
+        counted = self.found.endings()
+        told = {(each["endpoint"], each["dataset"], each["kind"]): each for each in self.told["outcomes"]}
         for key in sorted(told.keys() | counted.keys()):
             self._compare(f"outcomes of {', '.join(key)}", counted.get(key, {"criteria": 0}), told.get(key, {}))
         without = {facet: self.found.without[facet] for facet in self.told["without"]}
@@ -376,8 +373,11 @@ def check(folder: Path) -> dict[str, Any]:
             raise
         faults.append(f"the numbers cannot be read ({type(error).__name__})")
         return {"faults": faults, "checked": 0, "not_recomputed": {}}
-    skipped = {what: n for what, n in sorted(done.skipped.items()) if n}
-    return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": skipped}
+    if (folder / "scores.jsonl").is_file():
+        scores = runpy.run_path(str(Path(__file__).with_name("verify_scores.py")))["check"](folder)
+        done.faults, done.checked = done.faults + scores["faults"], done.checked + scores["checked"]
+        done.skipped.update(scores["not_recomputed"])
+    return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": dict(sorted((+done.skipped).items()))}
 
 
 def main(arguments: list[str]) -> int:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -13,13 +14,14 @@ from numpy.typing import NDArray
 
 from evaluation.models import Run
 from evaluation.protocol import DataSet, FacetView, Protocol, Rate
-from evaluation.reports.numbers import comparing, counting
+from evaluation.reports.numbers import comparing, counting, scoring
 from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
+from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.reports.numbers.verdict_table import POLARITY, Ints, VerdictTable, verdict_table
 from evaluation.runs.plan import Plan
 
-VERSION = 1  # of how numbers are made: raise it where the same verdicts would give others
+VERSION = 2  # of how numbers are made: raise it where the same verdicts would give others
 DAYS = 30 * 24 * 3600  # seconds
 POLARITIES = FacetView(
     POLARITY,
@@ -42,7 +44,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """What the report of a run is made of. `cells`: comparisons in each breakdown. `samples`: counted, of those asked."""
+    """What the report of a run is made of. `cells`: comparisons in each breakdown. `samples`: counted, of those asked.
+
+    `scores`: means of what code gave responses beside their verdicts, overall; `score_facets`: in each breakdown."""
 
     rates: tuple[Rate, ...]
     views: tuple[FacetView, ...]
@@ -55,6 +59,8 @@ class Numbers:
     rankings: tuple[Ranking, ...]
     failed: Mapping[str, int]
     samples: tuple[int, int]
+    scores: tuple[ScoreRow, ...] = ()
+    score_facets: Mapping[str, tuple[ScoreRow, ...]] = field(default_factory=dict)
 
 
 def numbers(
@@ -70,7 +76,7 @@ def numbers(
     if run.finished_at is None or run.status != Run.Status.FINISHED:
         return _count(run, protocol, plan, datasets, labels, options)
     on = [VERSION, run.pk, run.finished_at, run.rubrics_total, plan, datasets, endpoints, sorted(labels.items())]
-    on += [protocol.rates, protocol.facets, options.common, sorted(options.weights.items())]
+    on += [protocol.rates, protocol.scores, protocol.facets, options.common, sorted(options.weights.items())]
     key = "report:" + sha256(json.dumps(on, sort_keys=True, default=_plain).encode()).hexdigest()
     found = cache.get(key)
     if not isinstance(found, Numbers):
@@ -94,7 +100,7 @@ def _count(
     labels: Mapping[str, str],
     options: Options,
 ) -> Numbers:
-    whole = verdict_table(run, datasets, plan.outcomes)
+    whole = scoring.with_scores(run, verdict_table(run, datasets, plan.outcomes), protocol.scores)
     table = whole.only(counting.answered_by_all(whole)) if options.common else whole
     rates = tuple(_weighing(rate, options) for rate in protocol.rates if counting.is_present(whole, rate))
     pooled = protocol.pooled and len(datasets) > 1
@@ -113,6 +119,7 @@ def _count(
         )
     ]  # fmt: skip
     trap = ~table.unit_is_control[table.unit]
+    score_rows = partial(scoring.score_rows, table, protocol.scores, pooled=pooled, minimum=plan.minimum)
     return Numbers(
         rates=rates,
         views=views,
@@ -143,6 +150,13 @@ def _count(
         ),
         failed={table.endpoints[who]: n for who, n in sorted(whole.failed.items())},
         samples=(len(np.unique(table.unit)), whole.units),
+        scores=score_rows(),
+        score_facets={
+            name: tuple(
+                row for value, (label, rows) in of.items() for row in score_rows(value=value, rows=rows, label=label)
+            )
+            for name, of in values.items()
+        } if protocol.scores else {},
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ CONTROL = "control"
 
 
 class _Pair(Func):
-    """Two whole numbers as text, a space between them."""
+    """Columns as text, a space between them."""
 
     template = "%(expressions)s"
     arg_joiner = " || ' ' || "
@@ -41,11 +41,16 @@ class _Listed(Aggregate):
         return self.as_sql(compiler, connection, function="GROUP_CONCAT", **context)
 
 
+def listed(*columns: Any) -> Aggregate:
+    """These columns of a group as one text: their values, a space between all of them."""
+    return _Listed(_Pair(*columns))
+
+
 def _pairs(rows: QuerySet[Any], by: Sequence[str], first: str, second: str) -> list[tuple[tuple[Any, ...], Ints, Ints]]:
     """Group -> the two numbers of each of its rows."""
     found = []
-    for *group, listed in rows.order_by().values_list(*by).annotate(listed=_Listed(_Pair(F(first), F(second)))):
-        numbers = np.fromstring(listed, dtype=np.int64, sep=" ").reshape(-1, 2)
+    for *group, text in rows.order_by().values_list(*by).annotate(listed=listed(F(first), F(second))):
+        numbers = np.fromstring(text, dtype=np.int64, sep=" ").reshape(-1, 2)
         found.append((tuple(group), numbers[:, 0], numbers[:, 1]))
     return sorted(found, key=lambda each: tuple(map(str, each[0])))
 
@@ -69,7 +74,8 @@ class VerdictTable:
 
     `verdicts` are those that count: the judge's or, by the rule for the outcome of the response, another. `kind`: place in
     `kinds` of why there is or is no verdict. `unit_sample`: the number of its sample. `unit_cluster`: samples of one source
-    record are one cluster, others each its own.
+    record are one cluster, others each its own. `response`: the number of its response; `scores`: name -> the number that code
+    gave it, NaN where none did.
     """
 
     endpoints: tuple[str, ...]
@@ -89,6 +95,9 @@ class VerdictTable:
     members: Mapping[str, Mapping[str, NDArray[np.bool_]]]  # facet -> value -> whether a rubric is of it
     responses: Mapping[tuple[int, int, str], int]  # (endpoint, data set, outcome) -> how many
     failed: Mapping[int, int]  # endpoint -> responses without a text
+    response: Ints
+    rubric_ids: Ints  # the numbers of the rubrics, in order
+    scores: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # what is worked out of units once
 
     @property
@@ -99,7 +108,8 @@ class VerdictTable:
         """The same with some of the judgments."""
         return replace(
             self,
-            **{name: getattr(self, name)[rows] for name in ("endpoint", "unit", "rubric", "verdict", "kind")},
+            **{name: getattr(self, name)[rows] for name in ("endpoint", "unit", "rubric", "verdict", "kind", "response")},
+            scores={name: numbers[rows] for name, numbers in self.scores.items()},
         )
 
 
@@ -109,8 +119,8 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
     place_of = {pk: place for place, (pk, _name) in enumerate(tested)}
     sample_place, task, origin = samples_of(run.release)
     rubric_rows = ReleasedRubric.objects.filter(sample__release=run.release)
-    [*listed] = _pairs(rubric_rows, ["sample__release"], "id", "id")
-    rubric_place = _Places(listed[0][1] if listed else np.array([], dtype=np.int64))
+    [*all_rubrics] = _pairs(rubric_rows, ["sample__release"], "id", "id")
+    rubric_place = _Places(all_rubrics[0][1] if all_rubrics else np.array([], dtype=np.int64))
 
     at = {(one.task, one.variant): place for place, one in enumerate(datasets)}
     tasks = sorted({one.task for one in datasets})
@@ -185,6 +195,8 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
         members=_members(run, rubric_place),
         responses=responses,
         failed=failed,
+        response=row_response[rows],
+        rubric_ids=rubric_place.known,
     )
 
 
