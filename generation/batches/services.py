@@ -8,7 +8,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from generation import errors
-from generation.batches import queries
+from generation.batches import queries, taking_over
 from generation.drafts import pre_review_checks
 from generation.engine import worker_lane
 from generation.engine.bound_models import BoundModels
@@ -63,7 +63,8 @@ def work_on_batch(batch_id: int) -> int:
             for row in take(drafts.order_by("pk"), count, lane.claim)
         ]
 
-    done = worker_lane.work_in_lane(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
+    done = taking_over.take_over(batch)
+    done += worker_lane.work_in_lane(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
     life_cycle.pause_if_spent(batch_id)
     settle(batch_id)
     return done

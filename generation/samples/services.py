@@ -39,7 +39,13 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
     now = timezone.now()
     simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
     sample = row.sample or Sample.objects.create(
-        benchmark=batch.benchmark, task=made.task, batch=batch, record_id=row.record_id, arm=arm, created_at=now
+        benchmark=batch.benchmark,
+        task=made.task,
+        batch=batch,
+        record_id=row.record_id,
+        arm=arm,
+        bound=made.bound,
+        created_at=now,
     )
     previous = SampleVersion.objects.filter(sample=sample).select_related("case").order_by("-number").first()
     known = previous.case.language if previous else made.language

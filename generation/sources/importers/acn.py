@@ -41,7 +41,7 @@ def sniff(path: Path) -> Layout:
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """Row.content: {kind: 'note', dataset: 'acn', text, extractions: [{category, concept, value, reference}], split};
-    Row.private is empty. `reference`: the name of the list's element that the value belongs to (a symptom, a drug), '' for none."""
+    Row.private is empty. `reference`: the name of the list's element that the value belongs to (a symptom, a drug), or ''."""
     return tabular.rows(path, layout, _NEEDED, partial(_row, split=tabular.split_of(path, layout) or "train"))
 
 
