@@ -6,9 +6,20 @@ from typing import Any
 
 from django.utils import timezone
 
-from generation.models import Facet, Release, ReleasedRubric, ReleasedSample
+from generation.models import (
+    Batch,
+    Draft,
+    Facet,
+    Release,
+    ReleasedRubric,
+    ReleasedSample,
+    Sample,
+    SampleVersion,
+    SourceRecord,
+)
 from mhb_site.benchmarks.medhal import taxonomy
 from mhb_site.benchmarks.medhal.simulate_detection import PLANTED
+from review.models import Case
 from tests.engine import bare_release
 
 
@@ -63,3 +74,29 @@ def released(contents: Sequence[Mapping[str, Any]], name: str = "statements") ->
         for value in values
     )
     return release
+
+
+def approved(contents: Sequence[Mapping[str, Any]]) -> None:
+    """The same as approved samples that nobody reviewed, each of a source record of its own."""
+    first = bare_release(("dialogue", [["A1"]])).samples.get().version
+    now = timezone.now()
+    batch = Batch.objects.create(benchmark="medhal", source=first.sample.record.source, created_at=now)
+    records = SourceRecord.objects.bulk_create(
+        SourceRecord(source=batch.source, external_id=f"s-{at}", title="S", content=dict(each))
+        for at, each in enumerate(contents)
+    )
+    drafts = Draft.objects.bulk_create(Draft(batch=batch, record=record) for record in records)
+    samples = Sample.objects.bulk_create(
+        Sample(benchmark="medhal", task=each["task"], batch=batch, record=record, status="approved", created_at=now)
+        for each, record in zip(contents, records, strict=True)
+    )
+    fields = {field.attname: getattr(first.case, field.attname) for field in Case._meta.concrete_fields}
+    del fields["id"]
+    fields |= {"state": "approved", "ground": "unreviewed", "closed_at": now, "language": "en"}
+    cases = Case.objects.bulk_create(Case(**{**fields, "lineage": sample.key}) for sample in samples)
+    SampleVersion.objects.bulk_create(
+        SampleVersion(
+            sample=sample, number=1, draft=draft, case=case, title="S", status="approved", created_at=now, content=each
+        )
+        for sample, draft, case, each in zip(samples, drafts, cases, map(dict, contents), strict=True)
+    )  # fmt: skip
