@@ -18,7 +18,12 @@ from typing import Any
 
 ROWS, SCORED = 1_000_000, 1_000_000
 QUICK = 20_000
-SOURCES = (("medmcqa", ""), ("acm", "A 60-year-old man was admitted with fever. " * 60), ("medqa", ""), ("mednli", "Cr was 1.7."))
+SOURCES = (
+    ("medmcqa", ""),
+    ("acm", "A 60-year-old man was admitted with fever. " * 60),
+    ("medqa", ""),
+    ("mednli", "Cr was 1.7."),
+)
 TASKS = ("qa", "ie", "qa", "nli")
 MODELS = 4
 
@@ -85,7 +90,9 @@ def convert(path: str) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         loaded = datasets.load_dataset("json", data_files=path, split="train", cache_dir=folder)
-        asked = loaded.map(lambda row: {"messages": [{"role": "user", "content": f"{row['context']}\n{row['statement']}"}]})
+        asked = loaded.map(
+            lambda row: {"messages": [{"role": "user", "content": f"{row['context']}\n{row['statement']}"}]}
+        )
         asked.to_json(Path(folder) / "out.jsonl")
         return {"rows": len(loaded)}
 
@@ -108,7 +115,11 @@ def seed_scored(count: int) -> dict[str, Any]:
     )  # fmt: skip
     models = [Endpoint.objects.create(name=f"m{n}", url="http://127.0.0.1:1/v1", model=f"m{n}") for n in range(MODELS)]
     run = Run.objects.create(
-        release=release, status="finished", created_at=now, finished_at=now, variants=["qa", "ie", "nli", "summarization"]
+        release=release,
+        status="finished",
+        created_at=now,
+        finished_at=now,
+        variants=["qa", "ie", "nli", "summarization"],
     )
     RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=model) for model in models)
     statements = [
@@ -222,7 +233,12 @@ def measure(rows: int, scored: int) -> list[Any]:
 
     found: list[Any] = []
     with postgres() as url, tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "MHB_DATABASE_URL": url, "MHB_SECRET_KEY": "only-for-this-bench-" * 3, "MHB_HTTPS": "0"}
+        environment = {
+            **os.environ,
+            "MHB_DATABASE_URL": url,
+            "MHB_SECRET_KEY": "only-for-this-bench-" * 3,
+            "MHB_HTTPS": "0",
+        }
         environment["MHB_DATA_DIR"] = folder
 
         def run(*arguments: str) -> dict[str, Any]:

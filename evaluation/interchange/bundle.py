@@ -343,7 +343,10 @@ def _numbers(report: Report) -> dict[str, Any]:
         ],
         "scores": [
             {
-                **{"model": row.endpoint, "dataset": row.dataset, "facet": facet, "value": row.value},
+                "model": row.endpoint,
+                "dataset": row.dataset,
+                "facet": facet,
+                "value": row.value,
                 "scores": {name: score_lines.measured(each) for name, each in row.scores.items()},
             }
             for facet, row in scored

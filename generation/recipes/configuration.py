@@ -1,6 +1,5 @@
 """Named ways to compose a release of a benchmark: a limit of length, tasks of like size."""
 
-
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -16,8 +15,8 @@ class Configuration:
     goes in.
 
     `below`: a sample goes in where the texts of its content named by `texts` have together fewer characters; 0: any length.
-    `balanced`: tasks that are cut to the size of the smallest of them, and to `most` samples at most (0: no such limit); what is
-    left out is drawn by the release's seed, record by record, so that samples of one record stay together.
+    `balanced`: tasks that are cut to the size of the smallest of them, and to `most` samples at most (0: no such limit); what
+    is left out is drawn by the release's seed, record by record, so that samples of one record stay together.
     """
 
     name: str

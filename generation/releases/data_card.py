@@ -24,7 +24,10 @@ def data_card(release: Release, *, by_reference: bool = False) -> str:
         "questions": _questions(release),
         "errata": errata.errata_of(release),
         "configuration": configuration(release.benchmark, release.composition.get("configuration", "")),
-        "tasks": [(task, release.counts["task"][task]["samples"], share) for task, share in queries.task_shares(release).items()],
+        "tasks": [
+            (task, release.counts["task"][task]["samples"], share)
+            for task, share in queries.task_shares(release).items()
+        ],
         "agreement": release.about.get("agreement", {}).get(ReleasedSample.Split.PUBLIC, []),
         "adjudicated": release.grounds.get(Ground.ADJUDICATED, 0),
         "adjudicated_share": f"{release.grounds.get(Ground.ADJUDICATED, 0) / max(release.reviewed, 1):.1%}",

@@ -18,7 +18,9 @@ def _sources() -> list[tuple[str, Any]]:
 
 
 def _configurations() -> list[tuple[str, Any]]:
-    found = [(each.name, f"{benchmark}: {_(each.label)}") for benchmark in names() for each in configurations(benchmark)]
+    found = [
+        (each.name, f"{benchmark}: {_(each.label)}") for benchmark in names() for each in configurations(benchmark)
+    ]
     return [("", _("All samples")), *dict(found).items()]
 
 

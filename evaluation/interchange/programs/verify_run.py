@@ -377,7 +377,11 @@ def check(folder: Path) -> dict[str, Any]:
         scores = runpy.run_path(str(Path(__file__).with_name("verify_scores.py")))["check"](folder)
         done.faults, done.checked = done.faults + scores["faults"], done.checked + scores["checked"]
         done.skipped.update(scores["not_recomputed"])
-    return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": dict(sorted((+done.skipped).items()))}
+    return {
+        "faults": faults + done.faults,
+        "checked": done.checked,
+        "not_recomputed": dict(sorted((+done.skipped).items())),
+    }
 
 
 def main(arguments: list[str]) -> int:

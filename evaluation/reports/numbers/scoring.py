@@ -143,6 +143,4 @@ def _measure(table: VerdictTable, rule: ScoreRule, rows: Ints, judged: int, mini
     mean, low, high, count = mean_interval(numbers, clusters, minimum=minimum, within=(rule.low, rule.high))
     deviation = sqrt(float(numbers.var(ddof=1))) if len(numbers) > 1 else None
     box: Any = np.quantile(numbers, SHARES)
-    return MeasuredScore(
-        len(numbers), judged - len(numbers), mean, deviation, low, high, count, tuple(map(float, box))
-    )
+    return MeasuredScore(len(numbers), judged - len(numbers), mean, deviation, low, high, count, tuple(map(float, box)))

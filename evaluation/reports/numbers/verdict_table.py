@@ -108,7 +108,10 @@ class VerdictTable:
         """The same with some of the judgments."""
         return replace(
             self,
-            **{name: getattr(self, name)[rows] for name in ("endpoint", "unit", "rubric", "verdict", "kind", "response")},
+            **{
+                name: getattr(self, name)[rows]
+                for name in ("endpoint", "unit", "rubric", "verdict", "kind", "response")
+            },
             scores={name: numbers[rows] for name, numbers in self.scores.items()},
         )
 

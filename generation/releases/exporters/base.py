@@ -39,7 +39,8 @@ class Exporter(Protocol):
     name: str
     label: str
     # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent; with `judges = True`
-    # also `judging`, what a judge is sent (`registry.judging`). With `trains = True` each has `training` (`registry.training`). It may offer `readme(card, about)`, the text of a README.md.
+    # also `judging`, what a judge is sent (`registry.judging`). With `trains = True` each has `training`
+    # (`registry.training`). A module may offer `readme(card, about)`, the text of a README.md.
     # `lines` is the name of its file where that is JSON Lines, one sample a line: such a format can also be exported by
     # reference (`references`).
 

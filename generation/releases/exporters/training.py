@@ -1,5 +1,5 @@
-"""Conversations to train a model on: `train.jsonl`, `validation.jsonl` and `test.jsonl`, each line `{"messages": [...]}`, question
-and right answer. Nothing of one origin (source record, pair, context) lies in two of them.
+"""Conversations to train a model on: `train.jsonl`, `validation.jsonl` and `test.jsonl`, each line `{"messages": [...]}`,
+question and right answer. Nothing of one origin (source record, pair, context) lies in two of them.
 
 Eight of ten origins are for training, one for validation and one for the test, drawn by a digest of the origin; what its
 publishers call validation or test stays there, with everything of the same origin.

@@ -23,7 +23,8 @@ TOGETHER = 100_000  # digests turned into an array at once
 def _characters(texts: Iterable[str]) -> Any:
     """How many characters these texts of a sample's content have together, counted in the database."""
     return reduce(
-        add, (Coalesce(Length(KeyTextTransform(text, "content")), Value(0), output_field=IntegerField()) for text in texts)
+        add,
+        (Coalesce(Length(KeyTextTransform(text, "content")), Value(0), output_field=IntegerField()) for text in texts),
     )
 
 
@@ -73,9 +74,7 @@ def draw(configuration: Configuration, seed: int, rows: Iterable[tuple[str, str,
             if len(waiting[task]) == TOGETHER:
                 found[task].append(np.array(waiting[task], dtype=np.uint64))
                 waiting[task] = []
-    whole = {
-        task: np.concatenate([*parts, np.array(waiting[task], dtype=np.uint64)]) for task, parts in found.items()
-    }
+    whole = {task: np.concatenate([*parts, np.array(waiting[task], dtype=np.uint64)]) for task, parts in found.items()}
     sizes = [len(digests) for digests in whole.values() if len(digests)]
     most = min([*sizes, *([configuration.most] if configuration.most else [])], default=0)
     return Draw(seed, {task: _limit(digests, most) for task, digests in whole.items() if len(digests) > most})

@@ -57,7 +57,9 @@ def test_the_evaluators_forms_are_read() -> None:
     for unclear in ("Feedback: Fine.", "[RESULT] 2 [RESULT] 5", "[RESULT] 7", "[RESULT] 4.5"):
         assert read_prometheus(unclear).factual is None
     assert read_prometheus("Feedback: The dose is wrong. [RESULT] 2").explanation == "The dose is wrong."
-    claim = "<|r1|><Drug><|subclaims|><a><end||subclaims><|cite|><None><end||cite><|explain|><{}><end||explain>{}<end||r>"
+    claim = (
+        "<|r1|><Drug><|subclaims|><a><end||subclaims><|cite|><None><end||cite><|explain|><{}><end||explain>{}<end||r>"
+    )
     one, other = claim.format("It says so.", "<|supported|>"), claim.format("It does not.", "<|unsupported|>")
     assert read_halloumi(one).factual is True
     assert (read_halloumi(one + other).factual, read_halloumi(one + other).explanation) == (False, "It does not.")
@@ -115,7 +117,9 @@ def test_scores_are_those_of_the_libraries_and_only_where_they_are_due() -> None
 def test_published_counts_and_figures_agree_with_each_other() -> None:
     assert sum(GENERATED.values()) == FULL == 827_096
     by_task = {task: sum(n for source, n in GENERATED.items() if TASK_OF[source] == task) for task in SHARES}
-    assert {task: round(n / FULL, 2) for task, n in by_task.items()} == {task: full for task, (full, *_) in SHARES.items()}
+    assert {task: round(n / FULL, 2) for task, n in by_task.items()} == {
+        task: full for task, (full, *_) in SHARES.items()
+    }
     # LF leaves out summaries (long articles): the others' counts are those of the full configuration.
     filtered = {**by_task, "summarization": by_task["summarization"] - (FULL - FILTERED)}
     assert all(abs(n / FILTERED - SHARES[task][1]) < 0.006 for task, n in filtered.items())
@@ -136,23 +140,34 @@ def test_downstream_sets_are_statements(tmp_path: Path) -> None:
     place = {"start": 4, "end": 9, "length": 5, "label": "medication_unsupported", "text": "a drug"}
     lines = [
         {"text": "He had a fever.", "summary": "You had a fever.", "labels": []},
-        {"text": "He had a fever.", "summary": "You take a drug.", "labels": [place, {**place, "label": "incorrect_fact"}]},
+        {
+            "text": "He had a fever.",
+            "summary": "You take a drug.",
+            "labels": [place, {**place, "label": "incorrect_fact"}],
+        },
         {"text": "He had a fever.", "summary": "You slept.", "labels": [{**place, "label": "new kind"}]},
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     good, marked, refused = read("mimic-di", path)
-    assert isinstance(good, Row) and isinstance(marked, Row) and isinstance(refused, Refusal)
+    assert isinstance(good, Row)
+    assert isinstance(marked, Row)
+    assert isinstance(refused, Refusal)
     assert (good.content["label"], marked.content["label"]) == ("factual", "non-factual")
     assert marked.content["explanation"] == "unsupported medication: a drug; incorrect fact: a drug"
-    assert "eleven kinds" in refused.reason and refused.where == "line 3"
+    assert "eleven kinds" in refused.reason
+    assert refused.where == "line 3"
     assert {good.content["task"], good.content["source"]} == {"mimic-di"}
 
     path = tmp_path / "mli_test_v1.jsonl"
     golds = ("entailment", "contradiction", "neutral", "perhaps")
-    lines = [{"sentence1": "Cr was 1.7.", "sentence2": f"Cr {at}.", "gold_label": gold, "pairID": f"p-{at}"} for at, gold in enumerate(golds)]  # fmt: skip
+    lines = [
+        {"sentence1": "Cr was 1.7.", "sentence2": f"Cr {at}.", "gold_label": gold, "pairID": f"p-{at}"}
+        for at, gold in enumerate(golds)
+    ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     entailed, contradicted, *out = read("mednli-test", path)
-    assert isinstance(entailed, Row) and isinstance(contradicted, Row)
+    assert isinstance(entailed, Row)
+    assert isinstance(contradicted, Row)
     assert [each.content["label"] for each in (entailed, contradicted)] == ["factual", "non-factual"]
     assert ["neutral" in str(each.reason) for each in out if isinstance(each, Refusal)] == [True, True]
     with pytest.raises(WrongFormat, match="test split"):

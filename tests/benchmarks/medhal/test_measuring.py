@@ -46,7 +46,9 @@ def test_set_precision_and_recall_are_recovered(detectors: str) -> None:
     for name in ("precision", "recall", "f1"):
         low, high = combined.rates[name].interval or (1, 0)
         assert low <= true[name] <= high, (name, true[name], low, high)
-    assert combined.rates["f1"].excluded == sum(n for name, n in combined.verdicts.items() if name.startswith("unparsed"))
+    assert combined.rates["f1"].excluded == sum(
+        n for name, n in combined.verdicts.items() if name.startswith("unparsed")
+    )
     assert {row.value for row in report.facets["source"]} == {"medqa", "acn"}
     assert {row.value for row in report.facets["length"]} == {"none", "short"}
 

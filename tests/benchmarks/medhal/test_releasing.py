@@ -29,7 +29,8 @@ def test_configurations_leave_out_what_is_too_long_and_cut_tasks() -> None:
     approved(contents)
     chosen: dict[str, Any] = {"with_unreviewed": True}
     tasks = {
-        name: tally("medhal", Composition(**chosen, configuration=name)).counts["task"] for name in ("full", "lf", "lf-bal")
+        name: tally("medhal", Composition(**chosen, configuration=name)).counts["task"]
+        for name in ("full", "lf", "lf-bal")
     }
     assert tasks["full"] == {"ie": 9, "nli": 2, "qa": 12, "summarization": 6}
     assert tasks["lf"] == {"ie": 9, "nli": 1, "qa": 12, "summarization": 6}
@@ -62,7 +63,7 @@ def test_records_are_drawn_whole_and_alike_from_both_ends() -> None:
 def exported(at: int, content: dict[str, Any], *, record: str = "") -> dict[str, Any]:
     sample = protocol.Sample(f"medhal-{at}", content["task"], content)
     about: dict[str, Any] = dict.fromkeys(("language", "specialty", "arm", "split", "canary"), "")
-    about |= dict.fromkeys(("content", "facets", "citations", "made", "review"), {})
+    about |= {key: {} for key in ("content", "facets", "citations", "made", "review")}
     asked = [{"role": each.role, "content": each.content} for each in protocol.example(sample)]
     origins = protocol.kept_together(sample)
     return {
@@ -96,7 +97,9 @@ def test_no_origin_is_in_two_parts(tmp_path: Path) -> None:
     assert told <= {line["sample_id"] for line in lines["test"]}
     first = lines["train"][0]["messages"]
     assert [turn["role"] for turn in first] == ["user", "assistant"]
-    assert first[1]["content"].startswith(("Factual: YES\nExplanation: The statement is factual.", "Factual: NO\nExplanation: According"))
+    assert first[1]["content"].startswith(
+        ("Factual: YES\nExplanation: The statement is factual.", "Factual: NO\nExplanation: According")
+    )
     again = tmp_path / "again"
     again.mkdir()
     assert [path.read_bytes() for path in training.write(samples, again)] == [path.read_bytes() for path in paths]
