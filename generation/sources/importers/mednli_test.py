@@ -39,7 +39,9 @@ def sniff(path: Path) -> Layout:
     """Raises WrongFormat that names the missing columns, or says that the file is of another split."""
     found = tabular.sniff(path, _COLUMNS, label, layouts=(tabular.JSONL,))
     if tabular.split_of(path) != "test":
-        raise tabular.WrongFormat("Its name does not say that it is the test split; other splits are imported as mednli.")
+        raise tabular.WrongFormat(
+            "Its name does not say that it is the test split; other splits are imported as mednli."
+        )
     return found
 
 
