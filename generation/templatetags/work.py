@@ -54,6 +54,7 @@ _EXCLUSIONS = {
     "withdrawn": _("withdrawn"),
     "reported": _("reported, not yet decided"),
     "second-of-pair": _("second sample of a compared record"),
+    "partner": _("its partner is left out"),
     "other-batch": _("from another batch"),
     "other-source": _("from another source"),
     "other-task": _("another task"),

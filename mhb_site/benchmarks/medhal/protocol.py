@@ -220,7 +220,9 @@ RATES = (
     Rate(
         name="accuracy_unparsed_wrong",
         label=_("Accuracy, unclear replies wrong"),
-        rule=_("Share of statements called rightly among all replies. Replies without one clear decision count as wrong."),
+        rule=_(
+            "Share of statements called rightly among all replies. Replies without one clear decision count as wrong."
+        ),
         hits=_each("tp", "tn"),
         counted=_each(*ANSWERED, *UNPARSED),
     ),
