@@ -15,7 +15,12 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Dropped(Exception):
-    """A step gives a draft up, with the reason to be shown. Not a fault: nothing is retried."""
+    """A step gives a draft up, with the reason to be shown. Not a fault: nothing is retried. `data`: what is kept of the draft,
+    so that a recipe's `analysis` can count it; None: what its steps had stored."""
+
+    def __init__(self, reason: str, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.data = data
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +179,25 @@ class ModelRole:
     apart: str = ""
 
 
+DRAWN, NOT_DRAWN = "sampled", "not sampled"  # what `made["review"]` of a sample says after a draw
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewDraw:
+    """Which samples of a batch physicians review: of each stratum so many, drawn by a seed among those that came through.
+
+    `size`, `seed`: the names of the settings that say how many of a stratum, and by which seed. `strata`: the keys that tell
+    the stratum, `place`: what tells apart the samples of one record; those of one place in several strata are drawn together.
+    They are read in a draft's data, and in the content of a `finished` record. Drawn or not is in `made["review"]`, on which
+    the benchmark's policy decides. Samples are made once all drafts of the batch have ended, and go through no checks.
+    """
+
+    size: str
+    seed: str
+    strata: tuple[str, ...]
+    place: str
+
+
 @dataclass(frozen=True, slots=True)
 class Preset:
     """A named set of the recipe's settings ('paper', 'released code'): `rule` says in a sentence what it stands for.
@@ -232,7 +256,7 @@ class Recipe:
     `finished`: of a record that others have published as a sample, that sample, None for all other records. Such records
     become samples many at once, without steps, partners or models, where the batch makes no checks; `steps` must be able to
     do the same. `splits`: of which splits of the original data records of a kind may be under these settings, kind ->
-    splits; a launch over others is refused. Kinds that are not named may be of any.
+    splits; a launch over others is refused. Kinds that are not named may be of any. `drawn`: a draw of samples for review.
     `lineage`: what a draft's
     data shows of how it was made, for the pages of sample and draft; `analysis`: what the data of a batch's drafts shows
     together, streamed.
@@ -254,6 +278,7 @@ class Recipe:
     may_share: str = ""
     finished: Callable[[Draft], NewSample | None] | None = None
     splits: Callable[[Mapping[str, Any]], Mapping[str, tuple[str, ...]]] | None = None
+    drawn: ReviewDraw | None = None
     lineage: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None
     analysis: Callable[[Iterable[Mapping[str, Any]]], Sequence[Block]] | None = None
 

@@ -63,7 +63,7 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
         content=dict(made.content),
         simulated=simulated,
         prompt=made.prompt[:100],
-        generator=_generator(batch),
+        generator=generator_of(batch),
         traps=list(dict.fromkeys(trap for rubric in made.rubrics for trap in rubric.traps)),
         made=dict(made.made),
         created_at=now,
@@ -90,7 +90,7 @@ def make_control(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
     return make_version(beside, batch, made, arm=Sample.Arm.CONTROL)
 
 
-def _generator(batch: Batch) -> str:
+def generator_of(batch: Batch) -> str:
     """The name of the endpoint that writes the samples; empty where none was asked for these records."""
     roles = registry.recipe(batch.benchmark).roles
     bound = BatchRole.objects.filter(batch=batch, role=roles[0].name) if roles else BatchRole.objects.none()

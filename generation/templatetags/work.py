@@ -54,6 +54,7 @@ _EXCLUSIONS = {
     "withdrawn": _("withdrawn"),
     "reported": _("reported, not yet decided"),
     "second-of-pair": _("second sample of a compared record"),
+    "partner": _("its partner is left out"),
     "other-batch": _("from another batch"),
     "too-long": _("too long for the configuration"),
     "not-drawn": _("not drawn: tasks are cut to one size"),

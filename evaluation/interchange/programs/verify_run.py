@@ -371,17 +371,14 @@ def check(folder: Path) -> dict[str, Any]:
     except UNREADABLE as error:
         if not faults:
             raise
-        faults.append(f"the numbers cannot be read ({type(error).__name__})")
-        return {"faults": faults, "checked": 0, "not_recomputed": {}}
+        unreadable = f"the numbers cannot be read ({type(error).__name__})"
+        return {"faults": [*faults, unreadable], "checked": 0, "not_recomputed": {}}
     if (folder / "scores.jsonl").is_file():
         scores = runpy.run_path(str(Path(__file__).with_name("verify_scores.py")))["check"](folder)
         done.faults, done.checked = done.faults + scores["faults"], done.checked + scores["checked"]
         done.skipped.update(scores["not_recomputed"])
-    return {
-        "faults": faults + done.faults,
-        "checked": done.checked,
-        "not_recomputed": dict(sorted((+done.skipped).items())),
-    }
+    skipped = dict(sorted((+done.skipped).items()))
+    return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": skipped}
 
 
 def main(arguments: list[str]) -> int:

@@ -10,7 +10,7 @@ from typing import Any, overload
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 
 from generation import errors
-from generation.models import Erratum, ReleasedSample, SampleVersion
+from generation.models import Erratum, ReleasedSample, Sample, SampleVersion
 from generation.recipes.configuration import configuration
 from generation.releases.freezing import configured
 from review.access.visibility import counted_reviews
@@ -135,6 +135,19 @@ class Chosen(Sequence[Choice]):
 
 def judged(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
     """The living and withdrawn versions of a benchmark, each with `reason`: why it is left out, '' where it goes in."""
+    rows = _alone(benchmark, composition)
+    if not Sample.objects.filter(benchmark=benchmark).exclude(bound="").exists():
+        return rows.annotate(reason=F("own_reason"))
+    same = {name: OuterRef(f"sample__{name}") for name in ("record", "batch", "bound")}
+    others = Sample.objects.filter(**same).exclude(pk=OuterRef("sample"))
+    goes_in = _alone(benchmark, composition).filter(own_reason="", sample=OuterRef("pk"))
+    torn = ~Q(sample__bound="") & (~Exists(others) | Exists(others.filter(~Exists(goes_in))))
+    found = [When(~Q(own_reason=""), then=F("own_reason")), When(torn, then=Value("partner"))]
+    return rows.annotate(reason=Case(*found, default=Value(""), output_field=CharField()))
+
+
+def _alone(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
+    """The same with `own_reason`: why a version is left out whatever becomes of those that its sample is bound to."""
     rows = SampleVersion.objects.filter(
         sample__benchmark=benchmark, status__in=[Status.APPROVED, Status.IN_REVIEW, Status.WITHDRAWN]
     ).annotate(
@@ -166,7 +179,7 @@ def judged(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
         found.append(When(is_simulated=unwanted, then=Value("not-simulated" if unwanted == "no" else "simulated")))
     if (chosen := configuration(benchmark, composition.configuration)) is not None:
         found += configured.too_long(chosen)
-    return rows.annotate(reason=Case(*found, default=Value(""), output_field=CharField()))
+    return rows.annotate(own_reason=Case(*found, default=Value(""), output_field=CharField()))
 
 
 @dataclass(frozen=True, slots=True)
