@@ -86,7 +86,7 @@ def export(format_name: str) -> dict[str, Any]:
 
 def convert(path: str) -> dict[str, Any]:
     """The same rows by `datasets`, into JSON Lines of conversations."""
-    import datasets
+    import datasets  # type: ignore[import-not-found]
 
     with tempfile.TemporaryDirectory() as folder:
         loaded = datasets.load_dataset("json", data_files=path, split="train", cache_dir=folder)

@@ -90,8 +90,8 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
         with replacing(*paths) as temporary, ExitStack() as stack:
             files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in temporary]
             for line in stack.enter_context(waiting.open(encoding="utf-8", newline="\n")):
-                group, _tab, text = line.partition("\t")
-                files[PARTS.index(origins.part(int(group)))].write(text)
+                number, _tab, text = line.partition("\t")
+                files[PARTS.index(origins.part(int(number)))].write(text)
     return paths
 
 

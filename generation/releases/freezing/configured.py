@@ -8,12 +8,12 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from django.db.models import Exists, IntegerField, OuterRef, Q, Value, When
+from django.db.models import IntegerField, Value, When
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, Length
+from django.db.models.lookups import GreaterThanOrEqual
 from numpy.typing import NDArray
 
-from generation.models import SampleVersion
 from generation.recipes.configuration import Configuration
 
 TOO_LONG, NOT_DRAWN = "too-long", "not-drawn"
@@ -29,22 +29,10 @@ def _characters(texts: Iterable[str]) -> Any:
 
 
 def too_long(configuration: Configuration) -> list[When]:
-    """The reason of what is too long, and of what is bound to it: a pair goes in whole or not at all."""
+    """The reason of what is too long, as a condition on versions; what it is bound to then lacks its partner."""
     if not configuration.below:
         return []
-    rows = SampleVersion.objects.alias(characters=_characters(configuration.texts))
-    own = rows.filter(pk=OuterRef("pk"), characters__gte=configuration.below)
-    beside = rows.filter(
-        status=SampleVersion.Status.APPROVED,
-        sample__record=OuterRef("sample__record"),
-        sample__batch=OuterRef("sample__batch"),
-        sample__bound=OuterRef("sample__bound"),
-        characters__gte=configuration.below,
-    )
-    return [
-        When(Exists(own), then=Value(TOO_LONG)),
-        When(~Q(sample__bound="") & Exists(beside), then=Value(TOO_LONG)),
-    ]
+    return [When(GreaterThanOrEqual(_characters(configuration.texts), configuration.below), then=Value(TOO_LONG))]
 
 
 @dataclass(frozen=True, slots=True)

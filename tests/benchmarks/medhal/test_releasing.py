@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from evaluation.protocol import Sample
 from generation import errors
 from generation.releases.exporters import training
 from generation.releases.freezing import configured
@@ -61,7 +62,7 @@ def test_records_are_drawn_whole_and_alike_from_both_ends() -> None:
 
 
 def exported(at: int, content: dict[str, Any], *, record: str = "") -> dict[str, Any]:
-    sample = protocol.Sample(f"medhal-{at}", content["task"], content)
+    sample = Sample(f"medhal-{at}", content["task"], content)
     about: dict[str, Any] = dict.fromkeys(("language", "specialty", "arm", "split", "canary"), "")
     about |= {key: {} for key in ("content", "facets", "citations", "made", "review")}
     asked = [{"role": each.role, "content": each.content} for each in protocol.example(sample)]
