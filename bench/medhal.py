@@ -98,7 +98,7 @@ def convert(path: str) -> dict[str, Any]:
 
 
 def seed_scored(count: int) -> dict[str, Any]:
-    """A finished run of `MODELS` models with so many responses, all of them read and scored, copied within the database."""
+    """A finished run of `MODELS` models with so many responses, scored where they are to be, copied within the database."""
     from django.db import connection
     from django.utils import timezone
 
@@ -163,7 +163,7 @@ def seed_scored(count: int) -> dict[str, Any]:
             "INSERT INTO evaluation_score (run_id, response_id, rubric_id, names, numbers) SELECT %s, response_id, rubric_id,"
             " 'bleu rouge1 rouge2', '0.' || lpad((response_id * 7919 %% 1000000)::text, 6, '0') || ' 0.' ||"
             " lpad((response_id * 104729 %% 1000000)::text, 6, '0') || ' 0.123456'"
-            " FROM evaluation_judgment WHERE run_id = %s ORDER BY response_id",
+            " FROM evaluation_judgment WHERE run_id = %s AND verdict = 'tn' ORDER BY response_id",
             [run.pk, run.pk],
         ),
     ]
@@ -181,7 +181,8 @@ def report() -> dict[str, Any]:
     from evaluation.reports import queries
 
     found = queries.report(Run.objects.get())
-    return {"rows": sum(row.scores["bleu"].n for row in found.numbers.scores if row.dataset == "combined")}
+    of_all = [row.scores["bleu"] for row in found.numbers.scores if row.dataset == "combined"]
+    return {"rows": sum(each.n + each.without for each in of_all), "with_scores": sum(each.n for each in of_all)}
 
 
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {

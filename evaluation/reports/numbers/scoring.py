@@ -13,6 +13,7 @@ from evaluation.metrics import UNJUDGED
 from evaluation.models import Run, Score
 from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.counting import COMBINED
+from evaluation.reports.numbers.kinds import independent
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable, listed
 from evaluation.statistics.means import mean_interval
 
@@ -113,6 +114,7 @@ def score_rows(
     in_order = scored[np.argsort(cell, kind="stable")]
     ends = np.cumsum(np.bincount(cell, minlength=len(table.endpoints) * datasets))
     parts = np.split(in_order, ends[:-1])
+    alone = independent(table, pooled=pooled) is not None
     found = []
     for who, endpoint in enumerate(table.endpoints):
         places = [(name, [who * datasets + at]) for at, name in enumerate(table.datasets)]
@@ -122,7 +124,7 @@ def score_rows(
             own = np.concatenate([parts[at] for at in cells])
             n = int(of_all[cells].sum())
             if n:
-                measured = {rule.name: _measure(table, rule, own, n, minimum) for rule in rules}
+                measured = {rule.name: _measure(table, rule, own, n, minimum, alone=alone) for rule in rules}
                 found.append(ScoreRow(endpoint, name, value, label, measured))
     return tuple(found)
 
@@ -132,14 +134,16 @@ def _cell(table: VerdictTable, rows: Ints) -> Ints:
     return found
 
 
-def _measure(table: VerdictTable, rule: ScoreRule, rows: Ints, judged: int, minimum: int) -> MeasuredScore:
+def _measure(
+    table: VerdictTable, rule: ScoreRule, rows: Ints, judged: int, minimum: int, *, alone: bool
+) -> MeasuredScore:
     numbers = table.scores[rule.name][rows]
     has = np.isfinite(numbers)
     if not has.all():
         numbers, rows = numbers[has], rows[has]
     if not len(numbers):
         return MeasuredScore(0, judged)
-    clusters = table.unit_cluster[table.unit[rows]]
+    clusters = None if alone else table.unit_cluster[table.unit[rows]]
     mean, low, high, count = mean_interval(numbers, clusters, minimum=minimum, within=(rule.low, rule.high))
     deviation = sqrt(float(numbers.var(ddof=1))) if len(numbers) > 1 else None
     box: Any = np.quantile(numbers, SHARES)

@@ -113,6 +113,7 @@ class VerdictTable:
                 for name in ("endpoint", "unit", "rubric", "verdict", "kind", "response")
             },
             scores={name: numbers[rows] for name, numbers in self.scores.items()},
+            memo={},
         )
 
 

@@ -129,6 +129,7 @@ def test_a_bundle_has_them_and_they_are_counted_again(run: Run, tmp_path: Path) 
 def test_the_interval_is_students_and_heeds_clusters() -> None:
     numbers = np.array([0.1, 0.4, 0.2, 0.9, 0.5, 0.3, 0.7, 0.8, 0.6, 0.2, 0.1, 0.4])
     alone = mean_interval(numbers, np.arange(12))
+    assert mean_interval(numbers, None) == pytest.approx(alone)
     half = 2.200985160082949 * numbers.std(ddof=1) / 12**0.5  # t of 11 degrees of freedom
     assert alone[1:3] == pytest.approx((numbers.mean() - half, numbers.mean() + half))
     assert alone[3] == 12
