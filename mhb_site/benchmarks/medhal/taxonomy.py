@@ -1,4 +1,4 @@
-"""Under what MedHal's statements are counted: the data set they are from, and how long their context is. There are no traps."""
+"""Under what MedHal's statements are counted: the data set they come from, and the length of their context. No traps."""
 
 from collections.abc import Mapping
 from typing import Any

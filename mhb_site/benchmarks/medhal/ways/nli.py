@@ -14,12 +14,10 @@ def pairs(
 ) -> Sequence[Pair]:
     """The pair of an entailment, with a contradiction of the same premise wherever that stands in the file.
 
-    Where there are several, one is drawn. Contradictions come in with their entailment and are none by themselves.
+    Where there are several, one is drawn.
     """
     if content["kind"] == NEUTRAL:
         return [Pair("nli", out="neutral")]
-    if content["kind"] == CONTRADICTION:
-        return [Pair("nli", out="with-its-entailment")]
     own = sorted(
         {
             other["hypothesis"]

@@ -17,6 +17,11 @@ _BOILERPLATE = re.compile(
     r"|issue-copyright-statement.*|\bkeywords\b\s*:?\s*\n",
     re.IGNORECASE,
 )
+# The shorter abstracts are lines in the order of their weight, among which the publisher's may stand anywhere.
+_LINE = re.compile(
+    r"issue-copyright|https?://|electronic supplementary|online version of this article|^\s*key\s?words?\b",
+    re.IGNORECASE,
+)
 _WORDS = re.compile(r"[.!?]\s*[\"')\]]*$")
 _HEADING = re.compile(r"[A-Z][A-Z &/,-]{2,60}")
 
@@ -31,7 +36,7 @@ def pairs(content: Mapping[str, Any], external_id: str, settings: Mapping[str, A
 
 def _pair(content: Mapping[str, Any], field: str, name: str, external_id: str, settings: Mapping[str, Any]) -> Pair:
     place = f"{field}-{name}"
-    summary = cleaned(content[name])
+    summary = without_lines(content[name]) if name == "shorter_abstract" else cleaned(content[name])
     able = alterable(summary, settings["summary_sentence"])
     if not able:
         return Pair("summarization", place=place, out="no-sentence")
@@ -56,6 +61,11 @@ def cleaned(abstract: str) -> str:
     if blank and head.strip() and not _WORDS.search(tail) and "\n" not in tail.strip():
         text = head.strip()
     return text
+
+
+def without_lines(abstract: str) -> str:
+    """A shorter abstract without the lines that are the publisher's."""
+    return "\n".join(line for line in abstract.strip().splitlines() if line.strip() and not _LINE.search(line))
 
 
 def in_place(altered: str, original: str) -> str:
