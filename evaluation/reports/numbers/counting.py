@@ -114,7 +114,8 @@ def of_units(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Total
         return totals
     hit, some, missing = totals.hits > 0, totals.counted > 0, totals.excluded > 0
     parts = (hit, some, some, missing & ~some, some & missing & ~hit)
-    return Totals(*(part.astype(np.int64) for part in parts))
+    hits, counted, number, excluded, unsure = (part.astype(np.int64) for part in parts)
+    return Totals(hits, counted, number, excluded, unsure)
 
 
 def _weights(table: VerdictTable, rate: Rate) -> tuple[Ints, Ints]:
