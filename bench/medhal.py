@@ -160,8 +160,8 @@ def seed_scored(count: int) -> dict[str, Any]:
             [run.pk, run.pk],
         ),
         (
-            "INSERT INTO evaluation_score (run_id, response_id, rubric_id, names, numbers) SELECT %s, response_id, rubric_id,"
-            " 'bleu rouge1 rouge2', '0.' || lpad((response_id * 7919 %% 1000000)::text, 6, '0') || ' 0.' ||"
+            "INSERT INTO evaluation_responsescore (run_id, response_id, rubric_id, names, numbers) SELECT %s, response_id,"
+            " rubric_id, 'bleu rouge1 rouge2', '0.' || lpad((response_id * 7919 %% 1000000)::text, 6, '0') || ' 0.' ||"
             " lpad((response_id * 104729 %% 1000000)::text, 6, '0') || ' 0.123456'"
             " FROM evaluation_judgment WHERE run_id = %s AND verdict = 'tn' ORDER BY response_id",
             [run.pk, run.pk],

@@ -10,7 +10,7 @@ from django.db.models import F
 from numpy.typing import NDArray
 
 from evaluation.metrics import UNJUDGED
-from evaluation.models import Run, Score
+from evaluation.models import ResponseScore, Run
 from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.counting import COMBINED
 from evaluation.reports.numbers.kinds import independent
@@ -61,7 +61,9 @@ def with_scores(run: Run, table: VerdictTable, rules: Sequence[ScoreRule]) -> Ve
     found = {rule.name: np.full(len(table.verdict), np.nan) for rule in rules}
     known = max(len(table.rubric_ids), 1)
     key = table.response * known + table.rubric
-    order = np.argsort(key, kind="stable")
+    order: Any = slice(None)
+    if not (key[1:] > key[:-1]).all():
+        order = np.argsort(key, kind="stable")
     in_order = key[order]
     unjudged = table.verdict == table.verdicts.index(UNJUDGED)
     for names, numbers in _stored(run):
@@ -72,7 +74,8 @@ def with_scores(run: Run, table: VerdictTable, rules: Sequence[ScoreRule]) -> Ve
         there = in_order[place] == wanted if len(in_order) else np.zeros(len(wanted), dtype=np.bool_)
         for at, name in enumerate(names, 2):
             if name in found:
-                found[name][order[place[there]]] = numbers[there, at]
+                rows = place[there] if isinstance(order, slice) else order[place[there]]
+                found[name][rows] = numbers[there, at]
     for each in found.values():
         each[unjudged] = np.nan
     return replace(table, scores=found)
@@ -80,7 +83,7 @@ def with_scores(run: Run, table: VerdictTable, rules: Sequence[ScoreRule]) -> Ve
 
 def _stored(run: Run) -> list[tuple[list[str], Floats]]:
     """(names, a row for each response and rubric: their numbers, and the scores): one statement for all of a run."""
-    rows = Score.objects.filter(run=run).order_by()
+    rows = ResponseScore.objects.filter(run=run).order_by()
     columns = F("response_id"), F("rubric_id"), F("numbers")
     return [
         (names.split(), np.fromstring(text, dtype=np.float64, sep=" ").reshape(-1, 2 + len(names.split())))

@@ -227,7 +227,7 @@ def tally(benchmark: str, composition: Composition) -> Tally:
     )
 
 
-def _draw(benchmark: str, composition: Composition) -> configured.Draw | None:
+def _draw(benchmark: str, composition: Composition) -> configured.RecordDraw | None:
     """Which records are in where the configuration cuts tasks; None where it cuts none."""
     chosen = configuration(benchmark, composition.configuration)
     if chosen is None or not chosen.balanced:
@@ -237,7 +237,7 @@ def _draw(benchmark: str, composition: Composition) -> configured.Draw | None:
 
 
 def _one_by_one(
-    benchmark: str, composition: Composition, drawn: configured.Draw, columns: Sequence[str]
+    benchmark: str, composition: Composition, drawn: configured.RecordDraw, columns: Sequence[str]
 ) -> Iterator[tuple[Any, ...]]:
     """(reason, values of the columns, 1) of each sample: what is not drawn is a reason that no database knows."""
     rows = judged(benchmark, composition).order_by().values_list("reason", *_RECORD, *columns)

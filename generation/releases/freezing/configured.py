@@ -36,7 +36,7 @@ def too_long(configuration: Configuration) -> list[When]:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class RecordDraw:
     """Which records of each task are in: those whose digest is at most the task's limit. Tasks without one are whole."""
 
     seed: int
@@ -52,7 +52,7 @@ def digest(seed: int, source: str, external_id: str) -> int:
     return int.from_bytes(sha256(f"configuration\n{seed}\n{source}\n{external_id}".encode()).digest()[:8])
 
 
-def draw(configuration: Configuration, seed: int, rows: Iterable[tuple[str, str, str]]) -> Draw:
+def draw(configuration: Configuration, seed: int, rows: Iterable[tuple[str, str, str]]) -> RecordDraw:
     """From (task, source, id of the record) of every sample that could go in. Eight bytes a sample are held, and no more."""
     found: dict[str, list[NDArray[np.uint64]]] = {task: [] for task in configuration.balanced}
     waiting: dict[str, list[int]] = {task: [] for task in configuration.balanced}
@@ -65,7 +65,7 @@ def draw(configuration: Configuration, seed: int, rows: Iterable[tuple[str, str,
     whole = {task: np.concatenate([*parts, np.array(waiting[task], dtype=np.uint64)]) for task, parts in found.items()}
     sizes = [len(digests) for digests in whole.values() if len(digests)]
     most = min([*sizes, *([configuration.most] if configuration.most else [])], default=0)
-    return Draw(seed, {task: _limit(digests, most) for task, digests in whole.items() if len(digests) > most})
+    return RecordDraw(seed, {task: _limit(digests, most) for task, digests in whole.items() if len(digests) > most})
 
 
 def _limit(digests: NDArray[np.uint64], most: int) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evaluation.models import Score
+from evaluation.models import ResponseScore
 from evaluation.reports import queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
@@ -53,7 +53,7 @@ def test_set_precision_and_recall_are_recovered(detectors: str) -> None:
     assert {row.value for row in report.facets["length"]} == {"none", "short"}
 
     scored = next(row for row in report.numbers.scores if row.dataset == "combined")
-    explained = Score.objects.filter(run=run).count()
+    explained = ResponseScore.objects.filter(run=run).count()
     assert 0 < explained == scored.scores["bleu"].n < combined.verdicts["tn"]  # some do not explain
     assert scored.scores["bleu"].n + scored.scores["bleu"].without == 2 * COUNT
     assert (scored.scores["rouge1"].mean or 0) > 0.95  # the simulated explanation is the true one, but for the mark

@@ -13,7 +13,7 @@ from django.test import Client
 import tests.evaluation.toy as toys
 from evaluation.interchange import bundle
 from evaluation.interchange.programs import verify_run, verify_scores
-from evaluation.models import Run, Score
+from evaluation.models import ResponseScore, Run
 from evaluation.reports import formats, queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
@@ -93,7 +93,7 @@ def test_means_and_spread_are_those_of_the_answers(run: Run) -> None:
     )
     assert hard.scores["length"].mean == pytest.approx(mean(letters(run, "sim-average", "plain", of_level="hard")))
     with pytest.raises(Exception, match="append-only"):
-        Score.objects.update(numbers="1")
+        ResponseScore.objects.update(numbers="1")
 
 
 def test_every_file_says_the_same(run: Run, client: Client, adela: User) -> None:
