@@ -208,6 +208,23 @@ class Judgment(Asked):
         ]
 
 
+class ResponseScore(models.Model):
+    """The numbers that code gave a response on a rubric, beside its verdict. Written once, with the judgment.
+
+    `names`: of the protocol's scores, a space between them; `numbers`: theirs, in that order. One row for all of them: a
+    run may have a million.
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="scores")
+    response = models.ForeignKey(Response, on_delete=models.PROTECT, related_name="scores", db_index=False)
+    rubric = models.ForeignKey(ReleasedRubric, on_delete=models.PROTECT, related_name="+", db_index=False)
+    names = models.CharField(max_length=200)
+    numbers = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["response", "rubric"], name="score_once")]
+
+
 class Vote(Work):
     """One judge's verdict on one rubric, of which a panel's judgment is decided. `repeat`: which of the judge's own, from 0.
 

@@ -67,12 +67,14 @@ class DataSet:
     """What is reported side by side: the samples of one task, put in one variant of the question.
 
     `name` is its address ('combined' is taken). No two data sets of a protocol share both task and variant.
+    `usual`: whether it is asked where a launch names none.
     """
 
     name: str
     label: str
     task: str
     variant: str = ""
+    usual: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,20 @@ class Rate:
     def within(self) -> frozenset[str]:
         """The verdicts that it does not leave out."""
         return self.scope or frozenset(self.counted)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRule:
+    """A number from `low` to `high` that code gives a response on a rubric, beside its verdict: how close an explanation comes.
+
+    `rule`: one sentence for readers on how it is computed, and which responses have it. All others are counted as without.
+    """
+
+    name: str
+    label: str
+    rule: str
+    low: float = 0.0
+    high: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +210,11 @@ class Protocol:
     sorted by until a reader chooses another.
     `contrasts`: (data set, other data set, label), whose rates are set against each other, the first minus the other.
     `rivals`: labels of contrasts with one baseline, of which the one that gains most names its bottleneck.
+    `scores`: numbers beside verdicts, reported as means. `score` computes them from what `read` is given and the verdict
+    ('' where a judge decides later): name -> number, only of those that the response has. It is stored with the response, so
+    reports only count. `prepare` loads what `read` and `score` need, before a worker begins: libraries may take seconds.
+    `example`: what a model is trained on, the question and the right answer. `kept_together`: names of
+    what a sample comes from beside its source record: no two parts of a training set share one.
     `verdicts`: the words for verdicts, where they are not the verdicts themselves. `wrong`: those that speak against a model,
     and are marked so; None: what the first rate counts as hits.
     """
@@ -233,6 +254,12 @@ class Protocol:
         """Whether the rubric of this key is decided on answers in a variant."""
         own = self.by_rubric.get(rubric)
         return own is None or not own.variants or variant in own.variants
+
+    scores: tuple[ScoreRule, ...] = ()
+    score: Callable[[Sample, Rubric, str, Mapping[str, str], str, str], Mapping[str, float]] | None = None
+    prepare: Callable[[], object] | None = None
+    example: Callable[[Sample], Sequence[Message]] | None = None
+    kept_together: Callable[[Sample], Sequence[str]] | None = None
 
     @property
     def known(self) -> tuple[str, ...]:

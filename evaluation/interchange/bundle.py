@@ -11,11 +11,11 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from evaluation import errors
-from evaluation.interchange.programs import verify_intervals, verify_run
+from evaluation.interchange.programs import verify_intervals, verify_run, verify_scores
 from evaluation.metrics import MeasuredRate
-from evaluation.models import Judgment, Response, Run, Vote
+from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
 from evaluation.protocol import Protocol, Rate
-from evaluation.reports import formats
+from evaluation.reports import formats, score_lines
 from evaluation.reports import queries as reports_queries
 from evaluation.reports.numbers.verdict_table import POLARITY, samples_of
 from evaluation.reports.queries import Report
@@ -73,10 +73,14 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     yield sums.add(_lines(folder / "judgments.jsonl", _judgments(run, with_held_out)))
     if run.panel:
         yield sums.add(_lines(folder / "votes.jsonl", _votes(run, with_held_out)))
+    programs = dict(PROGRAMS)
+    if report.protocol.scores:
+        yield sums.add(_lines(folder / "scores.jsonl", _scores(run)))
+        programs["verify_scores.py"] = verify_scores
     yield sums.add(_json(folder / "numbers.json", _numbers(report)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
-    for name, module in PROGRAMS.items():
-        shutil.copyfile(module.__file__, folder / name)
+    for name, module in programs.items():
+        shutil.copyfile(str(module.__file__), folder / name)
         yield sums.add(folder / name)
     yield from sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
 
@@ -140,6 +144,7 @@ def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
             "facets": [view.name for view in report.views],
             "rates": [_rate(rate, protocol) for rate in report.rates],
             "compared_by": {facet: found[0].rate for facet, found in sorted(report.numbers.cells.items()) if found},
+            "scores": [asdict(rule) for rule in protocol.scores],
         },
         "plan": {**report.plan.as_json, "frozen": report.plan.frozen},
         "texts_of_held_out_samples": with_held_out,
@@ -284,6 +289,16 @@ def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
         }
 
 
+def _scores(run: Run) -> Iterator[dict[str, Any]]:
+    """What code gave responses beside their verdicts."""
+    rows = ResponseScore.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
+    columns = (*(f"response__{name}" for name in ANSWER[:4]), "rubric__key", "names", "numbers")
+    for model, sample, variant, repeat, rubric, names, numbers in _streamed(rows, *columns):
+        scores = dict(zip(names.split(), map(float, numbers.split()), strict=True))
+        about = {"model": model, "sample": sample, "variant": variant, "repeat": repeat, "rubric": rubric}
+        yield {**about, "scores": scores}
+
+
 def _votes(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
     """Every vote of a panel; `vote`: which of the judge's own, from 0."""
     order = (*(f"judgment__response__{name}" for name in ORDER), "judgment__rubric__pk", "judge__name", "repeat")
@@ -319,6 +334,8 @@ def _numbers(report: Report) -> dict[str, Any]:
     found = report.numbers
     placed = [("", row) for row in report.overall]
     placed += [(name, row) for name, rows in sorted(report.facets.items()) for row in rows]
+    scored = [("", row) for row in found.scores]
+    scored += [(name, row) for name, rows in sorted(found.score_facets.items()) for row in rows]
     compared = [("", each) for each in found.comparisons]
     compared += [(name, each) for name, some in sorted(found.cells.items()) for each in some]
     return {
@@ -332,6 +349,16 @@ def _numbers(report: Report) -> dict[str, Any]:
                 "rates": {name: _measured(each) for name, each in row.rates.items()},
             }
             for facet, row in placed
+        ],
+        "scores": [
+            {
+                "model": row.endpoint,
+                "dataset": row.dataset,
+                "facet": facet,
+                "value": row.value,
+                "scores": {name: score_lines.measured(each) for name, each in row.scores.items()},
+            }
+            for facet, row in scored
         ],
         "outcomes": [asdict(each) for each in found.endings],
         "comparisons": [{"facet": facet, **asdict(each)} for facet, each in compared],

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('evaluation', '0007_chains'),
+        ('evaluation', '0008_scores'),
     ]
 
     operations = [

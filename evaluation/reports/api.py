@@ -222,6 +222,43 @@ class RankSerializer(PlaceSerializer):
     endpoint = serializers.CharField()
 
 
+class ScoreRuleSerializer(serializers.Serializer[Any]):
+    """How a score is computed, and which responses have it."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    rule = serializers.CharField()
+    low = serializers.FloatField()
+    high = serializers.FloatField()
+
+
+class MeasuredScoreSerializer(serializers.Serializer[Any]):
+    """The mean of a score with its 95 % interval over samples, and how it is spread."""
+
+    n = serializers.IntegerField(help_text="Responses that have it.")
+    without = serializers.IntegerField(help_text="Judged responses that have none.")
+    mean = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    sd = serializers.FloatField(allow_null=True)
+    clusters = serializers.IntegerField()
+    p5 = serializers.FloatField(allow_null=True)
+    q1 = serializers.FloatField(allow_null=True)
+    median = serializers.FloatField(allow_null=True)
+    q3 = serializers.FloatField(allow_null=True)
+    p95 = serializers.FloatField(allow_null=True)
+
+
+class ScoreRowSerializer(serializers.Serializer[Any]):
+    """The scores of an endpoint on a data set, by name."""
+
+    endpoint = serializers.CharField()
+    dataset = serializers.CharField()
+    value = serializers.CharField(required=False, help_text="Value of the facet; absent in the overall row.")
+    label = serializers.CharField(required=False)  # type: ignore[assignment]
+    scores = serializers.DictField(child=MeasuredScoreSerializer())
+
+
 class ReportQuery(serializers.Serializer[Any]):
     """How a run is counted."""
 
@@ -271,6 +308,9 @@ class ReportSerializer(JudgesSerializer):
     changes = ChangeSerializer(many=True)
     bottlenecks = BottleneckSerializer(many=True)
     averages = AverageSerializer(many=True)
+    score_rules = ScoreRuleSerializer(many=True, help_text="Numbers beside verdicts; empty: the benchmark has none.")
+    scores = ScoreRowSerializer(many=True)
+    score_facets = serializers.DictField(child=ScoreRowSerializer(many=True))
     cost = serializers.DecimalField(max_digits=24, decimal_places=8)
 
 

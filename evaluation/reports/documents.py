@@ -8,7 +8,7 @@ from evaluation.judges import markdown as judges_markdown
 from evaluation.metrics import MeasuredRate
 from evaluation.models import Response, Run
 from evaluation.protocol import Rate
-from evaluation.reports import change_tables
+from evaluation.reports import change_tables, score_lines
 from evaluation.reports.comparison_lines import KINDS, format_difference, format_ends, format_p, rule_label
 from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
@@ -47,6 +47,7 @@ def as_markdown(report: Report) -> str:
         *_contrasts(report),
         *change_tables.changes_as_markdown(report),
         *change_tables.averages_as_markdown(report),
+        *score_lines.as_markdown(report),
         "",
         *_models(report),
         *judges_markdown.section(run),
@@ -275,7 +276,7 @@ def _tex(text: Any) -> str:
 
 @override("en")
 def as_latex(report: Report) -> str:
-    """Two tables for a paper, with booktabs: the primary metric by model and data set, and the comparisons of models."""
+    """Tables for a paper, with booktabs: the primary metric by model and data set, comparisons of models, and scores."""
     run, rate = report.run, _chosen(report)
     cells = {(row.endpoint, row.dataset): row.rates[rate.name] for row in report.overall}
     notes = [f"95\\% intervals with the sample as cluster. Release {_tex(run.release)}, run {run.pk}."]
@@ -324,6 +325,12 @@ def as_latex(report: Report) -> str:
             r"\midrule",
         ]
         lines += [" & ".join(map(_tex, row)) + r" \\" for row in change_tables.rows(report, rate)]
+        lines += _LATEX_END
+    if scored := score_lines.latex_lines(report):
+        lines += ["", *_latex_head("Means of scores.", "l" * len(scored[0]))]
+        lines += [
+            " & ".join(map(_tex, line)) + r" \\" + ("\n\\midrule" if not at else "") for at, line in enumerate(scored)
+        ]
         lines += _LATEX_END
     return "\n".join(lines) + "\n"
 

@@ -11,11 +11,12 @@ from django.utils.translation import gettext
 from evaluation.reports.figures import Figures, Section
 from evaluation.reports.queries import Report
 from review.charts.bars import BarChart
+from review.charts.boxes import BoxChart
 from review.charts.heat_map import HeatMap
 from review.charts.radar import RadarChart
 from review.charts.standalone import Chart, svg
 
-CHARTS = (BarChart, HeatMap, RadarChart)
+CHARTS = (BarChart, BoxChart, HeatMap, RadarChart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,10 @@ def as_csv(chart: Chart) -> str:
     elif isinstance(chart, BarChart):
         writer.writerow(("label", "series", "count"))
         writer.writerows((mark.label, mark.series, mark.text) for mark in chart.marks)
+    elif isinstance(chart, BoxChart):
+        writer.writerow(("label", "n", "mean", "p5", "q1", "median", "q3", "p95"))
+        for box in chart.marks:
+            writer.writerow((box.label, box.count, box.text, *(f"{each:.4f}" for each in box.parts or ())))
     elif isinstance(chart, HeatMap):
         writer.writerow(("row", "column", "value"))
         for label, cells in chart.rows:

@@ -20,6 +20,7 @@ from evaluation.reports.numbers.comparing import Comparison
 from evaluation.reports.numbers.counting import Row
 from evaluation.reports.numbers.verdict_table import POLARITY
 from evaluation.reports.queries import Report
+from evaluation.reports.score_lines import ScoreFigures, score_figures
 from review.charts.bars import Bar, BarChart, bars
 from review.charts.heat_map import HeatMap, heat
 from review.charts.radar import RadarChart, Series, radar
@@ -106,6 +107,7 @@ class Figures:
     ranked: tuple[Ranked, ...]
     ended: tuple[Ended, ...]
     sections: tuple[Section, ...]
+    scores: ScoreFigures | None = None
 
     @property
     def is_uneven(self) -> bool:
@@ -139,6 +141,7 @@ def figures(report: Report, link: Link, *, sort: str = "", rate: str = "") -> Fi
         ranked=ranking_lines(report, drawn),
         ended=ending_lines(report, lambda endpoint, dataset, outcome: link(endpoint, dataset, "", "", "", "", outcome)),
         sections=tuple(_section(report, rate, view, link) for view in report.views if report.facets[view.name]),
+        scores=score_figures(report),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from evaluation.judges import summary
 from evaluation.metrics import MeasuredRate
 from evaluation.protocol import Rate
+from evaluation.reports import score_lines
 from evaluation.reports.documents import SIMULATED, as_latex
 from evaluation.reports.documents import as_markdown as as_markdown
 from evaluation.reports.numbers.changes import MOVES, Change
@@ -71,6 +72,7 @@ def as_dict(report: Report) -> dict[str, Any]:
             {"rate": rate, "variant": variant, "datasets": found.by_dataset, "models": found.by_model}
             for rate, variant, found in report.averages
         ],
+        **score_lines.as_dict(report),
         **summary.as_dict(run, report.numbers.judged),
         "cost": str(report.cost),
     }
@@ -164,7 +166,8 @@ COMPARISONS, OUTCOMES, OVERALL = "comparisons", "outcomes", "overall"  # tables 
 def as_csv(report: Report, table: str = "") -> str:
     """A line for each rate of each row; `facet` and `value` are empty overall, what is undefined is empty.
 
-    `table`: only 'overall', or only a breakdown; or 'comparisons', 'outcomes' or 'changes', which have columns of their own.
+    `table`: only 'overall', or only a breakdown; or 'comparisons', 'outcomes', 'changes' or 'scores', which have columns of
+    their own.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -183,6 +186,10 @@ def as_csv(report: Report, table: str = "") -> str:
         writer.writerow(ENDED)
         writer.writerows([getattr(each, column) for column in ENDED] for each in report.numbers.endings)
         return out.getvalue()
+    if table == score_lines.SCORES:
+        writer.writerow(score_lines.COLUMNS)
+        writer.writerows(score_lines.csv_rows(report))
+        return out.getvalue()
     writer.writerow(COLUMNS)
     for facet, rows in {"": report.overall, **report.facets}.items():
         if table and table != (facet or OVERALL):
@@ -197,7 +204,8 @@ def as_csv(report: Report, table: str = "") -> str:
 
 def tables(report: Report) -> list[str]:
     """The tables that `as_csv` can write alone."""
-    return [OVERALL, COMPARISONS, OUTCOMES, CHANGES, *report.facets]
+    scores = [score_lines.SCORES] if report.protocol.scores else []
+    return [OVERALL, COMPARISONS, OUTCOMES, CHANGES, *scores, *report.facets]
 
 
 def as_json(report: Report) -> str:

@@ -59,10 +59,9 @@ def data_sets_of(run: Run) -> tuple[DataSet, ...]:
 
 
 def data_sets_asked(settings: RunSettings) -> tuple[DataSet, ...]:
-    """The data sets that a run which is wanted asks, of those that there are."""
-    return tuple(
-        one for one in data_sets_in(settings.release) if not settings.variants or one.name in settings.variants
-    )
+    """The data sets that a run which is wanted asks, of those that there are; the usual ones where it names none."""
+    there = data_sets_in(settings.release)
+    return tuple(one for one in there if (one.name in settings.variants if settings.variants else one.usual))
 
 
 def protocol_and_data_sets(settings: RunSettings) -> tuple[Protocol, tuple[DataSet, ...]]:

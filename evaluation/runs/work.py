@@ -13,7 +13,8 @@ from evaluation import errors, registry
 from evaluation.models import Judgment, Response, Run, Vote
 from evaluation.protocol import JUDGED, Ask, Decision, Protocol, Rubric
 from evaluation.runs import plan, queries
-from evaluation.runs.rows import batched, chains, filling, queued, votes
+from evaluation.runs.rows import batched, chains, filling, queued, scores, votes
+from evaluation.runs.rows.scores import Read
 from evaluation.runs.services import NO_RESPONSE, NOT_JUDGED
 from generation.engine import provider_batches, worker_lane
 from generation.engine.task_queue import check_tries, finish_all, join, put_back, take
@@ -44,6 +45,8 @@ def work_on_run(run_id: int) -> int:
     keep = partial(_keep_responses, protocol, rules=plan.outcomes_of(run, protocol), panel=panel)
     keep_verdicts: KeepVerdicts = partial(votes.keep_votes, panel) if panel else finish_all
     judged_how = _judge_sample if run.judging == Run.Judging.PER_SAMPLE else _judge
+    if protocol.prepare is not None:
+        protocol.prepare()
     to_fill = set(queued.unfilled(run).values_list("pk", flat=True))
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
@@ -187,21 +190,19 @@ def _keep_responses(
         rubrics[sample_id].append((pk, Rubric(key, criterion, tuple(traps))))
     for row, _, said in told:
         row.text = said.get("text", "")
-    texts = chains.judged_texts(protocol, [row for row, _, _ in told]) if protocol.read else {}
+    texts = chains.judged_texts(protocol, [row for row, _, _ in told]) if protocol.read or protocol.score else {}
+    found = [
+        Read(row, pk, rubric, text, _at_once(protocol, rules or {}, row, status, said["outcome"], rubric, text))
+        for row, status, said in told
+        for text in (texts.get(row.pk, ""),)
+        for pk, rubric in rubrics[row.sample_id]
+        if protocol.applies(rubric.key, row.variant)
+    ]
     Judgment.objects.bulk_create(
-        (
-            Judgment(
-                run_id=row.run_id,
-                response_id=row.pk,
-                rubric_id=pk,
-                **_at_once(protocol, rules or {}, row, status, said["outcome"], rubric, texts.get(row.pk, "")),
-            )
-            for row, status, said in told
-            for pk, rubric in rubrics[row.sample_id]
-            if protocol.applies(rubric.key, row.variant)
-        ),
+        (Judgment(run_id=e.row.run_id, response_id=e.row.pk, rubric_id=e.rubric_id, **e.judged) for e in found),
         ignore_conflicts=True,  # a judgment that is there already is no reason to lose the lane
     )
+    scores.keep_scores(protocol, found)
     if panel:
         votes.queue_votes(panel, [row.pk for row, _, _ in told])
     return kept

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from generation import errors
-from generation.batches import services
+from generation.batches import making_together, services
 from generation.endpoints import queries as endpoints_queries
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
 from generation.jobs.live_status import Progress, endpoints_listed
@@ -37,7 +37,12 @@ class BatchKind(JobKind[Batch]):
     def endpoints(self, job: Batch) -> QuerySet[Endpoint]:
         return endpoints_queries.endpoints_of(job)
 
+    def is_open(self, pk: int) -> bool:
+        return super().is_open(pk) or making_together.waits(self.model.objects.get(pk=pk))
+
     def clean_up(self) -> None:
+        for batch in making_together.waiting_batches():
+            making_together.gather(batch)
         apply_outcomes()
 
     def discard_waiting(self, pk: int) -> None:

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from django.db.models import Count, QuerySet
 from django.utils import timezone
 
 from generation import errors
 from generation.batches import queries
-from generation.batches.draw import Draw, Drawn, draw_records
+from generation.batches.draw import UNKNOWN, Draw, Drawn, draw_records
 from generation.common.chunks import chunked
 from generation.jobs import life_cycle
-from generation.models import Batch, BatchRole, Comparison, Draft, Endpoint, Source
+from generation.models import Batch, BatchRole, Comparison, Draft, Endpoint, Source, SourceRecord
 from generation.recipes import registry, trap_plan
 from generation.recipes.recipe import TrapPlan
 from generation.samples import queries as samples_queries
@@ -111,7 +112,27 @@ def choose_records(settings: BatchSettings) -> Drawn:
     if settings.limit is not None and settings.limit < 1:
         raise errors.NothingToDo
     records = queries.records_without_draft(settings.source, settings.benchmark, recipe.kinds)
+    if recipe.splits is not None:
+        values = registry.settings_of(settings.benchmark, settings.preset, settings.changes)
+        _check_splits(records, recipe.splits(values), settings.draw)
     return draw_records(records, settings.source, settings.draw, settings.limit)
+
+
+def _check_splits(records: QuerySet[SourceRecord], allowed: Mapping[str, tuple[str, ...]], draw: Draw) -> None:
+    """Raises WrongDraw where records that the filter lets through may be of a split that these settings do not take."""
+    wanted = draw.where.get("split")
+    for kind, splits in allowed.items():
+        if wanted is not None and set(wanted) <= set(splits):
+            continue
+        rows = records.filter(content__kind=kind).exclude(content__split__in=splits).order_by()
+        counts = dict(rows.values_list("content__split").annotate(n=Count("pk")))
+        found = {name or UNKNOWN: n for name, n in counts.items() if wanted is None or (name or UNKNOWN) in wanted}
+        if found:
+            said = ", ".join(f"{name} ({n})" for name, n in sorted(found.items()))
+            raise errors.WrongDraw(
+                f"these settings take records of {', '.join(splits)} only, and there are others: {said}. Draw where"
+                f" split={splits[0]}, or change the setting"
+            )
 
 
 def _lock_records(settings: BatchSettings) -> Drawn:
@@ -190,9 +211,9 @@ def _deal(batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | Non
 
     The seed is of the plan and its records: the same launch anywhere gives the same prompts, and so does a batch beside it.
     """
-    hands: list[list[str]] = [[] for _ in records]
     if plan is None:
-        return hands
+        return [[]] * len(records)
+    hands: list[list[str]] = [[] for _ in records]
     terms = samples_queries.terms(batch.benchmark)
     kept: dict[str, Any] = {"name": plan.name, "targets": {}, "clusters": {}}
     try:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from generation.recipes import registry
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample, Preset
 from generation.samples.queries import prefetch_rubrics, terms
+from generation.sources.other_values import OtherValues
 from generation.sources.queries import partner_contents, record_value
 from review.models import User
 from review.rules.blocks import Block
@@ -135,7 +136,32 @@ def draft_value(row: Draft) -> DraftValue:
         prompts=batch.prompts,
         checks=tuple(batch.checks),
         settings=batch.settings,
+        others=OtherValues(record),
     )
+
+
+def draft_values(batch: Batch, rows: Sequence[Draft], *, joined: bool = True) -> list[tuple[Draft, DraftValue]]:
+    """First versions as the recipe sees them, in their order; a handful of queries, however many. `joined`: with the records
+    that theirs refer to."""
+    in_force = terms(batch.benchmark)
+    records = SourceRecord.objects.defer("private").in_bulk({row.record_id for row in rows})
+    partners = partner_contents(list(records.values())) if joined else {}
+    return [
+        (
+            row,
+            DraftValue(
+                record=record_value(records[row.record_id], partners.get(row.record_id, {})),
+                terms=in_force,
+                data=row.data,
+                preferred=tuple(row.preferred),
+                prompts=batch.prompts,
+                checks=tuple(batch.checks),
+                settings=batch.settings,
+                others=OtherValues(records[row.record_id]),
+            ),
+        )
+        for row in rows
+    ]
 
 
 def batches() -> QuerySet[Batch]:

@@ -1,14 +1,16 @@
 """Changes batches and their drafts: the work of a lane, decisions on held drafts."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.utils import timezone
 
 from generation import errors
-from generation.batches import queries
+from generation.batches import making_together, queries
 from generation.drafts import pre_review_checks
 from generation.engine import worker_lane
 from generation.engine.bound_models import BoundModels
@@ -63,8 +65,10 @@ def work_on_batch(batch_id: int) -> int:
             for row in take(drafts.order_by("pk"), count, lane.claim)
         ]
 
-    done = worker_lane.work_in_lane(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
+    done = making_together.take_over(batch)
+    done += worker_lane.work_in_lane(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
     life_cycle.pause_if_spent(batch_id)
+    making_together.gather(batch)
     settle(batch_id)
     return done
 
@@ -77,7 +81,7 @@ async def _work_on_draft(row: Draft, batch: Batch, models: BoundModels) -> None:
         step = recipe.steps[row.step]
         outputs = await step.run(value, models) if step.applies(value) else [value]
     except Dropped as reason:
-        await sync_to_async(_drop)(row, str(reason))
+        await sync_to_async(_drop)(row, str(reason), reason.data)
     except worker_lane.NOT_ITS_FAULT:
         raise
     except LLMError as error:
@@ -97,7 +101,8 @@ def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
     while following < len(recipe.steps) and not any(map(recipe.steps[following].applies, outputs)):
         following += 1
     if following == len(recipe.steps):
-        if finish(row, Status.DONE, data=outputs[0].data):
+        # Of a recipe that draws samples for review, they are made once all drafts of the batch have ended.
+        if finish(row, Status.DONE, data=outputs[0].data) and (recipe.drawn is None or row.sample_id is not None):
             for output in outputs:
                 _admit(row, batch, output)
     elif len(outputs) == 1:
@@ -147,9 +152,10 @@ def _make(
 
 
 @transaction.atomic
-def _drop(row: Draft, reason: str) -> None:
+def _drop(row: Draft, reason: str, data: Mapping[str, Any] | None = None) -> None:
     """Give a draft up. The sample whose next version it was to be cannot come back to physicians: it is discarded."""
-    if finish(row, Status.DROPPED, error="Dropped", detail=reason):
+    kept = {} if data is None else {"data": dict(data)}
+    if finish(row, Status.DROPPED, error="Dropped", detail=reason, **kept):
         Sample.objects.filter(drafts=row).update(status=Sample.Status.DISCARDED)
 
 

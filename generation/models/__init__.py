@@ -19,7 +19,7 @@ from generation.models.samples import (
     TaxonomyTerm,
     TextIndex,
 )
-from generation.models.sources import Import, ImportRefusal, ImportStatus, Reference, Source, SourceRecord
+from generation.models.sources import Import, ImportRefusal, ImportStatus, RecordValue, Reference, Source, SourceRecord
 
 __all__ = [
     "ENDPOINT_FIELDS",
@@ -48,6 +48,7 @@ __all__ = [
     "Lane",
     "ProviderBatch",
     "ProviderLine",
+    "RecordValue",
     "Reference",
     "Release",
     "ReleasedRubric",

@@ -11,7 +11,8 @@ from review.models import Case, User
 
 
 class Sample(models.Model):
-    """One test case of a benchmark, whatever its version."""
+    """One test case of a benchmark, whatever its version. `bound`: samples of one record and batch with the same word here are
+    released together or not at all; empty: it stands by itself."""
 
     class Status(models.TextChoices):
         IN_REVIEW = "in-review", _("in review")
@@ -32,6 +33,7 @@ class Sample(models.Model):
     batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="samples")
     record = models.ForeignKey(SourceRecord, on_delete=models.PROTECT, related_name="samples")
     status = models.CharField(max_length=12, choices=Status, default=Status.IN_REVIEW)
+    bound = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField()
 
     class Meta:

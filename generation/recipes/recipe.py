@@ -17,7 +17,12 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Dropped(Exception):
-    """A step gives a draft up, with the reason to be shown. Not a fault: nothing is retried."""
+    """A step gives a draft up, with the reason to be shown. Not a fault: nothing is retried. `data`: what is kept of the draft,
+    so that a recipe's `analysis` can count it; None: what its steps had stored."""
+
+    def __init__(self, reason: str, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.data = data
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,8 @@ class Draft:
     `version` is above 1, `previous` the content of the rejected version and `reasons` what the physicians held against it.
     `terms` is the taxonomy in force: the benchmark's own and what admins added. `preferred`: the terms that the batch's plan
     would like here, a wish and no order. `prompts` names the set of prompt files; `checks` the checks that the batch makes.
-    `settings` are the values of the preset that the batch was launched with.
+    `settings` are the values of the preset that the batch was launched with. `others`: None where nothing is to be drawn yet,
+    as in an estimate.
     """
 
     record: Record
@@ -66,6 +72,15 @@ class Draft:
     prompts: str = ""
     checks: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    others: "OtherValues | None" = field(default=None, compare=False)
+
+
+class OtherValues(Protocol):
+    """What other records of a record's source say under the names that its importer gave to values."""
+
+    async def draw(self, name: str, besides: str, seed: str) -> str | None:
+        """A value under `name` of another record, by `seed`, that is not `besides` nor any other of this record's under that
+        name; None where there is none."""
 
 
 class Models(Protocol):
@@ -152,7 +167,8 @@ class NewSample:
     specialty: that its reviewers must have, where its record says so (empty: any). A benchmark's `case` passes it on.
     `prompt` is the label of the prompt that made it (``mhb/inject_dialogue@2``). `made`: what the data card says of how samples
     were made, by name ("entailment": "roberta-large-mnli"); it counts them by value. `review_share`: where physicians review
-    a share of the samples; then `made["review"]` says 'sampled' or 'not sampled' when the benchmark is asked for its case.
+    a share of the samples; then `made["review"]` says 'sampled' or 'not sampled' when the benchmark is asked for its case. `bound`: samples of one
+    record with the same word here (at most 64 characters) are released together or not at all; empty: it stands by itself.
     """
 
     task: str
@@ -164,6 +180,7 @@ class NewSample:
     prompt: str = ""
     made: Mapping[str, str] = field(default_factory=dict)
     review_share: ReviewShare | None = None
+    bound: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +197,25 @@ class ModelRole:
     optional: bool = False
     kinds: frozenset[str] = frozenset()
     apart: str = ""
+
+
+DRAWN, NOT_DRAWN = "sampled", "not sampled"  # what `made["review"]` of a sample says after a draw
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewDraw:
+    """Which samples of a batch physicians review: of each stratum so many, drawn by a seed among those that came through.
+
+    `size`, `seed`: the names of the settings that say how many of a stratum, and by which seed. `strata`: the keys that tell
+    the stratum, `place`: what tells apart the samples of one record; those of one place in several strata are drawn together.
+    They are read in a draft's data, and in the content of a `finished` record. Drawn or not is in `made["review"]`, on which
+    the benchmark's policy decides. Samples are made once all drafts of the batch have ended, and go through no checks.
+    """
+
+    size: str
+    seed: str
+    strata: tuple[str, ...]
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +273,10 @@ class Recipe:
     usual one; `choices`: the words (or null) that a launch may give to a setting, besides those in presets. `may_share`: the
     name of a setting without which a launch is refused where one model plays a role and the one it is to be `apart` from; ""
     where that is only warned of. `control`: the same place without the trap, made beside a draft's sample; None for none.
+    `finished`: of a record that others have published as a sample, that sample, None for all other records. Such records
+    become samples many at once, without steps, partners or models, where the batch makes no checks; `steps` must be able to
+    do the same. `splits`: of which splits of the original data records of a kind may be under these settings, kind ->
+    splits; a launch over others is refused. Kinds that are not named may be of any. `drawn`: a draw of samples for review.
     `lineage`: what a draft's
     data shows of how it was made, for the pages of sample and draft; `analysis`: what the data of a batch's drafts shows
     together, streamed.
@@ -256,6 +296,9 @@ class Recipe:
     choices: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     control: Callable[[Draft], NewSample | None] | None = None
     may_share: str = ""
+    finished: Callable[[Draft], NewSample | None] | None = None
+    splits: Callable[[Mapping[str, Any]], Mapping[str, tuple[str, ...]]] | None = None
+    drawn: ReviewDraw | None = None
     lineage: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None
     analysis: Callable[[Iterable[Mapping[str, Any]]], Sequence[Block]] | None = None
 
@@ -278,7 +321,8 @@ class Prompt:
 
 
 def read_prompt(path: Path) -> Prompt:
-    """Read ``<benchmark>/prompts/<name>.md``: a line ``version: N``, then parts headed ``=== system`` or ``=== user``.
+    """Read ``<benchmark>/prompts/<name>.md``: a line ``version: N``, then parts headed ``=== system``, ``=== user`` or
+    ``=== assistant`` (an example of a reply, between two of ``=== user``).
 
     A file of another set stands a folder deeper, ``<benchmark>/prompts/<set>/<name>.md``, and is called by its set as well.
 
@@ -291,9 +335,11 @@ def read_prompt(path: Path) -> Prompt:
     turns: list[tuple[Role, str]] = []
     for part in f"\n{body}".split("\n=== ")[1:]:
         role, _, text = part.partition("\n")
-        if role.strip() not in ("system", "user"):
-            raise ValueError(f"{path.name}: unknown part {role.strip()!r}")
-        turns.append(("system" if role.strip() == "system" else "user", text.strip()))
+        match role.strip():
+            case "system" | "user" | "assistant" as known:
+                turns.append((known, text.strip()))
+            case unknown:
+                raise ValueError(f"{path.name}: unknown part {unknown!r}")
     if not turns:
         raise ValueError(f"{path.name}: no part '=== system' or '=== user'")
     folder = path.parent

@@ -69,13 +69,17 @@ def check_fits(
     exporter = exporter_of(format_name)
     if by_reference and not getattr(exporter, "lines", ""):
         raise errors.NotByReference(format_name)
-    if getattr(exporter, "trains", False):
+    if getattr(exporter, "supervises", False):
         _supervision(release, stages)
     elif stages:
         raise errors.WrongStages(f"{format_name} has none.")
     if getattr(exporter, "asks", False):
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _messages(release, first.exported, first.key, first.task) is None:
+            raise errors.UnfitFormat(format_name)
+    if getattr(exporter, "trains", False):
+        first = ReleasedSample.objects.filter(release=release).order_by("position").first()
+        if first is not None and _training(release, first.exported, first.key, first.task) is None:
             raise errors.UnfitFormat(format_name)
     return exporter
 
@@ -92,7 +96,7 @@ def _supervision(release: Release, stages: str) -> tuple[ModuleType, str]:
     return found, chosen
 
 
-def _training(release: Release, samples: Iterator[dict[str, Any]], stages: str) -> Iterator[dict[str, Any]]:
+def _supervised(release: Release, samples: Iterator[dict[str, Any]], stages: str) -> Iterator[dict[str, Any]]:
     """The samples with their examples of supervision."""
     found, chosen = _supervision(release, stages)
     for sample in samples:
@@ -127,6 +131,19 @@ def fitting(release: Release, *, by_reference: bool = False) -> list[tuple[str, 
 
 def _messages(release: Release, exported: Mapping[str, Any], key: str, task: str) -> list[dict[str, str]] | None:
     return registry.messages(release.benchmark, key, task, exported["content"])
+
+
+def _training(release: Release, exported: Mapping[str, Any], key: str, task: str) -> dict[str, Any] | None:
+    return registry.training(release.benchmark, key, task, exported["content"])
+
+
+def _trained(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The samples with what a model is trained on by them."""
+    for sample in samples:
+        training = _training(release, sample, sample["sample_id"], sample["task"])
+        if training is None:
+            raise errors.UnfitFormat(sample["sample_id"])
+        yield {**sample, "training": training}
 
 
 def _asked(release: Release, samples: Iterator[dict[str, Any]], *, judges: bool) -> Iterator[dict[str, Any]]:
@@ -211,15 +228,17 @@ def files_of(
     referring: dict[str, Any] = {}
     if getattr(exporter, "asks", False):
         samples = _asked(release, samples, judges=getattr(exporter, "judges", False))
-    if trains := getattr(exporter, "trains", False):
-        samples = _training(release, samples, stages)
+    if supervises := getattr(exporter, "supervises", False):
+        samples = _supervised(release, samples, stages)
+    if getattr(exporter, "trains", False):
+        samples = _trained(release, samples)
     for written in exporter.write(samples, folder):
         path = written
         if by_reference and path.name == getattr(exporter, "lines", ""):
             path, referring["by_reference"] = _as_references(release, split, path)
         yield sums.add(path)
     if not by_reference:  # what comes from the sources is left out then
-        for path in _image_files(release, split, folder, supervision.SPLITS if trains else None):
+        for path in _image_files(release, split, folder, supervision.SPLITS if supervises else None):
             yield sums.add(path)
     for path in audit_bundle.write(release, folder, split):
         yield sums.add(path)

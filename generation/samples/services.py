@@ -40,7 +40,13 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
     now = timezone.now()
     simulated = endpoints_queries.endpoints_of(batch).filter(simulated=True).exists()
     sample = row.sample or Sample.objects.create(
-        benchmark=batch.benchmark, task=made.task, batch=batch, record_id=row.record_id, arm=arm, created_at=now
+        benchmark=batch.benchmark,
+        task=made.task,
+        batch=batch,
+        record_id=row.record_id,
+        arm=arm,
+        bound=made.bound,
+        created_at=now,
     )
     previous = SampleVersion.objects.filter(sample=sample).select_related("case").order_by("-number").first()
     known = previous.case.language if previous else made.language
@@ -58,7 +64,7 @@ def make_version(row: Draft, batch: Batch, made: NewSample, *, arm: Sample.Arm =
         content=dict(made.content),
         simulated=simulated,
         prompt=made.prompt[:100],
-        generator=_generator(batch),
+        generator=generator_of(batch),
         traps=list(dict.fromkeys(trap for rubric in made.rubrics for trap in rubric.traps)),
         made=dict(made.made),
         created_at=now,
@@ -104,7 +110,7 @@ def make_control(row: Draft, batch: Batch, made: NewSample) -> SampleVersion:
     return make_version(beside, batch, made, arm=Sample.Arm.CONTROL)
 
 
-def _generator(batch: Batch) -> str:
+def generator_of(batch: Batch) -> str:
     """The name of the endpoint that writes the samples; empty where none was asked for these records."""
     roles = registry.recipe(batch.benchmark).roles
     bound = BatchRole.objects.filter(batch=batch, role=roles[0].name) if roles else BatchRole.objects.none()

@@ -17,9 +17,9 @@ from generation.engine.task_queue import check_tries, finish, give_back_expired,
 from generation.images.checks import BadImage
 from generation.images.services import take_in
 from generation.llm.errors import GivenUp
-from generation.models import Import, ImportRefusal, Reference, Source, SourceRecord
+from generation.models import Import, ImportRefusal, RecordValue, Reference, Source, SourceRecord
 from generation.models.work import Work
-from generation.sources import importers, queries
+from generation.sources import importers, other_values, queries
 from generation.sources.importers.base import Exhausting, Malformed, Refusal, Row, WrongFormat, digest_of
 from review.models import User
 
@@ -100,7 +100,8 @@ def _read(run: Import) -> None:
     try:
         check_tries(run, IMPORT_TRIES)
         seconds = lease().total_seconds() / 3  # a chunk renews the lease, and the next rows may be slow as well
-        for chunk in _import_chunks(_with_images(importer.rows(path, importer.sniff(path))), seconds):
+        layout = replace(importer.sniff(path), file=run.file_name)
+        for chunk in _import_chunks(_with_images(importer.rows(path, layout)), seconds):
             good = [entry for entry in chunk if isinstance(entry, Row)]
             bad = [entry for entry in chunk if isinstance(entry, Refusal)]
             with transaction.atomic():
@@ -186,34 +187,60 @@ def _add_records(source: Source, rows: list[Row]) -> int:
             language_confidence=row.language_confidence,
             content=row.content,
             private=row.private,
+            match=digest_of(row.match) if row.match else "",
         )
         for row in unique.values()
         if row.external_id not in known
     ]
     SourceRecord.objects.bulk_create(new, ignore_conflicts=True)
+    _match_old(source, [row for row in unique.values() if row.match and known.get(row.external_id) == ""])
     # Those without a match are new, or from before there was any.
-    _refer(source, [row for row in unique.values() if (row.match or row.refers) and not known.get(row.external_id)])
+    _refer(source, [row for row in unique.values() if row.refers and not known.get(row.external_id)])
+    _keep_values(source, [row for row in unique.values() if row.values and row.external_id not in known])
     return len(new)
 
 
-def _refer(source: Source, rows: list[Row]) -> None:
-    """Keep by what the stored records of these rows are referred to, and whom they refer to."""
+def _match_old(source: Source, rows: list[Row]) -> None:
+    """Keep by what records from before there was any match are referred to."""
     if not rows:
         return
     by_id = {row.external_id: row for row in rows}
     records = list(SourceRecord.objects.filter(source=source, external_id__in=by_id).only("external_id", "match"))
     for record in records:
-        match = by_id[record.external_id].match
-        record.match = digest_of(match) if match else ""
+        record.match = digest_of(by_id[record.external_id].match)
     SourceRecord.objects.bulk_update(records, ["match"], batch_size=chunks.CHUNK)
+
+
+def _refer(source: Source, rows: list[Row]) -> None:
+    """Keep whom the stored records of these rows refer to."""
     references = (
-        Reference(record=record, format=name, digest=digest)
-        for record in records
-        for name, texts in by_id[record.external_id].refers.items()
+        Reference(record_id=pk, format=name, digest=digest)
+        for pk, row in _stored(source, rows)
+        for name, texts in row.refers.items()
         for digest in dict.fromkeys(map(digest_of, texts))
     )
     for chunk in chunks.chunked(references):
         Reference.objects.bulk_create(chunk, ignore_conflicts=True)
+
+
+def _keep_values(source: Source, rows: list[Row]) -> None:
+    """Keep what these records say under names that others have too (`generation.sources.other_values`)."""
+    values = (
+        RecordValue(source=source, record_id=pk, **other_values.stored(row.external_id, name, text), text=text)
+        for pk, row in _stored(source, rows)
+        for name, text in row.values
+    )
+    for chunk in chunks.chunked(values):
+        RecordValue.objects.bulk_create(chunk, ignore_conflicts=True)
+
+
+def _stored(source: Source, rows: list[Row]) -> Iterator[tuple[int, Row]]:
+    """The primary key of the record of each of these rows."""
+    if rows:
+        by_id = {row.external_id: row for row in rows}
+        there = SourceRecord.objects.filter(source=source, external_id__in=by_id).order_by("pk")
+        for pk, external_id in there.values_list("pk", "external_id"):
+            yield pk, by_id[external_id]
 
 
 def sweep() -> list[int]:

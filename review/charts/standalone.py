@@ -13,11 +13,12 @@ from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
 
 from review.charts.bars import BarChart
+from review.charts.boxes import BoxChart
 from review.charts.heat_map import HEAT_STEPS, HeatMap
 from review.charts.radar import RadarChart
 from review.charts.text_measure import FONT, Entry, measure, wrapped
 
-Chart = BarChart | HeatMap | RadarChart
+Chart = BarChart | BoxChart | HeatMap | RadarChart
 
 WIDTH = 720.0
 MARGIN = 20.0
@@ -77,7 +78,7 @@ def palette() -> Mapping[str, str]:
 
 def svg(chart: Chart, title: str, notes: Iterable[str]) -> str:
     """The file: the chart under its title, and below it what must be known with it."""
-    draw = {BarChart: _bars, HeatMap: _heat, RadarChart: _radar}[type(chart)]
+    draw = {BarChart: _bars, BoxChart: _boxes, HeatMap: _heat, RadarChart: _radar}[type(chart)]
     colours = palette()
     shapes: list[Shape] = []
     texts: list[Label] = []
@@ -159,6 +160,39 @@ def _bars(chart: BarChart, y: float, shapes: list[Shape], texts: list[Label]) ->
     for share, tick in zip(shares, chart.ticks, strict=True):
         x = left + plot * share
         shapes.insert(under, Shape(f"M{x:g} {top:g}V{y:g}", stroke=colours["line"]))
+        texts.append(Label(x, top - 5, tick, colours["ink-2"], "middle"))
+    return y
+
+
+def _boxes(chart: BoxChart, y: float, shapes: list[Shape], texts: list[Label]) -> float:
+    colours = palette()
+    wide = max((measure(line) for mark in chart.marks for line in wrapped(mark.label, MOST_LABEL)), default=0.0)
+    left = MARGIN + min(wide, MOST_LABEL) + GAP
+    plot = WIDTH - MARGIN - VALUES - left
+    top = y = y + LINE
+    for mark in chart.marks:
+        lines = wrapped(mark.label, MOST_LABEL)
+        middle = y + ROW / 2
+        for at, line in enumerate(lines):
+            lift = (at - (len(lines) - 1) / 2) * FONT * 1.1
+            texts.append(Label(left - GAP, middle + lift + FONT * 0.35, line, colours["ink"], "end"))
+        if mark.at:
+            low, first, median, third, high = (left + plot * each / 100 for each in mark.at)
+            line = f"M{low:g} {middle:g}H{first:g}M{third:g} {middle:g}H{high:g}"
+            line += f"M{low:g} {middle - 4:g}v8M{high:g} {middle - 4:g}v8"
+            shapes.append(Shape(line, stroke=colours["ink"], width=1.5))
+            box = _box(first, middle - 6, third - first, 12)
+            shapes.append(Shape(box, fill=colours["surface"], stroke=colours["series-0"], width=1.5))
+            shapes.append(Shape(f"M{median:g} {middle - 6:g}v12", stroke=colours["ink"], width=1.5))
+        if mark.mean is not None:
+            x = left + plot * mark.mean / 100
+            shapes.append(Shape(f"M{x - 3:g} {middle:g}a3 3 0 1 0 6 0a3 3 0 1 0 -6 0", fill=colours["ink"]))
+        said = "  ".join(part for part in (mark.text or "–", mark.note) if part)
+        texts.append(Label(left + plot + GAP, middle + FONT * 0.35, said, colours["ink"]))
+        y += max(ROW, len(lines) * FONT * 1.1 + 6)
+    for at, tick in enumerate(chart.ticks):
+        x = left + plot * at / max(len(chart.ticks) - 1, 1)
+        shapes.insert(0, Shape(f"M{x:g} {top:g}V{y:g}", stroke=colours["line"]))
         texts.append(Label(x, top - 5, tick, colours["ink-2"], "middle"))
     return y
 

@@ -1,6 +1,6 @@
 """The versions of review forms, and the benchmark's own form, which is the default."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from django.conf import settings
@@ -51,7 +51,19 @@ def versions(benchmark: str) -> QuerySet[ReviewForm]:
 
 def with_form_in_force(spec: CaseSpec) -> CaseSpec:
     """A case about to be opened, with the form that admins published for its benchmark."""
-    row = in_force(spec.benchmark)
+    return _with_form(spec, in_force(spec.benchmark))
+
+
+def all_with_form_in_force(specs: Iterable[CaseSpec]) -> Iterator[CaseSpec]:
+    """The same of many cases: one query a benchmark."""
+    forms: dict[str, ReviewForm | None] = {}
+    for spec in specs:
+        if spec.benchmark not in forms:
+            forms[spec.benchmark] = in_force(spec.benchmark)
+        yield _with_form(spec, forms[spec.benchmark])
+
+
+def _with_form(spec: CaseSpec, row: ReviewForm | None) -> CaseSpec:
     if row is None:
         return spec
     if row.design is None:

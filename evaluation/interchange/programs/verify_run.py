@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import runpy
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -150,24 +151,19 @@ class Counted:
         name = f"judgments.jsonl: {' '.join(map(str, answer))} {row['rubric']}"
         facets = self._rubrics.get((row["sample"], row["rubric"]))
         if facets is None or answer not in self._outcomes:
-            what = "not a rubric of the release" if facets is None else "no such response"
-            self.faults.append(f"{name}: {what}")
+            self.faults.append(f"{name}: {'not a rubric of the release' if facets is None else 'no such response'}")
             return
         if (*answer, row["rubric"]) in self._judgments:
             self.faults.append(f"{name}: twice")
         self._judgments[(*answer, row["rubric"])] = {name: row[name] for name in ("status", "verdict", "error")}
         dataset = self._datasets.get((self.samples[row["sample"]]["task"], row["variant"]))
-        outcome = self._outcomes[answer]
-        if dataset is None or outcome == OPEN:
+        if dataset is None or (outcome := self._outcomes[answer]) == OPEN:
             return
         rule = self.rules.get(outcome, JUDGED)
         verdict = (row["verdict"] or UNJUDGED) if rule == JUDGED else UNJUDGED if rule == EXCLUDED else rule
-        why = (
-            "pending" if row["status"] != "failed" else "unparsed" if row["error"] == "BrokenReply" else "judge_failed"
-        )
-        kind = self.kinds[
-            row["model"], dataset, outcome if outcome != "answered" else JUDGED if row["verdict"] else why
-        ]
+        why = "unparsed" if row["error"] == "BrokenReply" else "judge_failed"
+        why = JUDGED if row["verdict"] else why if row["status"] == "failed" else "pending"
+        kind = self.kinds[row["model"], dataset, why if outcome == "answered" else outcome]
         kind[0] += 1
         kind[1] += verdict != UNJUDGED
         found: Row = ((row["sample"], row["variant"]), facets, verdict)
@@ -396,7 +392,11 @@ def check(folder: Path) -> dict[str, Any]:
             raise
         faults.append(f"the numbers cannot be read ({type(error).__name__})")
         return {"faults": faults, "checked": 0, "not_recomputed": {}}
-    skipped = {what: n for what, n in sorted(done.skipped.items()) if n}
+    if (folder / "scores.jsonl").is_file():
+        scores = runpy.run_path(str(Path(__file__).with_name("verify_scores.py")))["check"](folder)
+        done.faults, done.checked = done.faults + scores["faults"], done.checked + scores["checked"]
+        done.skipped.update(scores["not_recomputed"])
+    skipped = dict(sorted((+done.skipped).items()))
     return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": skipped}
 
 
@@ -408,8 +408,8 @@ def main(arguments: list[str]) -> int:
     except UNREADABLE as error:
         sys.stderr.write(f"There is no run to check in {folder}: {type(error).__name__} {error}\n")
         return 2
-    faults = found["faults"]
-    told = [*faults[:FAULTS_TOLD], *(f"not computed again: {n} {why}" for why, n in found["not_recomputed"].items())]
+    faults, skipped = found["faults"], found["not_recomputed"]
+    told = [*faults[:FAULTS_TOLD], *(f"not computed again: {n} {why}" for why, n in skipped.items())]
     told.append(f"{len(faults)} faults" if faults else f"Nothing is altered; {found['checked']} numbers agree.")
     sys.stdout.write("\n".join(told) + "\n")
     return 1 if faults else 0

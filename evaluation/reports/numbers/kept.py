@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import NDArray
 
 from evaluation.models import Run
 from evaluation.protocol import DataSet, FacetView, Protocol, Rate
-from evaluation.reports.numbers import changes, comparing, counting
+from evaluation.reports.numbers import changes, comparing, counting, scoring
 from evaluation.reports.numbers.changes import Bottleneck, Change
 from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
+from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, verdict_table
 from evaluation.runs.plan import Plan
 from evaluation.runs.rows import keeping
@@ -43,6 +45,7 @@ class Numbers:
 
     `key`: what it is kept under, '' where it is not. `judged`: model -> (verdicts against it, verdicts), whatever the rules for
     outcomes make of them, of those that the protocol's first rate counts.
+    `scores`: means of what code gave responses beside their verdicts, overall; `score_facets`: in each breakdown.
     """
 
     rates: tuple[Rate, ...]
@@ -60,6 +63,8 @@ class Numbers:
     judged: Mapping[str, tuple[int, int]]
     changes: tuple[Change, ...] = ()
     bottlenecks: tuple[Bottleneck, ...] = ()
+    scores: tuple[ScoreRow, ...] = ()
+    score_facets: Mapping[str, tuple[ScoreRow, ...]] = field(default_factory=dict)
 
 
 def numbers(
@@ -72,7 +77,8 @@ def numbers(
     options: Options,
 ) -> Numbers:
     """The numbers of a run: kept ones where it is over and nothing has changed since, else counted now."""
-    rests: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.facets]
+    rests: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
+    rests.append(protocol.facets)
     key = keeping.key_of(run, "report", *rests, options.common, sorted(options.weights.items()))
     return keeping.keep(key, lambda: _count(run, protocol, plan, datasets, labels, options, key))
 
@@ -86,7 +92,7 @@ def _count(
     options: Options,
     key: str,
 ) -> Numbers:
-    whole = verdict_table(run, datasets, plan.outcomes)
+    whole = scoring.with_scores(run, verdict_table(run, datasets, plan.outcomes), protocol.scores)
     table = whole.only(counting.answered_by_all(whole)) if options.common else whole
     rates = tuple(_weighing(rate, options) for rate in protocol.rates if counting.is_present(whole, rate))
     pooled = protocol.pooled and len(datasets) > 1
@@ -106,6 +112,7 @@ def _count(
     ]  # fmt: skip
     trap = ~table.unit_is_control[table.unit]
     changed = changes.changes(table, protocol, rates, minimum=plan.minimum)
+    score_rows = partial(scoring.score_rows, table, protocol.scores, pooled=pooled, minimum=plan.minimum)
     return Numbers(
         rates=rates,
         views=views,
@@ -140,6 +147,13 @@ def _count(
         judged={name: _judged(whole, at, protocol) for at, name in enumerate(whole.endpoints)},
         changes=tuple(changed),
         bottlenecks=tuple(changes.bottlenecks(protocol, changed)),
+        scores=score_rows(),
+        score_facets={
+            name: tuple(
+                row for value, (label, rows) in of.items() for row in score_rows(value=value, rows=rows, label=label)
+            )
+            for name, of in values.items()
+        } if protocol.scores else {},
     )  # fmt: skip
 
 

@@ -22,10 +22,11 @@ POLARITY = "polarity"  # a breakdown that every release may have, and no facet o
 RUBRIC = "rubric"  # which rubrics have a key, where a rate counts those alone
 BROKEN = "BrokenReply"
 CONTROL = "control"
+SPARSE = 8  # times as many numbers in a range as are known: then they are searched
 
 
 class _Pair(Func):
-    """Two whole numbers as text, a space between them."""
+    """Columns as text, a space between them."""
 
     template = "%(expressions)s"
     arg_joiner = " || ' ' || "
@@ -43,11 +44,16 @@ class _Listed(Aggregate):
         return self.as_sql(compiler, connection, function="GROUP_CONCAT", **context)
 
 
+def listed(*columns: Any) -> Aggregate:
+    """These columns of a group as one text: their values, a space between all of them."""
+    return _Listed(_Pair(*columns))
+
+
 def _pairs(rows: QuerySet[Any], by: Sequence[str], first: str, second: str) -> list[tuple[tuple[Any, ...], Ints, Ints]]:
     """Group -> the two numbers of each of its rows."""
     found = []
-    for *group, listed in rows.order_by().values_list(*by).annotate(listed=_Listed(_Pair(F(first), F(second)))):
-        numbers = np.fromstring(listed, dtype=np.int64, sep=" ").reshape(-1, 2)
+    for *group, text in rows.order_by().values_list(*by).annotate(listed=listed(F(first), F(second))):
+        numbers = np.fromstring(text, dtype=np.int64, sep=" ").reshape(-1, 2)
         found.append((tuple(group), numbers[:, 0], numbers[:, 1]))
     return sorted(found, key=lambda each: tuple(map(str, each[0])))
 
@@ -56,10 +62,21 @@ class _Places:
     """Finds numbers among known ones."""
 
     def __init__(self, known: Ints) -> None:
-        self.known = np.unique(known)
+        ordered = known if (known[1:] > known[:-1]).all() else np.sort(known)
+        first = np.ones(len(ordered), dtype=np.bool_)
+        first[1:] = ordered[1:] > ordered[:-1]
+        self.known = ordered if first.all() else ordered[first]
+        self._at: Ints | None = None
+        if len(self.known) and self.known[-1] - self.known[0] < SPARSE * len(self.known):
+            # Numbers of rows lie close together: their places are looked up, not searched.
+            self._at = np.zeros(int(self.known[-1] - self.known[0]) + 1, dtype=np.int64)
+            self._at[self.known - self.known[0]] = np.arange(len(self.known))
 
     def __call__(self, wanted: Ints) -> Ints:
-        return np.searchsorted(self.known, wanted)
+        if self._at is None:
+            return np.searchsorted(self.known, wanted)
+        found: Ints = np.take(self._at, wanted - self.known[0], mode="clip")
+        return found
 
     def __len__(self) -> int:
         return len(self.known)
@@ -71,7 +88,8 @@ class VerdictTable:
 
     `verdicts` are those that count: the judge's or, by the rule for the outcome of the response, another. `kind`: place in
     `kinds` of why there is or is no verdict. `unit_sample`: the number of its sample. `unit_cluster`: samples of one source
-    record are one cluster, others each its own.
+    record are one cluster, others each its own. `response`: the number of its response; `scores`: name -> the number that code
+    gave it, NaN where none did.
     """
 
     endpoints: tuple[str, ...]
@@ -92,6 +110,9 @@ class VerdictTable:
     responses: Mapping[tuple[int, int, str], int]  # (endpoint, data set, outcome) -> how many
     failed: Mapping[int, int]  # endpoint -> responses without a text
     given: Mapping[int, Mapping[str, int]]  # endpoint -> verdict that was given, whatever counts -> how often
+    response: Ints
+    rubric_ids: Ints  # the numbers of the rubrics, in order
+    scores: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # what is worked out of units once
 
     @property
@@ -102,7 +123,12 @@ class VerdictTable:
         """The same with some of the judgments."""
         return replace(
             self,
-            **{name: getattr(self, name)[rows] for name in ("endpoint", "unit", "rubric", "verdict", "kind")},
+            **{
+                name: getattr(self, name)[rows]
+                for name in ("endpoint", "unit", "rubric", "verdict", "kind", "response")
+            },
+            scores={name: numbers[rows] for name, numbers in self.scores.items()},
+            memo={},
         )
 
 
@@ -112,8 +138,8 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
     place_of = {pk: place for place, (pk, _name) in enumerate(tested)}
     sample_place, task, origin = samples_of(run.release)
     rubric_rows = ReleasedRubric.objects.filter(sample__release=run.release)
-    [*listed] = _pairs(rubric_rows, ["sample__release"], "id", "id")
-    rubric_place = _Places(listed[0][1] if listed else np.array([], dtype=np.int64))
+    [*all_rubrics] = _pairs(rubric_rows, ["sample__release"], "id", "id")
+    rubric_place = _Places(all_rubrics[0][1] if all_rubrics else np.array([], dtype=np.int64))
 
     at = {(one.task, one.variant): place for place, one in enumerate(datasets)}
     tasks = sorted({one.task for one in datasets})
@@ -191,6 +217,8 @@ def verdict_table(run: Run, datasets: Sequence[DataSet], rules: Mapping[str, str
         responses=responses,
         failed=failed,
         given={who: dict(zip(verdicts, counts.tolist(), strict=True)) for who, counts in enumerate(given)},
+        response=row_response[rows],
+        rubric_ids=rubric_place.known,
     )
 
 

@@ -51,8 +51,9 @@ class Exporter(Protocol):
     name: str
     label: str
     # A module may say `asks = True`: then each sample has `messages`, what a model under test is sent; with `judges = True`
-    # also `judging`, what a judge is sent (`registry.judging`). It may offer `readme(card, about)`, the text of a README.md.
-    # With `trains = True` each sample has `training`, the benchmark's own example of supervision (`registry.supervision`).
+    # also `judging`, what a judge is sent (`registry.judging`). With `trains = True` each has `training`
+    # (`registry.training`); with `supervises = True` it is the benchmark's own example of supervision
+    # (`registry.supervision`). A module may offer `readme(card, about)`, the text of a README.md.
     # `lines` is the name of its file where that is JSON Lines, one sample a line: such a format can also be exported by
     # reference (`references`).
 

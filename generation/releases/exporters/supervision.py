@@ -12,7 +12,7 @@ from generation.releases.exporters.base import canonical, checked, replacing
 
 name = "supervision"
 label = "Supervision (chat JSON Lines for fine-tuning)"
-trains = True
+supervises = True
 SPLITS = ("train", "validation")
 
 

@@ -8,7 +8,7 @@ from generation.sources.importers.base import Exhausting, Importer, Layout, Refu
 
 __all__ = ["Exhausting", "Importer", "Layout", "Refusal", "Row", "WrongFormat", "available", "formats_of", "load"]
 
-_HELPERS = frozenset({"base", "bundles", "columnar", "pickles", "tables", "visual_questions"})
+_HELPERS = frozenset({"base", "bundles", "columnar", "pickles", "tables", "tabular", "visual_questions"})
 
 
 def available() -> list[str]:

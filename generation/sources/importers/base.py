@@ -62,7 +62,8 @@ class Row:
 
     `match`: the text by which records of other sources refer to this one (a question, a heading's name); `refers`: format ->
     such texts of the records that this one refers to. They are compared without regard to case and white space. `facets`:
-    values by which an import counts what it read (difficulty).
+    values by which an import counts what it read (difficulty). `values`: (name, text) of what it says under names that other
+    records of its source have too ('symptoms/time', '2 days'), so that another's can be drawn in its place.
 
     `images`: those that the record is about, in order. Their digests are put into `content` as `images` when they are kept.
     """
@@ -78,6 +79,7 @@ class Row:
     refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facets: Mapping[str, str] = field(default_factory=dict)
     images: "tuple[Picture, ...]" = field(default=(), compare=False)
+    values: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the file was recognised as: 'jsonl', 'csv-v1', 'json-v2'."""
+    """What the file was recognised as: 'jsonl', 'csv-v1', 'json-v2'. `file`: what it was called where it came from, as an
+    uploaded one is kept under another name."""
 
     name: str
+    file: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

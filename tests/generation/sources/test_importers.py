@@ -67,6 +67,7 @@ def test_formats_are_found_by_name():
         "clinhallu",
         "healthbench",
         "medframeqa",
+        "medhal",
         "medhallu",
         "medxpertqa",
         "mesh",
@@ -81,7 +82,7 @@ def test_formats_are_found_by_name():
         assert all([importer.label, importer.licence, importer.citation, importer.restrictions])
 
 
-@pytest.mark.parametrize("name", ["nope", "base", "tables", "pmc_patients", "../healthbench", "os"])
+@pytest.mark.parametrize("name", ["nope", "base", "tables", "tabular", "pmc_patients", "../healthbench", "os"])
 def test_an_unknown_format_is_answered_with_the_known_ones(name):
     with pytest.raises(UnknownFormat, match=", ".join(importers.available())):
         importers.load(name)

@@ -1,0 +1,123 @@
+"""Augmented clinical notes: a note, and what a model extracted from it as JSON within the JSON."""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers import tabular
+from generation.sources.importers.base import (
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    checked_id,
+    gettext_noop,
+    one_line,
+    text_of,
+)
+from review.rules import json_nesting
+
+name = "acn"
+label = "Augmented clinical notes"
+licence = "MIT; the notes are from PMC-Patients (CC BY-NC-SA 4.0)"
+citation = (
+    "Bonnet A, Boulenger P. MedNote: Augmented Clinical Notes (2024)."
+    " https://huggingface.co/datasets/AGBonnet/augmented-clinical-notes"
+)
+restrictions = gettext_noop(
+    "non-commercial, share-alike, as the notes are from PMC-Patients; the extractions are by a model"
+)
+
+MAX_VALUES = 400  # extractions of a note; published ones have some dozens
+_NEEDED = ("idx", "summary")
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat that names the missing keys."""
+    return tabular.sniff(path, _NEEDED, label, layouts=(tabular.JSONL,))
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content: {kind: 'note', dataset: 'acn', text, extractions: [{category, concept, value, reference}], split};
+    Row.private is empty. `reference`: the name of the list's element that the value belongs to (a symptom, a drug), or ''."""
+    return tabular.rows(path, layout, _NEEDED, partial(_row, split=tabular.split_of(path, layout) or "train"))
+
+
+def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
+    text = tabular.optional_text(record, "full_note") or text_of(record, "note").strip()
+    external_id = tabular.optional_text(record, "idx")
+    if not external_id:
+        raise Malformed("'idx' is blank.")
+    found = extractions(_summary(record.get("summary")))
+    if not found:
+        raise Malformed("'summary' has no extraction.")
+    return Row(
+        external_id=checked_id(external_id),
+        title=one_line(text),
+        language="en",
+        content={"kind": "note", "dataset": name, "text": text, "extractions": found, "split": split},
+        private={},
+        where=where,
+        facets={"split": split},
+        values=tuple(dict.fromkeys((name_of(each), each["value"]) for each in found)),
+    )
+
+
+def name_of(extraction: Mapping[str, str]) -> str:
+    """Under which name the value of an extraction is kept, to be drawn for another note: its category and its concept."""
+    return f"{extraction['category']}/{extraction['concept']}"
+
+
+def _summary(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json_nesting.loads(value)
+        except json_nesting.TooDeep:
+            raise Malformed("'summary' is nested too deeply.") from None
+        except (json.JSONDecodeError, ValueError):
+            raise Malformed("'summary' is not JSON.") from None
+    if not isinstance(value, Mapping):
+        raise Malformed("'summary' is not a JSON object.")
+    return value
+
+
+def extractions(summary: Mapping[str, Any]) -> list[dict[str, str]]:
+    """What a summary says, one value each: (category, concept, value, reference). What it says of nothing ('None') is left out.
+
+    Raises Malformed where there are too many to be true.
+    """
+    found: list[dict[str, str]] = []
+
+    def add(category: str, concept: str, value: Any, reference: str) -> None:
+        text = _text(value)
+        if text:
+            found.append({"category": category, "concept": concept, "value": text, "reference": reference})
+            if len(found) > MAX_VALUES:
+                raise Malformed(f"'summary' has more than {MAX_VALUES} values.")
+
+    for category, said in summary.items():
+        match said:
+            case Mapping():
+                for concept, value in said.items():
+                    add(category, concept, value, "")
+            case list():
+                for element in said:
+                    if not isinstance(element, Mapping):
+                        add(category, category, element, "")
+                        continue
+                    named = next(((key, _text(value)) for key, value in element.items() if _text(value)), ("", ""))
+                    for concept, value in element.items():
+                        add(category, concept, value, "" if concept == named[0] else named[1])
+            case _:
+                add(category, category, said, "")
+    return found
+
+
+def _text(value: Any) -> str:
+    """A value as text on one line; '' for what says nothing, and for what nests deeper."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    text = " ".join(str(value).split())
+    return "" if text.casefold().strip(".") in ("", "none", "null", "n/a", "nan") else text

@@ -1,0 +1,94 @@
+"""MedHal as its authors publish it: one statement a row, factual or not.
+
+The full, length-filtered (LF) and balanced (LF-BAL) configurations have the same columns and share rows, so any of them can
+be imported into one source. The released rows call the clinical notes `acm`; here they are `acn`.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers import tabular
+from generation.sources.importers.base import (
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    checked_id,
+    digest_of,
+    gettext_noop,
+    one_line,
+    text_of,
+)
+
+name = "medhal"
+label = "MedHal"
+licence = "Apache-2.0"
+citation = (
+    "Mehenni G, Lamarche F, Rios-Ibacache O, Kildea J, Zouaq A. MedHal: An Evaluation Dataset for Medical Hallucination"
+    " Detection (2025)."
+)
+restrictions = gettext_noop(
+    "half of the statements are wrong on purpose; part of them quote MedNLI (credentialed) and PMC-Patients (non-commercial)"
+)
+
+FACTUAL, NON_FACTUAL = "factual", "non-factual"
+TASKS = {
+    "acm": "ie",
+    "acn": "ie",
+    "medmcqa": "qa",
+    "medqa": "qa",
+    "mednli": "nli",
+    "sumpubmed": "summarization",
+}
+_RENAMED = {"acm": "acn"}
+_NEEDED = ("statement", "label", "source")
+_COLUMNS = ("id", "context", *_NEEDED, "explanation", "inner_id", "synthetic", "split")
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat that names the missing columns."""
+    return tabular.sniff(path, _NEEDED, label)
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content: {kind: 'statement', statement, context, label: 'factual' | 'non-factual', explanation, task: 'qa' | 'ie' |
+    'nli' | 'summarization', source, pair: '', inner_id, split, synthetic: bool}; Row.private is empty."""
+    return tabular.rows(path, layout, _COLUMNS, partial(_row, split=tabular.split_of(path, layout)))
+
+
+def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
+    statement = text_of(record, "statement")
+    told = text_of(record, "source").strip().casefold()
+    if told not in TASKS:
+        raise Malformed(f"'source' is none of {', '.join(sorted(TASKS))}.")
+    source = _RENAMED.get(told, told)
+    content: dict[str, Any] = {
+        "kind": "statement",
+        "statement": statement.strip(),
+        "context": tabular.optional_text(record, "context"),
+        "label": FACTUAL if tabular.yes_or_no(record, "label") else NON_FACTUAL,
+        "explanation": tabular.optional_text(record, "explanation"),
+        "task": TASKS[told],
+        "source": source,
+        "pair": "",
+        "inner_id": tabular.optional_text(record, "inner_id"),
+        "split": tabular.optional_text(record, "split") or split,
+        "synthetic": tabular.yes_or_no(record, "synthetic")
+        if record.get("synthetic") not in (None, "")
+        else source == "acn",
+    }
+    external_id = tabular.optional_text(record, "id")
+    if not external_id:
+        same = (source, content["inner_id"], content["label"], content["statement"], content["context"])
+        external_id = digest_of("\n".join(same))[:24]
+    return Row(
+        external_id=checked_id(external_id),
+        title=one_line(statement),
+        language="en",  # MedHal has no other; to ask the detector would take longer than all the rest
+        content=content,
+        private={},
+        where=where,
+        facets={"source": source, "label": content["label"], "split": content["split"] or "unknown"},
+    )

@@ -1,0 +1,102 @@
+"""MedMCQA: one question a line with four options.
+
+`cop`, the number of the right option, counts from 1 in the original files and from 0 in the hub's. The file tells which by the
+first 0 or 4 in it; a file whose first records have neither is refused, as guessing would make a quarter of the answers wrong.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers import tabular
+from generation.sources.importers.base import (
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    checked_id,
+    digest_of,
+    gettext_noop,
+    json_lines,
+    one_line,
+    text_of,
+)
+
+name = "medmcqa"
+label = "MedMCQA"
+licence = "MIT"
+citation = (
+    "Pal A, Umapathi LK, Sankarasubbu M. MedMCQA: A Large-scale Multi-Subject Multi-Choice Dataset for Medical domain"
+    " Question Answering. Proceedings of Machine Learning Research 174, 248-260 (2022)."
+)
+restrictions = gettext_noop("questions of Indian medical entrance examinations")
+
+_NEEDED = ("question", "opa", "opb", "opc", "opd")
+_LETTERS = dict(zip("ABCD", _NEEDED[1:], strict=True))
+_FROM = {"jsonl-from-0": 0, "jsonl-from-1": 1}
+LOOKED_AT = 5_000  # records within which a 0 or a 4 tells from where `cop` counts
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat that names the missing keys, or says that it cannot be told how `cop` counts."""
+    tabular.sniff(path, _NEEDED, label, layouts=(tabular.JSONL,))
+    for _number, value in json_lines(path, LOOKED_AT):
+        cop = _cop(value) if isinstance(value, dict) else None
+        if cop in (0, 4):
+            return Layout("jsonl-from-0" if cop == 0 else "jsonl-from-1")
+    raise WrongFormat(
+        f"'cop' is neither 0 nor 4 in its first {LOOKED_AT:,} records, so nothing tells whether it counts from 0 or from 1."
+    )
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content: {kind: 'mcq', dataset: 'medmcqa', question, options: {'A'..'D': text}, answer: letter, explanation, subject,
+    topic, step: '', choice: 'single' | 'multi' | '', split}; Row.private is empty."""
+    if layout.name not in _FROM:
+        raise WrongFormat(f"There is no layout {layout.name!r} of MedMCQA.")
+    read = partial(_row, first=_FROM[layout.name], split=tabular.split_of(path, layout))
+    return tabular.rows(path, Layout(tabular.JSONL), _NEEDED, read)
+
+
+def _row(record: dict[str, Any], where: str, *, first: int, split: str) -> Row:
+    question = text_of(record, "question").strip()
+    options = {letter: text_of(record, key).strip() for letter, key in _LETTERS.items()}
+    subject = tabular.optional_text(record, "subject_name")
+    external_id = tabular.optional_text(record, "id")
+    return Row(
+        external_id=checked_id(external_id or digest_of("\n".join((question, *options.values())))[:24]),
+        title=one_line(question),
+        language="en",  # MedMCQA has no other; to ask the detector would take longer than all the rest
+        content={
+            "kind": "mcq",
+            "dataset": name,
+            "question": question,
+            "options": options,
+            "answer": _answer(record, first),
+            "explanation": tabular.optional_text(record, "exp"),
+            "subject": subject,
+            "topic": tabular.optional_text(record, "topic_name"),
+            "step": "",
+            "choice": tabular.optional_text(record, "choice_type"),
+            "split": split,
+        },
+        private={},
+        where=where,
+        facets={"split": split or "unknown", "subject": subject or "unknown"},
+    )
+
+
+def _cop(record: Mapping[str, Any]) -> int | None:
+    cop = record.get("cop")
+    return cop if isinstance(cop, int) and not isinstance(cop, bool) else None
+
+
+def _answer(record: Mapping[str, Any], first: int) -> str:
+    cop = _cop(record)
+    if cop is None or cop == -1:
+        raise Malformed("'cop' names no right option, as in a test split.")
+    if not first <= cop <= first + 3:
+        raise Malformed(f"'cop' is {cop}, and in this file it counts from {first} to {first + 3}.")
+    return "ABCD"[cop - first]

@@ -1,0 +1,75 @@
+"""MedNLI: a premise out of a clinical note, and a hypothesis that it entails, contradicts or leaves open.
+
+Rows refer to those with the same premise, so that a recipe finds the contradiction that belongs to an entailment wherever it
+stands in the file.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers import tabular
+from generation.sources.importers.base import (
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    checked_id,
+    digest_of,
+    gettext_noop,
+    one_line,
+    text_of,
+)
+
+name = "mednli"
+label = "MedNLI"
+licence = "PhysioNet Credentialed Health Data License 1.5.0"
+citation = (
+    "Romanov A, Shivade C. Lessons from Natural Language Inference in the Clinical Domain. Proceedings of EMNLP 2018,"
+    " 1586-1596 (2018)."
+)
+restrictions = gettext_noop(
+    "credentialed access only: do not share the text with anybody, or send it to a model, outside of the data use agreement"
+)
+withheld = True
+
+ENTAILMENT, NEUTRAL, CONTRADICTION = LABELS = ("entailment", "neutral", "contradiction")
+_NEEDED = ("sentence1", "sentence2", "gold_label")
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat that names the missing keys."""
+    return tabular.sniff(path, _NEEDED, label, layouts=(tabular.JSONL,))
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content: {kind: 'nli-entailment' | 'nli-neutral' | 'nli-contradiction', dataset: 'mednli', premise, hypothesis,
+    label, split}; Row.private is empty."""
+    return tabular.rows(path, layout, _NEEDED, partial(_row, split=tabular.split_of(path, layout)))
+
+
+def _row(record: dict[str, Any], where: str, *, split: str) -> Row:
+    premise, hypothesis = text_of(record, "sentence1").strip(), text_of(record, "sentence2").strip()
+    gold = text_of(record, "gold_label").strip().casefold()
+    if gold not in LABELS:
+        raise Malformed(f"'gold_label' is none of {', '.join(LABELS)}.")
+    external_id = tabular.optional_text(record, "pairID")
+    return Row(
+        external_id=checked_id(external_id or digest_of("\n".join((premise, hypothesis, gold)))[:24]),
+        title=one_line(hypothesis),
+        language="en",
+        content={
+            "kind": f"nli-{gold}",
+            "dataset": name,
+            "premise": premise,
+            "hypothesis": hypothesis,
+            "label": gold,
+            "split": split,
+        },
+        private={},
+        where=where,
+        match=f"{CONTRADICTION}\n{premise}" if gold == CONTRADICTION else "",
+        refers={name: (f"{CONTRADICTION}\n{premise}",)} if gold == ENTAILMENT else {},
+        facets={"split": split or "unknown", "label": gold},
+    )

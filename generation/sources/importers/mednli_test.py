@@ -1,0 +1,79 @@
+"""The test split of MedNLI as statements of MedHal: entailed ones are factual, contradicted ones not; neutral ones are refused.
+
+Credentialed (PhysioNet). JSON Lines with `sentence1`, `sentence2`, `gold_label` and `pairID`. The training split is imported as
+`mednli`, and statements are made of it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers import mednli, tabular
+from generation.sources.importers.base import (
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    checked_id,
+    digest_of,
+    one_line,
+    text_of,
+)
+
+name = "mednli-test"
+label = "MedNLI (test split, as statements)"
+licence = "PhysioNet Credentialed Health Data License 1.5.0"
+citation = mednli.citation
+restrictions = mednli.restrictions
+withheld = True
+
+LABELS = {"entailment": "factual", "contradiction": "non-factual"}
+_COLUMNS = ("sentence1", "sentence2", "gold_label")
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat that names the missing columns."""
+    return tabular.sniff(path, _COLUMNS, label, layouts=(tabular.JSONL,))
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content is a statement as in MedHal's own rows, with task 'mednli' and split 'test'; Row.private is empty.
+
+    Raises WrongFormat where the name of the file does not say that it is the test split.
+    """
+    found = tabular.rows(path, layout, (*_COLUMNS, "pairID"), _row)
+    if tabular.split_of(path, layout) != "test":
+        raise WrongFormat("Its name does not say that it is the test split; other splits are imported as mednli.")
+    return found
+
+
+def _row(record: dict[str, Any], where: str) -> Row:
+    premise, hypothesis = text_of(record, "sentence1").strip(), text_of(record, "sentence2").strip()
+    gold = text_of(record, "gold_label").strip().casefold()
+    if gold not in LABELS:
+        neutral = "It is neutral: neither factual nor non-factual."
+        raise Malformed(neutral if gold == "neutral" else f"'gold_label' is none of {', '.join(LABELS)}, neutral.")
+    content = {
+        "kind": "statement",
+        "statement": hypothesis,
+        "context": premise,
+        "label": LABELS[gold],
+        "explanation": "",
+        "task": "mednli",
+        "source": "mednli",
+        "pair": "",
+        "inner_id": "",
+        "split": "test",
+        "synthetic": False,
+    }
+    own = tabular.optional_text(record, "pairID") or digest_of(f"{premise}\n{hypothesis}\n{gold}")[:24]
+    return Row(
+        external_id=checked_id(own),
+        title=one_line(hypothesis),
+        language="en",
+        content=content,
+        private={},
+        where=where,
+        facets={"label": str(content["label"]), "split": "test"},
+    )

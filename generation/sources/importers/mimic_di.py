@@ -1,0 +1,103 @@
+"""Hallucinations-MIMIC-DI: discharge instructions in which annotators marked what the hospital course does not support.
+
+Credentialed (PhysioNet). One JSON object a line: `text` (the hospital course), `summary`, and `labels`, a list of marked places
+each of one of eleven kinds. A summary with any of them is not factual. The file is read as statements of MedHal.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers import mednli, tabular
+from generation.sources.importers.base import (
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    checked_id,
+    digest_of,
+    one_line,
+    text_of,
+)
+
+name = "mimic-di"
+label = "Hallucinations-MIMIC-DI"
+licence = "PhysioNet Credentialed Health Data License 1.5.0"
+citation = (
+    "Hegselmann S, Shen SZ, Gierse F, Agrawal M, Sontag D, Jiang X. Medical Expert Annotations of Unsupported Facts in"
+    " Doctor-Written and LLM-Generated Patient Summaries. PhysioNet (2024)."
+)
+restrictions = mednli.restrictions
+withheld = True
+
+KINDS = {
+    "condition_unsupported": "unsupported condition",
+    "procedure_unsupported": "unsupported procedure",
+    "medication_unsupported": "unsupported medication",
+    "time_unsupported": "unsupported time",
+    "location_unsupported": "unsupported location",
+    "number_unsupported": "unsupported number",
+    "name_unsupported": "unsupported name",
+    "word_unsupported": "unsupported word",
+    "other_unsupported": "other unsupported fact",
+    "contradicted_fact": "contradicted fact",
+    "incorrect_fact": "incorrect fact",
+}
+_COLUMNS = ("text", "summary", "labels")
+_MOST = 1000  # marked places of a summary
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat that names the missing columns."""
+    return tabular.sniff(path, _COLUMNS, label, layouts=(tabular.JSONL,))
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content is a statement as in MedHal's own rows, with task and source 'mimic-di'; Row.private is empty."""
+    return tabular.rows(path, layout, _COLUMNS, partial(_row, stem=path.stem))
+
+
+def _row(record: dict[str, Any], where: str, *, stem: str) -> Row:
+    context, summary = text_of(record, "text").strip(), text_of(record, "summary").strip()
+    marked = record["labels"]
+    if not isinstance(marked, list) or len(marked) > _MOST:
+        raise Malformed(f"'labels' is not a list of at most {_MOST} marked places.")
+    kinds = [_kind(each) for each in marked]
+    told = "; ".join(f"{KINDS[kind]}: {_place(each)}" for kind, each in zip(kinds, marked, strict=True))
+    is_factual = not kinds
+    content = {
+        "kind": "statement",
+        "statement": summary,
+        "context": context,
+        "label": "factual" if is_factual else "non-factual",
+        "explanation": told,
+        "task": "mimic-di",
+        "source": "mimic-di",
+        "pair": "",
+        "inner_id": "",
+        "split": "test",
+        "synthetic": False,
+        "kinds": sorted(set(kinds)),
+    }
+    return Row(
+        external_id=checked_id(digest_of(f"{stem}\n{context}\n{summary}")[:24]),
+        title=one_line(summary),
+        language="en",
+        content=content,
+        private={},
+        where=where,
+        facets={"label": str(content["label"]), "split": "test"},
+    )
+
+
+def _kind(place: Any) -> str:
+    kind = place.get("label") if isinstance(place, dict) else None
+    if kind not in KINDS:
+        raise Malformed(f"A label is none of the eleven kinds: {', '.join(KINDS)}.")
+    return str(kind)
+
+
+def _place(place: dict[str, Any]) -> str:
+    text = place.get("text")
+    return " ".join(text.split()) if isinstance(text, str) else "?"

@@ -1,0 +1,166 @@
+"""SumPubMed: articles and their abstracts as text files, in folders `text`, `abstract` and `shorter_abstract`, or the same in a
+zip archive.
+
+A document is `text/text_N.txt` with `abstract/abstract_N.txt` and `shorter_abstract/abst_N.txt`; without an abstract it is
+refused, the shorter one may be missing. Other folders of the repository are not read.
+"""
+
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers import tabular
+from generation.sources.importers.base import (
+    MAX_RECORD,
+    Exhausting,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    first_byte,
+    gettext_noop,
+    one_line,
+)
+
+name = "sumpubmed"
+label = "SumPubMed"
+licence = "MIT; for academic, non-commercial use"
+citation = (
+    "Gupta V, Bharti P, Nokhiz P, Karnick H. SumPubMed: Summarization Dataset of PubMed Scientific Articles. Proceedings"
+    " of the ACL-IJCNLP 2021 Student Research Workshop, 292-303 (2021)."
+)
+restrictions = gettext_noop("non-commercial, academic use")
+
+MAX_FILES = 400_000  # in an archive; the published one has some 130,000
+_PARTS = {"text": "text", "abstract": "abstract", "shorter_abstract": "abst"}
+_NAME = re.compile(r"(?:^|/)(text|abstract|shorter_abstract)/(text|abstract|abst)_(\d{1,9})\.txt$")
+_Read = Callable[[str], bytes]
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat unless there is a document, Exhausting for an archive of too many files."""
+    if path.is_dir():
+        if _folder(path) is None:
+            raise WrongFormat("The folder has no text/text_N.txt, in it or one level below.")
+        return Layout("folder")
+    if not _is_zip(path):
+        first_byte(path)
+        raise WrongFormat("It is neither a folder nor a zip archive of text files.")
+    with _archive(path) as archive:
+        if not _numbered(archive.namelist())["text"]:
+            raise WrongFormat("The archive has no text/text_N.txt.")
+    return Layout("zip")
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content: {kind: 'article', dataset: 'sumpubmed', text, abstract, shorter_abstract, split}; Row.private is empty."""
+    match layout.name:
+        case "folder":
+            return _folder_rows(path, tabular.split_of(path, layout))
+        case "zip":
+            return _zip_rows(path, tabular.split_of(path, layout))
+    raise WrongFormat(f"There is no layout {layout.name!r} of SumPubMed.")
+
+
+def _is_zip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    try:
+        archive = zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        raise WrongFormat("It is not a zip archive that can be read: it is damaged or not complete.") from None
+    if len(archive.filelist) > MAX_FILES:
+        archive.close()
+        raise Exhausting(f"The archive has more than {MAX_FILES:,} files.")
+    return archive
+
+
+def _folder(path: Path) -> Path | None:
+    """Where the three folders are: here, or one level below."""
+    below = sorted(one for one in path.iterdir() if one.is_dir())[:100]
+    for place in (path, *below):
+        texts = place / "text"
+        if texts.is_dir() and next(texts.glob("text_*.txt"), None):
+            return place
+    return None
+
+
+def _numbered(names: list[str]) -> dict[str, dict[int, str]]:
+    """Part -> number of the document -> name of its file; of two files for one the first counts."""
+    found: dict[str, dict[int, str]] = {part: {} for part in _PARTS}
+    for file in names:
+        match = _NAME.search(file)
+        if match and _PARTS[match[1]] == match[2]:
+            found[match[1]].setdefault(int(match[3]), file)
+    return found
+
+
+def _folder_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
+    place = _folder(path)
+    if place is None:
+        raise WrongFormat("The folder has no text/text_N.txt, in it or one level below.")
+    there = {part: (place / part).is_dir() for part in _PARTS}
+    names = [f"{part}/{one.name}" for part in _PARTS if there[part] for one in (place / part).iterdir()]
+
+    def read(file: str) -> bytes:
+        with (place / file).open("rb") as opened:
+            return opened.read(MAX_RECORD + 1)
+
+    yield from _rows(_numbered(names), read, split)
+
+
+def _zip_rows(path: Path, split: str) -> Iterator[Row | Refusal]:
+    if not _is_zip(path):
+        raise WrongFormat("It is not a zip archive.")
+    with _archive(path) as archive:
+
+        def read(file: str) -> bytes:
+            try:
+                with archive.open(file) as opened:
+                    return opened.read(MAX_RECORD + 1)
+            except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, NotImplementedError, EOFError, zlib.error):
+                raise Malformed(f"'{file}' in the archive cannot be read: it is damaged or encrypted.") from None
+
+        yield from _rows(_numbered(archive.namelist()), read, split)
+
+
+def _rows(files: dict[str, dict[int, str]], read: _Read, split: str) -> Iterator[Row | Refusal]:
+    for number in sorted(files["text"]):
+        of = {part: numbered.get(number) for part, numbered in files.items()}
+        yield tabular.read_or_refused(of, f"document {number}", partial(_row, number=number, read=read, split=split))
+
+
+def _row(record: dict[str, Any], where: str, *, number: int, read: _Read, split: str) -> Row:
+    if record["abstract"] is None:
+        raise Malformed("It has no abstract.")
+    texts = {part: _text(read, file) if file else "" for part, file in record.items()}
+    for part in ("text", "abstract"):
+        if not texts[part]:
+            raise Malformed(f"Its {part} is blank.")
+    return Row(
+        external_id=str(number),
+        title=one_line(texts["abstract"].removeprefix("BACKGROUND")),
+        language="en",
+        content={"kind": "article", "dataset": name, **texts, "split": split},
+        private={},
+        where=where,
+        facets={"split": split or "unknown"},
+    )
+
+
+def _text(read: _Read, file: str) -> str:
+    data = read(file)
+    if len(data) > MAX_RECORD:
+        raise Malformed(f"'{file}' is longer than {MAX_RECORD:,} bytes.")
+    try:
+        return data.decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise Malformed(f"'{file}' is not UTF-8 (byte {error.start + 1}).") from None

@@ -1,0 +1,296 @@
+"""How MedHal is put to models (MHL-9): a statement with its context, if it has one; is it factual, and why?
+
+Positive is *factual*, as in the released code; the rates of the other class have names of their own.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from django.utils.translation import gettext_noop as _
+
+from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample, ScoreRule
+from generation.llm.fencing import as_data
+from generation.llm.types import Message
+from generation.recipes.recipe import Prompt, read_prompt
+from mhb_site.benchmarks.medhal import reading, scoring, taxonomy
+
+PROMPTS = Path(__file__).parent / "prompts"
+FACTUAL, NON_FACTUAL = "factual", "non-factual"
+PLAIN, PROMETHEUS, HALLOUMI = "plain", "prometheus", "halloumi"
+ASK, ASK_PROMETHEUS, ASK_HALLOUMI = (read_prompt(PROMPTS / f"{name}.md") for name in ("ask", PROMETHEUS, HALLOUMI))
+READ = {PLAIN: reading.read_plain, PROMETHEUS: reading.read_prometheus, HALLOUMI: reading.read_halloumi}
+TASKS = (
+    ("qa", _("Question answering")),
+    ("ie", _("Information extraction")),
+    ("nli", _("Natural language inference")),
+    ("summarization", _("Summarization")),
+    ("mednli", _("MedNLI test set")),
+    ("mimic-di", "Hallucinations-MIMIC-DI"),
+)
+FORMATS = ((PROMETHEUS, "Prometheus-2"), (HALLOUMI, "HallOumi"))
+# The released script's defaults; the paper says none.
+TEMPERATURE, TOP_P, MAX_TOKENS = 0.0, 1.0, 512
+
+
+def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001 - nothing is left to chance
+    """The same question in the words of the paper's prompt, and in the forms on which two evaluators were trained."""
+    statement, context = str(sample.content["statement"]), str(sample.content.get("context") or "")
+    data = {"statement": as_data(statement)}
+    fenced = {"context": f"\n<<<CONTEXT\n{as_data(context)}\nCONTEXT>>>\n" if context else ""}
+    put: list[tuple[str, Prompt, tuple[Message, ...]]] = [
+        (PLAIN, ASK, ASK.messages(**data, **fenced)),
+        (PROMETHEUS, ASK_PROMETHEUS, ASK_PROMETHEUS.messages(**data, **fenced)),
+        (HALLOUMI, ASK_HALLOUMI, ASK_HALLOUMI.messages(blocks=halloumi_blocks(context, statement))),
+    ]
+    return [
+        Ask(
+            messages, variant, temperature=TEMPERATURE, top_p=TOP_P, max_tokens=MAX_TOKENS, prompt=prompt.label,
+        )
+        for variant, prompt, messages in put
+    ]  # fmt: skip
+
+
+def halloumi_blocks(context: str, statement: str) -> str:
+    """The form on which HallOumi was trained: sentences of the context, a request, and the claim to be verified."""
+    sentences = [part for part in re.split(r"(?<=[.!?])\s+|\n+", context) if part.strip()]
+    told = "".join(f"<|s{at}|><{_unmarked(one)}><end||s>" for at, one in enumerate(sentences, 1))
+    request = "Make one or more claims about information in the documents."
+    claim = f"<|response|><|r1|><{_unmarked(statement)}><end||r><end||response>"
+    return f"<|context|>{told}<end||context><|request|><{request}><end||request>{claim}"
+
+
+def _unmarked(text: str) -> str:
+    """Text in which no mark of the form can begin or end."""
+    return " ".join(text.replace("<|", "< |").replace("|>", "| >").replace("||", "| |").split())
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+VERDICTS = {
+    (FACTUAL, True): "tp",
+    (FACTUAL, False): "fn",
+    (NON_FACTUAL, False): "tn",
+    (NON_FACTUAL, True): "fp",
+    (FACTUAL, None): "unparsed-factual",
+    (NON_FACTUAL, None): "unparsed-nonfactual",
+}
+
+
+def read(sample: Sample, rubric: Rubric, variant: str, about: Mapping[str, str], response: str) -> Decision:  # noqa: ARG001
+    """The cell of the confusion table that a reply belongs into; the explanation is the one that was read."""
+    found = READ[variant](response)
+    return Decision(VERDICTS[label_of(sample), found.factual], found.explanation)
+
+
+def score(
+    sample: Sample,
+    rubric: Rubric,  # noqa: ARG001
+    variant: str,
+    about: Mapping[str, str],  # noqa: ARG001
+    response: str,
+    verdict: str,
+) -> Mapping[str, float]:
+    """BLEU and ROUGE where statement and decision are both non-factual, and both have an explanation."""
+    true = str(sample.content.get("explanation") or "")
+    said = READ[variant](response).explanation if verdict == "tn" else ""
+    return scoring.scores(said, true) if said and true else {}
+
+
+def label_of(sample: Sample) -> str:
+    return FACTUAL if sample.content["label"] == FACTUAL else NON_FACTUAL
+
+
+# ------------------------------------------------------------------------------------------------------------ training
+
+
+def example(sample: Sample) -> Sequence[Message]:
+    """The question of the paper's prompt with the right answer, in the form of the paper's training prompt."""
+    content = sample.content
+    factual = label_of(sample) == FACTUAL
+    explanation = "The statement is factual." if factual else str(content.get("explanation") or "")
+    answer = f"Factual: {'YES' if factual else 'NO'}\nExplanation: {explanation}".rstrip()
+    return (*ask(sample, 0)[0].messages, Message("assistant", answer))
+
+
+def kept_together(sample: Sample) -> Sequence[str]:
+    """Statements of one original record, one pair or one context go into one part of a training set."""
+    content = sample.content
+    named = [f"{content.get('source')}:{content['inner_id']}"] if content.get("inner_id") else []
+    named += [f"pair:{content['pair']}"] if content.get("pair") else []
+    return [*named, f"context:{content['context']}"] if content.get("context") else named
+
+
+# --------------------------------------------------------------------------------------------------------------- rates
+
+ANSWERED = ("tp", "fp", "tn", "fn")
+UNPARSED = ("unparsed-factual", "unparsed-nonfactual")
+
+
+def _each(*verdicts: str) -> dict[str, int]:
+    return dict.fromkeys(verdicts, 1)
+
+
+def _f1(name: str, label: str, rule: str, right: str) -> Rate:
+    return Rate(
+        name=name,
+        label=label,
+        rule=rule,
+        hits={right: 2},
+        counted={right: 2, "fp": 1, "fn": 1},
+        scope=frozenset(ANSWERED),
+        interval="bootstrap",
+        percent=False,
+    )
+
+
+def _share(name: str, label: str, rule: str, hits: Sequence[str], counted: Sequence[str]) -> Rate:
+    return Rate(name, label, rule, _each(*hits), _each(*counted), frozenset(ANSWERED), percent=False)
+
+
+RATES = (
+    _f1(
+        "f1",
+        _("F1 (factual)"),
+        _(
+            "2 TP divided by (2 TP + FP + FN), with factual as the positive class. TP: factual statements called factual."
+            " FP: non-factual ones called factual. FN: factual ones called non-factual. Replies without one clear decision"
+            " are excluded; their number is shown."
+        ),
+        "tp",
+    ),
+    _share(
+        "precision",
+        _("Precision (factual)"),
+        _(
+            "Share of factual statements among all that were called factual. Replies without one clear decision are"
+            " excluded; their number is shown."
+        ),
+        ("tp",),
+        ("tp", "fp"),
+    ),
+    _share(
+        "recall",
+        _("Recall (factual)"),
+        _(
+            "Share of factual statements called factual. Replies without one clear decision are excluded; their number is"
+            " shown."
+        ),
+        ("tp",),
+        ("tp", "fn"),
+    ),
+    _f1(
+        "f1_nonfactual",
+        _("F1 (non-factual)"),
+        _(
+            "F1 with non-factual as the positive class: statements called non-factual against those that are. Replies"
+            " without one clear decision are excluded; their number is shown."
+        ),
+        "tn",
+    ),
+    _share(
+        "precision_nonfactual",
+        _("Precision (non-factual)"),
+        _(
+            "Share of non-factual statements among all that were called non-factual. Replies without one clear decision"
+            " are excluded; their number is shown."
+        ),
+        ("tn",),
+        ("tn", "fn"),
+    ),
+    _share(
+        "recall_nonfactual",
+        _("Recall (non-factual)"),
+        _(
+            "Share of non-factual statements called non-factual. Replies without one clear decision are excluded; their"
+            " number is shown."
+        ),
+        ("tn",),
+        ("tn", "fp"),
+    ),
+    Rate(
+        name="accuracy",
+        label=_("Accuracy"),
+        rule=_(
+            "Share of statements called rightly. Replies without one clear decision are excluded; their number is shown."
+        ),
+        hits=_each("tp", "tn"),
+        counted=_each(*ANSWERED),
+    ),
+    Rate(
+        name="accuracy_unparsed_wrong",
+        label=_("Accuracy, unclear replies wrong"),
+        rule=_(
+            "Share of statements called rightly among all replies. Replies without one clear decision count as wrong."
+        ),
+        hits=_each("tp", "tn"),
+        counted=_each(*ANSWERED, *UNPARSED),
+    ),
+    Rate(
+        name="response_rate",
+        label=_("Response rate"),
+        rule=_("Share of replies with one clear decision among all replies."),
+        hits=_each(*ANSWERED),
+        counted=_each(*ANSWERED, *UNPARSED),
+    ),
+)
+
+SCORES = (
+    ScoreRule(
+        scoring.BLEU,
+        "BLEU",
+        _(
+            "Sentence BLEU of the model's explanation against the true one, by sacrebleu. Only where statement and decision"
+            " are both non-factual and both have an explanation."
+        ),
+    ),
+    ScoreRule(
+        scoring.ROUGE_1,
+        "ROUGE-1",
+        _(
+            "F of shared words between the model's explanation and the true one, by rouge-score. Only where statement and"
+            " decision are both non-factual and both have an explanation."
+        ),
+    ),
+    ScoreRule(
+        scoring.ROUGE_2,
+        "ROUGE-2",
+        _(
+            "F of shared pairs of words between the model's explanation and the true one, by rouge-score. Only where"
+            " statement and decision are both non-factual and both have an explanation."
+        ),
+    ),
+)
+
+PROTOCOL = Protocol(
+    label=_("MedHal: telling factual from non-factual statements"),
+    datasets=(
+        *(DataSet(task, label, task, PLAIN) for task, label in TASKS),
+        *(
+            DataSet(f"{task}-{variant}", f"{words}: {task}", task, variant, usual=False)
+            for variant, words in FORMATS
+            for task, _label in TASKS
+        ),
+    ),
+    ask=ask,
+    read=read,
+    rates=RATES,
+    facets=(
+        FacetView("source", _("Source"), "heat", taxonomy.SOURCES),
+        FacetView("length", _("Length of the context"), "heat", taxonomy.LENGTHS),
+    ),
+    verdicts={
+        "tp": _("factual statement recognised"),
+        "fn": _("factual statement called non-factual"),
+        "tn": _("non-factual statement recognised"),
+        "fp": _("non-factual statement called factual"),
+        "unparsed-factual": _("no clear decision (factual statement)"),
+        "unparsed-nonfactual": _("no clear decision (non-factual statement)"),
+    },
+    wrong=frozenset({"fn", "fp"}),
+    scores=SCORES,
+    score=score,
+    prepare=scoring.prepare,
+    example=example,
+    kept_together=kept_together,
+)

@@ -1,0 +1,17 @@
+"""MedHal's simulated models: those of the making side, and the models under test. Each side publishes its true rates."""
+
+from collections.abc import Sequence
+
+from generation.llm.types import Message
+from mhb_site.benchmarks.medhal import simulate_detection, simulate_making
+
+
+class MedHalModels:
+    """The simulated models in MedHal (`generation.llm.simulator.script.Script`), known by the first lines of its prompts."""
+
+    def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
+        said = simulate_making.reply(model, messages, seed)
+        return simulate_detection.reply(model, messages, seed) if said is None else said
+
+
+SCRIPT = MedHalModels()

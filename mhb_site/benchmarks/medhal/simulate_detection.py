@@ -1,0 +1,88 @@
+"""MedHal's simulated detectors: models under test whose true precision and recall are known.
+
+A detector knows of a statement only its words. What the simulated makers wrote wrong carries a mark (`PLANTED`); a published
+statement carries none, so the detector decides by its own dice, and `true_rates` says what comes of it. Every dice is thrown
+by `chance`, from the seed and from what is asked.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from generation.llm.fencing import read_data
+from generation.llm.simulator.script import chance
+from generation.llm.types import Message
+from mhb_site.benchmarks.medhal import protocol
+
+PLANTED = "contrary to the record"  # what a statement that was made wrong says of itself, to detectors alone
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """Chances: that it calls a factual statement factual, a non-factual one non-factual, explains, and replies unclearly."""
+
+    sees_factual: float
+    sees_wrong: float
+    explains: float
+    malformed: float
+
+
+DETECTORS: Mapping[str, Detector] = {
+    "sim-careful": Detector(0.92, 0.88, 0.95, 0.01),
+    "sim-average": Detector(0.80, 0.65, 0.80, 0.03),
+    "sim-reckless": Detector(0.90, 0.35, 0.50, 0.08),
+}
+
+
+def true_rates(model: str, factual: int, wrong: int) -> dict[str, float]:
+    """Precision, recall and F1 of the class factual, as they are built into a detector, over so many marked statements."""
+    detector = DETECTORS[model]
+    tp, fp = factual * detector.sees_factual, wrong * (1 - detector.sees_wrong)
+    precision, recall = tp / (tp + fp), detector.sees_factual
+    return {"precision": precision, "recall": recall, "f1": 2 * precision * recall / (precision + recall)}
+
+
+_FIRST = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in (
+    (protocol.PLAIN, protocol.ASK), (protocol.PROMETHEUS, protocol.ASK_PROMETHEUS))}  # fmt: skip
+_UNCLEAR = ("It depends on the context.", "YES or NO", "Factual: YES/NO", "I cannot assess this statement.")
+
+
+def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
+    """What a detector answers to a question of this benchmark, known by its first line; None: not ours."""
+    first = messages[0].text.partition("\n")[0]
+    is_halloumi = first.startswith("<|context|>") and "<end||response>" in messages[0].text
+    variant = protocol.HALLOUMI if is_halloumi else _FIRST.get(first)
+    if variant is None or model not in DETECTORS:
+        return None
+    statement = _statement(messages)
+    detector, asked = DETECTORS[model], hashlib.sha256(statement.encode("utf-8", "surrogatepass")).hexdigest()
+    if chance(seed, "malformed", model, variant, asked) < detector.malformed:
+        return _UNCLEAR[int(chance(seed, "how", model, variant, asked) * len(_UNCLEAR))]
+    wrong = PLANTED in statement
+    right = chance(seed, "sees", model, asked) < (detector.sees_wrong if wrong else detector.sees_factual)
+    explains = chance(seed, "explains", model, asked) < detector.explains
+    return _said(variant, factual=right != wrong, why=_explanation(statement, wrong=wrong) if explains else "")
+
+
+def _statement(messages: Sequence[Message]) -> str:
+    text = messages[-1].text
+    if text.startswith("<|context|>"):
+        return text.rpartition("<|r1|><")[2].removesuffix("><end||r><end||response>")
+    return str(read_data(text)["STATEMENT"])
+
+
+def _explanation(statement: str, *, wrong: bool) -> str:
+    """What is right, as far as the statement tells it: without the mark."""
+    plain = " ".join(statement.replace(PLANTED, "").split())
+    return f"According to the record, {plain}" if wrong else plain
+
+
+def _said(variant: str, *, factual: bool, why: str) -> str:
+    if variant == protocol.PROMETHEUS:
+        return f"Feedback: {why} [RESULT] {5 if factual else 2}"
+    if variant == protocol.HALLOUMI:
+        mark = "<|supported|>" if factual else "<|unsupported|>"
+        return f"<|r1|><The statement.><|explain|><{why}><end||explain>{mark}<end||r>"
+    if factual:
+        return "Factual: YES\nExplanation: The statement is factual."
+    return f"Factual: NO\nExplanation: {why}".rstrip()

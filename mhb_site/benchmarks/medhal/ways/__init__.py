@@ -1,0 +1,1 @@
+"""How a record of each kind becomes pairs of statements, one module a task."""

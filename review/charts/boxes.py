@@ -1,0 +1,74 @@
+"""Box plots: how numbers are spread. The chart is a table, as bars are: each box stands in the row that says its numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from review.charts.scales import scale_between
+
+PARTS = 5  # of a box: whisker, quartile, median, quartile, whisker
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One set of numbers: 5th, 25th, 50th, 75th and 95th percentile, and their mean; empty and None where there are none.
+
+    `note`: what is said beside the mean (its interval). `count`: how many numbers.
+    """
+
+    label: str
+    parts: tuple[float, ...] = ()
+    mean: float | None = None
+    note: str = ""
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BoxMark:
+    """A box as drawn, in per cent of the scale, with its numbers as they are said."""
+
+    label: str
+    at: tuple[float, ...]
+    width: float  # of the box, between the quartiles
+    mean: float | None
+    text: str
+    spread: str
+    note: str
+    count: int
+    parts: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxChart:
+    """Horizontal boxes on one scale."""
+
+    name: str
+    title: str
+    marks: tuple[BoxMark, ...]
+    ticks: tuple[str, ...]
+
+
+def boxes(rows: Sequence[Box], *, low: float, high: float, name: str = "boxes", title: str = "") -> BoxChart:
+    """Boxes for `rows`, in their order, on a scale that holds `low` and `high`.
+
+    `name` is unique on the page. Raises ValueError for a box that has not five parts in ascending order, or leaves the scale.
+    """
+    scale = scale_between([low, high])
+    first, last = scale[0], scale[-1]
+    marks = []
+    for row in rows:
+        numbers = [*row.parts, *([] if row.mean is None else [row.mean])]
+        if row.parts and (len(row.parts) != PARTS or list(row.parts) != sorted(row.parts)):
+            raise ValueError(f"{row.label}: a box has five parts in ascending order")
+        if any(not first <= each <= last for each in numbers):
+            raise ValueError(f"{row.label}: a value is outside {first}..{last}")
+        at = tuple(_percent(each, first, last) for each in row.parts)
+        spread = " / ".join(f"{each:.3f}" for each in row.parts[1:4])
+        mean = None if row.mean is None else _percent(row.mean, first, last)
+        text = "" if row.mean is None else f"{row.mean:.3f}"
+        width = round(at[3] - at[1], 2) if at else 0.0
+        marks.append(BoxMark(row.label, at, width, mean, text, spread, row.note, row.count, row.parts))
+    return BoxChart(name, title, tuple(marks), tuple(f"{each:g}" for each in scale))
+
+
+def _percent(value: float, first: float, last: float) -> float:
+    return round(100 * (value - first) / (last - first), 2)

@@ -1,0 +1,160 @@
+"""Made-up records of every kind, and MedHal's simulated models without HTTP."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from generation.llm.types import Message, Reply, Request
+from generation.recipes.recipe import Draft, NewSample, Record
+from mhb_site.benchmarks.medhal import presets, recipe, simulate_making
+
+ABSTRACT = (
+    "sixty made-up adults with a made-up fever took part in this trial of a made-up drug over the course of twelve weeks. "
+    "short here. "
+    "the made-up drug lowered the fever of most of them within two days, and no serious harm was seen in any of them at all. "
+    "we conclude that the made-up drug deserves to be studied further in larger trials of people with this made-up fever."
+)
+MCQ: Mapping[str, Any] = {
+    "kind": "mcq",
+    "dataset": "medmcqa",
+    "question": "A man has a made-up fever. Which drug lowers it?",
+    "options": {"A": "Fancicillin", "B": "Madeupin", "C": "Water", "D": "Salt"},
+    "answer": "B",
+    "explanation": "Ans. b Madeupin lowers made-up fever.",
+    "subject": "Medicine",
+    "topic": "",
+    "choice": "single",
+    "split": "train",
+}
+NOTE: Mapping[str, Any] = {
+    "kind": "note",
+    "dataset": "acn",
+    "text": "A 16-year-old girl has had neck pain for 4 months.",
+    "extractions": [
+        {"category": "patient information", "concept": "age", "value": "16 years old", "reference": ""},
+        {"category": "symptoms", "concept": "time", "value": "4 months", "reference": "neck pain"},
+    ],
+    "split": "train",
+}
+ARTICLE: Mapping[str, Any] = {
+    "kind": "article",
+    "dataset": "sumpubmed",
+    "text": "BACKGROUND\na made-up fever is common. sixty adults took part.",
+    "abstract": ABSTRACT,
+    "shorter_abstract": "",
+    "split": "train",
+}
+PREMISE: Mapping[str, Any] = {
+    "kind": "nli-entailment",
+    "dataset": "mednli",
+    "premise": "Creatinine was 1.7, baseline 0.5.",
+    "hypothesis": "Creatinine was 1.7.",
+    "label": "entailment",
+    "split": "train",
+}
+CONTRADICTION = {**PREMISE, "kind": "nli-contradiction", "hypothesis": "The patient has normal kidneys."}
+STATEMENT: Mapping[str, Any] = {
+    "kind": "statement",
+    "statement": "Madeupin lowers made-up fever.",
+    "context": "",
+    "label": "factual",
+    "explanation": "",
+    "task": "qa",
+    "source": "medqa",
+    "pair": "",
+    "inner_id": "7",
+    "split": "test",
+    "synthetic": False,
+}
+KINDS = {"mcq": MCQ, "note": NOTE, "article": ARTICLE, "nli": PREMISE, "statement": STATEMENT}
+
+
+class Others:
+    """Other records' values: what a test says for a name."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values = values
+        self.asked: list[tuple[str, str, str]] = []
+
+    async def draw(self, name: str, besides: str, seed: str) -> str | None:
+        self.asked.append((name, besides, seed))
+        return self.values.get(name)
+
+
+OTHERS = {"patient information/age": "60 years old", "symptoms/time": "two weeks"}
+
+
+def draft(content: Mapping[str, Any] = MCQ, name: str = "r-1", preset: str = "paper", **changes: Any) -> Draft:
+    values = next(each.values for each in presets.PRESETS if each.name == preset)
+    joined = {"mednli": (CONTRADICTION,)} if content["kind"].startswith("nli") else {}
+    record = Record(name, "A record", "en", content, joined)
+    return Draft(
+        record,
+        prompts="released" if preset == "released" else "",
+        settings={**values, **changes},
+        others=Others(OTHERS),
+    )
+
+
+class Models:
+    """Models that say what `say` makes of role and messages, and remember what they were asked."""
+
+    def __init__(self, say: Callable[[str, Sequence[Message]], str]) -> None:
+        self.say = say
+        self.asked: list[tuple[str, Request]] = []
+
+    def has(self, role: str) -> bool:
+        return True
+
+    async def ask(self, role: str, request: Request) -> Reply:
+        self.asked.append((role, request))
+        return Reply(self.say(role, request.messages))
+
+
+def simulated(seed: int = 1) -> Models:
+    def say(role: str, messages: Sequence[Message]) -> str:
+        model = simulate_making.GENERATOR if role == "generator" else simulate_making.FILTER
+        return simulate_making.reply(model, messages, seed) or ""
+
+    return Models(say)
+
+
+def scripted(**replies: str) -> Models:
+    """By role, the same reply to everything."""
+    return Models(lambda role, _messages: replies[role])
+
+
+def honest() -> Models:
+    """The simulated generator, and a filter that is never wrong."""
+
+    def say(role: str, messages: Sequence[Message]) -> str:
+        if role == "generator":
+            return simulate_making.reply(simulate_making.GENERATOR, messages, 1) or ""
+        name = simulate_making._FIRST[messages[0].text.partition("\n")[0]]
+        return "YES" if simulate_making._is_true(name, simulate_making.read_data(messages[-1].text)) else "NO"
+
+    return Models(say)
+
+
+def run(first: Draft, models: Any) -> list[Draft]:
+    """All steps of the recipe, as the engine takes them. Raises Dropped of a draft that is the only one."""
+
+    async def steps() -> list[Draft]:
+        drafts = [first]
+        for step in recipe.RECIPE.steps:
+            after: list[Draft] = []
+            for each in drafts:
+                after += await step.run(each, models) if step.applies(each) else [each]
+            drafts = after
+        return drafts
+
+    return asyncio.run(steps())
+
+
+def samples(first: Draft, models: Any) -> list[NewSample]:
+    return [recipe.sample(each) for each in run(first, models)]
+
+
+def without_others(one: Draft) -> Draft:
+    return replace(one, others=Others({}))
