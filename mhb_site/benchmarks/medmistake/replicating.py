@@ -383,6 +383,21 @@ def sample(draft: Draft) -> NewSample:
     )
 
 
+def sample_facets(content: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Under which values a sample is counted besides its category: the model's rating of the risk (physicians' is the severity),
+    the model that made the mistake, those by which the scenario was chosen, and whether any of them repeated it."""
+    found = {
+        "risk": [content["mistake"].get("risk", "")],
+        "doctor": [content.get("doctor", "")],
+        "target": list(content.get("targets", ())),
+        "replicated": ["yes" if content.get("replicated") else "no"],
+    }
+    return {name: [value[:100] for value in values if value] for name, values in found.items()}
+
+
+SAMPLE_FIELDS = ("mistake", "doctor", "targets", "replicated")  # of a sample's content, all that `sample_facets` reads
+
+
 def _made(draft: Draft, replicated: bool) -> dict[str, str]:
     """What the data card says of how a sample was made."""
     values = settings(draft)
