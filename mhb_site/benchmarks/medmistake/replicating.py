@@ -422,5 +422,6 @@ def _lot(draft: Draft) -> float:
 
 
 def compared(made: NewSample) -> str:
-    """The text that no two samples may share."""
-    return str(made.content["scenario"])
+    """The text that no two samples may share: two mistakes of one conversation may have much the same scenario."""
+    mistake = made.content["mistake"]
+    return "\n".join((mistake["title"], mistake["description"], made.content["scenario"]))
