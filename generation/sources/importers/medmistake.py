@@ -73,7 +73,7 @@ def sniff(path: Path) -> Layout:
             if isinstance(value, Malformed):
                 problem = f"Record {place}: {value}"
             elif not isinstance(value, dict):
-                problem = f"Record {place} is not a JSON object."
+                problem = f"Record {place} of the array is not a JSON object."
             elif missing := _missing(value):
                 problem = f"Its records lack {missing}; found: {', '.join(sorted(map(str, value)))[:300]}."
             else:
@@ -91,9 +91,15 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """
     if layout.name not in ("all", "validated"):
         raise WrongFormat(f"There is no layout {layout.name!r} of MedMistake.")
+    return _rows(path, layout.name)
+
+
+def _rows(path: Path, layout: str) -> Iterator[Row | Refusal]:
+    if first_byte(path) != b"[":
+        raise WrongFormat("It is not a JSON array.")
     with path.open("rb") as file:
         for place, value in enumerate(_items(file), 1):
-            yield _row(value, f"record {place}", layout.name)
+            yield _row(value, f"record {place}", layout)
 
 
 def _items(file: Any) -> Iterator[Any]:

@@ -107,6 +107,8 @@ def sniff(path: Path) -> Layout:
 
 def _folder(path: Path) -> Path:
     """The folder of the files. Raises WrongFormat unless the messages are there."""
+    if not path.is_dir() and first_byte(path) == b"[":
+        raise WrongFormat("It is a JSON array; MedPI has one JSON object on each line, and CSV.")
     if not path.is_dir() and path.name not in FILES:
         raise WrongFormat(
             f"MedPI is a folder with {', '.join(FILES)}: import the folder with the command. This file has another name."
@@ -161,13 +163,17 @@ def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     empty. What is wrong with a line of one of the files is refused with the name of the file."""
     if layout.name not in ("conversation-a-line", "message-a-line"):
         raise WrongFormat(f"There is no layout {layout.name!r} of MedPI.")
+    return _rows(path, nested=layout.name == "conversation-a-line")
+
+
+def _rows(path: Path, *, nested: bool) -> Iterator[Row | Refusal]:
     folder = _folder(path)
     with tempfile.NamedTemporaryFile(suffix=".sqlite") as file, closing(sqlite3.connect(file.name)) as store:
         store.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _TABLES)
         for table in TABLES:
             if (folder / table).is_file():
                 yield from _keep_table(store, folder / table)
-        yield from _keep_messages(store, folder / MESSAGES, nested=layout.name == "conversation-a-line")
+        yield from _keep_messages(store, folder / MESSAGES, nested=nested)
         store.executescript(_INDEXES)
         for (key,) in store.execute("SELECT conversation FROM message GROUP BY conversation ORDER BY min(line)"):
             yield _row(store, key)
