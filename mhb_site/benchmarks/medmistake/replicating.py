@@ -31,7 +31,8 @@ PROMPTS = Path(__file__).parent / "prompts"
 SETS = read_prompts(PROMPTS, "scenario", "reflect", "giveaway", "replicate")
 PUT = "medmistake/put@1"  # a scenario is put to a model as it is, by no prompt file
 
-PUBLISHED = "mistake-scenario"  # the kind of a published record
+MADE = frozenset({"case", "conversation"})  # the kinds of records of which mistakes are extracted
+PUBLISHED = "mistake-scenario"  # that of a published scenario
 TASK = "single-shot"
 RUBRIC = "mistake"
 TARGETS = ("target_1", "target_2")
@@ -61,14 +62,17 @@ CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "reviewers": ("one", "two"),
 }
 
-_MAKING_APART = _("Replication judge: decides whether a target repeats the mistake")
-
 ROLES: tuple[ModelRole, ...] = (
-    ModelRole("writer", _("Writer: turns a mistake into a single-shot scenario")),
-    ModelRole("checker", _("Checker: finds what gives the answer away in a scenario"), default="writer"),
-    ModelRole("target_1", _("Target 1: is asked whether it repeats the mistake"), selects=True),
-    ModelRole("target_2", _("Target 2: is asked whether it repeats the mistake"), selects=True),
-    ModelRole("replication_judge", _MAKING_APART, apart="target_1"),
+    ModelRole("writer", _("Writer: turns a mistake into a single-shot scenario"), kinds=MADE),
+    ModelRole("checker", _("Checker: finds what gives the answer away in a scenario"), default="writer", kinds=MADE),
+    ModelRole("target_1", _("Target 1: is asked whether it repeats the mistake"), kinds=MADE, selects=True),
+    ModelRole("target_2", _("Target 2: is asked whether it repeats the mistake"), kinds=MADE, selects=True),
+    ModelRole(
+        "replication_judge",
+        _("Replication judge: decides whether a target repeats the mistake"),
+        kinds=MADE,
+        apart="target_1",
+    ),
 )
 
 
