@@ -11,7 +11,12 @@ from review.charts.text_measure import format_share
 def section(run: Run) -> list[str]:
     """Lines on self-preference, agreement of a panel and validation by physicians; nothing where there is none of it."""
     told = summary.as_dict(run)
-    return [*_selection(told["selection"]), *_kin(told["self_preference"]), *_panel(told["judges"]), *_validation(told["validation"])]
+    return [
+        *_selection(told["selection"]),
+        *_kin(told["self_preference"]),
+        *_panel(told["judges"]),
+        *_validation(told["validation"]),
+    ]
 
 
 def _selection(found: Sequence[str]) -> list[str]:

@@ -203,9 +203,7 @@ def has_controls(run: Run) -> bool:
     return ReleasedSample.objects.filter(release=run.release_id, version__sample__arm=Sample.Arm.CONTROL).exists()
 
 
-def options_from(
-    protocol: Protocol, *, common: bool = False, weights: str = "", all_ranked: bool = False
-) -> Options:
+def options_from(protocol: Protocol, *, common: bool = False, weights: str = "", all_ranked: bool = False) -> Options:
     """What a reader asks for. `weights`: VALUE:NUMBER, joined by commas, of the values by which a rate weighs.
 
     Raises WrongWeights.

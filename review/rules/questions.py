@@ -20,8 +20,8 @@ from review.rules.state_machine import Reason as Reason
 class Choice:
     """One answer to a question.
 
-    blocks: with this answer the case cannot be approved. ends: nor can another version mend it, so that a sample rejected with it
-    is discarded. inadequate: it says that a rubric is not aligned with its trap.
+    blocks: with this answer the case cannot be approved. ends: nor can another version mend it, so that a sample rejected with
+    it is discarded. inadequate: it says that a rubric is not aligned with its trap.
     evidence: it claims something that wants at least one citation, of one of the `evidence_kinds` if any are named.
     """
 
@@ -81,8 +81,8 @@ class Form:
     severities: the harm scale asked for each rubric that stands; empty: not asked. reasons: the list a rejection is coded by;
     empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
     not asked. rubrics_editable: rubrics may be added and removed, not only corrected. terms: what the rubrics' tags mean.
-    severity_asks: what the scale is asked as, where not as harm. rubrics_when: `<key>=<value>`, the answer with which rubrics are
-    judged; empty: always.
+    severity_asks: what the scale is asked as, where not as harm. rubrics_when: `<key>=<value>`, the answer with which rubrics
+    are judged; empty: always.
     labels: as what the text may be highlighted; empty: not at all. asks_verdict: off, nobody approves or rejects the case.
     wordings: language -> `<key>.label`, `.asks`, `.help`, `.choice.<value>` -> the text in it, where an admin wrote one.
     """

@@ -1,8 +1,8 @@
 """MedMistake: single-shot scenarios that repeat mistakes of models, as two JSON arrays with different columns.
 
 ``medmistake-all.json`` has `mistake_title`, `all_tested_scenarios` and what was tried; ``medmistake-validated.json`` has ids,
-`mistake_name`, `mistake_description` and `mistake_tags`. Their common columns are not published, so several names are understood
-for each value (`_NAMES`); what a file has is named where none of them is found.
+`mistake_name`, `mistake_description` and `mistake_tags`. Their common columns are not published, so several names are
+understood for each value (`_NAMES`); what a file has is named where none of them is found.
 """
 
 import hashlib
@@ -33,7 +33,9 @@ citation = (
     "Proniakin O, Fajardo D, Nazarenko R, Marinescu R. Automatic Replication of LLM Mistakes in Medical Conversations."
     " arXiv:2512.20983 (2025)."
 )
-restrictions = gettext_noop("made by models; published scenarios were chosen because GPT-5 or Gemini 2.5 Pro fails them")
+restrictions = gettext_noop(
+    "made by models; published scenarios were chosen because GPT-5 or Gemini 2.5 Pro fails them"
+)
 
 # Value -> the columns under which it is looked for, in this order, whatever their case, spaces and underscores.
 _NAMES: Mapping[str, tuple[str, ...]] = {
@@ -84,8 +86,8 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'mistake-scenario', scenario, must, mistake: {title, description, category, reason, tags, risk, turns,
-    members}, doctor, targets: [str], replicated, conversation: [{role, text}], attempts: [...], validated}.
+    """Row.content: {kind: 'mistake-scenario', scenario, must, mistake: {title, description, category, reason, tags, risk,
+    turns, members}, doctor, targets: [str], replicated, conversation: [{role, text}], attempts: [...], validated}.
 
     `attempts` are the tested scenarios, each with its results; Row.private is empty.
     """
@@ -155,14 +157,18 @@ def _row(value: Any, where: str, layout: str) -> Row | Refusal:
             "must": _text(has, "must"),
             "mistake": _mistake(has, title),
             "doctor": _text(has, "doctor"),
-            "targets": list(dict.fromkeys(each["model"] for one in attempts for each in one["results"] if each["model"])),
+            "targets": list(
+                dict.fromkeys(each["model"] for one in attempts for each in one["results"] if each["model"])
+            ),
             "replicated": chosen["replicated"] or layout == "validated",
             "conversation": _conversation(has.get("conversation")),
             "attempts": attempts,
             "validated": layout == "validated",
         }
         # The judge needs to be told what is right: without words of the authors, that is not to make the mistake.
-        content["must"] = content["must"] or f"The answer must not make this mistake: {content['mistake']['description']}"
+        content["must"] = (
+            content["must"] or f"The answer must not make this mistake: {content['mistake']['description']}"
+        )
         check_storable(content)
         return Row(
             external_id=_id(has, title, content["scenario"]),

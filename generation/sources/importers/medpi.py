@@ -1,9 +1,9 @@
 """MedPI: conversations between a simulated patient and a model as doctor, scored on many dimensions.
 
 Five files belong together: ``patients.csv``, ``conversations.csv``, ``conversations_messages.jsonl``, ``dimensions.csv`` and
-``scores.csv``. The path is their folder, or one of them beside the others. Only the messages are indispensable. The columns are not
-published, so several names are understood for each value (`_NAMES`); what a file has is named where one is not found. The files
-may be in any order: they are sorted on disk in a temporary database, so that memory stays flat.
+``scores.csv``. The path is their folder, or one of them beside the others. Only the messages are indispensable. The columns are
+not published, so several names are understood for each value (`_NAMES`); what a file has is named where one is not found. The
+files may be in any order: they are sorted on disk in a temporary database, so that memory stays flat.
 """
 
 import json
@@ -159,8 +159,8 @@ def _nested(value: Mapping[str, Any]) -> Any:
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """One row a conversation. Row.content: {kind: 'conversation', conversation: [{role: 'patient' | 'doctor', text}], doctor,
-    patient: {column: value}, encounter: {reason, objective}, scores: [{dimension, category, score, note, judge}]}; Row.private is
-    empty. What is wrong with a line of one of the files is refused with the name of the file."""
+    patient: {column: value}, encounter: {reason, objective}, scores: [{dimension, category, score, note, judge}]}; Row.private
+    is empty. What is wrong with a line of one of the files is refused with the name of the file."""
     if layout.name not in ("conversation-a-line", "message-a-line"):
         raise WrongFormat(f"There is no layout {layout.name!r} of MedPI.")
     return _rows(path, nested=layout.name == "conversation-a-line")

@@ -1,12 +1,14 @@
 """From a mistake to a scenario that elicits it again (MMI-5, MMI-6).
 
 Before these steps a draft's data holds one mistake: ``mistake`` {title, description, category, reason, tags, risk, turns,
-members}, ``conversation`` [{role: 'patient' | 'doctor', text}], ``doctor`` (the name of its model), ``case`` (the case record). A
-record of kind `mistake-scenario` was made and published by others and is taken over as it is. A regeneration takes the mistake
-over from the rejected version and writes the scenario alone: the steps before these must not apply to it (`is_made_anew`).
+members}, ``conversation`` [{role: 'patient' | 'doctor', text}], ``doctor`` (the name of its model), ``case`` (the case record).
+A record of kind `mistake-scenario` was made and published by others and is taken over as it is. A regeneration takes the
+mistake over from the rejected version and writes the scenario alone: the steps before these must not apply to it
+(`is_made_anew`).
 
-A scenario is written from what the patient said; the writer is never shown the doctor's turns. Each variant is kept as an attempt:
-{number, scenario, must, prompt, gives_away, results: [{role, model, response, same_mistake_happened, explanation}], replicated}.
+A scenario is written from what the patient said; the writer is never shown the doctor's turns. Each variant is kept as an
+attempt: {number, scenario, must, prompt, gives_away, results: [{role, model, response, same_mistake_happened, explanation}],
+replicated}.
 """
 
 import asyncio
@@ -24,7 +26,17 @@ from pydantic import BaseModel, ConfigDict
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
 from generation.llm.types import Message, Request
-from generation.recipes.recipe import Draft, Dropped, ModelRole, Models, NewRubric, NewSample, Prompt, Step, read_prompts
+from generation.recipes.recipe import (
+    Draft,
+    Dropped,
+    ModelRole,
+    Models,
+    NewRubric,
+    NewSample,
+    Prompt,
+    Step,
+    read_prompts,
+)
 from mhb_site.benchmarks.medmistake import giveaway
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -271,7 +283,9 @@ def _is_due(draft: Draft, *, number: int) -> bool:
     told = [attempt for attempt in _attempts(draft) if attempt["gives_away"]]
     handled = [attempt for attempt in _attempts(draft) if not attempt["gives_away"]]
     limits = settings(draft)
-    return len(told) <= min(limits["rewrites"], MAX_REWRITES) and len(handled) <= min(limits["harder"], MAX_HARDER)
+    return bool(
+        len(told) <= min(limits["rewrites"], MAX_REWRITES) and len(handled) <= min(limits["harder"], MAX_HARDER)
+    )
 
 
 def _is_testable(draft: Draft, *, number: int) -> bool:
@@ -298,7 +312,10 @@ def _asks_of_writing(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
 def _asks_of_replicating(draft: Draft, *, number: int) -> Sequence[tuple[str, str]]:
     if number > ESTIMATED_ATTEMPTS:
         return ()
-    return [*((role, PUT) for role in TARGETS), *[("replication_judge", _prompt(draft, "replicate").label)] * len(TARGETS)]
+    return [
+        *((role, PUT) for role in TARGETS),
+        *[("replication_judge", _prompt(draft, "replicate").label)] * len(TARGETS),
+    ]
 
 
 def _variants() -> tuple[Step, ...]:
@@ -388,8 +405,8 @@ def sample(draft: Draft) -> NewSample:
 
 
 def sample_facets(content: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Under which values a sample is counted besides its category: the model's rating of the risk (physicians' is the severity),
-    the model that made the mistake, those by which the scenario was chosen, and whether any of them repeated it."""
+    """Under which values a sample is counted besides its category: the model's rating of the risk (physicians' is the
+    severity), the model that made the mistake, those by which the scenario was chosen, and whether any of them repeated it."""
     found = {
         "risk": [content["mistake"].get("risk", "")],
         "doctor": [content.get("doctor", "")],

@@ -1,8 +1,9 @@
 """MedMistake's simulated models from the mistake on: writer, checker, targets, judges and models under test with known rates.
 
-A model knows of a scenario only its text. Whether it makes the mistake is a dice of its name and this text: asked again, it makes it
-again. So targets fail more often on the scenarios that were chosen by their failures than they do otherwise (`rate_on_chosen`), which
-is the bias that rankings leave out; a model that had no part in the choice is measured at its own rate.
+A model knows of a scenario only its text. Whether it makes the mistake is a dice of its name and this text: asked again, it
+makes it again. So targets fail more often on the scenarios that were chosen by their failures than they do otherwise
+(`rate_on_chosen`), which is the bias that rankings leave out; a model that had no part in the choice is measured at its own
+rate.
 """
 
 import hashlib
@@ -36,7 +37,10 @@ _OPENINGS = {
         "希望您能帮帮我。", "这样有一阵子了。", "我不太舒服。", "我有些担心。",
     ),
 }  # fmt: skip
-_RIGHT = {"en": "First of all, this has to be dealt with: it must not wait.", "zh": "首先，这个问题必须处理，不能拖延。"}
+_RIGHT = {
+    "en": "First of all, this has to be dealt with: it must not wait.",
+    "zh": "首先，这个问题必须处理，不能拖延。",
+}
 _WRONG = {"en": "There is nothing that has to be looked into here.", "zh": "这里没有需要进一步处理的问题。"}
 _CLOSING = {"en": "Please talk to your own clinic as well.", "zh": "也请与您的主治医师商量。"}
 
@@ -72,7 +76,9 @@ def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
             case "giveaway" if model in (CHECKER, WRITER):
                 return _json({"gives_away": [], "unsupported": []})
             case "replicate" if model == JUDGE:
-                return _json({"explanation": "By its first sentence.", "same_mistake_happened": _is_wrong(data["RESPONSE"])})
+                return _json(
+                    {"explanation": "By its first sentence.", "same_mistake_happened": _is_wrong(data["RESPONSE"])}
+                )
             case "judge" if model == JUDGE:
                 return _json(_judge(data, seed))
         return None

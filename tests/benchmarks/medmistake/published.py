@@ -24,7 +24,12 @@ def file_of(path: Path, count: int) -> Path:
                     "category": ("medication-safety", "clinical-reasoning")[number % 2],
                     "risk": ("high", "low")[number % 2],
                     "all_tested_scenarios": [
-                        {"scenario": scenario(number), "model": model, "response": "It did.", "same_mistake_happened": True}
+                        {
+                            "scenario": scenario(number),
+                            "model": model,
+                            "response": "It did.",
+                            "same_mistake_happened": True,
+                        }
                         for model in TARGETS
                     ],
                 }

@@ -14,7 +14,7 @@ from mhb_site.benchmarks.medmistake.simulate_testing import replication_rate
 from tests.benchmarks.medmistake.scenarios import CONVERSATION, GOOD, HARDER, MISTAKE, Models, draft, through
 
 RIGHT, WRONG = simulated._RIGHT["en"], simulated._WRONG["en"]
-NOTHING = {"gives_away": [], "unsupported": []}
+NOTHING: dict[str, list[str]] = {"gives_away": [], "unsupported": []}
 
 
 def settings(**changes: Any) -> dict[str, Any]:
@@ -67,7 +67,9 @@ def test_where_neither_does_a_reflection_writes_a_harder_variant_and_every_attem
 @pytest.mark.parametrize("harder", [0, 1, 2])
 def test_harder_variants_are_bounded_and_what_nobody_repeats_is_dropped_or_kept(harder: int) -> None:
     def models() -> Models:
-        variants = [{**GOOD, "scenario": f"{GOOD['scenario']} {word}"} for word in ("Please.", "Thank you.", "Well?", "So?")]
+        variants = [
+            {**GOOD, "scenario": f"{GOOD['scenario']} {word}"} for word in ("Please.", "Thank you.", "Well?", "So?")
+        ]
         return Models({"writer": variants, "target_1": [RIGHT] * 4, "target_2": [RIGHT] * 4})
 
     asked = models()
@@ -134,7 +136,9 @@ def test_broken_answers_are_recorded_as_broken_and_prove_nothing() -> None:
     assert attempt["replicated"] is False
 
 
-@pytest.mark.parametrize("wrong", [{"scenario": "Too short.", "must": "x"}, {**GOOD, "must": " "}, {**GOOD, "extra": 1}])
+@pytest.mark.parametrize(
+    "wrong", [{"scenario": "Too short.", "must": "x"}, {**GOOD, "must": " "}, {**GOOD, "extra": 1}]
+)
 def test_a_reply_of_the_wrong_form_is_asked_again_and_then_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BrokenReply):
         made(Models({"writer": [wrong, wrong]}))
@@ -187,7 +191,11 @@ def test_simulated_mistakes_are_replicated_at_the_set_rate() -> None:
             start = draft(settings=settings(harder=0, unreplicated="keep", check="code"))
             start = replace(start, data={**start.data, "mistake": {**MISTAKE, "title": f"Mistake of kind {number}"}})
             start = replace(
-                start, data={**start.data, "conversation": [{"role": "patient", "text": f"It hurts since day {number}. What now?"}]}
+                start,
+                data={
+                    **start.data,
+                    "conversation": [{"role": "patient", "text": f"It hurts since day {number}. What now?"}],
+                },
             )
             (one,) = await through(start, Models(seed=5))
             found.append(any(each["replicated"] for each in one.data["attempts"]))

@@ -63,7 +63,15 @@ def patient(**changes):
 
 
 def test_formats_are_found_by_name():
-    assert importers.available() == ["healthbench", "medhallu", "medmistake", "medpi", "mesh", "pmc-patients", "pubmedqa"]
+    assert importers.available() == [
+        "healthbench",
+        "medhallu",
+        "medmistake",
+        "medpi",
+        "mesh",
+        "pmc-patients",
+        "pubmedqa",
+    ]
     for name in importers.available():
         importer = importers.load(name)
         assert importer.name == name

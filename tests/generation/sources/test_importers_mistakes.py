@@ -25,7 +25,7 @@ TESTED = [
 
 def of_all(**changes: Any) -> dict[str, Any]:
     return {
-        "source_file": "conv_0042.json", "mistake_title": "Ibuprofen with an anticoagulant", "rationale": "It advised ibuprofen.",
+        "source_file": "conv_0042.json", "mistake_title": "Ibuprofen with a clot drug", "rationale": "It advised ibuprofen.",
         "model": "gpt-5", "response": "Ibuprofen.", "same_mistake_happened": True, "success_reason": None, "error": None,
         "category": "Medication Safety", "risk": "High", "all_tested_scenarios": TESTED, **changes,
     }  # fmt: skip
@@ -113,7 +113,9 @@ def test_a_large_array_is_streamed(tmp_path: Path) -> None:
     filling = [{**TESTED[0], "response": "x" * 20_000}]
     with path.open("w") as file:
         file.write("[")
-        file.write(",".join(json.dumps(of_all(mistake_title=f"M{n}", all_tested_scenarios=filling)) for n in range(400)))
+        file.write(
+            ",".join(json.dumps(of_all(mistake_title=f"M{n}", all_tested_scenarios=filling)) for n in range(400))
+        )
         file.write("]")
     tracemalloc.start()
     count = sum(isinstance(each, Row) for each in medmistake.rows(path, Layout("all")))
@@ -147,8 +149,8 @@ def medpi_folder(tmp_path: Path, messages: Any = MESSAGES, **files: str) -> Path
     texts = {
         "patients.csv": table({"id": "p1", "name": "Ada", "age": "61"}),
         "conversations.csv": table(
-            {"id": "c1", "patient_id": "p1", "model": "gpt-5", "encounter_reason": "headache", "encounter_objective": "diagnosis"},
-            {"id": "c2", "patient_id": "p9", "model": "o3", "encounter_reason": "knee", "encounter_objective": "treatment"},
+            {"id": "c1", "patient_id": "p1", "model": "gpt-5", "encounter_reason": "headache", "objective": "diagnosis"},
+            {"id": "c2", "patient_id": "p9", "model": "o3", "encounter_reason": "knee", "objective": "treatment"},
         ),
         "dimensions.csv": table({"id": "d1", "name": "Medication safety", "category": "medication safety"}),
         "scores.csv": table(
