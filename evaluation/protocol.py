@@ -216,7 +216,8 @@ class Protocol:
     `example`: what a model is trained on, the question and the right answer. `kept_together`: names of
     what a sample comes from beside its source record: no two parts of a training set share one.
     `verdicts`: the words for verdicts, where they are not the verdicts themselves. `wrong`: those that speak against a model,
-    and are marked so; None: what the first rate counts as hits.
+    and are marked so; None: what the first rate counts as hits. `chosen_by`: the facet that names the models by whose failures
+    a sample was chosen (see `ModelRole.selects`, for samples made here); empty: none.
     """
 
     label: str
@@ -241,6 +242,12 @@ class Protocol:
     composed: Callable[[Sample, str, str, Mapping[str, str]], str] | None = None
     parts: Callable[[str], Sequence[tuple[str, str]]] | None = None
     reference: Callable[[Sample], str] | None = None
+    scores: tuple[ScoreRule, ...] = ()
+    score: Callable[[Sample, Rubric, str, Mapping[str, str], str, str], Mapping[str, float]] | None = None
+    prepare: Callable[[], object] | None = None
+    example: Callable[[Sample], Sequence[Message]] | None = None
+    kept_together: Callable[[Sample], Sequence[str]] | None = None
+    chosen_by: str = ""
 
     def judging(self, rubric: str) -> Judging | None:
         """How a judge decides on the rubric of this key; None where code alone reads answers."""
@@ -254,12 +261,6 @@ class Protocol:
         """Whether the rubric of this key is decided on answers in a variant."""
         own = self.by_rubric.get(rubric)
         return own is None or not own.variants or variant in own.variants
-
-    scores: tuple[ScoreRule, ...] = ()
-    score: Callable[[Sample, Rubric, str, Mapping[str, str], str, str], Mapping[str, float]] | None = None
-    prepare: Callable[[], object] | None = None
-    example: Callable[[Sample], Sequence[Message]] | None = None
-    kept_together: Callable[[Sample], Sequence[str]] | None = None
 
     @property
     def known(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from evaluation.judges.queries import ModelValidation, validation_report
 from evaluation.judges.variance import variances
 from evaluation.models import Run
 from evaluation.runs.rows.keeping import keep, key_of
+from evaluation.runs.selection import selecting_models
 from evaluation.statistics.intervals import RateInterval
 from evaluation.statistics.validation import JudgeQuality
 
@@ -24,6 +25,7 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
         "judges": keep(key_of(run, "judges"), lambda: judges(run)),
         "repeats": keep(key_of(run, "repeats"), lambda: repeats(run)),
         "self_preference": preference(run, judged),
+        "selection": list(selecting_models(run)),
         "validation": validation(run),
     }
 

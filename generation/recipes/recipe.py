@@ -188,7 +188,8 @@ class ModelRole:
     """A role that an endpoint is bound to at launch; `default` names the role whose endpoint plays it otherwise.
 
     `optional`: the recipe can do without. `kinds`: the record kinds for which it is needed; empty: all. `apart`: the role whose
-    model should not play this one as well, as it would judge its own work: the batch says so where it does.
+    model should not play this one as well, as it would judge its own work: the batch says so where it does. `selects`: samples
+    are chosen by what its model gets wrong, so a test on them is biased against it: leaderboards leave it out of the ranking.
     """
 
     name: str
@@ -197,6 +198,7 @@ class ModelRole:
     optional: bool = False
     kinds: frozenset[str] = frozenset()
     apart: str = ""
+    selects: bool = False
 
 
 DRAWN, NOT_DRAWN = "sampled", "not sampled"  # what `made["review"]` of a sample says after a draw

@@ -19,6 +19,7 @@ from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, verdict_table
 from evaluation.runs.plan import Plan
 from evaluation.runs.rows import keeping
+from evaluation.runs.selection import selecting_models
 
 POLARITIES = FacetView(
     POLARITY,
@@ -33,10 +34,12 @@ class Options:
     """What a reader asks for beyond the plan.
 
     `common`: only samples for which every model has a verdict. `weights`: of the values by which a weighted rate weighs.
+    `all_ranked`: models by whose failures samples were chosen are ranked with the others.
     """
 
     common: bool = False
     weights: Mapping[str, int] = field(default_factory=dict)
+    all_ranked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +80,11 @@ def numbers(
     options: Options,
 ) -> Numbers:
     """The numbers of a run: kept ones where it is over and nothing has changed since, else counted now."""
+    unranked = () if options.all_ranked else selecting_models(run)
     rests: list[Any] = [plan, datasets, endpoints, sorted(labels.items()), protocol.rates, protocol.scores]
-    rests.append(protocol.facets)
+    rests += [protocol.facets, unranked]
     key = keeping.key_of(run, "report", *rests, options.common, sorted(options.weights.items()))
-    return keeping.keep(key, lambda: _count(run, protocol, plan, datasets, labels, options, key))
+    return keeping.keep(key, lambda: _count(run, protocol, plan, datasets, labels, options, unranked, key))
 
 
 def _count(
@@ -90,6 +94,7 @@ def _count(
     datasets: Sequence[DataSet],
     labels: Mapping[str, str],
     options: Options,
+    unranked: Sequence[str],
     key: str,
 ) -> Numbers:
     whole = scoring.with_scores(run, verdict_table(run, datasets, plan.outcomes), protocol.scores)
@@ -139,7 +144,12 @@ def _count(
         rankings=tuple(
             each
             for rate in rates
-            for each in comparing.rankings(rate, overall, compared, lower_is_better=protocol.is_lower_better(rate))
+            for each in comparing.rankings(
+                rate,
+                [row for row in overall if row.endpoint not in unranked],
+                compared,
+                lower_is_better=protocol.is_lower_better(rate),
+            )
         ),
         failed={table.endpoints[who]: n for who, n in sorted(whole.failed.items())},
         samples=(int((np.bincount(table.unit, minlength=1) > 0).sum()), whole.units),

@@ -69,6 +69,8 @@ def test_formats_are_found_by_name():
         "medframeqa",
         "medhal",
         "medhallu",
+        "medmistake",
+        "medpi",
         "medxpertqa",
         "mesh",
         "pathvqa",
