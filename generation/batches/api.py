@@ -27,7 +27,7 @@ from generation.jobs.serializers import (
     job_values,
     launch_key,
 )
-from generation.models import Batch, BatchRole, Endpoint, Import, Source
+from generation.models import Batch, Endpoint, Import, Source
 from generation.recipes import registry
 from generation.recipes.serializers import known_benchmark
 from generation.sources import queries as sources_queries
@@ -97,7 +97,9 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
         child=serializers.CharField(), help_text="The preset values that the launch overrode."
     )
     checks = serializers.ListField(child=serializers.CharField())
-    roles = serializers.DictField(child=serializers.CharField(), help_text="Endpoint by role of the recipe.")
+    roles = serializers.DictField(
+        child=serializers.CharField(), help_text="Endpoint by role of the recipe; several with commas."
+    )
     models = ModelAskedSerializer(many=True)
     one_model = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField()),
@@ -135,6 +137,11 @@ class BatchAskSerializer(serializers.Serializer[Any]):
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
     source = ByName(queryset=Source.objects.all())  # type: ignore[assignment]
     roles = serializers.DictField(child=ByName(queryset=Endpoint.objects.exclude(url="")))
+    beside = serializers.ListField(
+        child=ByName(queryset=Endpoint.objects.exclude(url="")),
+        default=list,
+        help_text="Further endpoints for the role that several may play; each record gets one draft per endpoint.",
+    )
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_ID, allow_null=True, default=None, help_text="Record limit."
     )
@@ -178,7 +185,6 @@ def estimate_response(settings: launch.BatchSettings) -> Response:
 
 
 def _whole_batch(batch: Batch) -> dict[str, Any]:
-    bound = BatchRole.objects.filter(batch=batch).order_by("pk").values_list("role", "endpoint__name")
     return {
         **{name: getattr(batch, name) for name in BatchSerializer.Meta.fields},
         **job_values(batch),
@@ -187,7 +193,7 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
         "settings": batch.settings,
         "changed": batch.changed,
         "checks": batch.checks,
-        "roles": dict(bound),
+        "roles": queries.endpoints_by_role(batch),
         "models": queries.models_asked(batch),
         "one_model": queries.shared_models(batch.benchmark, queries.bound_roles(batch)),
         "progress": BATCHES.progress(batch),

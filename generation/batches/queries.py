@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +88,14 @@ def bound_roles(batch: Batch) -> dict[str, Endpoint]:
     return {row.role: row.endpoint for row in rows}
 
 
+def endpoints_by_role(batch: Batch) -> dict[str, str]:
+    """The names of each role's endpoint; of a role that several play, all of them."""
+    found: dict[str, list[str]] = {}
+    for role, name in batch.roles.order_by("pk").values_list("role", "endpoint__name"):
+        found.setdefault(role, []).append(name)
+    return {role: ", ".join(names) for role, names in found.items()}
+
+
 def kinds_left(source: Source, benchmark: str) -> dict[str, int]:
     """How many records of each kind that the benchmark takes it has not used: one query."""
     left = records_without_draft(source, benchmark, registry.recipe(benchmark).kinds).order_by("content__kind")
@@ -118,24 +126,39 @@ def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) 
 
 def draft_value(row: Draft) -> DraftValue:
     """A stored draft as the recipe sees it; a record's private part stays behind."""
+    return draft_values([row])[0]
+
+
+def draft_values(rows: Sequence[Draft]) -> list[DraftValue]:
+    """Stored drafts of one batch as the recipe sees them, in their order: as many queries for many as for one."""
+    if not rows:
+        return []
     refers = Exists(Reference.objects.filter(record=OuterRef("pk")))
-    record = SourceRecord.objects.defer("private").annotate(is_joined=refers).get(pk=row.record_id)
-    batch = Batch.objects.only("benchmark", "prompts", "checks", "settings").get(pk=row.batch_id)
-    previous = None
-    if row.sample_id:
-        previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
-    return DraftValue(
-        record=record_value(record, partner_contents([record])[record.pk] if record.is_joined else {}),
-        terms=terms(batch.benchmark),
-        version=row.version,
-        reasons=tuple(previous.reasons) if previous else (),
-        previous=prefetch_rubrics(previous) if previous else None,
-        data=row.data,
-        preferred=tuple(row.preferred),
-        prompts=batch.prompts,
-        checks=tuple(batch.checks),
-        settings=batch.settings,
-    )
+    found = SourceRecord.objects.defer("private").annotate(is_joined=refers).in_bulk({row.record_id for row in rows})
+    joined = partner_contents([record for record in found.values() if record.is_joined])
+    records = {pk: record_value(record, joined.get(pk, {})) for pk, record in found.items()}
+    batch = Batch.objects.only("benchmark", "prompts", "checks", "settings").get(pk=rows[0].batch_id)
+    in_force = terms(batch.benchmark)
+    values = []
+    for row in rows:
+        previous = None
+        if row.sample_id:
+            previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
+        values.append(
+            DraftValue(
+                record=records[row.record_id],
+                terms=in_force,
+                version=row.version,
+                reasons=tuple(previous.reasons) if previous else (),
+                previous=prefetch_rubrics(previous) if previous else None,
+                data=row.data,
+                preferred=tuple(row.preferred),
+                prompts=batch.prompts,
+                checks=tuple(batch.checks),
+                settings=batch.settings,
+            )
+        )
+    return values
 
 
 def batches() -> QuerySet[Batch]:
@@ -324,9 +347,10 @@ def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, 
         return None, {}
     recipe = registry.recipe(benchmark)
     usual = registry.prompts_of(benchmark, "", last.preset) if not last.preset or preset_of(last) else ""
-    roles = last.roles.select_related("endpoint")
+    played = {f"role-{role}": names.split(", ") for role, names in endpoints_by_role(last).items()}
+    several = f"role-{recipe.several}"
     return last, {
-        **{f"role-{role.role}": role.endpoint.name for role in roles},
+        **{role: names if role == several else names[0] for role, names in played.items()},
         "preset": last.preset,
         "changes": {name: last.settings[name] for name in last.changed if name in last.settings} or None,
         "plan": last.plan.get("name") or registry.NO_PLAN,
