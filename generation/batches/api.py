@@ -13,6 +13,7 @@ from generation import tasks
 from generation.batches import estimate, launch, queries, services
 from generation.batches.draw import MAX_SEED, read_draw
 from generation.batches.kind import BATCHES
+from generation.jobs import queries as jobs_queries
 from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
     JOB_FIELDS,
@@ -248,3 +249,29 @@ class BatchAnalysis(GenericAPIView[Batch]):
     def get(self, request: Request, pk: int) -> Response:
         found: Any = {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
         return Response(AnalysisSerializer(found).data)
+
+
+class StageCostSerializer(serializers.Serializer[Any]):
+    """What a batch asked of one endpoint with one prompt."""
+
+    prompt = serializers.CharField()
+    endpoint = serializers.CharField()
+    model = serializers.CharField()
+    calls = serializers.IntegerField(help_text="HTTP attempts.")
+    hits = serializers.IntegerField(help_text="Replies that had been paid for before.")
+    failed = serializers.IntegerField()
+    tokens_in = serializers.IntegerField()
+    tokens_out = serializers.IntegerField()
+    cost = serializers.DecimalField(max_digits=18, decimal_places=8)
+
+
+class BatchCosts(GenericAPIView[Batch]):
+    """The calls of a batch by stage (prompt and endpoint), in the order in which they were first made."""
+
+    can = Can.PRODUCE
+    queryset = Batch.objects.all()
+    pagination_class = None
+
+    @extend_schema(responses=StageCostSerializer(many=True))
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(StageCostSerializer(jobs_queries.stage_costs(BATCHES.get(pk)), many=True).data)

@@ -263,12 +263,14 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
     """What the data of a batch's drafts show together; they are streamed. Raises NoAnalysis.
 
     Each sample counts once, by its latest draft: not what a later version has taken the place of, nor what was discarded,
-    withdrawn or held back by a check. A draft that became several is left out: they have its data.
+    withdrawn or held back by a check. A draft that became several is left out: they have its data; and so is one that went on
+    in another one, or was merged later.
     """
     shows = registry.recipe(batch.benchmark).analysis
     if shows is None:
         raise errors.NoAnalysis(batch.benchmark)
-    begun = Draft.objects.exclude(data={}).exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])
+    begun = Draft.objects.filter(onward=None).exclude(data={}).exclude(error="Merged")
+    begun = begun.exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])
     split = Draft.objects.filter(parent=OuterRef("pk"))
     later = begun.filter(sample=OuterRef("version_made__sample"), version__gt=OuterRef("version"))
     over = Sample.objects.filter(

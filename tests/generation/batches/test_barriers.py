@@ -43,11 +43,11 @@ def words(draft: DraftValue) -> list[str]:
     return str(draft.record.content["text"]).split()
 
 
-async def split(draft: DraftValue, models: Models) -> Sequence[DraftValue]:  # noqa: ARG001
+async def split(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
     return [replace(draft, data={**draft.data, "word": word}) for word in words(draft)]
 
 
-async def meet(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[Group]:  # noqa: ARG001
+async def meet(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[Group]:
     """Equal words go on as one; 'no' is left out."""
     await models.embed("embedder", ["all together"])
     found: dict[str, list[int]] = {}
@@ -65,12 +65,14 @@ def describe(data: Mapping[str, Any]) -> tuple[str, str]:
     return str(data["word"]), f"The word {data['word']}, of {data['by']}."
 
 
-async def write(draft: DraftValue, models: Models) -> Sequence[DraftValue]:  # noqa: ARG001
+async def write(draft: DraftValue, models: Models) -> Sequence[DraftValue]:
     return [replace(draft, data={**draft.data, "written": draft.data.get("written", 0) + 1})]
 
 
 def sample(draft: DraftValue) -> NewSample:
-    return replace(brew.sample(draft), content={**draft.data, "text": draft.data["word"], "remarks": [], "settings": {}})
+    return replace(
+        brew.sample(draft), content={**draft.data, "text": draft.data["word"], "remarks": [], "settings": {}}
+    )
 
 
 RECIPE = Recipe(
@@ -197,7 +199,8 @@ def test_what_a_lost_worker_held_of_a_round_is_done_once_by_another(models: str)
         patch.setattr(rounds, "open_round", lambda _pk: None)
         worked(batch)
     opened = rounds.open_round(batch.pk)
-    assert opened is not None and rounds.open_round(batch.pk) is None
+    assert opened is not None
+    assert rounds.open_round(batch.pk) is None
     [lost] = take(BarrierRound.objects.filter(pk=opened.pk), 1, Claim())
     rounds._send_on(replace_token(lost), batch, [])
     assert not Draft.objects.filter(batch=batch, onward__isnull=False).exists(), "its lease was lost"
@@ -226,6 +229,7 @@ def test_a_rejected_sample_begins_again_at_the_step_that_the_recipe_names(models
     samples_services.apply_outcomes()
     again = Draft.objects.get(sample=sample)
     assert (again.step, again.version, again.at_barrier) == (3, 2, False)
-    assert again.data["word"] == "tea" and "written" not in again.data
+    assert again.data["word"] == "tea"
+    assert "written" not in again.data
     worked(Batch.objects.get())
     assert SampleVersion.objects.get(sample=sample, number=2).content["written"] == 1
