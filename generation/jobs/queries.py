@@ -77,12 +77,12 @@ def stage_costs(job: Job) -> list[StageCost]:
         .order_by()
         .values_list("prompt", "endpoint__name", "endpoint__model")
         .annotate(
-            calls=Count("pk", filter=paid),
-            hits=Count("pk", filter=~paid),
-            failed=Count("pk", filter=~Q(error="")),
-            tokens_in=Sum("tokens_in", filter=paid, default=0),
-            tokens_out=Sum("tokens_out", filter=paid, default=0),
-            cost=Sum("cost", default=Decimal(0)),
+            attempts=Count("pk", filter=paid),
+            reused=Count("pk", filter=~paid),
+            broken=Count("pk", filter=~Q(error="")),
+            sum_in=Sum("tokens_in", filter=paid, default=0),
+            sum_out=Sum("tokens_out", filter=paid, default=0),
+            sum_cost=Sum("cost", default=Decimal(0)),
             first=Min("pk"),
         )
     )

@@ -182,7 +182,7 @@ def test_a_round_that_fails_fails_its_drafts_and_they_can_be_tried_again(
     async def refuse(arrivals: Arrivals, models: Models, settings: Mapping[str, Any]) -> Sequence[Group]:
         raise BadRequest("no embeddings here")
 
-    steps = (*RECIPE.steps[:2], replace(RECIPE.steps[2], run=refuse), RECIPE.steps[3])
+    steps = (*RECIPE.steps[:2], Barrier("meet", refuse, describe, join), RECIPE.steps[3])
     monkeypatch.setattr(brew, "RECIPE", replace(RECIPE, steps=steps))
     batch = worked(launched(source_of("tea", "tea"), models))
     failed = Draft.objects.filter(batch=batch, status=Status.FAILED)

@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from generation import errors
 from generation.batches import services as batches_services
+from generation.engine import task_queue
 from generation.merges import queries, services
 from generation.models import Batch, Draft, MergeEvent, Sample
 from generation.models.work import Work
@@ -73,7 +74,7 @@ def test_merging_two_that_went_on_withdraws_what_was_made_of_the_second(models: 
 
 def test_merging_before_they_go_on_ends_the_second_draft(models: str, adela: User, monkeypatch: Any) -> None:
     batch = launched(source_of("milk tea"), models)
-    original = batches_services.take
+    original = task_queue.take
 
     def take_none_past(rows: Any, *args: Any) -> Any:
         return original(rows.exclude(arrivals__isnull=False) if rows.model is Draft else rows, *args)
@@ -87,7 +88,7 @@ def test_merging_before_they_go_on_ends_the_second_draft(models: str, adela: Use
     assert (event.withdrawn, event.actor) == ("", None)
     worked(batch)
     assert Sample.objects.count() == 1
-    assert Draft.objects.get(pk=tea.onward_id).status == Work.Status.DROPPED
+    assert Draft.objects.get(merge_events=None, parent=tea).status == Work.Status.DROPPED
 
 
 def test_drafts_of_two_batches_are_not_merged(models: str, adela: User) -> None:
