@@ -167,7 +167,8 @@ class Protocol:
     sorted by until a reader chooses another.
     `contrasts`: (data set, other data set, label), whose rates are set against each other, the first minus the other.
     `verdicts`: the words for verdicts, where they are not the verdicts themselves. `wrong`: those that speak against a model,
-    and are marked so; None: what the first rate counts as hits.
+    and are marked so; None: what the first rate counts as hits. `chosen_by`: the facet that names the models by whose failures
+    a sample was chosen (see `ModelRole.selects`, for samples made here); empty: none.
     """
 
     label: str
@@ -186,6 +187,7 @@ class Protocol:
     wrong: frozenset[str] | None = None
     judge_temperature: float | None = None
     whole: Whole | None = None
+    chosen_by: str = ""
 
     @property
     def known(self) -> tuple[str, ...]:

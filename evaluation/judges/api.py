@@ -158,6 +158,9 @@ class JudgesSerializer(serializers.Serializer[Any]):
     judges = PanelSerializer(allow_null=True)
     repeats = RepeatsSerializer()
     self_preference = SelfPreferenceSerializer()
+    selection = serializers.ListField(
+        child=serializers.CharField(), help_text="Tested models by whose failures samples were chosen."
+    )
     validation = ValidationSerializer(allow_null=True)
 
 

@@ -1,6 +1,6 @@
 """The section of a Markdown report on its judges."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evaluation.judges import summary
@@ -11,7 +11,19 @@ from review.charts.text_measure import format_share
 def section(run: Run) -> list[str]:
     """Lines on self-preference, agreement of a panel and validation by physicians; nothing where there is none of it."""
     told = summary.as_dict(run)
-    return [*_kin(told["self_preference"]), *_panel(told["judges"]), *_validation(told["validation"])]
+    return [
+        *_selection(told["selection"]),
+        *_kin(told["self_preference"]),
+        *_panel(told["judges"]),
+        *_validation(told["validation"]),
+    ]
+
+
+def _selection(found: Sequence[str]) -> list[str]:
+    if not found:
+        return []
+    said = f"The samples were chosen by what these models got wrong, so their rates are biased: {', '.join(found)}."
+    return ["", "## Models that chose the samples", "", said]
 
 
 def _kin(found: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from evaluation.judges.families import rates_by_family, self_preference
 from evaluation.judges.queries import ModelValidation, validation_report
 from evaluation.judges.variance import variances
 from evaluation.models import Run
+from evaluation.runs.selection import selecting_models
 from evaluation.statistics.intervals import RateInterval
 from evaluation.statistics.validation import JudgeQuality
 
@@ -20,6 +21,7 @@ def as_dict(run: Run) -> dict[str, Any]:
         "judges": judges(run),
         "repeats": repeats(run),
         "self_preference": preference(run),
+        "selection": list(selecting_models(run)),
         "validation": validation(run),
     }
 

@@ -17,6 +17,7 @@ from evaluation.releases.leaderboard import leaderboard
 from evaluation.reports.api import PlaceSerializer
 from generation.models import Release
 from generation.releases import queries as releases_queries
+from review.common.api import checked_query
 from review.common.decorators import signed_in_account
 from review.rules.permissions import Can
 
@@ -44,6 +45,9 @@ class EntrySerializer(serializers.Serializer[Any]):
     simulated = serializers.BooleanField()
     scores = ScoreSerializer(many=True)
     rank = PlaceSerializer(allow_null=True, help_text="By the last of the scores; null where models were not compared.")
+    selected = serializers.BooleanField(
+        help_text="Samples were chosen by what this model got wrong: its rate is biased, and it has no rank by default."
+    )
 
 
 class PublicationSerializer(serializers.ModelSerializer[Publication]):
@@ -76,6 +80,14 @@ class ResultsSerializer(serializers.Serializer[Any]):
     publication = PublicationSerializer(allow_null=True)
 
 
+class ResultsQuery(serializers.Serializer[Any]):
+    """Who is ranked."""
+
+    all_ranked = serializers.BooleanField(
+        default=False, help_text="Rank models by whose failures samples were chosen, too."
+    )
+
+
 class ResultsViewSet(GenericViewSet[Release]):
     """What models came to on a release."""
 
@@ -83,12 +95,12 @@ class ResultsViewSet(GenericViewSet[Release]):
     queryset = releases_queries.releases()
     row = "<slug:name>/<int:version>"
 
-    @extend_schema(responses=ResultsSerializer)
+    @extend_schema(parameters=[ResultsQuery], responses=ResultsSerializer)
     @action(detail=True)
     def results(self, request: Request, name: str, version: int) -> Response:
         """The leaderboard of a release."""
         found = get_object_or_404(releases_queries.releases(), name=name, version=version)
-        board = leaderboard(found)
+        board = leaderboard(found, **checked_query(ResultsQuery, request))
         return Response(
             ResultsSerializer(
                 {

@@ -3,7 +3,7 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import combinations
 from typing import Any
@@ -17,6 +17,7 @@ from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import DataSet, Protocol, Rate
 from evaluation.reports import queries as reports_queries
 from evaluation.runs import queries as runs_queries
+from evaluation.runs.selection import selection
 from evaluation.statistics.comparisons import paired_difference
 from evaluation.statistics.multiplicity import Rank, holm, ranks
 from generation.models import Endpoint, Release
@@ -42,7 +43,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One model: the run that measured it, and its rate on each data set. `rank` where the models could be compared."""
+    """One model: the run that measured it, and its rate on each data set. `rank` where the models could be compared.
+
+    `selected`: samples were chosen by what it got wrong, so its rate is biased and it has no rank by default.
+    """
 
     endpoint: str
     model: str
@@ -52,6 +56,7 @@ class Entry:
     simulated: bool
     scores: tuple[Score, ...]
     rank: Rank | None = None
+    selected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +76,20 @@ class Leaderboard:
     simulated: bool
 
     @property
+    def selected(self) -> bool:
+        """Whether there are models by whose failures samples were chosen."""
+        return any(entry.selected for entry in self.entries)
+
+    @property
     def ranked(self) -> bool:
         return any(entry.rank for entry in self.entries)
 
 
-def leaderboard(release: Release) -> Leaderboard:
-    """Who was measured on a release, and how well. What runs came to is counted once and kept."""
+def leaderboard(release: Release, *, all_ranked: bool = False) -> Leaderboard:
+    """Who was measured on a release, and how well. What runs came to is counted once and kept.
+
+    Models by whose failures the samples were chosen stand below the others and have no rank, unless `all_ranked` says so.
+    """
     protocol = registry.protocol(release.benchmark)
     rate, there = protocol.rates[0], runs_queries.data_sets_in(release)
     over = list(runs_queries.runs().filter(release=release, status=Run.Status.FINISHED))
@@ -87,6 +100,7 @@ def leaderboard(release: Release) -> Leaderboard:
         for endpoint in run.endpoints.all():
             if endpoint.pk in answered:
                 newest.setdefault(endpoint.pk, (run, endpoint))
+    chosen_by = selection(release)
     counted = {run.pk: _kept(run) for run, _endpoint in newest.values()}
     entries = [
         Entry(
@@ -97,18 +111,27 @@ def leaderboard(release: Release) -> Leaderboard:
             measured_at=run.finished_at or run.created_at,
             simulated=runs_queries.is_simulated(run),
             scores=tuple(Score(**each) for each in counted[run.pk]["scores"].get(endpoint.name, ())),
+            selected=chosen_by.includes(endpoint),
         )
         for run, endpoint in newest.values()
     ]
     lower = set(rate.hits) <= protocol.speaks_against
-    placed = _ranks([(run, endpoint) for run, endpoint in newest.values()], entries, rate, there, lower=lower)
+    ranked = [entry for entry in entries if all_ranked or not entry.selected]
+    able = {entry.endpoint for entry in ranked}
+    measured = [(run, endpoint) for run, endpoint in newest.values() if endpoint.name in able]
+    placed = _ranks(measured, ranked, rate, there, lower=lower)
     pooled = ((reports_queries.COMBINED, "Combined"),) if protocol.pooled and len(there) > 1 else ()
     return Leaderboard(
         protocol=protocol,
         rate=rate,
         lower_is_better=lower,
         datasets=(*((one.name, one.label) for one in there), *pooled),
-        entries=tuple(sorted((_placed(entry, placed) for entry in entries), key=lambda entry: _order(entry, lower))),
+        entries=tuple(
+            sorted(
+                (replace(entry, rank=placed.get(entry.endpoint)) for entry in entries),
+                key=lambda entry: (entry.selected and not all_ranked, *_order(entry, lower)),
+            )
+        ),
         left_out=len(over) - len({run.pk for run, _endpoint in newest.values()} | {run.pk for run in complete}),
         judges=tuple(sorted({entry.judge for entry in entries if entry.judge})),
         simulated=any(entry.simulated for entry in entries),
@@ -215,19 +238,6 @@ def _by_sample(run: Run, endpoint: Endpoint, rate: Rate, there: Sequence[DataSet
 def _total(weights: Mapping[str, int]) -> Sum:
     whens = [When(verdict=verdict, then=Value(weight)) for verdict, weight in weights.items()]
     return Sum(Case(*whens, default=Value(0), output_field=IntegerField()))
-
-
-def _placed(entry: Entry, placed: Mapping[str, Rank]) -> Entry:
-    return Entry(
-        entry.endpoint,
-        entry.model,
-        entry.run,
-        entry.judge,
-        entry.measured_at,
-        entry.simulated,
-        entry.scores,
-        placed.get(entry.endpoint),
-    )
 
 
 def _order(entry: Entry, lower: bool) -> tuple[bool, float, str]:

@@ -21,14 +21,20 @@ def _release(name: str, version: int) -> Release:
     return get_object_or_404(releases_queries.releases(), name=name, version=version)
 
 
+def _all_ranked(request: HttpRequest) -> bool:
+    """Whether the address asks to rank the models by whose failures samples were chosen, too."""
+    return request.GET.get("all_ranked", "") in ("1", "true", "on")
+
+
 @require_safe
 @requires(Can.READ_RESULTS)
 def results(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """The leaderboard of a release, and whether it is published."""
     found = _release(name, version)
-    board = leaderboard(found)
+    board = leaderboard(found, all_ranked=_all_ranked(request))
     context = {
         "release": found,
+        "all_ranked": _all_ranked(request),
         "publication": queries.publication(found),
         "simulated": found.simulated or board.simulated,
         "simulated_reviewers": bool(found.simulated_samples),
@@ -102,9 +108,10 @@ def public(request: HttpRequest, name: str, version: int | None = None) -> HttpR
     found = next((one for one in versions if version in (None, one.version)), None)
     if found is None:
         raise Http404
-    board = leaderboard(found)
+    board = leaderboard(found, all_ranked=_all_ranked(request))
     context = {
         "release": found,
+        "all_ranked": _all_ranked(request),
         "versions": [one for one in versions if one != found],
         "planted": releases_queries.term_counts(found.benchmark, found.counts),
         "errata": list(errata.errata_of(found)),

@@ -183,6 +183,9 @@ class ReportQuery(serializers.Serializer[Any]):
     weights = serializers.CharField(
         default="", max_length=500, help_text="Weights of harm, as VALUE:NUMBER joined by commas."
     )
+    all_ranked = serializers.BooleanField(
+        default=False, help_text="Rank models by whose failures samples were chosen, too."
+    )
 
 
 class ReportSerializer(JudgesSerializer):

@@ -10,10 +10,11 @@ from evaluation.reports.numbers.kept import Options
 
 
 def read_options(asked: Mapping[str, str], run: Run) -> tuple[Options, str]:
-    """What an address asks for (`common`, `weights`), and what is wrong with it, '' for nothing."""
+    """What an address asks for (`common`, `weights`, `all_ranked`), and what is wrong with it, '' for nothing."""
     protocol = registry.protocol(run.release.benchmark)
-    common = asked.get("common", "") in ("1", "true", "on")
+    common, all_ranked = (asked.get(name, "") in ("1", "true", "on") for name in ("common", "all_ranked"))
+    weights = asked.get("weights", "")[:500]
     try:
-        return queries.options_from(protocol, common=common, weights=asked.get("weights", "")[:500]), ""
+        return queries.options_from(protocol, common=common, weights=weights, all_ranked=all_ranked), ""
     except WrongWeights as wrong:
-        return Options(common), str(wrong)
+        return Options(common, all_ranked=all_ranked), str(wrong)

@@ -203,7 +203,7 @@ def has_controls(run: Run) -> bool:
     return ReleasedSample.objects.filter(release=run.release_id, version__sample__arm=Sample.Arm.CONTROL).exists()
 
 
-def options_from(protocol: Protocol, *, common: bool = False, weights: str = "") -> Options:
+def options_from(protocol: Protocol, *, common: bool = False, weights: str = "", all_ranked: bool = False) -> Options:
     """What a reader asks for. `weights`: VALUE:NUMBER, joined by commas, of the values by which a rate weighs.
 
     Raises WrongWeights.
@@ -221,7 +221,7 @@ def options_from(protocol: Protocol, *, common: bool = False, weights: str = "")
             names = ", ".join(sorted(known)) or "–"
             raise errors.WrongWeights(f"{text!r}; write VALUE:NUMBER, 0 to {MOST_WEIGHT}. Values: {names}.")
         chosen[value] = int(number)
-    return Options(common, chosen)
+    return Options(common, chosen, all_ranked)
 
 
 def judgment(run: Run, judgment_id: int) -> Judgment | None:

@@ -113,6 +113,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     sort, rate = request.GET.get("sort", ""), request.GET.get("rate", "")
     drawn = rate_named(report, rate)
     asked = {"common": "1" if options.common else "", "weights": request.GET.get("weights", "") if not problem else ""}
+    asked |= {"all_ranked": "1" if options.all_ranked else ""}
     in_batches = found.transport == Run.Transport.BATCH
     batches = list(queries.provider_batches_of(found).reverse()[: BATCHES_SHOWN + 1]) if in_batches else []
     context = {

@@ -66,7 +66,7 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
                         where.setdefault(question[1], set()).add((name, kind))
     asked = Counter({question: n for question, n in asked.items() if question[0] in bound})
     history = _history(settings, values, bound, wanted)
-    players = settings.players
+    players = settings.players_in(bound)
     asks = [
         (role, endpoint, prompt, n * (1 if role == recipe.several else max(1, len(players))))
         for (role, prompt), n in asked.items()

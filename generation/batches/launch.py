@@ -49,17 +49,18 @@ class BatchSettings:
     budget_calls: int | None = None
     fresh: bool = False
 
-    @property
-    def players(self) -> tuple[Endpoint, ...]:
-        """The endpoints of the role that several may play, each once; none where the recipe has no such role.
+    def players_in(self, bound: Mapping[str, Endpoint]) -> tuple[Endpoint, ...]:
+        """The endpoints of the role that several may play, each once; none where these records do without it.
 
-        Raises UnknownRole where endpoints are given for it and there is none.
+        Raises UnknownRole where endpoints are given for it and the recipe has no such role.
         """
         role = registry.recipe(self.benchmark).several
         first = self.roles.get(role)
         if self.beside and first is None:
             raise errors.UnknownRole(", ".join(endpoint.name for endpoint in self.beside))
-        return tuple({endpoint.pk: endpoint for endpoint in (first, *self.beside) if endpoint is not None}.values())
+        if first is None or role not in bound:
+            return ()
+        return tuple({endpoint.pk: endpoint for endpoint in (first, *self.beside)}.values())
 
     @property
     def prompt_sets(self) -> tuple[str, ...]:
@@ -87,7 +88,7 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
         drawn = _lock_records(settings)
         bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(drawn.records))
         batch = _new_batch(settings, bound, actor, drawn)
-        _queue_drafts(batch, drawn.records, settings.plan, settings.players)
+        _queue_drafts(batch, drawn.records, settings.plan, settings.players_in(bound))
         return batch
 
     return life_cycle.launch_once(Batch, key, make, actor=actor, asked=settings)
@@ -110,7 +111,7 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
         made = []
         for arm, name in zip("AB", (settings.prompts, settings.compare or ""), strict=True):
             batch = _new_batch(replace(settings, prompts=name), bound, actor, drawn, comparison, arm)
-            _queue_drafts(batch, drawn.records, settings.plan, settings.players)
+            _queue_drafts(batch, drawn.records, settings.plan, settings.players_in(bound))
             made.append(batch)
         return made[0]
 
@@ -163,7 +164,7 @@ def _new_batch(
         preset=preset.name if preset else "",
         settings=settings,
         changed=[name for name in settings if preset and settings[name] != preset.values[name]],
-        endpoint_settings={str(each.pk): each.frozen for each in (*roles.values(), *setting.players)},
+        endpoint_settings={str(each.pk): each.frozen for each in (*roles.values(), *setting.players_in(roles))},
         draw=drawn.kept,
         budget_money=setting.budget_money,
         budget_calls=setting.budget_calls,
@@ -176,7 +177,7 @@ def _new_batch(
     BatchRole.objects.bulk_create(
         BatchRole(batch=batch, role=name, endpoint=each)
         for name, endpoint in roles.items()
-        for each in (setting.players if name == recipe.several else (endpoint,))
+        for each in (setting.players_in(roles) if name == recipe.several else (endpoint,))
     )
     return batch
 

@@ -206,8 +206,9 @@ class ModelRole:
     """A role that an endpoint is bound to at launch; `default` names the role whose endpoint plays it otherwise.
 
     `optional`: the recipe can do without. `kinds`: the record kinds for which it is needed; empty: all. `apart`: the role whose
-    model should not play this one as well, as it would judge its own work: the batch says so where it does. `several`: a launch
-    may bind several endpoints, and each record gets a draft for each of them; one role of a recipe at most.
+    model should not play this one as well, as it would judge its own work: the batch says so where it does. `selects`: samples
+    are chosen by what its model gets wrong, so a test on them is biased against it: leaderboards leave it out of the ranking.
+    `several`: a launch may bind several endpoints, and each record gets a draft for each of them; one role of a recipe at most.
     """
 
     name: str
@@ -216,6 +217,7 @@ class ModelRole:
     optional: bool = False
     kinds: frozenset[str] = frozenset()
     apart: str = ""
+    selects: bool = False
     several: bool = False
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from django.utils.translation import gettext
 
 from review.answers import harms
-from review.answers.asked import asked, wanted_with
+from review.answers.asked import asked, asked_rubric, wanted_with
 from review.answers.controls import (
     AddedRow,
     CitationRow,
@@ -236,6 +236,7 @@ def _rubric(
         wording=filling.control(f"{name}.wording", f"{id_}-wording", wording or rubric.criterion),
         severity=filling.severity(form, f"{name}.severity", f"{id_}-severity", level) if form.severities else None,
         diff=_corrected(rubric, finding),
+        asked=asked_rubric(form),
     )
 
 

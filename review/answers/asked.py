@@ -37,10 +37,19 @@ def asked(form: Form, question: Question) -> Asked:
         kinds=tuple(str(CITATION_KINDS[kind]) for kind in kinds if kind in CITATION_KINDS),
         in_words=question.kind == "text",
         required=question.required,
-        when=tuple(f"question.{question.when}".split("=", 1)) if question.when else (),
-        condition=_condition(form, question),
+        when=_field_and_value(question.when),
+        condition=_condition(form, question.when),
         sources=question is _with_sources(form),
     )
+
+
+def asked_rubric(form: Form) -> Asked:
+    """How the rubrics of `form` are asked."""
+    return Asked(when=_field_and_value(form.rubrics_when), condition=_condition(form, form.rubrics_when))
+
+
+def _field_and_value(when: str) -> tuple[str, ...]:
+    return tuple(f"question.{when}".split("=", 1)) if when else ()
 
 
 def wanted_with(choice: Choice) -> str:
@@ -54,8 +63,8 @@ def _with_sources(form: Form) -> Question | None:
     return next((question for question in asking if not question.when), asking[0] if asking else None)
 
 
-def _condition(form: Form, question: Question) -> str:
-    key, _, value = question.when.partition("=")
+def _condition(form: Form, when: str) -> str:
+    key, _, value = when.partition("=")
     source = next((each for each in form.questions if each.key == key), None)
     if source is None:
         return ""

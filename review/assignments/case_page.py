@@ -20,8 +20,8 @@ from review.labels import translate
 from review.models import Assignment, Case, User
 from review.rules import consolidation
 from review.rules.case_spec import CaseSpec, answers_from_json
-from review.rules.consolidation import may_declare
-from review.rules.questions import Answers, Problem, problems, with_first_look
+from review.rules.consolidation import may_declare, with_first_look
+from review.rules.questions import Answers, Problem, problems
 from review.rules.state_machine import ADJUDICATORS, Phase, Role, Verdict
 
 

@@ -13,7 +13,8 @@ from review.models import Event, FirstLook, User
 from review.rules.blocks import highlight_faults, texts_of
 from review.rules.case_spec import CaseSpec, answers_from_json, answers_to_json
 from review.rules.citations import located
-from review.rules.questions import Answers, Problem, first_look_problems, with_first_look
+from review.rules.consolidation import first_look_problems, with_first_look
+from review.rules.questions import Answers, Problem
 from review.rules.state_machine import Phase
 
 

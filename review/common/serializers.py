@@ -137,9 +137,10 @@ class TokenSerializer(serializers.Serializer[Any]):
 
 
 class TurnSerializer(DataclassSerializer):
-    """One turn of a conversation."""
+    """One turn of a conversation. `mark`: what is to be found in it."""
 
     mirrors = Turn
+    mark = serializers.CharField(default="", allow_blank=True)
 
 
 class PointSerializer(DataclassSerializer):
@@ -169,11 +170,12 @@ class BlockSerializer(serializers.Serializer[Any]):
 
 
 class ChoiceSerializer(DataclassSerializer):
-    """One possible answer to a question. `blocks`: it rules out approval and requires a note. `evidence`: it requires
-    a citation."""
+    """One possible answer to a question. `blocks`: it rules out approval and requires a note. `ends`: a sample rejected with
+    it is discarded. `evidence`: it requires a citation."""
 
     mirrors = Choice
     evidence = serializers.BooleanField(default=False)
+    ends = serializers.BooleanField(default=False)
 
 
 class QuestionSerializer(DataclassSerializer):
@@ -219,7 +221,8 @@ class HighlightLabelSerializer(DataclassSerializer):
 
 class FormSerializer(serializers.Serializer[Any]):
     """All questions about one case; until the first look is committed, only its own. `severities`: asked for each
-    rubric that is kept. `rubrics_editable`: rubrics may be removed and added."""
+    rubric that is kept. `rubrics_editable`: rubrics may be removed and added. `rubrics_when`: `<key>=<value>`, the answer with
+    which rubrics are judged; empty: always."""
 
     questions = QuestionSerializer(many=True)
     rubrics = RubricTextSerializer(many=True)
@@ -229,6 +232,8 @@ class FormSerializer(serializers.Serializer[Any]):
         many=True, default=list, help_text="Reasons for a confirmed approval against the primary's rejection."
     )
     rubrics_editable = serializers.BooleanField(default=False)
+    rubrics_when = serializers.CharField(default="", allow_blank=True)
+    severity_asks = serializers.CharField(default="", allow_blank=True)
     asks_verdict = serializers.BooleanField(default=True, help_text="Off: leave out the verdict.")
     labels = HighlightLabelSerializer(many=True, default=list)
     terms = TrapTermSerializer(many=True, default=list)

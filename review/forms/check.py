@@ -112,6 +112,8 @@ def _faults_of_choices(choices: Sequence[Choice], where: str, sample: CaseSpec) 
             yield FormFault(f"{at}.label", _("Enter the wording of the choice."))
         elif len(choice.label) > LONGEST_LABEL:
             yield FormFault(f"{at}.label", _("Use at most %(n)s characters.") % {"n": LONGEST_LABEL})
+        if choice.ends and not choice.blocks:
+            yield FormFault(f"{at}.effect", _("What discards the sample must also rule out approval."))
         if choice.inadequate and not (choice.blocks and sample.form.rubrics):
             yield FormFault(f"{at}.effect", _("Only a benchmark whose rubrics are reviewed can reject them."))
         if set(choice.evidence_kinds) - set(KINDS) or (choice.evidence_kinds and not choice.evidence):

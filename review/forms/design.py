@@ -66,7 +66,10 @@ def unknown_names(sent: Any, read: Any, at: str = "") -> Iterator[str]:
 
 def applied(design: Design, version: int, spec: CaseSpec) -> CaseSpec:
     """The folder's case with the questions and the policy of a version."""
-    form = replace(spec.form, questions=_in_case(design, spec.form), wordings=dict(design.wordings))
+    asked = {question.key for question in design.questions}
+    when = spec.form.rubrics_when if spec.form.rubrics_when.partition("=")[0] in asked else ""
+    questions = _in_case(design, spec.form)
+    form = replace(spec.form, questions=questions, rubrics_when=when, wordings=dict(design.wordings))
     return replace(spec, form=form, policy=_policy(design, spec), form_version=version)
 
 
@@ -124,7 +127,8 @@ def described(design: Design) -> dict[str, str]:
         )
         lines |= {f"{name}.{part}": getattr(question, part) for part in ("label", "asks", "help")}
         for choice in question.choices:
-            effects = ["blocks"] * choice.blocks + ["inadequate"] * choice.inadequate + ["evidence"] * choice.evidence
+            effects = ["blocks"] * choice.blocks + ["ends"] * choice.ends + ["inadequate"] * choice.inadequate
+            effects += ["evidence"] * choice.evidence
             shown = [choice.label, *effects, *choice.evidence_kinds]
             lines[f"{name}.choice.{choice.value}"] = " · ".join(shown)
     for language, words in design.wordings.items():

@@ -17,7 +17,12 @@ from review.rules.state_machine import Policy
 
 OTHERS = tuple(code for code, _name in settings.LANGUAGES if code != settings.LANGUAGE_CODE)
 WRONG = -1  # what is no number
-EFFECTS = {"": (False, False), "blocks": (True, False), "inadequate": (True, True)}  # -> (blocks, inadequate)
+EFFECTS: Mapping[str, tuple[str, ...]] = {
+    "": (),
+    "blocks": ("blocks",),
+    "ends": ("blocks", "ends"),
+    "inadequate": ("blocks", "inadequate"),
+}
 
 
 def design_from_post(data: QueryDict) -> Design:
@@ -43,13 +48,14 @@ def design_from_post(data: QueryDict) -> Design:
         for place in _numbers(data, rf"q\.{number}\.c\.(\d+)\.value"):
             at = f"{name}.c.{place}"
             value = text(f"{at}.value")
-            blocks, inadequate = EFFECTS.get(text(f"{at}.effect"), (False, False))
+            effects = EFFECTS.get(text(f"{at}.effect"), ())
             choices.append(
                 Choice(
                     value,
                     worded(f"{at}.label", f"{key}.choice.{value}"),
-                    blocks=blocks,
-                    inadequate=inadequate,
+                    blocks="blocks" in effects,
+                    inadequate="inadequate" in effects,
+                    ends="ends" in effects,
                     evidence=f"{at}.evidence" in data,
                     evidence_kinds=tuple(each for each in data.getlist(f"{at}.kinds") if each in KINDS),
                 )
@@ -251,7 +257,7 @@ def _choice_fields(
     design: Design, question: Question, place: int, name: str, wrong: Mapping[str, list[str]], where: str
 ) -> ChoiceFields:
     choice = question.choices[place - 1]
-    effect = "inadequate" if choice.inadequate else "blocks" if choice.blocks else ""
+    effect = next((name for name in ("inadequate", "ends", "blocks") if getattr(choice, name)), "")
     label = _worded(design, f"{name}.label", f"{question.key}.choice.{choice.value}", choice.label)
     errors = tuple(text for field, texts in wrong.items() if field.startswith(f"{where}.") for text in texts)
     return ChoiceFields(place, name, name.replace(".", "-"), choice, label, effect, errors)

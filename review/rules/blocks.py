@@ -9,10 +9,11 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of a conversation; `speaker` is shown as it stands."""
+    """One turn of a conversation; `speaker` is shown as it stands. `mark`: what a reader is to find in it, in a word or two."""
 
     speaker: str
     text: str
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from review.rules.questions import (
     Reason,
     RubricAnswer,
     RubricText,
+    problems_of_questions,
     without_unasked,
 )
 from review.rules.state_machine import Declaration, Phase, Policy, Role, Verdict
@@ -94,6 +95,25 @@ def standing_wording(form: Form, answers: Answers) -> str:
     return repr((standing, added))
 
 
+def first_look_problems(form: Form, answers: Answers) -> list[Problem]:
+    """All that keeps the traps from being revealed: an answer is missing to a question of the first look."""
+    return problems_of_questions(form.first_look, answers)
+
+
+def with_first_look(form: Form, answers: Answers, looked: Answers) -> Answers:
+    """`answers`, their part of the first look as it was given then, whatever they say of it now.
+
+    What was highlighted before the traps were revealed stands, too.
+    """
+    first = {question.key for question in form.questions if question.first_look}
+    now = {key: answer for key, answer in answers.questions.items() if key not in first}
+    return replace(
+        answers,
+        questions={**{key: looked.questions[key] for key in first & looked.questions.keys()}, **now},
+        highlights=(*looked.highlights, *(each for each in answers.highlights if not each.first_look)),
+    )
+
+
 def may_declare(policy: Policy, role: Role, phase: Phase) -> bool:
     """Whether this is the secondary's last word, in which a difference of the rubrics is declared."""
     last = Phase.CONFIRM if policy.secondary_confirms else Phase.COMMIT
@@ -165,9 +185,22 @@ def reasons(form: Form, answers: Answers) -> list[str]:
 
 
 def reducible(form: Form, rejections: Sequence[Answers]) -> bool:
-    """Whether another version can mend what `rejections` say: not if every reason given by its code is irreducible."""
-    codes = [reason for each in rejections if (reason := _reason(form, each)) is not None]
-    return not codes or any(reason.reducible for reason in codes)
+    """Whether another version can mend what `rejections` say: not if each that says so by an answer or a reason's code says no.
+
+    An answer that ends the sample outweighs the reason given with it.
+    """
+    told = [
+        not ended and (reason is None or reason.reducible)
+        for each in rejections
+        for ended, reason in [(_ends(form, each), _reason(form, each))]
+        if ended or reason is not None or not form.reasons
+    ]
+    return not told or any(told)
+
+
+def _ends(form: Form, answers: Answers) -> bool:
+    given = without_unasked(form, answers).questions
+    return any(c.ends for q in form.questions if q.key in given for c in q.choices if c.value == given[q.key].value)
 
 
 def _reason(form: Form, answers: Answers) -> Reason | None:

@@ -20,7 +20,8 @@ from review.rules.state_machine import Reason as Reason
 class Choice:
     """One answer to a question.
 
-    blocks: with this answer the case cannot be approved. inadequate: it says that a rubric is not aligned with its trap.
+    blocks: with this answer the case cannot be approved. ends: nor can another version mend it, so that a sample rejected with
+    it is discarded. inadequate: it says that a rubric is not aligned with its trap.
     evidence: it claims something that wants at least one citation, of one of the `evidence_kinds` if any are named.
     """
 
@@ -30,6 +31,7 @@ class Choice:
     inadequate: bool = False
     evidence: bool = False
     evidence_kinds: tuple[str, ...] = ()
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class Form:
     severities: the harm scale asked for each rubric that stands; empty: not asked. reasons: the list a rejection is coded by;
     empty: free text alone. dissents: the list by which the secondary codes an approval against the primary's rejection; empty:
     not asked. rubrics_editable: rubrics may be added and removed, not only corrected. terms: what the rubrics' tags mean.
+    severity_asks: what the scale is asked as, where not as harm. rubrics_when: `<key>=<value>`, the answer with which rubrics
+    are judged; empty: always.
     labels: as what the text may be highlighted; empty: not at all. asks_verdict: off, nobody approves or rejects the case.
     wordings: language -> `<key>.label`, `.asks`, `.help`, `.choice.<value>` -> the text in it, where an admin wrote one.
     """
@@ -93,6 +97,8 @@ class Form:
     labels: tuple[HighlightLabel, ...] = ()
     wordings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     asks_verdict: bool = True
+    rubrics_when: str = ""
+    severity_asks: str = ""
 
     def at(self, stage: str) -> "Form":
         """What is asked at a stage."""
@@ -200,8 +206,9 @@ def problems(
     `rejected_before`: the physician has seen that the primary rejected, so that an approval is a dissent and wants one, too.
     `today` is the last day on which a citation can have been read; see `citations.faults`.
     """
-    found = _problems_of_questions(form, answers)
+    found = problems_of_questions(form, answers)
     chosen = _chosen(form, answers)
+    judged = asks_rubrics(form, answers)
     if any(choice.evidence for choice in chosen) and not answers.citations:
         found.append(Problem("citations", "evidence-missing"))
     elif any(c.evidence_kinds and not {s.kind for s in answers.citations} & {*c.evidence_kinds} for c in chosen):
@@ -209,13 +216,14 @@ def problems(
     elif any(choice.evidence for choice in chosen) and citations.unproved(form.terms, answers.citations):
         found.append(Problem("citations", "evidence-unfit"))
     found += [Problem(field, code) for field, code in citations.citation_faults(answers.citations, today=today)]
-    found += _problems_of_rubrics(form, answers)
-    found += _problems_of_additions(form, answers)
+    if judged:
+        found += _problems_of_rubrics(form, answers)
+        found += _problems_of_additions(form, answers)
     known = {question.key for question in form.questions}, {rubric.key for rubric in form.rubrics}
     found += [Problem(f"question.{key}", "unknown-field") for key in answers.questions if key not in known[0]]
     found += [Problem(f"rubric.{key}", "unknown-field") for key in answers.rubrics if key not in known[1]]
     blocking = any(choice.blocks for choice in chosen) or any(
-        answers.rubrics.get(rubric.key, RubricAnswer()).value == "inadequate" for rubric in form.rubrics
+        judged and answers.rubrics.get(rubric.key, RubricAnswer()).value == "inadequate" for rubric in form.rubrics
     )
     if answers.verdict not in set(Verdict):
         found.append(Problem("verdict", "verdict-missing"))
@@ -239,38 +247,28 @@ def problems(
     return found
 
 
-def first_look_problems(form: Form, answers: Answers) -> list[Problem]:
-    """All that keeps the traps from being revealed: an answer is missing to a question of the first look."""
-    return _problems_of_questions(form.first_look, answers)
-
-
-def with_first_look(form: Form, answers: Answers, looked: Answers) -> Answers:
-    """`answers`, their part of the first look as it was given then, whatever they say of it now.
-
-    What was highlighted before the traps were revealed stands, too.
-    """
-    first = {question.key for question in form.questions if question.first_look}
-    now = {key: answer for key, answer in answers.questions.items() if key not in first}
-    return replace(
-        answers,
-        questions={**{key: looked.questions[key] for key in first & looked.questions.keys()}, **now},
-        highlights=(*looked.highlights, *(each for each in answers.highlights if not each.first_look)),
-    )
-
-
 def is_asked(question: Question, answers: Answers) -> bool:
     """Whether the answers so far are those with which a question is asked."""
-    key, _, value = question.when.partition("=")
+    return _holds(question.when, answers)
+
+
+def asks_rubrics(form: Form, answers: Answers) -> bool:
+    """Whether the answers so far are those with which rubrics are judged."""
+    return _holds(form.rubrics_when, without_unasked(form, answers))
+
+
+def _holds(when: str, answers: Answers) -> bool:
+    key, _, value = when.partition("=")
     return not key or answers.questions.get(key, Answer()).value == value
 
 
 def without_unasked(form: Form, answers: Answers) -> Answers:
-    """`answers` without those to questions that earlier ones leave unasked."""
+    """`answers` without those to questions that earlier ones leave unasked, and to rubrics that are left unasked."""
     for question in form.questions:
         if not is_asked(question, answers):
             rest = {key: answer for key, answer in answers.questions.items() if key != question.key}
             answers = replace(answers, questions=rest)
-    return answers
+    return answers if _holds(form.rubrics_when, answers) else replace(answers, rubrics={}, added=())
 
 
 def _chosen(form: Form, answers: Answers) -> list[Choice]:
@@ -279,7 +277,8 @@ def _chosen(form: Form, answers: Answers) -> list[Choice]:
     return [choice for question in asked for choice in question.choices if choice.value == given[question.key].value]
 
 
-def _problems_of_questions(form: Form, answers: Answers) -> list[Problem]:
+def problems_of_questions(form: Form, answers: Answers) -> list[Problem]:
+    """What is missing of the questions alone."""
     found: list[Problem] = []
     answers = without_unasked(form, answers)
     for question in form.questions:

@@ -1,4 +1,4 @@
-"""report RUN --format json|md|csv|latex [--common] [--weights VALUE:NUMBER,…]"""
+"""report RUN --format json|md|csv|latex [--common] [--weights VALUE:NUMBER,…] [--all-ranked]"""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -26,13 +26,17 @@ class Command(BaseCommand):
             "--common", action="store_true", help="only the samples for which every model has a verdict"
         )
         parser.add_argument("--weights", default="", help="weights of harm, such as mild:1,severe:5")
+        parser.add_argument(
+            "--all-ranked", action="store_true", help="rank models by whose failures samples were chosen, too"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         require(OPERATOR, Can.READ_RESULTS)
         try:
             run = RUNS.get(options["run"])
             protocol = registry.protocol(run.release.benchmark)
-            asked = reports_queries.options_from(protocol, common=options["common"], weights=options["weights"])
+            chosen = {name: options[name] for name in ("common", "weights", "all_ranked")}
+            asked = reports_queries.options_from(protocol, **chosen)
             report = reports_queries.report(run, asked)
         except EvaluationError as error:
             raise CommandError(str(error)) from error

@@ -18,6 +18,7 @@ from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
 from evaluation.reports.numbers.verdict_table import POLARITY, Ints, VerdictTable, verdict_table
 from evaluation.runs.plan import Plan
+from evaluation.runs.selection import selecting_models
 
 VERSION = 1  # of how numbers are made: raise it where the same verdicts would give others
 DAYS = 30 * 24 * 3600  # seconds
@@ -34,10 +35,12 @@ class Options:
     """What a reader asks for beyond the plan.
 
     `common`: only samples for which every model has a verdict. `weights`: of the values by which a weighted rate weighs.
+    `all_ranked`: models by whose failures samples were chosen are ranked with the others.
     """
 
     common: bool = False
     weights: Mapping[str, int] = field(default_factory=dict)
+    all_ranked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,15 @@ def numbers(
     options: Options,
 ) -> Numbers:
     """The numbers of a run: kept ones where it is over and nothing has changed since, else counted now."""
+    unranked = () if options.all_ranked else selecting_models(run)
     if run.finished_at is None or run.status != Run.Status.FINISHED:
-        return _count(run, protocol, plan, datasets, labels, options)
+        return _count(run, protocol, plan, datasets, labels, options, unranked)
     on = [VERSION, run.pk, run.finished_at, run.rubrics_total, plan, datasets, endpoints, sorted(labels.items())]
-    on += [protocol.rates, protocol.facets, options.common, sorted(options.weights.items())]
+    on += [protocol.rates, protocol.facets, options.common, sorted(options.weights.items()), unranked]
     key = "report:" + sha256(json.dumps(on, sort_keys=True, default=_plain).encode()).hexdigest()
     found = cache.get(key)
     if not isinstance(found, Numbers):
-        found = _count(run, protocol, plan, datasets, labels, options)
+        found = _count(run, protocol, plan, datasets, labels, options, unranked)
         cache.set(key, found, DAYS)
     return found
 
@@ -93,6 +97,7 @@ def _count(
     datasets: Sequence[DataSet],
     labels: Mapping[str, str],
     options: Options,
+    unranked: Sequence[str],
 ) -> Numbers:
     whole = verdict_table(run, datasets, plan.outcomes)
     table = whole.only(counting.answered_by_all(whole)) if options.common else whole
@@ -139,7 +144,12 @@ def _count(
         rankings=tuple(
             each
             for rate in rates
-            for each in comparing.rankings(rate, overall, compared, lower_is_better=protocol.is_lower_better(rate))
+            for each in comparing.rankings(
+                rate,
+                [row for row in overall if row.endpoint not in unranked],
+                compared,
+                lower_is_better=protocol.is_lower_better(rate),
+            )
         ),
         failed={table.endpoints[who]: n for who, n in sorted(whole.failed.items())},
         samples=(len(np.unique(table.unit)), whole.units),

@@ -45,7 +45,7 @@ def sniff(path: Path) -> Layout:
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content: {kind: 'patient-case', persona, condition, goals: [str], encounter_reason, encounter_objective, specialty:
+    """Row.content: {kind: 'case', persona, condition, goals: [str], encounter_reason, encounter_objective, specialty:
     str ('' for any)}."""
     if layout.name != "jsonl":
         raise WrongFormat(f"There is no layout {layout.name!r} of MedMistake cases.")
@@ -70,7 +70,7 @@ def _row(value: Any, where: str) -> Row | Refusal:
             title=one_line(texts["encounter_reason"]),
             **spoken(f"{texts['persona']}\n{texts['condition']}\n{texts['encounter_reason']}"),
             content={
-                "kind": "patient-case",
+                "kind": "case",
                 **texts,
                 "goals": [goal for goal in goals if goal.strip()],
                 "specialty": specialty.strip(),

@@ -63,7 +63,15 @@ def patient(**changes):
 
 
 def test_formats_are_found_by_name():
-    assert importers.available() == ["healthbench", "medhallu", "mesh", "pmc-patients", "pubmedqa"]
+    assert importers.available() == [
+        "healthbench",
+        "medhallu",
+        "medmistake",
+        "medpi",
+        "mesh",
+        "pmc-patients",
+        "pubmedqa",
+    ]
     for name in importers.available():
         importer = importers.load(name)
         assert importer.name == name
@@ -72,7 +80,7 @@ def test_formats_are_found_by_name():
 
 @pytest.mark.parametrize("name", ["nope", "base", "tables", "pmc_patients", "../healthbench", "os"])
 def test_an_unknown_format_is_answered_with_the_known_ones(name):
-    with pytest.raises(UnknownFormat, match="healthbench, medhallu, mesh, pmc-patients, pubmedqa"):
+    with pytest.raises(UnknownFormat, match="healthbench, medhallu, medmistake, medpi, mesh, pmc-patients, pubmedqa"):
         importers.load(name)
 
 

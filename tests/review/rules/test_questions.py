@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from review.rules.case_spec import answers_from_json, answers_to_json, spec_from_json, spec_to_json
+from review.rules.consolidation import first_look_problems, with_first_look
 from review.rules.questions import (
     RUBRIC_VALUES,
     AddedRubric,
@@ -20,10 +21,8 @@ from review.rules.questions import (
     RubricAnswer,
     TrapTerm,
     differs,
-    first_look_problems,
     opinion,
     problems,
-    with_first_look,
 )
 from review.rules.state_machine import Opinion, Phase, Role, Verdict
 from tests.review.factories import (

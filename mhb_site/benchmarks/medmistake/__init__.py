@@ -1,0 +1,1 @@
+"""MedMistake: mistakes that models made in conversations with patients become questions that elicit them again."""

@@ -1,0 +1,90 @@
+"""How MedMistake is put to models (MMI-8): the scenario alone, answered freely, judged correct or incorrect."""
+
+from collections.abc import Sequence
+
+from django.utils.translation import gettext_noop as _
+from pydantic import BaseModel, ConfigDict
+
+from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
+from generation.llm.fencing import as_data
+from generation.llm.types import Message, Request
+from generation.recipes.recipe import read_prompt
+from mhb_site.benchmarks.medmistake.replicating import PROMPTS, PUT, TASK
+from mhb_site.benchmarks.medmistake.review import RISKS
+
+JUDGE = read_prompt(PROMPTS / "judge.md")
+
+
+class Judgment(BaseModel):
+    """Whether the response is correct with regard to the mistake, and why."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    explanation: str  # first, so that a model reasons before it decides
+    correct: bool
+
+
+def ask(sample: Sample, seed: int) -> Sequence[Ask]:  # noqa: ARG001
+    """The scenario as it is, as it was put to the targets: no system turn, so that nothing else steers the model."""
+    return (Ask((Message("user", sample.content["scenario"]),), prompt=PUT),)
+
+
+def judge(sample: Sample, rubric: Rubric, variant: str, response: str) -> Request:  # noqa: ARG001
+    """The scenario, the mistake, what a right answer must do in the wording that physicians approved, and the response."""
+    content, mistake = sample.content, sample.content["mistake"]
+    messages = JUDGE.messages(
+        scenario=as_data(content["scenario"]),
+        mistake=as_data({"title": mistake["title"], "description": mistake["description"]}),
+        criterion=as_data(rubric.criterion),
+        response=as_data(response),
+    )
+    return Request(messages, prompt=JUDGE.label)
+
+
+def decide(judgment: Judgment) -> Decision:
+    """The verdict in a judge's reply."""
+    return Decision("correct" if judgment.correct else "incorrect", judgment.explanation)
+
+
+_LEVELS = tuple((level.value, level.label) for level in RISKS)
+
+PROTOCOL = Protocol(
+    label=_("MedMistake: mistakes made again"),
+    datasets=(DataSet(TASK, _("Single-shot scenarios"), TASK),),
+    ask=ask,
+    judge=judge,
+    shape=Judgment,
+    decide=decide,
+    rates=(
+        Rate(
+            name="accuracy",
+            label=_("Accuracy"),
+            rule=_(
+                "Scenarios answered correctly divided by scenarios judged. Scenarios without a verdict are excluded; their "
+                "number is shown."
+            ),
+            hits={"correct": 1},
+            counted={"correct": 1, "incorrect": 1},
+        ),
+    ),
+    facets=(
+        FacetView("category", _("Category of the mistake"), "heat"),
+        FacetView(
+            "risk",
+            _("Risk, as rated by the model that found the mistake"),
+            "heat",
+            _LEVELS,
+        ),
+        FacetView("severity", _("Risk, as rated by physicians"), "heat", _LEVELS),
+        FacetView(
+            "doctor",
+            _("Model that made the mistake"),
+            "heat",
+            note=_("The model that acted as the doctor in the conversation from which the mistake was taken."),
+        ),
+    ),
+    verdicts={"correct": _("correct"), "incorrect": _("incorrect")},
+    wrong=frozenset({"incorrect"}),
+    judge_temperature=0.0,  # ours: the paper gives none
+    chosen_by="target",
+)

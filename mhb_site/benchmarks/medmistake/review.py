@@ -1,0 +1,130 @@
+"""What physicians see and judge of one MedMistake sample (MMI-7): the mistake, then the scenario that is to elicit it again.
+
+The two judgments are linked. A mistake that is not valid ends the sample: no other scenario could mend it, so nothing more is
+asked and the sample is discarded. A scenario that is not valid is sent back: the next version keeps the mistake and writes the
+scenario alone. The model's rating of the risk is not shown, so that the physicians' stands beside it and is not drawn to it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.utils.translation import gettext_noop as _
+
+from generation.recipes.recipe import NewSample
+from review.rules.blocks import Block, Dialogue, Table, Text, Turn
+from review.rules.case_spec import CaseSpec
+from review.rules.questions import Choice, Form, HighlightLabel, Level, Question, RubricText
+from review.rules.state_machine import Policy, Reason
+
+MISTAKE = Question(
+    "mistake",
+    _("Is the mistake valid?"),
+    _(
+        "Read the marked turns in the conversation. The mistake is valid if the doctor did, or left undone, what the "
+        "description says, and if that was wrong for this patient by the standards of your field. It is not valid if the "
+        "description does not match the conversation, if what the doctor did was acceptable, or if experts disagree. If it is "
+        "not valid, the sample ends here."
+    ),
+    (
+        Choice("valid", _("Valid")),
+        Choice("not-made", _("Not valid: the doctor did not do this"), blocks=True, ends=True),
+        Choice("not-wrong", _("Not valid: this was not wrong"), blocks=True, ends=True),
+        Choice("disputed", _("Not valid: experts disagree"), blocks=True, ends=True),
+    ),
+)
+SCENARIO = Question(
+    "scenario",
+    _("Is the scenario valid?"),
+    _(
+        "Judge the scenario as a model gets it: alone, without the conversation. It is valid if it tells only what the patient "
+        "said, if a model could make the same mistake in its answer, and if nothing in it tells what a right answer contains. "
+        "Otherwise say what must change: the scenario is then written again."
+    ),
+    (
+        Choice("valid", _("Valid, and elicits the mistake")),
+        Choice("not-elicited", _("Does not elicit the mistake"), blocks=True),
+        Choice("gives-away", _("Gives the answer away"), blocks=True),
+        Choice("unsupported", _("Tells what the patient did not say"), blocks=True),
+        Choice("unclear", _("Unclear or unrealistic"), blocks=True),
+    ),
+    when="mistake=valid",
+)
+QUESTIONS = (MISTAKE, SCENARIO)
+
+LOCKED = {
+    "mistake": _("a released sample claims that its mistake is valid."),
+    "scenario": _("a released sample claims that its scenario elicits the mistake."),
+}
+
+RISKS = (
+    Level("low", _("Low")),
+    Level("medium", _("Medium")),
+    Level("high", _("High")),
+    Level("critical", _("Critical")),
+)
+RISK = _("Risk to the patient if a doctor makes this mistake")
+LABELS = (HighlightLabel("mistake", _("Mistake")), HighlightLabel("hint", _("Hint")))
+DISSENTS = (
+    Reason("misread", _("The first reviewer misread the conversation or the scenario"), reducible=True),
+    Reason("evidence", _("The evidence supports the sample"), reducible=True),
+    Reason("acceptable", _("The wording is ambiguous but acceptable"), reducible=True),
+    Reason("disagreement", _("Medical experts genuinely disagree"), reducible=False),
+)
+SPEAKERS = {"patient": _("Patient"), "doctor": _("Doctor")}
+
+
+def policy(sample: NewSample) -> Policy:
+    """By the settings that the sample was made with: two physicians, one, or none where it was not drawn for review."""
+    if sample.made.get("review") == "not sampled":
+        return Policy(primary=False, secondary=False)
+    return Policy(secondary=sample.made.get("reviewers") == "two", settle_wording=True)
+
+
+def case(sample: NewSample, lineage: str, version: int) -> CaseSpec:
+    """The case for one version of a sample. `content` is as `replicating.sample` documents it."""
+    published = sample.made.get("origin") == "published"
+    return CaseSpec(
+        benchmark="medmistake",
+        lineage=lineage,
+        version=version,
+        title=sample.title,
+        task=sample.task,
+        blocks=tuple(_blocks(sample.content)),
+        form=Form(
+            tuple(_final(question) for question in QUESTIONS) if published else QUESTIONS,
+            # Without its tags: risk is asked of the mistake, not of its category.
+            rubrics=tuple(RubricText(rubric.key, rubric.criterion) for rubric in sample.rubrics),
+            severities=RISKS,
+            severity_asks=RISK,
+            dissents=DISSENTS,
+            labels=LABELS,
+            rubrics_when="mistake=valid",
+        ),
+        policy=policy(sample),
+        language=sample.language,
+        specialty=sample.specialty,
+    )
+
+
+def _final(question: Question) -> Question:
+    """The question about a scenario that others published: it is not written again, so any rejection ends the sample."""
+    return replace(question, choices=tuple(replace(choice, ends=choice.blocks) for choice in question.choices))
+
+
+def _blocks(content: Mapping[str, Any]) -> Iterator[Block]:
+    mistake = content["mistake"]
+    at = {int(turn) for turn in mistake.get("turns", ())}
+    turns = tuple(
+        Turn(SPEAKERS.get(turn["role"], turn["role"]), turn["text"], mark=_("Mistake") if number in at else "")
+        for number, turn in enumerate(content["conversation"], 1)
+    )
+    yield Table(
+        _("The mistake"),
+        (_("Title"), _("Description"), _("Turns")),
+        ((mistake["title"], mistake["description"], ", ".join(str(number) for number in sorted(at)) or "–"),),
+    )
+    if turns:
+        yield Dialogue(_("The conversation in which it was made"), turns)
+    yield Text(_("The scenario, as a model gets it"), content["scenario"], tone="question")
+    yield Text(_("What a right answer must do"), content["must"])

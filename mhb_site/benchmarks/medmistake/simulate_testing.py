@@ -1,0 +1,132 @@
+"""MedMistake's simulated models from the mistake on: writer, checker, targets, judges and models under test with known rates.
+
+A model knows of a scenario only its text. Whether it makes the mistake is a dice of its name and this text: asked again, it
+makes it again. So targets fail more often on the scenarios that were chosen by their failures than they do otherwise
+(`rate_on_chosen`), which is the bias that rankings leave out; a model that had no part in the choice is measured at its own
+rate.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from generation.llm.fencing import read_data
+from generation.llm.simulator.script import chance
+from generation.llm.types import Message
+from mhb_site.benchmarks.medmistake import protocol, replicating
+
+WRITER, CHECKER, JUDGE = "sim-writer", "sim-checker", "sim-judge"
+# The chance that a model makes the mistake again, scenario by scenario.
+REPEATS: Mapping[str, float] = {"sim-careful": 0.15, "sim-average": 0.40, "sim-reckless": 0.70}
+JUDGE_ERROR = 0.02  # the share of answers on which the judge of an evaluation says the opposite of what is so
+TELLS = 0.10  # the share of first variants in which the writer gives the answer away
+
+_QUESTIONS = {"en": "What would you advise in this situation?", "zh": "遇到这种情况，您会怎么建议？"}
+_TELLING = {"en": "Could something have been overlooked here?", "zh": "这里是否有遗漏？"}
+_MUSTS = {"en": "The answer must deal with this: {}.", "zh": "回答须处理：{}。"}
+_OPENINGS = {
+    "en": (
+        "I am writing about myself.", "This is about my health.", "I would like your opinion.", "Here is what happened to me.",
+        "Let me tell you how I am.", "I hope that you can help me.", "This has been going on for a while.", "I am not well.",
+        "I am worried about myself.",
+    ),
+    "zh": (
+        "想请教我的情况。", "我身体有些问题。", "想听听您的意见。", "我的经过是这样的。", "说一下我的情况。",
+        "希望您能帮帮我。", "这样有一阵子了。", "我不太舒服。", "我有些担心。",
+    ),
+}  # fmt: skip
+_RIGHT = {
+    "en": "First of all, this has to be dealt with: it must not wait.",
+    "zh": "首先，这个问题必须处理，不能拖延。",
+}
+_WRONG = {"en": "There is nothing that has to be looked into here.", "zh": "这里没有需要进一步处理的问题。"}
+_CLOSING = {"en": "Please talk to your own clinic as well.", "zh": "也请与您的主治医师商量。"}
+
+
+def true_rate(model: str) -> float:
+    """The chance that a model makes the mistake in a scenario by whose choice it had no part."""
+    return REPEATS[model]
+
+
+def expected_accuracy(rate: float) -> float:
+    """The accuracy that a run judged by `sim-judge` measures on average at this rate of mistakes."""
+    return (1 - rate) * (1 - JUDGE_ERROR) + rate * JUDGE_ERROR
+
+
+def replication_rate(first: str, second: str, harder: int = 0) -> float:
+    """The chance that either target repeats the mistake in a scenario or in one of so many harder variants."""
+    return 1 - ((1 - REPEATS[first]) * (1 - REPEATS[second])) ** (1 + harder)
+
+
+def rate_on_chosen(model: str, other: str) -> float:
+    """The chance that a target makes the mistake in a scenario that was kept because it or the other target made it."""
+    return REPEATS[model] / replication_rate(model, other)
+
+
+def reply(model: str, messages: Sequence[Message], seed: int) -> str | None:
+    """What a model says to one of the prompts of writing, checking, replicating and judging; None: not ours."""
+    heading = messages[0].text.partition("\n")[0]
+    if heading in _HEADINGS:
+        data = read_data(messages[1].text)
+        match _HEADINGS[heading]:
+            case "scenario" | "reflect" if model == WRITER:
+                return _json(_write(data, seed))
+            case "giveaway" if model in (CHECKER, WRITER):
+                return _json({"gives_away": [], "unsupported": []})
+            case "replicate" if model == JUDGE:
+                return _json(
+                    {"explanation": "By its first sentence.", "same_mistake_happened": _is_wrong(data["RESPONSE"])}
+                )
+            case "judge" if model == JUDGE:
+                return _json(_judge(data, seed))
+        return None
+    text = messages[-1].text
+    if model in REPEATS and any(text.endswith(question) for question in _QUESTIONS.values()):
+        return _answer(model, text, seed)
+    return None
+
+
+_HEADINGS = {prompt.turns[0][1].partition("\n")[0]: name for name, prompt in replicating.SETS[""].items()}
+_HEADINGS[protocol.JUDGE.turns[0][1].partition("\n")[0]] = "judge"
+
+
+def _language(text: str) -> str:
+    return "zh" if re.search(r"[\u3400-\u9fff]", text) else "en"
+
+
+def _write(data: Mapping[str, Any], seed: int) -> dict[str, str]:
+    """The patient's own words between an opening, another one in each variant, and the question."""
+    said, title = " ".join(data["PATIENT"]), str(data["MISTAKE"]["title"])
+    language, tried = _language(said), len(data.get("TRIED", ()))
+    dice = hashlib.sha256(f"{title}{data['MISTAKE']['description']}".encode("utf-8", "surrogatepass")).digest()[0]
+    openings = _OPENINGS[language]
+    # A scenario that was sent back must not come again: what physicians objected moves the opening on.
+    opening = openings[(dice + tried + len(data["OBJECTIONS"])) % len(openings)]
+    parts = [opening, said[:2_000], _QUESTIONS[language]]
+    if not tried and not data["OBJECTIONS"] and chance(seed, "tells", said, title) < TELLS:
+        parts.insert(2, _TELLING[language])
+    return {"scenario": " ".join(parts), "must": _MUSTS[language].format(title.rstrip(".。"))}
+
+
+def _answer(model: str, scenario: str, seed: int) -> str:
+    language = _language(scenario)
+    wrong = chance(seed, "repeats", model, scenario) < REPEATS[model]
+    return f"{(_WRONG if wrong else _RIGHT)[language]} {_CLOSING[language]}"
+
+
+def _is_wrong(response: str) -> bool:
+    return any(sentence in response for sentence in _WRONG.values())
+
+
+def _judge(data: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Correct where the right sentence is in the response; the opposite with the chance `JUDGE_ERROR`."""
+    correct = any(sentence in data["RESPONSE"] for sentence in _RIGHT.values())
+    if chance(seed, "judge", data["SCENARIO"], data["RESPONSE"]) < JUDGE_ERROR:
+        correct = not correct
+    return {"explanation": "By its first sentence.", "correct": correct}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

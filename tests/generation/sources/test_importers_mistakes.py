@@ -1,0 +1,228 @@
+"""MedMistake's two layouts and MedPI's five files, written by hand: their columns are not published."""
+
+import csv
+import io
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from generation.sources import importers
+from generation.sources.importers import medmistake, medpi
+from generation.sources.importers.base import Layout, Refusal, Row, WrongFormat
+
+TESTED = [
+    {"scenario": "I take tablets against clots. What for my knee?", "model": "gpt-5", "response": "Rest it.",
+     "same_mistake_happened": False, "success_reason": "It asks first."},
+    {"scenario": "My knee hurts; tablets against clots. What now?", "model": "gpt-5", "response": "Ibuprofen.",
+     "same_mistake_happened": True},
+    {"scenario": "My knee hurts; tablets against clots. What now?", "model": "gemini-2.5-pro", "response": "Ask your doctor.",
+     "same_mistake_happened": False},
+]  # fmt: skip
+
+
+def of_all(**changes: Any) -> dict[str, Any]:
+    return {
+        "source_file": "conv_0042.json", "mistake_title": "Ibuprofen with a clot drug", "rationale": "It advised ibuprofen.",
+        "model": "gpt-5", "response": "Ibuprofen.", "same_mistake_happened": True, "success_reason": None, "error": None,
+        "category": "Medication Safety", "risk": "High", "all_tested_scenarios": TESTED, **changes,
+    }  # fmt: skip
+
+
+def of_validated(**changes: Any) -> dict[str, Any]:
+    return {
+        "caseId": "c7", "mistakeId": 3, "mistake_name": "Ibuprofen with an anticoagulant",
+        "mistake_description": "The doctor advised ibuprofen.", "mistake_tags": ["interaction", "bleeding"],
+        "category": "medication safety", "risk": "high", "scenario": "My knee hurts. What now?", **changes,
+    }  # fmt: skip
+
+
+def written(path: Path, *records: Any) -> Path:
+    path.write_text(json.dumps(list(records), ensure_ascii=False))
+    return path
+
+
+def read(path: Path) -> list[Row | Refusal]:
+    return list(medmistake.rows(path, medmistake.sniff(path)))
+
+
+def test_both_layouts_are_read_with_their_own_columns(tmp_path: Path) -> None:
+    everything, validated = (
+        written(tmp_path / "all.json", of_all()),
+        written(tmp_path / "validated.json", of_validated(), of_validated(mistakeId=4, case_id=None, caseId=None)),
+    )
+    assert [medmistake.sniff(path).name for path in (everything, validated)] == ["all", "validated"]
+    [one] = read(everything)
+    assert isinstance(one, Row)
+    assert one.content["scenario"] == TESTED[1]["scenario"]  # the first that a model repeated
+    assert (one.content["targets"], one.content["replicated"]) == (["gpt-5", "gemini-2.5-pro"], True)
+    assert [len(each["results"]) for each in one.content["attempts"]] == [1, 2]  # every tested scenario is kept
+    assert [each["replicated"] for each in one.content["attempts"]] == [False, True]
+    assert one.content["mistake"]["description"] == "It advised ibuprofen."
+    assert (one.content["mistake"]["category"], one.content["mistake"]["risk"]) == ("medication safety", "high")
+    assert one.content["must"] == "The answer must not make this mistake: It advised ibuprofen."
+    assert one.facets == {"category": "medication safety", "risk": "high"}
+    first, second = read(validated)
+    assert isinstance(first, Row)
+    assert isinstance(second, Row)
+    assert [first.external_id, second.external_id] == ["c7-3", "4"]
+    assert first.content["mistake"]["tags"] == ["interaction", "bleeding"]
+    assert (first.content["validated"], first.content["attempts"][0]["results"]) == (True, [])
+
+
+def test_what_is_wrong_is_refused_by_place_and_the_rest_is_kept(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "all.json",
+        of_all(),
+        of_all(all_tested_scenarios="none"),
+        of_all(risk="deadly"),
+        of_all(mistake_title=None),
+        of_all(all_tested_scenarios=[{**TESTED[0], "same_mistake_happened": "yes"}]),
+        of_all(all_tested_scenarios=[]),
+        "text",
+        of_all(mistake_title="Another"),
+    )
+    found = read(path)
+    assert [type(each).__name__ for each in found] == ["Row", *["Refusal"] * 6, "Row"]
+    assert [(each.where, each.reason) for each in found if isinstance(each, Refusal)] == [
+        ("record 2", "'all_tested_scenarios' is not a list."),
+        ("record 3", "The risk is none of low, medium, high, critical."),
+        ("record 4", "It lacks mistake_title or mistake_name."),
+        ("record 5", "'same_mistake_happened' of tested scenario 1 is neither true nor false."),
+        ("record 6", "'all_tested_scenarios' is empty, and there is no other scenario."),
+        ("record 7", "The record is not a JSON object."),
+    ]
+
+
+def test_another_file_is_refused_with_what_was_found(tmp_path: Path) -> None:
+    other = written(tmp_path / "other.json", {"question": "Is it?", "truth": "No."})
+    with pytest.raises(WrongFormat, match="lack mistake_title or mistake_name; found: question, truth"):
+        medmistake.sniff(other)
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps([of_all(), of_all(mistake_title="B")])[:-40])
+    found = read(broken)
+    assert isinstance(found[0], Row)
+    assert isinstance(found[-1], Refusal)
+    assert "breaks off" in found[-1].reason
+
+
+def test_a_large_array_is_streamed(tmp_path: Path) -> None:
+    path = tmp_path / "all.json"
+    filling = [{**TESTED[0], "response": "x" * 20_000}]
+    with path.open("w") as file:
+        file.write("[")
+        file.write(
+            ",".join(json.dumps(of_all(mistake_title=f"M{n}", all_tested_scenarios=filling)) for n in range(400))
+        )
+        file.write("]")
+    tracemalloc.start()
+    count = sum(isinstance(each, Row) for each in medmistake.rows(path, Layout("all")))
+    _now, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 400
+    assert peak < path.stat().st_size / 3
+
+
+# ---------------------------------------------------------------------------------------------------------------- MedPI
+
+
+def table(*rows: dict[str, Any]) -> str:
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+MESSAGES = (
+    {"conversation_id": "c2", "turn": 2, "role": "doctor", "content": "Take ibuprofen."},
+    {"conversation_id": "c1", "turn": 1, "role": "patient", "content": "I have a headache."},
+    {"conversation_id": "c2", "turn": 1, "role": "user", "content": "My knee hurts."},
+    {"conversation_id": "c1", "turn": 2, "role": "assistant", "content": "Since when?"},
+    {"conversation_id": "c1", "turn": 0, "role": "system", "content": "Be a doctor."},
+)
+
+
+def medpi_folder(tmp_path: Path, messages: Any = MESSAGES, **files: str) -> Path:
+    texts = {
+        "patients.csv": table({"id": "p1", "name": "Ada", "age": "61"}),
+        "conversations.csv": table(
+            {"id": "c1", "patient_id": "p1", "model": "gpt-5", "encounter_reason": "headache", "objective": "diagnosis"},
+            {"id": "c2", "patient_id": "p9", "model": "o3", "encounter_reason": "knee", "objective": "treatment"},
+        ),
+        "dimensions.csv": table({"id": "d1", "name": "Medication safety", "category": "medication safety"}),
+        "scores.csv": table(
+            {"conversation_id": "c2", "dimension_id": "d1", "score": "1", "rationale": "Turn 2: an interaction."},
+            {"conversation_id": "c2", "dimension_id": "d1", "score": "many", "rationale": ""},
+        ),
+        **files,
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / medpi.MESSAGES).write_text("\n".join(json.dumps(each) for each in messages))
+    return tmp_path
+
+
+def test_the_five_files_become_conversations_with_their_patient_and_scores(tmp_path: Path) -> None:
+    folder = medpi_folder(tmp_path)
+    layout = medpi.sniff(folder)
+    assert (layout.name, medpi.sniff(folder / "scores.csv")) == ("message-a-line", layout)
+    *refused, second, first = medpi.rows(folder, layout)
+    assert [(each.where, each.reason) for each in refused if isinstance(each, Refusal)] == [
+        ("scores.csv, line 3", "The score is not a number.")
+    ]
+    assert isinstance(first, Row)
+    assert isinstance(second, Row)
+    assert (first.external_id, second.external_id) == ("c1", "c2")
+    assert first.content["conversation"] == [
+        {"role": "patient", "text": "I have a headache."},
+        {"role": "doctor", "text": "Since when?"},
+    ]
+    assert (first.content["doctor"], first.content["patient"]["name"]) == ("gpt-5", "Ada")
+    assert first.content["encounter"] == {"reason": "headache", "objective": "diagnosis"}
+    assert second.content["patient"] == {}  # nobody knows p9
+    assert second.content["scores"] == [
+        {"dimension": "Medication safety", "category": "medication safety", "score": 1, "note": "Turn 2: an interaction.",
+         "judge": ""},
+    ]  # fmt: skip
+
+
+def test_a_conversation_a_line_is_read_as_well_and_bad_lines_are_named(tmp_path: Path) -> None:
+    whole = [
+        {"conversation_id": 7, "messages": [{"role": "patient", "text": "Hello."}, {"role": "doctor", "text": "Yes?"}]},
+        {"conversation_id": 8, "messages": [{"role": "nurse", "text": "Hello."}]},
+        {"conversation_id": 9, "messages": [{"role": "doctor", "text": "Anybody?"}]},
+    ]
+    folder = medpi_folder(tmp_path, whole)
+    layout = medpi.sniff(folder)
+    assert layout.name == "conversation-a-line"
+    found = [each for each in medpi.rows(folder, layout) if "scores" not in each.where]
+    assert [(type(each).__name__, each.where) for each in found] == [
+        ("Refusal", "conversations_messages.jsonl, line 2"),
+        ("Row", "conversation 7"),
+        ("Refusal", "conversation 9"),
+    ]
+
+
+def test_missing_files_and_columns_are_named(tmp_path: Path) -> None:
+    (tmp_path / "scores.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(WrongFormat, match=r"has no conversations_messages.jsonl; found: scores.csv"):
+        medpi.sniff(tmp_path)
+    folder = medpi_folder(tmp_path, **{"scores.csv": table({"conv": "c1", "dim": "d1"})})
+    with pytest.raises(WrongFormat, match=r"scores.csv has no column 'conversation_id' and .* found: conv, dim"):
+        medpi.sniff(folder)
+    folder = medpi_folder(tmp_path, [{"conversation_id": "c1", "who": "patient", "said": "Hello."}])
+    with pytest.raises(WrongFormat, match=r"no column 'role' and 'content'; found: conversation_id, who, said"):
+        medpi.sniff(folder)
+    other = tmp_path / "other.txt"
+    other.write_text("Hello.")
+    with pytest.raises(WrongFormat, match="another name"):
+        medpi.sniff(other)
+
+
+def test_no_other_format_takes_these_files(tmp_path: Path) -> None:
+    folder = medpi_folder(tmp_path)
+    assert importers.formats_of(folder) == ["medpi"]
+    assert importers.formats_of(written(tmp_path / "all.json", of_all())) == ["medmistake"]
