@@ -25,7 +25,9 @@ from generation.sources.importers.base import (
 name = "medmistake-cases"
 label = "MedMistake cases"
 licence = "see the file's authors"
-citation = "Cases in the layout of MHB, after Proniakin O, Fajardo D, Nazarenko R, Marinescu R. arXiv:2512.20983 (2025)."
+citation = (
+    "Cases in the layout of MHB, after Proniakin O, Fajardo D, Nazarenko R, Marinescu R. arXiv:2512.20983 (2025)."
+)
 restrictions = gettext_noop("none known; cases must not describe real patients")
 
 TEXTS = ("persona", "condition", "encounter_reason", "encounter_objective")
