@@ -7,7 +7,7 @@ from mhb_site.benchmarks.medmistake import simulate_talking, simulate_testing
 
 
 class MedMistakeModels:
-    """The simulated models in MedMistake (`generation.llm.simulator.script.Script`), known by the first lines of its prompts."""
+    """The simulated models in MedMistake (`generation.llm.simulator.script.Script`), known by its prompts' first lines."""
 
     def reply(self, model: str, messages: Sequence[Message], seed: int) -> str | None:
         said = simulate_talking.reply(model, messages, seed)
