@@ -197,7 +197,7 @@ def _mistake(has: Mapping[str, Any], title: str) -> dict[str, Any]:
     return {
         "title": title,
         "description": _text(has, "description") or _text(has, "rationale") or title,
-        "category": _text(has, "category").casefold(),
+        "category": "-".join(_text(has, "category").casefold().split()),  # a code of the taxonomy
         "reason": _text(has, "reason"),
         "tags": _tags(has.get("tags")),
         "risk": risk,

@@ -45,7 +45,7 @@ PUT = "medmistake/put@1"  # a scenario is put to a model as it is, by no prompt 
 
 MADE = frozenset({"case", "conversation"})  # the kinds of records of which mistakes are extracted
 PUBLISHED = "mistake-scenario"  # that of a published scenario
-TASK = "single-shot"
+TASK = _("single-shot")
 RUBRIC = "mistake"
 TARGETS = ("target_1", "target_2")
 MAX_HARDER, MAX_REWRITES = 5, 3

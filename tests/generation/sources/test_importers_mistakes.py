@@ -61,9 +61,9 @@ def test_both_layouts_are_read_with_their_own_columns(tmp_path: Path) -> None:
     assert [len(each["results"]) for each in one.content["attempts"]] == [1, 2]  # every tested scenario is kept
     assert [each["replicated"] for each in one.content["attempts"]] == [False, True]
     assert one.content["mistake"]["description"] == "It advised ibuprofen."
-    assert (one.content["mistake"]["category"], one.content["mistake"]["risk"]) == ("medication safety", "high")
+    assert (one.content["mistake"]["category"], one.content["mistake"]["risk"]) == ("medication-safety", "high")
     assert one.content["must"] == "The answer must not make this mistake: It advised ibuprofen."
-    assert one.facets == {"category": "medication safety", "risk": "high"}
+    assert one.facets == {"category": "medication-safety", "risk": "high"}
     first, second = read(validated)
     assert isinstance(first, Row)
     assert isinstance(second, Row)
