@@ -167,6 +167,30 @@ class NotStopped(GenerationError, status=409):
     """This draft is not stopped by a check."""
 
 
+class NoBarrier(GenerationError, status=404):
+    """Drafts of this batch do not meet at any step."""
+
+
+class UnknownDraft(GenerationError, status=404):
+    """There is no draft with this number."""
+
+
+class NotMerged(GenerationError, status=409):
+    """This draft is not merged with any other."""
+
+
+class LeadOfGroup(GenerationError, status=409):
+    """Others are merged into this draft. Undo their merges instead."""
+
+
+class SameGroup(GenerationError, status=409):
+    """These two drafts are merged already."""
+
+
+class OtherBarrier(GenerationError, status=409):
+    """These two drafts are of different batches, or met at different steps."""
+
+
 class ReasonMissing(GenerationError, status=422):
     """Give a reason. It is kept on record."""
 

@@ -6,6 +6,7 @@ from generation.batches import views as batches_views
 from generation.drafts import views as drafts_views
 from generation.endpoints import views as endpoints_views
 from generation.jobs import views as jobs_views
+from generation.merges import views as merges_views
 from generation.outcomes import views as outcomes_views
 from generation.releases import views as releases_views
 from generation.samples import views as samples_views
@@ -28,6 +29,9 @@ urlpatterns = [
     *jobs_views.routes("generation"),
     path("batches/<int:pk>/analysis/", batches_views.batch_analysis, name="batch-analysis"),
     path("batches/<int:pk>/checks/", drafts_views.findings, name="findings"),
+    path("batches/<int:pk>/costs/", batches_views.batch_costs, name="batch-costs"),
+    path("batches/<int:pk>/merges/", merges_views.merges, name="merges"),
+    path("drafts/<int:pk>/undo-merge/", merges_views.merge_undo, name="merge-undo"),
     path("drafts/<int:pk>/", drafts_views.draft, name="draft"),
     path("drafts/<int:pk>/let-through/", drafts_views.draft_let_through, name="draft-let-through"),
     path("drafts/<int:pk>/discard/", drafts_views.draft_discard, name="draft-discard"),

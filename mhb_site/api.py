@@ -33,6 +33,7 @@ from generation.drafts import api as drafts_api
 from generation.endpoints import api as endpoints_api
 from generation.images import api as images_api
 from generation.jobs import api as jobs_api
+from generation.merges import api as merges_api
 from generation.outcomes import api as outcomes_api
 from generation.releases import api as releases_api
 from generation.samples import api as samples_api
@@ -203,6 +204,9 @@ _v1 = [
     path("imports/<int:pk>/cancel/", batches_api.CancelImport.as_view(), name="import-cancel"),
     path("batches/", batches_api.Batches.as_view(), name="batches"),
     path("batches/<int:pk>/analysis/", batches_api.BatchAnalysis.as_view(), name="batch-analysis"),
+    path("batches/<int:pk>/costs/", batches_api.BatchCosts.as_view(), name="batch-costs"),
+    path("batches/<int:pk>/merges/", merges_api.BatchMerges.as_view(), name="batch-merges"),
+    path("drafts/<int:pk>/undo-merge/", merges_api.UndoMerge.as_view(), name="draft-undo-merge"),
     path("batches/estimate/", batches_api.EstimateBatch.as_view(), name="batch-estimate"),
     *jobs_api.routes(),
     path("runs/", runs_api.Runs.as_view(), name="runs"),

@@ -13,6 +13,7 @@ from generation import tasks
 from generation.batches import estimate, launch, queries, services
 from generation.batches.draw import MAX_SEED, read_draw
 from generation.batches.kind import BATCHES
+from generation.jobs import queries as jobs_queries
 from generation.jobs.api import register_answer
 from generation.jobs.serializers import (
     JOB_FIELDS,
@@ -27,7 +28,7 @@ from generation.jobs.serializers import (
     job_values,
     launch_key,
 )
-from generation.models import Batch, BatchRole, Endpoint, Import, Source
+from generation.models import Batch, Endpoint, Import, Source
 from generation.recipes import registry
 from generation.recipes.serializers import known_benchmark
 from generation.sources import queries as sources_queries
@@ -97,7 +98,9 @@ class WholeBatchSerializer(JobSerializer, BatchSerializer):
         child=serializers.CharField(), help_text="The preset values that the launch overrode."
     )
     checks = serializers.ListField(child=serializers.CharField())
-    roles = serializers.DictField(child=serializers.CharField(), help_text="Endpoint by role of the recipe.")
+    roles = serializers.DictField(
+        child=serializers.CharField(), help_text="Endpoint by role of the recipe; several with commas."
+    )
     models = ModelAskedSerializer(many=True)
     one_model = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField()),
@@ -135,6 +138,11 @@ class BatchAskSerializer(serializers.Serializer[Any]):
     benchmark = serializers.CharField(max_length=64, validators=[known_benchmark])
     source = ByName(queryset=Source.objects.all())  # type: ignore[assignment]
     roles = serializers.DictField(child=ByName(queryset=Endpoint.objects.exclude(url="")))
+    beside = serializers.ListField(
+        child=ByName(queryset=Endpoint.objects.exclude(url="")),
+        default=list,
+        help_text="Further endpoints for the role that several may play; each record gets one draft per endpoint.",
+    )
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_ID, allow_null=True, default=None, help_text="Record limit."
     )
@@ -178,7 +186,6 @@ def estimate_response(settings: launch.BatchSettings) -> Response:
 
 
 def _whole_batch(batch: Batch) -> dict[str, Any]:
-    bound = BatchRole.objects.filter(batch=batch).order_by("pk").values_list("role", "endpoint__name")
     return {
         **{name: getattr(batch, name) for name in BatchSerializer.Meta.fields},
         **job_values(batch),
@@ -187,7 +194,7 @@ def _whole_batch(batch: Batch) -> dict[str, Any]:
         "settings": batch.settings,
         "changed": batch.changed,
         "checks": batch.checks,
-        "roles": dict(bound),
+        "roles": queries.endpoints_by_role(batch),
         "models": queries.models_asked(batch),
         "one_model": queries.shared_models(batch.benchmark, queries.bound_roles(batch)),
         "progress": BATCHES.progress(batch),
@@ -242,3 +249,29 @@ class BatchAnalysis(GenericAPIView[Batch]):
     def get(self, request: Request, pk: int) -> Response:
         found: Any = {"blocks": blocks_to_json(queries.analysis(BATCHES.get(pk)))}
         return Response(AnalysisSerializer(found).data)
+
+
+class StageCostSerializer(serializers.Serializer[Any]):
+    """What a batch asked of one endpoint with one prompt."""
+
+    prompt = serializers.CharField()
+    endpoint = serializers.CharField()
+    model = serializers.CharField()
+    calls = serializers.IntegerField(help_text="HTTP attempts.")
+    hits = serializers.IntegerField(help_text="Replies that had been paid for before.")
+    failed = serializers.IntegerField()
+    tokens_in = serializers.IntegerField()
+    tokens_out = serializers.IntegerField()
+    cost = serializers.DecimalField(max_digits=18, decimal_places=8)
+
+
+class BatchCosts(GenericAPIView[Batch]):
+    """The calls of a batch by stage (prompt and endpoint), in the order in which they were first made."""
+
+    can = Can.PRODUCE
+    queryset = Batch.objects.all()
+    pagination_class = None
+
+    @extend_schema(responses=StageCostSerializer(many=True))
+    def get(self, request: Request, pk: int) -> Response:
+        return Response(StageCostSerializer(jobs_queries.stage_costs(BATCHES.get(pk)), many=True).data)

@@ -66,20 +66,27 @@ def estimate_batch(settings: BatchSettings) -> Estimate:
                         where.setdefault(question[1], set()).add((name, kind))
     asked = Counter({question: n for question, n in asked.items() if question[0] in bound})
     history = _history(settings, values, bound, wanted)
+    players = settings.players_in(bound)
+    asks = [
+        (role, endpoint, prompt, n * (1 if role == recipe.several else max(1, len(players))))
+        for (role, prompt), n in asked.items()
+        for endpoint in (players if role == recipe.several and players else (bound[role],))
+    ]
     lines = [
         estimate_line(
             role,
-            bound[role],
+            endpoint,
             prompt,
             requests,
             repeats=_together(asked, prompt) / sum(counts[kind] for _name, kind in where[prompt]),
             usual=history.of(prompt, where[prompt]),
         )
-        for (role, prompt), requests in asked.items()
+        for role, endpoint, prompt, requests in asks
     ]
-    drafts = sum(counts.values()) * len(prompts)
+    drafts = sum(counts.values()) * len(prompts) * max(1, len(players))
     shared = queries.shared_models(benchmark, bound)
-    return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(bound.values()), one_model=shared)
+    working = [*bound.values(), *(each for each in players if each not in bound.values())]
+    return Estimate(tuple(lines), jobs=len(prompts), rows=drafts, paces=paces(working), one_model=shared)
 
 
 def _together(asked: Mapping[tuple[str, str], int], prompt: str) -> int:

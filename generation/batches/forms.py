@@ -43,6 +43,7 @@ class ChoiceOfWork(forms.Form):
 
 
 PLAN_BYTES = 100_000
+SEVERAL = _("Choose one or more. Each record gets one draft per endpoint.")
 UNSTORABLE = _("This JSON contains a character that cannot be stored (NUL, or half of a surrogate pair). Remove it.")
 
 
@@ -125,12 +126,16 @@ class LaunchForm(SpendingForm):
         recipe = registry.recipe(benchmark)
         needed = registry.roles_for(benchmark, kinds or recipe.kinds)
         for role in needed:
-            self.fields[f"role-{role.name}"] = forms.ModelChoiceField(
-                label=gettext(role.label),
-                queryset=Endpoint.objects.exclude(url=""),
-                to_field_name="name",
-                required=not (role.default or role.optional),
-                empty_label=_unchosen(role),
+            of_role: dict[str, Any] = {
+                "label": gettext(role.label),
+                "queryset": Endpoint.objects.exclude(url=""),
+                "to_field_name": "name",
+                "required": not (role.default or role.optional),
+            }
+            self.fields[f"role-{role.name}"] = (
+                forms.ModelMultipleChoiceField(widget=forms.CheckboxSelectMultiple, help_text=SEVERAL, **of_role)
+                if role.several
+                else forms.ModelChoiceField(empty_label=_unchosen(role), **of_role)
             )
         known = fields_of(source)
         self.fields["stratify_by"].choices = [(name, name) for name in known]  # type: ignore[attr-defined]
@@ -256,11 +261,14 @@ class LaunchForm(SpendingForm):
         checks = [name for name in registry.check_names(self._benchmark) if name not in data.get("skip", ())]
         spending = {name: data[name] for name in SpendingForm.base_fields}
         against: str = data.get("compare", "")
-        chosen = data.items()
+        chosen = {name.removeprefix("role-"): each for name, each in data.items() if name.startswith("role-") and each}
+        several = registry.recipe(self._benchmark).several
+        first, *beside = chosen.pop(several, None) or [None]
         return launch.BatchSettings(
             benchmark=self._benchmark,
             source=self._source,
-            roles={name.removeprefix("role-"): each for name, each in chosen if name.startswith("role-") and each},
+            roles=chosen if first is None else {**chosen, several: first},
+            beside=beside,
             limit=data["limit"],
             draw=self._draw,
             plan=plan,

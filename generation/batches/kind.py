@@ -4,17 +4,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from generation import errors
-from generation.batches import making_together, services
+from generation.batches import making_together, rounds, services
 from generation.endpoints import queries as endpoints_queries
+from generation.engine.task_queue import give_back_expired
 from generation.jobs.kinds import JobKind, ProgressBar, Tile
 from generation.jobs.live_status import Progress, endpoints_listed
-from generation.models import Batch, BatchRole, Draft, Endpoint
+from generation.models import BarrierRound, Batch, BatchRole, Draft, Endpoint
+from generation.models.work import Work
 from generation.samples.services import apply_outcomes
 
 
@@ -34,6 +36,22 @@ class BatchKind(JobKind[Batch]):
     def work(self, pk: int) -> int:
         return services.work_on_batch(pk)
 
+    def with_work(self) -> QuerySet[Batch]:
+        """Batches with a draft to take, a round, or one that could be opened: a draft at a barrier alone is no work yet."""
+        drafts = Draft.objects.filter(batch=OuterRef("pk"), status=Work.Status.QUEUED)
+        of_rounds = BarrierRound.objects.filter(batch=OuterRef("pk"), status=Work.Status.QUEUED)
+        waiting = Batch.objects.filter(
+            Exists(drafts.filter(at_barrier=True, round=None)), status=Batch.Status.RUNNING
+        ).values_list("pk", flat=True)
+        ready = [pk for pk in waiting if rounds.waiting_drafts(pk).exists()]
+        return Batch.objects.filter(Exists(drafts.filter(at_barrier=False)) | Exists(of_rounds) | Q(pk__in=ready))
+
+    def retry(self, pk: int) -> int:
+        """Queue the failed drafts again; those that failed at a barrier get a round of their own."""
+        count = super().retry(pk)
+        Draft.objects.filter(batch=pk, status=Work.Status.QUEUED, round__status=Work.Status.FAILED).update(round=None)
+        return count
+
     def endpoints(self, job: Batch) -> QuerySet[Endpoint]:
         return endpoints_queries.endpoints_of(job)
 
@@ -43,6 +61,7 @@ class BatchKind(JobKind[Batch]):
     def clean_up(self) -> None:
         for batch in making_together.waiting_batches():
             making_together.gather(batch)
+        give_back_expired(BarrierRound)
         apply_outcomes()
 
     def discard_waiting(self, pk: int) -> None:

@@ -25,9 +25,9 @@ from review.models import User
 class BatchSettings:
     """What a batch, or a comparison of two, is to be: what is estimated and launched.
 
-    `roles`: the endpoint of each. `limit`: at most so many records, drawn as `draw` says. `plan`: which traps are wanted how
-    often. `prompts`: the set of prompt files; `compare`: that of a second batch over the same records, None where nothing is
-    compared.
+    `roles`: the endpoint of each; `beside`: further endpoints of the role that several may play. `limit`: at most so many
+    records, drawn as `draw` says. `plan`: which traps are wanted how often. `prompts`: the set of prompt files;
+    `compare`: that of a second batch over the same records, None where nothing is compared.
     `preset`: the recipe's, "" for the usual one; `changes`: overridden values of it (`registry.settings_of`).
     `checks`: None stands for all there are.
     `budget_money`, `budget_calls`: what a batch's calls may cost, and how many there may be; None: no limit. `fresh`: ask anew
@@ -37,6 +37,7 @@ class BatchSettings:
     benchmark: str
     source: Source
     roles: Mapping[str, Endpoint]
+    beside: Sequence[Endpoint] = ()
     limit: int | None = None
     draw: Draw = field(default_factory=Draw)
     plan: TrapPlan | None = None
@@ -48,6 +49,19 @@ class BatchSettings:
     budget_money: Decimal | None = None
     budget_calls: int | None = None
     fresh: bool = False
+
+    def players_in(self, bound: Mapping[str, Endpoint]) -> tuple[Endpoint, ...]:
+        """The endpoints of the role that several may play, each once; none where these records do without it.
+
+        Raises UnknownRole where endpoints are given for it and the recipe has no such role.
+        """
+        role = registry.recipe(self.benchmark).several
+        first = self.roles.get(role)
+        if self.beside and first is None:
+            raise errors.UnknownRole(", ".join(endpoint.name for endpoint in self.beside))
+        if first is None or role not in bound:
+            return ()
+        return tuple({endpoint.pk: endpoint for endpoint in (first, *self.beside)}.values())
 
     @property
     def prompt_sets(self) -> tuple[str, ...]:
@@ -75,7 +89,7 @@ def launch_batch(settings: BatchSettings, *, actor: User | None = None, key: str
         drawn = _lock_records(settings)
         bound = queries.bind_roles(settings.benchmark, settings.roles, _kinds(drawn.records))
         batch = _new_batch(settings, bound, actor, drawn)
-        _queue_drafts(batch, drawn.records, settings.plan)
+        _queue_drafts(batch, drawn.records, settings.plan, settings.players_in(bound))
         return batch
 
     return life_cycle.launch_once(Batch, key, make, actor=actor, asked=settings)
@@ -98,7 +112,7 @@ def launch_comparison(settings: BatchSettings, *, actor: User | None = None, key
         made = []
         for arm, name in zip("AB", (settings.prompts, settings.compare or ""), strict=True):
             batch = _new_batch(replace(settings, prompts=name), bound, actor, drawn, comparison, arm)
-            _queue_drafts(batch, drawn.records, settings.plan)
+            _queue_drafts(batch, drawn.records, settings.plan, settings.players_in(bound))
             made.append(batch)
         return made[0]
 
@@ -171,7 +185,7 @@ def _new_batch(
         preset=preset.name if preset else "",
         settings=settings,
         changed=[name for name in settings if preset and settings[name] != preset.values[name]],
-        endpoint_settings={str(endpoint.pk): endpoint.frozen for endpoint in roles.values()},
+        endpoint_settings={str(each.pk): each.frozen for each in (*roles.values(), *setting.players_in(roles))},
         draw=drawn.kept,
         budget_money=setting.budget_money,
         budget_calls=setting.budget_calls,
@@ -182,7 +196,9 @@ def _new_batch(
         created_at=timezone.now(),
     )
     BatchRole.objects.bulk_create(
-        BatchRole(batch=batch, role=name, endpoint=endpoint) for name, endpoint in roles.items()
+        BatchRole(batch=batch, role=name, endpoint=each)
+        for name, endpoint in roles.items()
+        for each in (setting.players_in(roles) if name == recipe.several else (endpoint,))
     )
     return batch
 
@@ -197,10 +213,14 @@ def check_apart(benchmark: str, settings: Mapping[str, Any], roles: Mapping[str,
         raise errors.SharedModel(f"{said} ({allowed})")
 
 
-def _queue_drafts(batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | None) -> None:
+def _queue_drafts(
+    batch: Batch, records: Sequence[tuple[int, str]], plan: TrapPlan | None, players: Sequence[Endpoint]
+) -> None:
     hands = _deal(batch, records, plan)
     drafts = (
-        Draft(batch=batch, record_id=pk, preferred=hand) for (pk, _kind), hand in zip(records, hands, strict=True)
+        Draft(batch=batch, record_id=pk, preferred=hand, endpoint=player)
+        for (pk, _kind), hand in zip(records, hands, strict=True)
+        for player in (players or (None,))
     )
     for chunk in chunked(drafts):
         Draft.objects.bulk_create(chunk)

@@ -56,7 +56,7 @@ def take_over(batch: Batch) -> int:
     while life_cycle.is_running(batch.pk) and not ENDING.is_set() and time.monotonic() < until:
         rows = take(queued, CHUNK)
         ready, others = [], []
-        for row, value in queries.draft_values(batch, rows, joined=False):
+        for row, value in zip(rows, queries.draft_values(rows, joined=False), strict=True):
             made = recipe.finished(value)
             if made is None:
                 others.append(row)
@@ -100,10 +100,9 @@ def gather(batch: Batch) -> int:
 def _gather(batch: Batch, rows: Sequence[Draft], drawn: frozenset[int] | None) -> int:
     if life_cycle.locked(batch.pk).status == Job.Status.CANCELLED:
         return 0
-    free = set(_waiting(batch).filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
+    free = list(_waiting(batch).filter(pk__in=[row.pk for row in rows]))
     sample = registry.recipe(batch.benchmark).sample
-    values = queries.draft_values(batch, [row for row in rows if row.pk in free])
-    _make(batch, [(row, sample(value)) for row, value in values], drawn)
+    _make(batch, [(row, sample(value)) for row, value in zip(free, queries.draft_values(free), strict=True)], drawn)
     return len(free)
 
 

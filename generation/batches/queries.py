@@ -89,6 +89,14 @@ def bound_roles(batch: Batch) -> dict[str, Endpoint]:
     return {row.role: row.endpoint for row in rows}
 
 
+def endpoints_by_role(batch: Batch) -> dict[str, str]:
+    """The names of each role's endpoint; of a role that several play, all of them."""
+    found: dict[str, list[str]] = {}
+    for role, name in batch.roles.order_by("pk").values_list("role", "endpoint__name"):
+        found.setdefault(role, []).append(name)
+    return {role: ", ".join(names) for role, names in found.items()}
+
+
 def kinds_left(source: Source, benchmark: str) -> dict[str, int]:
     """How many records of each kind that the benchmark takes it has not used: one query."""
     left = records_without_draft(source, benchmark, registry.recipe(benchmark).kinds).order_by("content__kind")
@@ -118,50 +126,42 @@ def records_without_draft(source: Source, benchmark: str, kinds: Iterable[str]) 
 
 
 def draft_value(row: Draft) -> DraftValue:
-    """A stored draft as the recipe sees it; a record's private part stays behind."""
+    """A stored draft as the recipe sees it."""
+    return draft_values([row])[0]
+
+
+def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftValue]:
+    """Stored drafts of one batch as the recipe sees them, in their order; first versions with as many queries for many as for
+    one. `joined`: with the records that theirs refer to. A record's private part stays behind."""
+    if not rows:
+        return []
     refers = Exists(Reference.objects.filter(record=OuterRef("pk")))
-    record = SourceRecord.objects.defer("private").annotate(is_joined=refers).get(pk=row.record_id)
-    batch = Batch.objects.only("benchmark", "prompts", "checks", "settings").get(pk=row.batch_id)
-    previous = None
-    if row.sample_id:
-        previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
-    return DraftValue(
-        record=record_value(record, partner_contents([record])[record.pk] if record.is_joined else {}),
-        terms=terms(batch.benchmark),
-        version=row.version,
-        reasons=tuple(previous.reasons) if previous else (),
-        previous=prefetch_rubrics(previous) if previous else None,
-        data=row.data,
-        preferred=tuple(row.preferred),
-        prompts=batch.prompts,
-        checks=tuple(batch.checks),
-        settings=batch.settings,
-        others=OtherValues(record),
-    )
-
-
-def draft_values(batch: Batch, rows: Sequence[Draft], *, joined: bool = True) -> list[tuple[Draft, DraftValue]]:
-    """First versions as the recipe sees them, in their order; a handful of queries, however many. `joined`: with the records
-    that theirs refer to."""
+    found = SourceRecord.objects.defer("private").annotate(is_joined=refers).in_bulk({row.record_id for row in rows})
+    partners = partner_contents([record for record in found.values() if record.is_joined]) if joined else {}
+    records = {pk: record_value(record, partners.get(pk, {})) for pk, record in found.items()}
+    batch = Batch.objects.only("benchmark", "prompts", "checks", "settings").get(pk=rows[0].batch_id)
     in_force = terms(batch.benchmark)
-    records = SourceRecord.objects.defer("private").in_bulk({row.record_id for row in rows})
-    partners = partner_contents(list(records.values())) if joined else {}
-    return [
-        (
-            row,
+    values = []
+    for row in rows:
+        previous = None
+        if row.sample_id:
+            previous = SampleVersion.objects.filter(sample_id=row.sample_id, number=row.version - 1).first()
+        values.append(
             DraftValue(
-                record=record_value(records[row.record_id], partners.get(row.record_id, {})),
+                record=records[row.record_id],
                 terms=in_force,
+                version=row.version,
+                reasons=tuple(previous.reasons) if previous else (),
+                previous=prefetch_rubrics(previous) if previous else None,
                 data=row.data,
                 preferred=tuple(row.preferred),
                 prompts=batch.prompts,
                 checks=tuple(batch.checks),
                 settings=batch.settings,
-                others=OtherValues(records[row.record_id]),
-            ),
+                others=OtherValues(found[row.record_id]),
+            )
         )
-        for row in rows
-    ]
+    return values
 
 
 def batches() -> QuerySet[Batch]:
@@ -266,12 +266,14 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
     """What the data of a batch's drafts show together; they are streamed. Raises NoAnalysis.
 
     Each sample counts once, by its latest draft: not what a later version has taken the place of, nor what was discarded,
-    withdrawn or held back by a check. A draft that became several is left out: they have its data.
+    withdrawn or held back by a check. A draft that became several is left out: they have its data; and so is one that went on
+    in another one, or was merged later.
     """
     shows = registry.recipe(batch.benchmark).analysis
     if shows is None:
         raise errors.NoAnalysis(batch.benchmark)
-    begun = Draft.objects.exclude(data={}).exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])
+    begun = Draft.objects.filter(onward=None).exclude(data={}).exclude(error="Merged")
+    begun = begun.exclude(gate__in=[Draft.Gate.STOPPED, Draft.Gate.DISCARDED])
     split = Draft.objects.filter(parent=OuterRef("pk"))
     later = begun.filter(sample=OuterRef("version_made__sample"), version__gt=OuterRef("version"))
     over = Sample.objects.filter(
@@ -350,9 +352,10 @@ def last_settings(actor: User, benchmark: str) -> tuple[Batch | None, dict[str, 
         return None, {}
     recipe = registry.recipe(benchmark)
     usual = registry.prompts_of(benchmark, "", last.preset) if not last.preset or preset_of(last) else ""
-    roles = last.roles.select_related("endpoint")
+    played = {f"role-{role}": names.split(", ") for role, names in endpoints_by_role(last).items()}
+    several = f"role-{recipe.several}"
     return last, {
-        **{f"role-{role.role}": role.endpoint.name for role in roles},
+        **{role: names if role == several else names[0] for role, names in played.items()},
         "preset": last.preset,
         "changes": {name: last.settings[name] for name in last.changed if name in last.settings} or None,
         "plan": last.plan.get("name") or registry.NO_PLAN,

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from generation import errors
-from generation.batches import making_together, queries
+from generation.batches import making_together, queries, rounds
 from generation.drafts import pre_review_checks
 from generation.engine import worker_lane
 from generation.engine.bound_models import BoundModels
@@ -19,11 +19,21 @@ from generation.engine.worker_lane import RunningLane
 from generation.jobs import life_cycle
 from generation.jobs.services import settle
 from generation.llm.errors import LLMError
-from generation.models import Batch, BatchRole, Draft, Import, ImportStatus, Sample, SampleVersion
+from generation.models import (
+    BarrierRound,
+    Batch,
+    BatchRole,
+    Draft,
+    Endpoint,
+    Import,
+    ImportStatus,
+    Sample,
+    SampleVersion,
+)
 from generation.models.work import Work
 from generation.recipes import registry, text_similarity
 from generation.recipes.recipe import Draft as DraftValue
-from generation.recipes.recipe import Dropped, NewSample
+from generation.recipes.recipe import Dropped, NewSample, Step
 from generation.samples.services import make_control, make_version
 from generation.sources import queries as sources_queries
 from review.audit.trail import recording_events
@@ -54,19 +64,31 @@ def work_on_batch(batch_id: int) -> int:
     batch = Batch.objects.get(pk=batch_id)
     roles = BatchRole.objects.filter(batch=batch).select_related("endpoint")
     launched = batch.endpoint_settings
-    bound = {role.role: role.endpoint.freeze(launched.get(str(role.endpoint_id), {})) for role in roles}
-    drafts = Draft.objects.filter(batch=batch)
+    playing = {role.endpoint_id: role.endpoint.freeze(launched.get(str(role.endpoint_id), {})) for role in roles}
+    bound = {role.role: playing[role.endpoint_id] for role in roles}
+    several = registry.recipe(batch.benchmark).several
+    drafts = rounds.takeable(batch.pk)
+
+    def cast(row: Draft) -> dict[str, Endpoint]:
+        return bound if row.endpoint_id is None else {**bound, several: playing[row.endpoint_id]}
 
     def take_rows(lane: RunningLane, count: int) -> worker_lane.Rows:
-        if not life_cycle.is_running(batch.pk) or any(lane.away(endpoint) for endpoint in bound.values()):
+        if not life_cycle.is_running(batch.pk) or any(lane.away(endpoint) for endpoint in playing.values()):
             return []
-        return [
-            (row, partial(_work_on_draft, row, batch, lane.models(bound, row)))
+        taken: worker_lane.Rows = [
+            (row, partial(_work_on_draft, row, batch, lane.models(cast(row), row)))
             for row in take(drafts.order_by("pk"), count, lane.claim)
         ]
+        if len(taken) < count and rounds.has_barrier(batch):
+            rounds.open_round(batch.pk)
+            taken += [
+                (row, partial(rounds.work_on_round, row, batch, lane.models(bound, row)))
+                for row in take(BarrierRound.objects.filter(batch=batch), count - len(taken), lane.claim)
+            ]
+        return taken
 
     done = making_together.take_over(batch)
-    done += worker_lane.work_in_lane(batch, bound.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
+    done += worker_lane.work_in_lane(batch, playing.values(), take_rows, drafts.filter(status=Status.QUEUED).exists)
     life_cycle.pause_if_spent(batch_id)
     making_together.gather(batch)
     settle(batch_id)
@@ -78,8 +100,8 @@ async def _work_on_draft(row: Draft, batch: Batch, models: BoundModels) -> None:
     try:
         check_tries(row)
         value = await sync_to_async(queries.draft_value)(row)
-        step = recipe.steps[row.step]
-        outputs = await step.run(value, models) if step.applies(value) else [value]
+        step = recipe.steps[row.step] if row.step < len(recipe.steps) else None  # past a barrier that was the last
+        outputs = await step.run(value, models) if isinstance(step, Step) and step.applies(value) else [value]
     except Dropped as reason:
         await sync_to_async(_drop)(row, str(reason), reason.data)
     except worker_lane.NOT_ITS_FAULT:
@@ -94,19 +116,22 @@ async def _work_on_draft(row: Draft, batch: Batch, models: BoundModels) -> None:
 def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
     """Store what a step made of a draft: the next step of the same row, children where it became several, or samples."""
     recipe = registry.recipe(batch.benchmark)
+    steps = recipe.steps
     if not outputs:
-        _drop(row, recipe.steps[row.step].name)
+        _drop(row, steps[row.step].name)
         return
-    following = row.step + 1
-    while following < len(recipe.steps) and not any(map(recipe.steps[following].applies, outputs)):
-        following += 1
-    if following == len(recipe.steps):
+    if len(outputs) == 1 and rounds.goes_round(steps, row.step, outputs[0]):
+        finish(row, Status.QUEUED, data=outputs[0].data, tries=0)
+        return
+    following = rounds.step_after(steps, row.step, outputs)
+    at_barrier = rounds.is_barrier(steps, following)
+    if following >= len(steps):
         # Of a recipe that draws samples for review, they are made once all drafts of the batch have ended.
         if finish(row, Status.DONE, data=outputs[0].data) and (recipe.drawn is None or row.sample_id is not None):
             for output in outputs:
                 _admit(row, batch, output)
     elif len(outputs) == 1:
-        finish(row, Status.QUEUED, data=outputs[0].data, step=following, tries=0)
+        finish(row, Status.QUEUED, data=outputs[0].data, step=following, at_barrier=at_barrier, tries=0)
     elif finish(row, Status.DONE):
         Draft.objects.bulk_create(
             Draft(
@@ -118,6 +143,8 @@ def _keep(row: Draft, batch: Batch, outputs: list[DraftValue]) -> None:
                 step=following,
                 data=output.data,
                 preferred=row.preferred,
+                endpoint_id=row.endpoint_id,
+                at_barrier=at_barrier,
             )
             for output in outputs
         )

@@ -12,11 +12,12 @@ from django.views.decorators.http import require_POST, require_safe
 
 from generation import tasks
 from generation.batches import estimate as batches_estimate
-from generation.batches import forms, launch, queries, services
+from generation.batches import forms, launch, queries, rounds, services
 from generation.batches.kind import BATCHES
 from generation.endpoints import queries as endpoints_queries
 from generation.errors import GenerationError, KeyReused
 from generation.jobs import forms as jobs_forms
+from generation.jobs import queries as jobs_queries
 from generation.jobs.estimate import Estimate
 from generation.jobs.views import job_context
 from generation.models import BatchRole, Source
@@ -140,6 +141,7 @@ def batch(request: HttpRequest, pk: int) -> HttpResponse:
         "shared": queries.shared_models(found.benchmark, queries.bound_roles(found)),
         "preset": queries.preset_of(found),
         "settings": queries.setting_texts(found),
+        "has_merges": rounds.has_barrier(found),
         "has_analysis": registry.recipe(found.benchmark).analysis is not None,
         "counts": counts,
         "planted": releases_queries.term_counts(found.benchmark, counts),
@@ -163,3 +165,16 @@ def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
     }
     return render(request, "generation/batches/analysis.html", context)
+
+
+@require_safe
+@requires(Can.PRODUCE)
+def batch_costs(request: HttpRequest, pk: int) -> HttpResponse:
+    """What the calls of a batch came to, by stage: prompt and endpoint."""
+    found = BATCHES.get(pk)
+    context = {
+        "batch": found,
+        "stages": jobs_queries.stage_costs(found),
+        "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
+    }
+    return render(request, "generation/batches/costs.html", context)

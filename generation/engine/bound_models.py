@@ -45,6 +45,9 @@ class BoundModels:
     def has(self, role: str) -> bool:
         return role in self.endpoints
 
+    def model(self, role: str) -> str:
+        return self.endpoints[role].model
+
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         endpoint = self.endpoints[role]
         book = self.lane.ledger(endpoint, self.row, self.lines)

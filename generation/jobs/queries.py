@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
 from generation.models import FROZEN, Call, Endpoint, Job, Lane
@@ -51,6 +52,41 @@ def models_asked(
             ModelAsked(endpoint.name, endpoint.model, roles_of, settings, tuple(sorted(reported - {""})), asked)
         )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What a job asked of one endpoint with one prompt. `calls` are HTTP attempts, `hits` replies that had been paid for."""
+
+    prompt: str
+    endpoint: str
+    model: str
+    calls: int
+    hits: int
+    failed: int
+    tokens_in: int
+    tokens_out: int
+    cost: Decimal
+
+
+def stage_costs(job: Job) -> list[StageCost]:
+    """The calls of a job by prompt and endpoint, in the order in which they were first made: one query."""
+    paid = Q(hit_of__isnull=True)
+    rows = (
+        Call.objects.filter(job=job.pk)
+        .order_by()
+        .values_list("prompt", "endpoint__name", "endpoint__model")
+        .annotate(
+            attempts=Count("pk", filter=paid),
+            reused=Count("pk", filter=~paid),
+            broken=Count("pk", filter=~Q(error="")),
+            sum_in=Sum("tokens_in", filter=paid, default=0),
+            sum_out=Sum("tokens_out", filter=paid, default=0),
+            sum_cost=Sum("cost", default=Decimal(0)),
+            first=Min("pk"),
+        )
+    )
+    return [StageCost(*row[:-1]) for row in sorted(rows, key=lambda row: row[-1])]
 
 
 def lanes_wanted(job: Job) -> int:

@@ -1,5 +1,6 @@
 """What generation keeps: sources, endpoints and the ledger, batches, samples, releases. Services write, queries read."""
 
+from generation.models.barriers import BarrierRound, MergeEvent
 from generation.models.batches import Batch, BatchRole, Comparison
 from generation.models.endpoints import ENDPOINT_FIELDS, FROZEN, VARIABLE, Endpoint, EndpointDay, EndpointState
 from generation.models.engine import Call, JobError, Lane, ProviderBatch, ProviderLine, SentImage, WorkerBeat
@@ -26,6 +27,7 @@ __all__ = [
     "FROZEN",
     "VARIABLE",
     "Band",
+    "BarrierRound",
     "Batch",
     "BatchRole",
     "Call",
@@ -46,6 +48,7 @@ __all__ = [
     "Job",
     "JobError",
     "Lane",
+    "MergeEvent",
     "ProviderBatch",
     "ProviderLine",
     "RecordValue",

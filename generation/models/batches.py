@@ -56,11 +56,11 @@ class Batch(Job):
 
 
 class BatchRole(models.Model):
-    """Which endpoint plays a role of the recipe in a batch."""
+    """Which endpoint plays a role of the recipe in a batch; of a role that several may play, one row for each."""
 
     batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="roles")
     role = models.CharField(max_length=40)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["batch", "role"], name="batch_role_bound_once")]
+        constraints = [models.UniqueConstraint(fields=["batch", "role", "endpoint"], name="batch_role_bound_once")]

@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from generation.models.batches import Batch
+from generation.models.endpoints import Endpoint
 from generation.models.sources import SourceRecord
 from generation.models.work import Work, work_constraints
 from review.models import Case, User
@@ -64,6 +65,8 @@ class Draft(Work):
     """A sample in the making: `data` after each step. The row waits at step number `step` of the recipe.
 
     `preferred`: the traps that the batch's plan would like in it. `gate`: whether a check stopped it short of physicians.
+    `endpoint`: the one that plays the role that several may play, for this draft and those made of it. `at_barrier`: it waits
+    for the others of its batch; `round`: in which it met them, and `onward` the draft that goes on for it since.
     """
 
     class Gate(models.TextChoices):
@@ -80,6 +83,12 @@ class Draft(Work):
     data = models.JSONField(default=dict)
     preferred = models.JSONField(default=list, blank=True)
     gate = models.CharField(max_length=11, choices=Gate, blank=True)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    at_barrier = models.BooleanField(default=False)
+    round = models.ForeignKey(
+        "generation.BarrierRound", on_delete=models.PROTECT, null=True, blank=True, related_name="drafts"
+    )
+    onward = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="arrivals")
 
     class Meta:
         constraints = [
@@ -91,11 +100,16 @@ class Draft(Work):
                 | Q(gate="let-through", status="done"),
                 name="draft_gate_fits_status",
             ),
-            # The first draft of a record in a batch, and the one regeneration of a version, exist once.
+            # The first draft of a record in a batch (of each endpoint), and the one regeneration of a version, exist once.
             models.UniqueConstraint(
                 fields=["batch", "record"],
-                condition=Q(parent__isnull=True, sample__isnull=True),
+                condition=Q(parent__isnull=True, sample__isnull=True, endpoint__isnull=True),
                 name="draft_one_per_record",
+            ),
+            models.UniqueConstraint(
+                fields=["batch", "record", "endpoint"],
+                condition=Q(parent__isnull=True, sample__isnull=True, endpoint__isnull=False),
+                name="draft_one_per_endpoint",
             ),
             models.UniqueConstraint(
                 fields=["sample", "version"],

@@ -1,7 +1,7 @@
 """What a benchmark's folder says about making samples: plain values and async functions, run by the generation engine."""
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
 from pathlib import Path
@@ -89,6 +89,9 @@ class Models(Protocol):
     def has(self, role: str) -> bool:
         """Whether an endpoint is bound to the role; only an optional one may be without."""
 
+    def model(self, role: str) -> str:
+        """The name of the model that plays the role for this draft."""
+
     async def embed(self, role: str, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """One vector a text, in their order. Raises `generation.llm.errors.LLMError`."""
 
@@ -105,6 +108,10 @@ def _always(draft: Draft) -> bool:  # noqa: ARG001
     return True
 
 
+def _never(draft: Draft) -> bool:  # noqa: ARG001
+    return False
+
+
 def _nothing(draft: Draft) -> Sequence[tuple[str, str]]:  # noqa: ARG001
     return ()
 
@@ -114,13 +121,15 @@ class Step:
     """One step of a recipe: one draft to none, one or many. Drafts that it does not apply to pass it by.
 
     `asks`: (role, label of the prompt) for each question that it puts to a model, before there is any `data`: what a launch is
-    estimated by. `applies` is asked then too.
+    estimated by. `applies` is asked then too. `again`: whether the step is to be run once more over the one draft that it
+    made: a loop of one call a turn is stored after every turn.
     """
 
     name: str
     run: Callable[[Draft, Models], Awaitable[Sequence[Draft]]]
     applies: Callable[[Draft], bool] = _always
     asks: Callable[[Draft], Sequence[tuple[str, str]]] = _nothing
+    again: Callable[[Draft], bool] = _never
 
 
 def each(
@@ -128,9 +137,55 @@ def each(
     *,
     applies: Callable[[Draft], bool] = _always,
     asks: Callable[[Draft], Sequence[tuple[str, str]]] = _nothing,
+    again: Callable[[Draft], bool] = _never,
 ) -> Step:
     """Make a step of an async function of one draft, under the function's own name."""
-    return Step(run.__name__, run, applies, asks)
+    return Step(run.__name__, run, applies, asks, again)
+
+
+class Arrivals(Protocol):
+    """The drafts that met at a barrier, each under a number; streamed, as often as wanted, in the order of their numbers."""
+
+    def __aiter__(self) -> AsyncIterator[tuple[int, Draft]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MergedDraft:
+    """A draft that goes on in another one, how far it is from that, and the reason in a sentence."""
+
+    number: int
+    distance: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Drafts that go on as one: `lead`, and those that are merged into it."""
+
+    lead: int
+    others: tuple[MergedDraft, ...] = ()
+
+
+def _of_lead(lead: Draft, others: Sequence[Draft]) -> Mapping[str, Any]:  # noqa: ARG001
+    return lead.data
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A step at which drafts wait until no draft of their batch can still arrive; then it runs once over all that are there.
+
+    `run` says which of them go on as one: each is in one group at most, and what is in none is dropped. A draft that arrives
+    later starts another round. `join` is the data with which a group goes on; it is called again whenever an admin merges
+    drafts or undoes a merge, and asks nobody. `describe`: title and text by which people compare drafts that arrived.
+    `asks` is what one draft adds to its questions.
+    """
+
+    name: str
+    run: Callable[[Arrivals, Models, Mapping[str, Any]], Awaitable[Sequence[Group]]]
+    describe: Callable[[Mapping[str, Any]], tuple[str, str]]
+    join: Callable[[Draft, Sequence[Draft]], Mapping[str, Any]] = _of_lead
+    applies: Callable[[Draft], bool] = _always
+    asks: Callable[[Draft], Sequence[tuple[str, str]]] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +245,7 @@ class ModelRole:
     `optional`: the recipe can do without. `kinds`: the record kinds for which it is needed; empty: all. `apart`: the role whose
     model should not play this one as well, as it would judge its own work: the batch says so where it does. `selects`: samples
     are chosen by what its model gets wrong, so a test on them is biased against it: leaderboards leave it out of the ranking.
+    `several`: a launch may bind several endpoints, and each record gets a draft for each of them; one role of a recipe at most.
     """
 
     name: str
@@ -199,6 +255,7 @@ class ModelRole:
     kinds: frozenset[str] = frozenset()
     apart: str = ""
     selects: bool = False
+    several: bool = False
 
 
 DRAWN, NOT_DRAWN = "sampled", "not sampled"  # what `made["review"]` of a sample says after a draw
@@ -281,13 +338,14 @@ class Recipe:
     splits; a launch over others is refused. Kinds that are not named may be of any. `drawn`: a draw of samples for review.
     `lineage`: what a draft's
     data shows of how it was made, for the pages of sample and draft; `analysis`: what the data of a batch's drafts shows
-    together, streamed.
+    together, streamed. `restart`: the name of the step at which the next version of a rejected sample begins, "" for the first;
+    it then begins with `kept` of the data of the version before.
     """
 
     label: str
     kinds: frozenset[str]
     roles: tuple[ModelRole, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Step | Barrier, ...]
     sample: Callable[[Draft], NewSample]
     max_versions: int = 3
     checks: tuple[Check, ...] = ()
@@ -303,6 +361,13 @@ class Recipe:
     drawn: ReviewDraw | None = None
     lineage: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None
     analysis: Callable[[Iterable[Mapping[str, Any]]], Sequence[Block]] | None = None
+    restart: str = ""
+    kept: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+
+    @property
+    def several(self) -> str:
+        """The role that several endpoints may play; "" for none."""
+        return next((role.name for role in self.roles if role.several), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import F
@@ -187,11 +188,24 @@ def _queue_next(version: SampleVersion) -> bool:
     if job.status == Job.Status.CANCELLED:
         return False
     life_cycle.settle(job, is_open=True)
+    step, data = _beginning(version)
     Draft.objects.create(
         batch_id=sample.batch_id,
         record_id=sample.record_id,
         sample=sample,
         version=version.number + 1,
         preferred=version.draft.preferred,
+        endpoint_id=version.draft.endpoint_id,
+        step=step,
+        data=data,
     )
     return True
+
+
+def _beginning(version: SampleVersion) -> tuple[int, dict[str, Any]]:
+    """The step at which the version after a rejected one begins, and with what data."""
+    recipe = registry.recipe(version.sample.benchmark)
+    if not recipe.restart:
+        return 0, {}
+    names = [step.name for step in recipe.steps]
+    return names.index(recipe.restart), dict(recipe.kept(version.draft.data))

@@ -21,7 +21,7 @@ from generation.recipes import registry
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from generation.sources import services as sources_services
-from mhb_site.demo import clinhallu, medhallu
+from mhb_site.demo import clinhallu, medhallu, medmistake
 from review.cases import services as cases_services
 from review.cases.simulated_physicians import work_queue
 from review.models import Case, User
@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 PASSWORD = "trap-or-truth"  # noqa: S105  (the demo's accounts are public by nature)
 SEED = 7
 TARGETS = ("sim-careful", "sim-average", "sim-reckless")
-MODELS = ("sim-generator", "sim-examiner", *TARGETS, "sim-judge", *medhallu.MODELS)
+MODELS = ("sim-generator", "sim-examiner", *TARGETS, "sim-judge", *medhallu.MODELS, *medmistake.MODELS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     _withdraw_one()
     medhallu.load(_source, tell=tell)
     clinhallu.load(_source, tell=tell)
+    medmistake.load(_source, tell=tell)
     sweep(BATCHES)
 
 

@@ -47,6 +47,10 @@ MODELS = (
     "sim-judge-obedient",
     "sim-embedder",
     "sim-examiner",
+    "sim-patient",
+    "sim-extractor",
+    "sim-writer",
+    "sim-checker",
 )
 REFUSAL = "I'm sorry, but I can't help with that."
 OTHER_SHAPE = '{"result": {"status": "ok", "items": []}}'

@@ -48,7 +48,11 @@ class Command(Step):
         )
         parser.add_argument("--generator", help="the endpoint of the role 'generator'")
         parser.add_argument(
-            "--role", action="append", default=[], metavar="ROLE=ENDPOINT", help="the endpoint of any other role"
+            "--role",
+            action="append",
+            default=[],
+            metavar="ROLE=ENDPOINT",
+            help="the endpoint of any other role; repeat for several, where a role may have several",
         )
         parser.add_argument("--plan", default="", help="a JSON file of trap targets, a plan's name, or 'none'")
         parser.add_argument(
@@ -75,13 +79,17 @@ class Command(Step):
 
     def step(self, **options: Any) -> dict[str, Any]:
         require(OPERATOR, Can.PRODUCE)
+        benchmark = options["benchmark"]
         roles = {"generator": options["generator"]} if options["generator"] else {}
+        several, beside = registry.recipe(benchmark).several, list[str]()
         for binding in options["role"]:
             role, _, name = binding.partition("=")
             if not name:
                 raise CommandError(f"--role expects ROLE=ENDPOINT, not {binding!r}")
-            roles[role] = name
-        benchmark = options["benchmark"]
+            if role == several and role in roles:
+                beside.append(name)
+            else:
+                roles[role] = name
         skipped = set(options["skip"])
         known = registry.check_names(benchmark)
         if unknown := skipped - set(known):
@@ -90,6 +98,7 @@ class Command(Step):
             benchmark=benchmark,
             source=sources_queries.source(options["source"]),
             roles={role: endpoints_queries.endpoint(name) for role, name in roles.items()},
+            beside=[endpoints_queries.endpoint(name) for name in beside],
             limit=options["limit"],
             draw=read_draw(options["draw"], options["seed"], read_where(options["where"])),
             plan=_plan(benchmark, options["plan"]),

@@ -1,0 +1,50 @@
+"""merges BATCH | merges BATCH --undo DRAFT --reason TEXT | merges BATCH --merge A B --reason TEXT"""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from generation import errors, tasks
+from generation.batches.kind import BATCHES
+from generation.management.command_line import Step
+from generation.merges import queries, services
+from generation.models import Draft
+from review.common.waking import wake
+from review.rules.permissions import OPERATOR, Can, require
+
+
+class Command(Step):
+    help = "List the merges of a batch; undo one (--undo), or merge two drafts (--merge)."
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        parser.add_argument("batch", type=int)
+        change = parser.add_mutually_exclusive_group()
+        change.add_argument(
+            "--undo", type=int, metavar="DRAFT", help="take this draft out of the one it was merged into"
+        )
+        change.add_argument("--merge", type=int, nargs=2, metavar=("A", "B"), help="merge draft B into draft A")
+        parser.add_argument("--reason", default="", help="the reason, which is recorded")
+
+    def step(self, **options: Any) -> dict[str, Any]:
+        require(OPERATOR, Can.PRODUCE)
+        batch = BATCHES.get(options["batch"])
+        if not queries.has_barrier(batch.benchmark):
+            raise errors.NoBarrier
+        if options["undo"] is not None:
+            if not Draft.objects.filter(batch=batch, id=options["undo"]).exists():
+                raise errors.UnknownDraft(str(options["undo"]))
+            event = services.undo_merge(options["undo"], actor=None, reason=options["reason"])
+            wake(tasks.work_on_job, batch.pk)
+            return {"draft": event.draft_id, "into": event.into_id, "kind": event.kind}
+        if options["merge"] is not None:
+            one, other = options["merge"]
+            events = services.merge_drafts(one, other, actor=None, reason=options["reason"], batch_id=batch.pk)
+            merged = [event.draft_id for event in events]
+            return {"merged": merged, "into": events[0].into_id, "withdrawn": events[0].withdrawn}
+        counts = queries.merge_counts(batch)
+        return {
+            "arrived": counts.arrived,
+            "onward": counts.onward,
+            "waiting": counts.waiting,
+            "rounds": counts.rounds,
+            "merges": queries.as_values(batch, list(queries.merges(batch).select_related("onward"))),
+        }

@@ -1,0 +1,103 @@
+"""The API of merges."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from generation import errors, tasks
+from generation.batches.kind import BATCHES
+from generation.merges import queries, services
+from generation.models import Batch, Draft
+from review.common.api import MAX_ID, OldestFirst, checked_body
+from review.common.decorators import signed_in_account
+from review.common.waking import wake_after_commit
+from review.rules.permissions import Can
+
+
+class MergeSerializer(serializers.Serializer[Any]):
+    """A draft that was merged into another one. `into`: the draft that goes on for both, made from draft `lead`."""
+
+    draft = serializers.IntegerField()
+    title = serializers.CharField()
+    into = serializers.IntegerField()
+    lead = serializers.IntegerField(allow_null=True)
+    distance = serializers.FloatField(allow_null=True, help_text="From the lead; null where a person merged them.")
+    reason = serializers.CharField()
+    by = serializers.CharField(allow_null=True, help_text="The account that merged them; null for the recipe.")
+
+
+class NewMergeSerializer(serializers.Serializer[Any]):
+    """Two drafts to merge, each by its number before or after the barrier: `other` ends."""
+
+    draft = serializers.IntegerField(min_value=1, max_value=MAX_ID)
+    other = serializers.IntegerField(min_value=1, max_value=MAX_ID)
+    reason = serializers.CharField(max_length=2_000)
+
+
+class UndoSerializer(serializers.Serializer[Any]):
+    """Why a merge is undone."""
+
+    reason = serializers.CharField(max_length=2_000)
+
+
+class MergeEventSerializer(serializers.Serializer[Any]):
+    """What was recorded. `withdrawn`: the samples that ended with it."""
+
+    draft = serializers.IntegerField(source="draft_id")
+    into = serializers.IntegerField(source="into_id")
+    kind = serializers.CharField()
+    reason = serializers.CharField()
+    withdrawn = serializers.CharField()
+
+
+class BatchMerges(GenericAPIView[Any]):
+    """The merges of a batch. 404 if its drafts do not meet at any step."""
+
+    can = Can.PRODUCE
+    queryset = Draft.objects.all()
+    serializer_class = MergeSerializer
+    pagination_class = OldestFirst
+
+    def _batch(self, pk: int) -> Batch:
+        found = BATCHES.get(pk)
+        if not queries.has_barrier(found.benchmark):
+            raise errors.NoBarrier
+        return found
+
+    @extend_schema(responses=MergeSerializer(many=True))
+    def get(self, request: Request, pk: int) -> Response:
+        """The drafts that were merged into others, with distance and reason."""
+        batch = self._batch(pk)
+        rows = self.paginate_queryset(queries.merges(batch).select_related("onward").defer("onward__data")) or []
+        return self.get_paginated_response(MergeSerializer(queries.as_values(batch, rows), many=True).data)
+
+    @extend_schema(request=NewMergeSerializer, responses={201: MergeEventSerializer(many=True)})
+    def post(self, request: Request, pk: int) -> Response:
+        """Merge two drafts. 409 if they are merged already or did not meet at the same step."""
+        batch, body = self._batch(pk), checked_body(NewMergeSerializer, request)
+        events = services.merge_drafts(
+            body["draft"],
+            body["other"],
+            actor=signed_in_account(request),
+            reason=body["reason"],
+            batch_id=batch.pk,
+        )
+        return Response(MergeEventSerializer(events, many=True).data, status=201)
+
+
+class UndoMerge(APIView):
+    """Undo a merge: the draft continues by itself. 409 if it is not merged, or others are merged into it."""
+
+    can = Can.PRODUCE
+
+    @extend_schema(request=UndoSerializer, responses=MergeEventSerializer)
+    def post(self, request: Request, pk: int) -> Response:
+        reason = checked_body(UndoSerializer, request)["reason"]
+        event = services.undo_merge(pk, actor=signed_in_account(request), reason=reason)
+        wake_after_commit(tasks.work_on_job, event.draft.batch_id)
+        return Response(MergeEventSerializer(event).data)

@@ -1,0 +1,64 @@
+"""The page of a batch's merges."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from generation import errors, tasks
+from generation.batches.kind import BATCHES
+from generation.merges import forms, queries, services
+from generation.models import BatchRole, Draft
+from review.common.decorators import requires, signed_in_account
+from review.common.paging import keyset
+from review.common.waking import wake_after_commit
+from review.rules.diffing import diff_words
+from review.rules.permissions import Can
+
+SHOWN = 20
+DECISIONS_SHOWN = 50
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@requires(Can.PRODUCE)
+def merges(request: HttpRequest, pk: int) -> HttpResponse:
+    """Which drafts of a batch go on as one, with distance and reason; a post merges two more."""
+    found = BATCHES.get(pk)
+    if not queries.has_barrier(found.benchmark):
+        raise errors.NoBarrier
+    form = forms.MergeForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            services.merge_drafts(**form.cleaned_data, actor=signed_in_account(request), batch_id=found.pk)
+        except errors.GenerationError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, _("Drafts merged."))
+            return redirect("generation:merges", pk)
+    only = request.GET.get("show") != "all"
+    page = keyset(queries.onward_drafts(found, merged_only=only), request, size=SHOWN)
+    rows = queries.groups(found, page.rows)
+    context = {
+        "batch": found,
+        "form": form,
+        "counts": queries.merge_counts(found),
+        "only": only,
+        "page": page,
+        "shown": [(row, [(each, diff_words(row.text, each.text)) for each in row.merged]) for row in rows],
+        "decisions": queries.decisions(found)[:DECISIONS_SHOWN],
+        "settings": found.settings,
+        "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
+    }
+    return render(request, "generation/merges/merges.html", context, status=422 if form.errors else 200)
+
+
+@require_POST
+@requires(Can.PRODUCE)
+def merge_undo(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take a draft out of the one that it was merged into."""
+    row = get_object_or_404(Draft, pk=pk)
+    services.undo_merge(row.pk, actor=signed_in_account(request), reason=request.POST.get("reason", ""))
+    wake_after_commit(tasks.work_on_job, row.batch_id)
+    messages.success(request, _("Merge undone. Draft %(n)s now continues by itself.") % {"n": pk})
+    return redirect("generation:merges", row.batch_id)

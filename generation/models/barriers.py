@@ -1,0 +1,58 @@
+"""Barriers: rounds in which drafts of a batch meet, and the events of their merges."""
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from generation.models.batches import Batch
+from generation.models.samples import Draft
+from generation.models.work import Work, work_constraints
+from review.models import User
+
+
+class BarrierRound(Work):
+    """One run of a barrier step over the drafts that wait at it; a draft that arrives later starts the next round.
+
+    `step`: its number in the recipe. Its drafts point at it (`Draft.round`).
+    """
+
+    batch = models.ForeignKey(Batch, on_delete=models.PROTECT, related_name="rounds")
+    step = models.PositiveSmallIntegerField()
+    number = models.PositiveIntegerField()
+    created_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            *work_constraints("barrier_round"),
+            models.UniqueConstraint(fields=["batch", "step", "number"], name="barrier_round_once"),
+        ]
+        indexes = [models.Index(fields=["status", "lease_until"])]
+
+
+class MergeEvent(models.Model):
+    """A draft was merged into another one, or taken out again: written once, by database trigger.
+
+    `draft`: the one that arrived at the barrier. `into`: the one that goes on for it, from then on. `actor`: nobody where the
+    barrier's step decided, and then `distance` says how far apart the two were. `withdrawn`: the key of the sample that this
+    ended, "" for none.
+    """
+
+    class Kind(models.TextChoices):
+        MERGED = "merged", _("merged")
+        UNDONE = "undone", _("merge undone")
+
+    draft = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="merge_events")
+    into = models.ForeignKey(Draft, on_delete=models.PROTECT, related_name="+")
+    kind = models.CharField(max_length=6, choices=Kind)
+    actor = models.ForeignKey(User, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    distance = models.FloatField(null=True, blank=True)
+    reason = models.TextField()
+    withdrawn = models.CharField(max_length=120, blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=["merged", "undone"]), name="merge_event_kind_known")
+        ]
+        indexes = [models.Index(fields=["draft", "id"])]

@@ -1,0 +1,87 @@
+"""Cases for MedMistake's conversations (ours): one patient a line, with the persona and goals of a visit to a doctor."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from generation.sources.importers.base import (
+    LOOK,
+    Layout,
+    Malformed,
+    Refusal,
+    Row,
+    WrongFormat,
+    check_storable,
+    checked_id,
+    first_byte,
+    gettext_noop,
+    json_lines,
+    one_line,
+    spoken,
+    text_of,
+    texts_of,
+)
+
+name = "medmistake-cases"
+label = "MedMistake cases"
+licence = "see the file's authors"
+citation = (
+    "Cases in the layout of MHB, after Proniakin O, Fajardo D, Nazarenko R, Marinescu R. arXiv:2512.20983 (2025)."
+)
+restrictions = gettext_noop("none known; cases must not describe real patients")
+
+TEXTS = ("persona", "condition", "encounter_reason", "encounter_objective")
+
+
+def sniff(path: Path) -> Layout:
+    """Raises WrongFormat unless one of the first records has a `persona` and an `encounter_reason`."""
+    if first_byte(path) == b"[":
+        raise WrongFormat("It is a JSON array; MedMistake cases have one JSON object on each line.")
+    problem = ""
+    for number, value in json_lines(path, LOOK):
+        if isinstance(value, Malformed):
+            problem = problem or f"Line {number}: {value}"
+        elif isinstance(value, dict) and {"persona", "encounter_reason"} <= value.keys():
+            return Layout("jsonl")
+    raise WrongFormat(problem or "Its first lines have no 'persona' and 'encounter_reason'.")
+
+
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
+    """Row.content: {kind: 'case', persona, condition, goals: [str], encounter_reason, encounter_objective, specialty:
+    str ('' for any)}."""
+    if layout.name != "jsonl":
+        raise WrongFormat(f"There is no layout {layout.name!r} of MedMistake cases.")
+    return (_row(value, f"line {number}") for number, value in json_lines(path))
+
+
+def _row(value: Any, where: str) -> Row | Refusal:
+    try:
+        if isinstance(value, Malformed):
+            raise value
+        if not isinstance(value, dict):
+            raise Malformed("The line is not a JSON object.")
+        goals = texts_of(value, "goals")
+        if not any(goal.strip() for goal in goals):
+            raise Malformed("'goals' is missing: say what the patient wants of the visit.")
+        texts = {key: text_of(value, key) for key in TEXTS}
+        specialty = value.get("specialty", "")
+        if not isinstance(specialty, str):
+            raise Malformed("'specialty' is not a text.")
+        row = Row(
+            external_id=checked_id(text_of(value, "id")),
+            title=one_line(texts["encounter_reason"]),
+            **spoken(f"{texts['persona']}\n{texts['condition']}\n{texts['encounter_reason']}"),
+            content={
+                "kind": "case",
+                **texts,
+                "goals": [goal for goal in goals if goal.strip()],
+                "specialty": specialty.strip(),
+            },
+            private={},
+            where=where,
+            facets={"specialty": specialty.strip()} if specialty.strip() else {},
+        )
+        check_storable([row.external_id, row.content])
+    except Malformed as error:
+        return Refusal(where, str(error))
+    return row

@@ -1,0 +1,66 @@
+"""How MedMistake makes a sample: conversation, committee, mistakes, clusters, scenario, replication (MMI-1 to MMI-6)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext_noop as _
+
+from generation.recipes.recipe import Preset, Recipe
+from mhb_site.benchmarks.medmistake import clustering, lineage, replicating, talking
+
+SETTINGS: Mapping[str, Any] = {**talking.SETTINGS, **clustering.SETTINGS, **replicating.SETTINGS}
+
+PRESETS = (
+    Preset(
+        "ours",
+        _("MHB default"),
+        _(
+            "At most 24 turns. Two judges score 40 dimensions from 1 to 4; a score of 3 or less from either is a finding. "
+            "The same mistake in several conversations is merged. Physicians review every scenario."
+        ),
+        SETTINGS,
+    ),
+    Preset(
+        "paper",
+        _("As in the paper"),
+        _("Like the default, with one harder variant for mistakes that no target repeats, and 299 of 3,390 reviewed."),
+        {**SETTINGS, **replicating.PAPER_SETTINGS},
+    ),
+    Preset(
+        "within",
+        _("Merge within conversations only"),
+        _(
+            "Like the default, but mistakes of different conversations are not merged, as the paper's prompt alone would do."
+        ),
+        {**SETTINGS, "cluster": "none"},
+    ),
+    Preset(
+        "five",
+        _("Scores from 1 to 5"),
+        _("Like the default, with five scores instead of four."),
+        {**SETTINGS, "scale": 5},
+    ),
+)
+
+
+def kept(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the next version of a scenario keeps of the one before: all up to the mistake."""
+    later = ("attempts", "chosen", "rejected")
+    return {name: value for name, value in data.items() if name not in later}
+
+
+RECIPE = Recipe(
+    label=_("MedMistake: mistakes replayed as questions"),
+    kinds=replicating.MADE | {replicating.PUBLISHED},
+    # The first role is the one that writes the sample.
+    roles=(replicating.ROLES[0], *talking.ROLES, *clustering.ROLES, *replicating.ROLES[1:]),
+    steps=(*talking.STEPS, clustering.BARRIER, *replicating.STEPS),
+    sample=replicating.sample,
+    compared=replicating.compared,
+    presets=PRESETS,
+    choices={**talking.CHOICES, **clustering.CHOICES, **replicating.CHOICES},
+    lineage=lineage.lineage,
+    analysis=lineage.analysis,
+    restart="carry_over",
+    kept=kept,
+)

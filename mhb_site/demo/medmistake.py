@@ -1,0 +1,76 @@
+"""The demo's third benchmark: MedMistake, from hand-written patients to an evaluation, small and quick."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from evaluation.runs import services as runs_services
+from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
+from generation.batches import launch
+from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
+from generation.models import Endpoint, Source
+from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
+from generation.samples import services as samples_services
+from mhb_site.benchmarks.medmistake import simulate_talking
+from review.cases.simulated_physicians import work_queue
+from review.models import Case, User
+from review.rules.permissions import UserRole
+from review.rules.state_machine import State
+
+HERE = Path(__file__).parent
+BENCHMARK = "medmistake"
+ROLES = {
+    "writer": "sim-writer",
+    "checker": "sim-checker",
+    "patient": simulate_talking.PATIENT,
+    "judge_1": "sim-judge",
+    "judge_2": "sim-critic",
+    "extractor": simulate_talking.EXTRACTOR,
+    "embedder": "sim-embedder",
+    "target_1": "sim-average",
+    "target_2": "sim-reckless",
+    "replication_judge": "sim-judge",
+}
+DOCTORS = ("sim-careful", "sim-average", "sim-reckless")
+MODELS = (
+    "sim-writer",
+    "sim-checker",
+    simulate_talking.PATIENT,
+    simulate_talking.EXTRACTOR,
+)  # which the others have not
+SEED = 7
+TAKEN = 6  # of the patients: the others are for a visitor's own batch
+LEFT = 2  # samples in review, so that a first visitor can review one
+REVIEWS = 40  # at most, until no more are left
+
+
+def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None]) -> None:
+    """From patients to a run, with some samples left in review. `read`: imports a file (name, format, path)."""
+    tell("MedMistake: conversations of simulated patients with three simulated doctors")
+    patients = read("demo-patients", "medmistake-cases", HERE / "patients.jsonl")
+    first, *others = (Endpoint.objects.get(name=name) for name in DOCTORS)
+    bound = {role: Endpoint.objects.get(name=name) for role, name in ROLES.items()}
+    batch = launch.launch_batch(
+        BatchSettings(
+            benchmark=BENCHMARK, source=patients, roles={**bound, "doctor": first}, beside=others, limit=TAKEN
+        )
+    )
+    batches_services.work_on_batch(batch.pk)
+    physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
+    cases = Case.objects.filter(benchmark=BENCHMARK)
+    for number in range(REVIEWS):
+        approved = cases.filter(state=State.APPROVED, reviews__isnull=False).exists()  # the release shows one, at least
+        if approved and cases.filter(state=State.PRIMARY).count() <= LEFT:
+            break
+        work_queue(SEED + number, 1, physicians)
+    samples_services.apply_outcomes()
+    batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
+    tell("MedMistake: asking three simulated models whether they repeat the mistakes")
+    release = releases_services.freeze_release(
+        "medmistake-demo", benchmark=BENCHMARK, composition=Composition(with_unreviewed=True)
+    )
+    models = [Endpoint.objects.get(name=name) for name in DOCTORS]
+    run = runs_services.launch_run(RunSettings(release, models, Endpoint.objects.get(name="sim-judge")))
+    work.work_on_run(run.pk)
