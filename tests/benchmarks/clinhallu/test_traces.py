@@ -109,6 +109,10 @@ def test_each_stage_is_judged_where_what_is_before_it_is_the_reference() -> None
 
 
 def test_the_reference_has_the_same_parts() -> None:
+    sample = traced_sample(2)
+    backwards = dict(sorted(sample.content["trace"].items()))  # as a database may give it back
+    again = replace(sample, content={**sample.content, "trace": backwards})
+    assert protocol.reference(again) == protocol.reference(sample)
     labels = [label for label, _text in protocol.parts("")]
     texts = [text for _label, text in protocol.parts(protocol.reference(traced_sample(2)))]
     assert labels == ["Visual recognition", "Knowledge recall", "Reasoning", "Answer"]
