@@ -1,4 +1,4 @@
-"""The interval of a rate whose criteria come in clusters.
+"""Intervals of a rate whose criteria, and of a mean whose numbers, come in clusters.
 
 Why not the linearised rate +- t sqrt(CR2): with few clusters or a rate near 0 or 1 it misses far too often
 (measured: 34 to 87 % at a rate of 2 % and up to 100 clusters), because the variance is estimated from the few
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from evaluation.statistics.clusters import Floats, cr2_variance, ratio, satterthwaite_df, summed
+from evaluation.statistics.distributions import t_quantile
 from review.rules.wilson_interval import wilson
 
 MINIMUM = 10  # clusters, below which no interval is given
@@ -87,3 +88,34 @@ def rate_interval(
     effective = min(float(n), centre * (1 - centre) / variance / grown)
     low, high = wilson(value * effective, effective)
     return RateInterval(value, low, high, Method.CLUSTERED, clusters, n, effective)
+
+
+def mean_interval(
+    numbers: NDArray[np.float64],
+    clusters: NDArray[np.int64] | None,
+    *,
+    minimum: int = MINIMUM,
+    within: tuple[float, float] = (float("-inf"), float("inf")),
+) -> tuple[float, float | None, float | None, int]:
+    """The mean of one or more numbers, the ends of its 95 % interval, and how many clusters there are.
+
+    The mean +- t sqrt(V), V by CR2 over clusters and t with Satterthwaite's degrees of freedom (`clusters`); cut to `within`,
+    what a number can be. `clusters`: None where each number is one of its own: Student's interval then. No ends below
+    `minimum` clusters, or where a few of them decide everything.
+    """
+    mean = float(numbers.mean())
+    if clusters is None:
+        count = len(numbers)
+        if count < minimum or count - 1 < MINIMUM_DF:
+            return mean, None, None, count
+        half = t_quantile(0.975, count - 1.0) * float(numbers.std(ddof=1)) / count**0.5
+        return mean, max(within[0], mean - half), min(within[1], mean + half), count
+    known, places = np.unique(clusters, return_inverse=True)
+    count = len(known)
+    sums, sizes = np.bincount(places, numbers, count), np.bincount(places, minlength=count)
+    shares = sizes / len(numbers)
+    df = satterthwaite_df(shares)
+    if count < minimum or df < MINIMUM_DF:
+        return mean, None, None, count
+    half = t_quantile(0.975, df) * cr2_variance((sums - mean * sizes) / len(numbers), shares) ** 0.5
+    return mean, max(within[0], mean - half), min(within[1], mean + half), count

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
-from review.charts.markers import MARKERS
-from review.charts.scales import HEAD, LEFT, PLOT, RIGHT, TOP, WIDTH, Tick, scale_between, scale_of
+from review.charts.scales import HEAD, LEFT, MARKERS, PLOT, RIGHT, TOP, WIDTH, Tick, scale_between, scale_of
 from review.rules.blocks import Points
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from review.charts.markers import MARKERS
+from review.charts.scales import MARKERS
 
 SERIES = 8  # colours, dash patterns and marker shapes that can be told apart
 SCALE = (0.0, 0.25, 0.5, 0.75, 1.0)  # of every chart of shares

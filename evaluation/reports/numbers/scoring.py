@@ -15,7 +15,7 @@ from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.counting import COMBINED
 from evaluation.reports.numbers.kinds import independent
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable, listed
-from evaluation.statistics.means import mean_interval
+from evaluation.statistics.intervals import mean_interval
 
 Floats = NDArray[np.float64]
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of a box: whiskers, quartiles, median

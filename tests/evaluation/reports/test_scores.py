@@ -17,7 +17,7 @@ from evaluation.models import ResponseScore, Run
 from evaluation.reports import formats, queries
 from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
-from evaluation.statistics.means import mean_interval
+from evaluation.statistics.intervals import mean_interval
 from review.models import User
 from tests.engine import endpoint
 from tests.evaluation.toy import SEED, claimants, level, toy, toy_release
