@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.metrics import MeasuredRate, Totals
+from evaluation.metrics import MeasuredRate, Totals, clip_score
 from evaluation.protocol import Rate
 from evaluation.reports.numbers.counting import Place, Row, of_units, places, sums_of
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
@@ -98,7 +98,8 @@ def _pairs(
     table: VerdictTable, rate: Rate, place: Place, units: Totals, pairs: Sequence[tuple[str, str]], minimum: int
 ) -> list[Comparison]:
     of_model = {
-        name: _of_model(units, table.endpoints.index(name), place.units) for name in {name for pair in pairs for name in pair}
+        name: _of_model(units, table.endpoints.index(name), place.units)
+        for name in {name for pair in pairs for name in pair}
     }
     return [
         paired(
@@ -158,11 +159,15 @@ def _by_bootstrap(one: Totals, other: Totals, named: dict[str, Any], minimum: in
 
     def difference(totals: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(divide="ignore", invalid="ignore"):
-            figures: NDArray[Any] = totals[:, 0] / totals[:, 1] - totals[:, 2] / totals[:, 3]
+            first, second = totals[:, 0] / totals[:, 1], totals[:, 2] / totals[:, 3]
+            figures: NDArray[Any] = np.clip(first, 0, 1) - np.clip(second, 0, 1)
         drawn.append(figures)
         return figures
 
-    rates = tuple(int(each.hits.sum()) / int(each.counted.sum()) if len(each.hits) else None for each in (one, other))
+    rates = tuple(
+        clip_score(float(each.hits.sum()) / int(each.counted.sum())) if len(each.hits) else None
+        for each in (one, other)
+    )
     first, second = rates
     value = None if first is None or second is None else first - second
     ends = cluster_bootstrap(table, difference)[0] if len(table) >= minimum else None

@@ -109,9 +109,7 @@ def test_signs_of_patterns_are_letters(run: Run) -> None:
         assert found(run, "%") == behind(run, response__text__contains="50%")
 
 
-def test_short_words_are_looked_for_in_so_many_texts(
-    run: Run, admin: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_short_words_are_looked_for_in_so_many_texts(run: Run, admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an index that helps, a search must not read a million texts."""
     monkeypatch.setattr("evaluation.answers.search.MOST_READ", 1)
     Run.objects.filter(pk=run.pk).update(responses_total=run.responses.count())
