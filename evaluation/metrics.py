@@ -102,8 +102,8 @@ class Totals:
         number = counted if self.number is self.counted else change(self.number)
         unsure = None if self.unsure is None else change(self.unsure)
         missing = None if self.missing is None else change(self.missing)
-        points = (None if each is None else change(each) for each in (self.reached, self.possible))
-        return Totals(change(self.hits), counted, number, change(self.excluded), unsure, missing, *points)
+        reached, possible = (None if each is None else change(each) for each in (self.reached, self.possible))
+        return Totals(change(self.hits), counted, number, change(self.excluded), unsure, missing, reached, possible)
 
 
 def measure(

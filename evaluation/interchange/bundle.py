@@ -76,7 +76,7 @@ def files_of(run: Run, folder: Path, *, with_held_out: bool = False) -> Iterator
     yield sums.add(_json(folder / "numbers.json", _numbers(report)))
     yield sums.add(_json(folder / "report.json", json.loads(json.dumps(formats.as_dict(report), default=str))))
     for name, module in PROGRAMS.items():
-        shutil.copyfile(module.__file__, folder / name)
+        shutil.copyfile(str(module.__file__), folder / name)
         yield sums.add(folder / name)
     yield from sums.write({"run": run.pk, "release": run.release.name, "release_sha256": run.release.sha256})
 

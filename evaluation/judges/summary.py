@@ -95,6 +95,10 @@ def _model(each: ModelValidation) -> dict[str, Any]:
         "physicians": _quality(each.physicians),
         "raw": _rate(each.raw),
         "corrected": asdict(each.corrected),
+        "datasets": [
+            {"dataset": one.dataset, "label": one.label, "raw": _rate(one.raw), "corrected": asdict(one.corrected)}
+            for one in each.datasets
+        ],
     }
 
 

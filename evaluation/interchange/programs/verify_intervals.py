@@ -16,7 +16,7 @@ if __package__:
     from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
 else:  # in a bundle, where the file lies beside this one
     sys.path.insert(0, str(Path(__file__).parent))
-    from verify_distributions import binomial_cdf, t_p_value, t_quantile
+    from verify_distributions import binomial_cdf, t_p_value, t_quantile  # type: ignore[import-not-found,no-redef]
 
 Z = 1.959963984540054  # the normal distribution's 97.5th percentile
 MINIMUM_DF = 4.0  # degrees of freedom below which no interval is given

@@ -26,7 +26,7 @@ if __package__:
 else:  # in a bundle, where the file lies beside this one
     sys.dont_write_bytecode = True  # nothing is added to what is checked
     sys.path.insert(0, str(Path(__file__).parent))
-    import verify_intervals
+    import verify_intervals  # type: ignore[import-not-found,no-redef]
 
 interval, bounds, share = verify_intervals.interval, verify_intervals.bounds, verify_intervals.share
 UNJUDGED, JUDGED, EXCLUDED, COMBINED, OPEN = "unjudged", "judged", "excluded", "combined", "open"
@@ -310,7 +310,7 @@ class Checks:
             self._compare(place, found, each)
             self.skipped["intervals and p of comparisons by bootstrap"] += "p" not in found and each["p"] is not None
             if (p := found.get("p", each["p"])) is not None:
-                group = (each["facet"],) if each["facet"] else ("", each["dataset"], each["rate"])
+                group: tuple[str, ...] = (each["facet"],) if each["facet"] else ("", each["dataset"], each["rate"])
                 together[group].append((place, each, p))
         for group, some in together.items():
             adjusted = verify_intervals.adjust([p for _place, _each, p in some], "holm" if group[0] == "" else "bh")

@@ -104,22 +104,23 @@ def of_units(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Total
     hits, counted = lookup(rate.hits), lookup(rate.counted)
     outside = lookup({each: 1 for each in table.verdicts if each not in rate.within})
     number = (counted > 0).astype(np.int64)
-    missing = None
+    unjudged: Ints | None = None
     if rate.weighted:
         weight, valued = _weights(table, rate)
         weight, valued = weight[table.rubric[chosen]], valued[table.rubric[chosen]]
-        missing = sums(outside * weight * valued)
+        unjudged = sums(outside * weight * valued)
         outside = np.where(valued, outside, 1)
         hits, counted = hits * weight * valued, counted * weight * valued
         number = (counted > 0).astype(np.int64)
     weighted = bool(rate.weighted) or max(rate.counted.values()) > 1
     of_all = sums(counted)
-    totals = Totals(sums(hits), of_all, sums(number) if weighted else of_all, sums(outside), missing=missing)
+    totals = Totals(sums(hits), of_all, sums(number) if weighted else of_all, sums(outside), missing=unjudged)
     if rate.unit == "criterion":
         return totals
     hit, some, missing = totals.hits > 0, totals.counted > 0, totals.excluded > 0
     parts = (hit, some, some, missing & ~some, some & missing & ~hit)
-    return Totals(*(part.astype(np.int64) for part in parts))
+    hits_of, counted_of, number_of, excluded_of, unsure_of = (part.astype(np.int64) for part in parts)
+    return Totals(hits_of, counted_of, number_of, excluded_of, unsure_of)
 
 
 def _weights(table: VerdictTable, rate: Rate) -> tuple[Ints, Ints]:

@@ -48,12 +48,14 @@ def scores(table: VerdictTable, rate: Rate, chosen: Ints, key: Ints) -> Totals:
 
     `chosen`: the judgments that are looked at, `key`: the model and unit of each.
     """
-    points, has = (of_rubric[table.rubric[chosen]] for of_rubric in _points(table, rate))
+    points, has = _points(table, rate)
+    points, has = points[table.rubric[chosen]], has[table.rubric[chosen]]
     met, judged = (np.isin(table.verdict[chosen], _places(table, some)) for some in (rate.hits, rate.within))
     shape = (len(table.endpoints), table.units)
 
     def sums(values: NDArray[Any]) -> NDArray[np.float64]:
-        return np.bincount(key, values, shape[0] * shape[1]).reshape(shape)
+        found: Any = np.bincount(key, values, shape[0] * shape[1]).reshape(shape)
+        return np.asarray(found, dtype=np.float64)
 
     reached, possible = sums(points * met), sums(np.maximum(points, 0))
     without = np.rint(sums(has & ~judged)).astype(np.int64)

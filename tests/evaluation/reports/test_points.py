@@ -1,6 +1,7 @@
 """HealthBench's own score from its own file to the report, and the bounds of rates that are no proportion."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def release_of(records: list[Any]) -> Release:
     return release
 
 
-def study(folder: Path, release: Release, **verdicts: list[tuple[bool | None, ...]]) -> Run:
+def study(folder: Path, release: Release, **verdicts: Sequence[Sequence[bool | None]]) -> Run:
     """The verdicts of each model on each sample, imported."""
     path = folder / "results.jsonl"
     lines = []
@@ -82,7 +83,7 @@ def test_the_published_example(tmp_path: Path) -> None:
 
 def test_the_mean_over_samples_is_cut_off_and_not_the_samples(tmp_path: Path) -> None:
     release = release_of(healthbench_file(tmp_path, EXAMPLE[0], BAD[0], GOOD[0]))
-    verdicts = {
+    verdicts: dict[str, Sequence[Sequence[bool | None]]] = {
         "mixed": [EXAMPLE[1], BAD[1], GOOD[1]],
         "bad": [(False, False, False, True), BAD[1], (False, False, True)],
         "unsure": [EXAMPLE[1], (None, True), GOOD[1]],
@@ -96,7 +97,7 @@ def test_the_mean_over_samples_is_cut_off_and_not_the_samples(tmp_path: Path) ->
 
 def test_its_interval_its_page_and_its_bundle(tmp_path: Path, admin_client: Client) -> None:
     release = release_of(healthbench_file(tmp_path, *[EXAMPLE[0]] * 8, *[GOOD[0]] * 6))
-    verdicts = {
+    verdicts: dict[str, Sequence[Sequence[bool | None]]] = {
         "one": [EXAMPLE[1]] * 8 + [GOOD[1]] * 6,
         "other": [(True, True, at % 2 == 0, False) for at in range(8)] + [(False, True, True)] * 6,
     }
