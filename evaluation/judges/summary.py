@@ -8,6 +8,7 @@ from evaluation.judges.families import Counts, rates_by_family, self_preference
 from evaluation.judges.queries import ModelValidation, validation_report
 from evaluation.judges.variance import variances
 from evaluation.models import Run
+from evaluation.runs.queries import endpoints_of
 from evaluation.runs.rows.keeping import keep, key_of
 from evaluation.statistics.intervals import RateInterval
 from evaluation.statistics.validation import JudgeQuality
@@ -20,9 +21,10 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
 
     `judged`: each model's (failed, judged), where they are known.
     """
+    names = sorted(endpoints_of(run).values_list("name", flat=True)) if run.panel or run.answers_each > 1 else []
     return {
-        "judges": keep(key_of(run, "judges"), lambda: judges(run)),
-        "repeats": keep(key_of(run, "repeats"), lambda: repeats(run)),
+        "judges": keep(key_of(run, "judges", names) if run.panel else "", lambda: judges(run)),
+        "repeats": keep(key_of(run, "repeats", names) if names else "", lambda: repeats(run)),
         "self_preference": preference(run, judged),
         "validation": validation(run),
     }
