@@ -1,7 +1,8 @@
 """Numbers from verdicts: every rate with its numerator, its denominator, its interval and what it leaves out."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
 
 UNJUDGED = "unjudged"
 Whole = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class MeasuredRate:
 
     Numerator and denominator are sums of weights; `excluded` is a number of criteria, or of samples where these are counted.
     `low`, `high`: 95 %, by `method`; None where there are too few `clusters`. `n`: what was counted, without weights.
-    `undefined_draws`: in how many draws of a bootstrap nothing was counted.
+    `undefined_draws`: in how many draws of a bootstrap nothing was counted. `score`: the value, where it is a mean over samples
+    and not the quotient; numerator and denominator are points then, reached and possible.
     """
 
     numerator: int
@@ -47,9 +50,12 @@ class MeasuredRate:
     n: int = field(default=0, compare=False)
     undefined_draws: int = field(default=0, compare=False)
     bounds: RateBounds | None = field(default=None, compare=False)
+    score: float | None = field(default=None, compare=False)
 
     @property
     def value(self) -> float | None:
+        if self.score is not None:
+            return self.score
         return self.numerator / self.denominator if self.denominator else None
 
     @property
@@ -78,26 +84,38 @@ def pool(parts: Iterable[MeasuredRate]) -> MeasuredRate:
 @dataclass(frozen=True, slots=True)
 class Totals:
     """What a rate counts of each cluster: weights of the hits, of all that is counted; without weights, how much is counted and
-    how much excluded. `unsure`: what is counted as passed although something of it is excluded."""
+    how much excluded. `unsure`: what is counted as passed although something of it is excluded. `missing`: the weights of what
+    is excluded, where they are not 1. `reached`, `possible`: points, where hits are scores of samples."""
 
     hits: Whole
     counted: Whole
     number: Whole
     excluded: Whole
     unsure: Whole | None = None
+    missing: Whole | None = None
+    reached: Floats | None = None
+    possible: Floats | None = None
     times: NDArray[np.float64] | None = None  # how many clusters are like each entry; None: each is one
 
     def total(self, values: Whole) -> int:
         """The sum over all clusters."""
-        return int(values.sum()) if self.times is None else round(float((values * self.times).sum()))
+        return round(self.summed(values))
 
-    def each(self, change: Callable[[Whole], Whole]) -> "Totals":
+    def summed(self, values: Any) -> float:
+        """The sum over all clusters of what need not be whole."""
+        return float((values if self.times is None else values * self.times).sum())
+
+    def each(self, change: Callable[[Any], Any]) -> "Totals":
         """All of them changed in one way."""
         counted = change(self.counted)
         number = counted if self.number is self.counted else change(self.number)
         unsure = None if self.unsure is None else change(self.unsure)
-        times = None if self.times is None else change(self.times)  # type: ignore[arg-type]
-        return Totals(change(self.hits), counted, number, change(self.excluded), unsure, times)  # type: ignore[arg-type]
+        times = None if self.times is None else change(self.times)
+        missing = None if self.missing is None else change(self.missing)
+        reached, possible = (None if each is None else change(each) for each in (self.reached, self.possible))
+        return Totals(
+            change(self.hits), counted, number, change(self.excluded), unsure, missing, reached, possible, times
+        )
 
 
 def measure(
@@ -106,7 +124,9 @@ def measure(
     """The rate over clusters (samples, or the source records above them) with its interval. `better`: 'low' or 'high'."""
     hits, counted, excluded = (totals.total(each) for each in (totals.hits, totals.counted, totals.excluded))
     if not counted:
-        return MeasuredRate(hits, counted, excluded)
+        return MeasuredRate(0 if rate.points else hits, counted, excluded)
+    if rate.points:
+        return _measure_score(totals, minimum)
     n, clusters = totals.total(totals.number), totals.total((totals.counted > 0).astype(np.int64))
     bounds = _bounds(rate, totals, minimum, better, with_bounds)
     if rate.interval == "bootstrap":
@@ -130,10 +150,34 @@ def measure(
     return MeasuredRate(hits, counted, excluded, found.low, found.high, found.method.value, clusters, n, bounds=bounds)
 
 
+def _measure_score(totals: Totals, minimum: int) -> MeasuredRate:
+    """The mean of scores of samples, cut off at 0 and 1, with its bootstrap over clusters."""
+    samples, clusters = int(totals.counted.sum()), int((totals.counted > 0).sum())
+    ends, undefined = cluster_bootstrap(np.column_stack([totals.hits, totals.counted]), ratio_of_totals)
+    low, high = map(clip_score, ends) if ends is not None and clusters >= minimum else (None, None)
+    reached, possible = (0.0 if each is None else float(each.sum()) for each in (totals.reached, totals.possible))
+    return MeasuredRate(
+        round(reached),
+        round(possible),
+        int(totals.excluded.sum()),
+        low,
+        high,
+        (Method.TOO_FEW if low is None else Method.BOOTSTRAP).value,
+        clusters,
+        samples,
+        undefined,
+        score=clip_score(float(totals.hits.sum()) / samples),
+    )
+
+
+def clip_score(value: float) -> float:
+    """A mean score, cut off at 0 and 1 as HealthBench does; samples by themselves are not."""
+    return min(1.0, max(0.0, value))
+
+
 def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_intervals: bool) -> RateBounds | None:
-    """None for weighted sums: what was not judged has no weight."""
     if rate.weighted or rate.interval == "bootstrap":
-        return None
+        return _bounds_of_weights(rate, totals, better)
     hits, missing, counted = totals.hits, totals.excluded, totals.counted
     if totals.unsure is not None:
         missing, counted = missing + totals.unsure, counted - totals.unsure
@@ -148,16 +192,14 @@ def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_interval
     return RateBounds(least, most, low, high) if better == "low" else RateBounds(most, least, low, high)
 
 
-def points_score(points: Sequence[float], met: Sequence[bool]) -> float | None:
-    """HealthBench's score of one answer: points of the criteria that it meets over all positive points (Arora et al. 2025,
-    arXiv:2505.08775). Points may be negative, and so may the score; None where no criterion has positive points."""
-    most = sum(each for each in points if each > 0)
-    if not most:
-        return None
-    return sum(each for each, is_met in zip(points, met, strict=True) if is_met) / most
+def _bounds_of_weights(rate: Rate, totals: Totals, better: str) -> RateBounds:
+    """If all that is excluded had had one verdict: which makes the most of the rate, and which the least.
 
-
-def mean_score(scores: Iterable[float | None]) -> float | None:
-    """HealthBench's score of a model: the mean over answers, clipped to 0 to 1; undefined ones are left out."""
-    defined = [score for score in scores if score is not None]
-    return min(1.0, max(0.0, sum(defined) / len(defined))) if defined else None
+    A ratio of sums in which each missing item adds to both is greatest, and least, where all add the same. What has no weight
+    in a weighted rate is no part of it, whatever its verdict had been.
+    """
+    hits, counted = totals.total(totals.hits), totals.total(totals.counted)
+    missing = totals.total(totals.excluded if totals.missing is None else totals.missing)
+    options = [(rate.hits.get(each, 0), rate.counted.get(each, 0)) for each in rate.within]
+    ends = [(hits + missing * y) / (counted + missing * m) for y, m in options]
+    return RateBounds(min(ends), max(ends)) if better == "low" else RateBounds(max(ends), min(ends))

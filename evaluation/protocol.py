@@ -111,7 +111,10 @@ class Rate:
     `unit`: what is counted, each criterion, or each sample, which is a hit where any criterion of it is. `arm`: on which
     samples; `polarity`, `rubric`: on criteria of this polarity, or of this key, '' for all. `weights`: by value of the facet
     `weighted`, where criteria weigh differently: whole numbers, which a reader may change; criteria without a value are
-    excluded. Such a rate is left out where a release has no such samples or values.
+    excluded. `points`: the facet whose values are numbers of points, some below 0; the rate is the mean over samples of the
+    points of the criteria whose verdict is in `hits`, over all positive points of the sample, cut off at 0 and 1. A sample with
+    a criterion that has points and no verdict is excluded. Such a rate is left out where a release has no such samples or
+    values.
     """
 
     name: str
@@ -128,6 +131,7 @@ class Rate:
     rubric: str = ""
     weighted: str = ""
     weights: Mapping[str, int] = field(default_factory=dict)
+    points: str = ""
 
     @property
     def within(self) -> frozenset[str]:

@@ -28,8 +28,8 @@ _RUNS = re.compile(f"[{CJK}]+")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The answers and the judgments in which every word is. `more`: there are more than were looked for. `partial`: only the first
-    `MOST_READ` texts were looked through."""
+    """The answers and the judgments in which every word is. `more`: there are more than were looked for.
+    `partial`: only the first `MOST_READ` texts were looked through."""
 
     responses: tuple[int, ...]
     judgments: tuple[int, ...]

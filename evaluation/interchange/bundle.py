@@ -153,7 +153,7 @@ def _about(run: Run, report: Report, with_held_out: bool) -> dict[str, Any]:
 
 def _rate(rate: Rate, protocol: Protocol) -> dict[str, Any]:
     """Everything by which it is counted."""
-    plain = ("name", "label", "rule", "interval", "unit", "arm", "polarity", "rubric", "weighted")
+    plain = ("name", "label", "rule", "interval", "unit", "arm", "polarity", "rubric", "weighted", "points")
     return {
         **{name: getattr(rate, name) for name in plain},
         "hits": dict(rate.hits),
@@ -178,7 +178,8 @@ def _clusters(run: Run) -> dict[int, str]:
 
 def _samples(run: Run, report: Report) -> Iterator[dict[str, Any]]:
     """Each sample with its rubrics and the values under which they are counted: no text of the release."""
-    names, clusters = [view.name for view in report.views], _clusters(run)
+    names = [*(view.name for view in report.views), *(rate.points for rate in report.rates if rate.points)]
+    clusters = _clusters(run)
     rows = ReleasedSample.objects.filter(release=run.release).order_by("position")
     for chunk in chunked(rows.values_list("pk", "key", "task", "split", ARM).iterator(chunk_size=CHUNK)):
         rubrics: dict[int, list[dict[str, Any]]] = defaultdict(list)

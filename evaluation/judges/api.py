@@ -128,6 +128,15 @@ class QualitySerializer(serializers.Serializer[Any]):
     balanced_f1 = FigureSerializer()
 
 
+class DataSetRateSerializer(serializers.Serializer[Any]):
+    """A model's rate on one data set, by the judge and corrected by what physicians found there."""
+
+    dataset = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    raw = IntervalSerializer()
+    corrected = CorrectedSerializer()
+
+
 class ModelValidationSerializer(serializers.Serializer[Any]):
     """The judge on one model's answers: against physicians, and beside it the second physician against the first."""
 
@@ -136,6 +145,7 @@ class ModelValidationSerializer(serializers.Serializer[Any]):
     physicians = QualitySerializer()
     raw = IntervalSerializer()
     corrected = CorrectedSerializer()
+    datasets = DataSetRateSerializer(many=True)
 
 
 class LabelAgreementSerializer(serializers.Serializer[Any]):

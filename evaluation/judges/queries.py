@@ -10,7 +10,8 @@ import numpy as np
 from evaluation import panel, registry
 from evaluation.judges.content import MET, NOT_MET, rubric_of
 from evaluation.models import Judgment, Run, Validation, ValidationItem
-from evaluation.protocol import Protocol
+from evaluation.protocol import DataSet, Protocol
+from evaluation.runs.queries import data_sets_of
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.correction import CorrectedRate, corrected_rate
 from evaluation.statistics.intervals import RateInterval, rate_interval
@@ -22,6 +23,7 @@ from review.models import Case
 from review.rules.case_spec import answers_from_json
 from review.rules.state_machine import ADJUDICATORS, Phase, Role
 
+PLACE = ("response__sample__task", "response__variant")  # by which a data set is known
 DECIDED = {NOT_MET: True, MET: False}  # whether the criterion failed
 
 
@@ -39,10 +41,21 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class DataSetRate:
+    """A model's rate on one data set: by the judge, and as the physicians who looked into this data set would have found it."""
+
+    dataset: str
+    label: str
+    raw: RateInterval
+    corrected: CorrectedRate
+
+
+@dataclass(frozen=True, slots=True)
 class ModelValidation:
     """The judge on one model's answers. `physicians`: the second physician against the first, measured alike.
 
-    `raw`: the rate by the judge; `corrected`: as physicians would have found it.
+    `raw`: the rate by the judge; `corrected`: as physicians would have found it; `datasets`: both on each data set, where there
+    are several.
     """
 
     endpoint: str
@@ -50,6 +63,7 @@ class ModelValidation:
     physicians: JudgeQuality
     raw: RateInterval
     corrected: CorrectedRate
+    datasets: tuple[DataSetRate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,31 +155,47 @@ def _labels(protocol: Protocol, checked: Mapping[tuple[int, int], Checked]) -> t
 def _models(run: Run, protocol: Protocol, checked: Mapping[tuple[int, int], Checked]) -> list[ModelValidation]:
     against, within = protocol.speaks_against, protocol.judged
     judged = Judgment.objects.filter(run=run, status=Work.Status.DONE, verdict__in=within).order_by("pk")
-    columns = ("response__endpoint__name", "response", "rubric", "response__sample", "verdict")
+    columns = ("response__endpoint__name", "response", "rubric", "response__sample", "verdict", *PLACE)
+    asked = data_sets_of(run)
+    dataset_at = {(one.task, one.variant): at for at, one in enumerate(asked)}
     by_model: dict[str, list[Any]] = {
         name: [] for name in run.tested.order_by("pk").values_list("endpoint__name", flat=True)
     }
-    for name, response, rubric, sample, verdict in judged.values_list(*columns).iterator(chunk_size=10_000):
-        by_model[name].append((sample, verdict in against, checked.get((response, rubric))))
-    return [_model(name, rows) for name, rows in by_model.items() if rows]
+    for name, response, rubric, sample, verdict, *place in judged.values_list(*columns).iterator(chunk_size=10_000):
+        at = dataset_at.get(tuple(place), -1)
+        by_model[name].append((sample, verdict in against, checked.get((response, rubric)), at))
+    return [_model(name, rows, asked) for name, rows in by_model.items() if rows]
 
 
-def _model(name: str, rows: Sequence[tuple[int, bool, Checked | None]]) -> ModelValidation:
-    samples = np.array([sample for sample, _failed, _found in rows])
-    judge = np.array([failed for _sample, failed, _found in rows])
-    found = [each for _sample, _failed, each in rows]
+def _model(
+    name: str, rows: Sequence[tuple[int, bool, Checked | None, int]], asked: Sequence[DataSet]
+) -> ModelValidation:
+    samples = np.array([sample for sample, _failed, _found, _at in rows])
+    judge = np.array([failed for _sample, failed, _found, _at in rows])
+    found = [each for _sample, _failed, each, _at in rows]
+    dataset = np.array([at for _sample, _failed, _found, at in rows])
     truth = np.array([np.nan if each is None else _value(each.truth) for each in found])
     weights = np.array([1.0 if each is None else each.weight for each in found])
     seen = ~np.isnan(truth)
     first = np.array([np.nan if each is None else _value(each.first) for each in found])
     second = np.array([np.nan if each is None else _value(each.second) for each in found])
     both = ~np.isnan(first) & ~np.isnan(second)
+
+    def rates(some: Any) -> tuple[RateInterval, CorrectedRate]:
+        raw = rate_interval(*cluster_totals(samples[some], judge[some], np.ones(int(some.sum()))))
+        return raw, corrected_rate(samples[some], judge[some], truth[some], weights[some])
+
+    raw, corrected = rates(np.ones(len(rows), dtype=np.bool_))
+    several = asked if len(asked) > 1 else ()
     return ModelValidation(
         endpoint=name,
         judge=judge_quality(samples[seen], truth[seen], judge[seen], weights[seen]),
         physicians=judge_quality(samples[both], first[both], second[both], weights[both]),
-        raw=rate_interval(*cluster_totals(samples, judge, np.ones(len(judge)))),
-        corrected=corrected_rate(samples, judge, truth, weights),
+        raw=raw,
+        corrected=corrected,
+        datasets=tuple(
+            DataSetRate(one.name, one.label, *rates(dataset == at)) for at, one in enumerate(several) if at in dataset
+        ),
     )
 
 

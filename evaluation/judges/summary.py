@@ -8,6 +8,7 @@ from evaluation.judges.families import Counts, rates_by_family, self_preference
 from evaluation.judges.queries import ModelValidation, validation_report
 from evaluation.judges.variance import variances
 from evaluation.models import Run
+from evaluation.runs.queries import endpoints_of
 from evaluation.runs.rows.keeping import keep, key_of
 from evaluation.runs.selection import selecting_models
 from evaluation.statistics.intervals import RateInterval
@@ -21,9 +22,10 @@ def as_dict(run: Run, judged: Counts | None = None) -> dict[str, Any]:
 
     `judged`: each model's (failed, judged), where they are known.
     """
+    names = sorted(endpoints_of(run).values_list("name", flat=True)) if run.panel or run.answers_each > 1 else []
     return {
-        "judges": keep(key_of(run, "judges"), lambda: judges(run)),
-        "repeats": keep(key_of(run, "repeats"), lambda: repeats(run)),
+        "judges": keep(key_of(run, "judges", names) if run.panel else "", lambda: judges(run)),
+        "repeats": keep(key_of(run, "repeats", names) if names else "", lambda: repeats(run)),
         "self_preference": preference(run, judged),
         "selection": list(selecting_models(run)),
         "validation": validation(run),
@@ -98,6 +100,10 @@ def _model(each: ModelValidation) -> dict[str, Any]:
         "physicians": _quality(each.physicians),
         "raw": _rate(each.raw),
         "corrected": asdict(each.corrected),
+        "datasets": [
+            {"dataset": one.dataset, "label": one.label, "raw": _rate(one.raw), "corrected": asdict(one.corrected)}
+            for one in each.datasets
+        ],
     }
 
 

@@ -53,6 +53,7 @@ class Line:
     numerator: int
     denominator: int
     unjudged: int
+    share: float | None
     counted_href: str
     hits_href: str
     unjudged_href: str
@@ -297,6 +298,7 @@ def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: 
         numerator=measured.numerator,
         denominator=measured.denominator,
         unjudged=measured.excluded,
+        share=measured.value,
         counted_href=link(*where, _counted(rate), arm),
         hits_href=link(*where, ",".join(sorted(rate.hits)), arm),
         unjudged_href=link(*where, ",".join(excluded_verdicts(report.protocol, rate)), arm),
@@ -305,7 +307,7 @@ def _line(report: Report, row: Row, rate: Rate, dataset: str, facet: str, link: 
 
 def _bounds(measured: MeasuredRate, rate: Rate) -> str:
     """'20.0%–45.0%', where something is excluded."""
-    if measured.bounds is None or not measured.excluded:
+    if measured.bounds is None or not measured.excluded or measured.bounds.best == measured.bounds.worst:
         return ""
     ends = sorted((measured.bounds.best, measured.bounds.worst))
     return "–".join(format_share(end, percent=rate.percent) for end in ends)
@@ -320,7 +322,7 @@ def _sorted(table: list[tuple[Line, ...]], at: int, sort: str) -> tuple[tuple[Li
     keys: dict[str, Callable[[Line], tuple[object, ...]]] = {
         "endpoint": lambda line: (line.endpoint, line.dataset),
         "dataset": lambda line: (line.dataset,),
-        "rate": lambda line: (line.numerator / line.denominator if line.denominator else -1.0,),
+        "rate": lambda line: (-1.0 if line.share is None else line.share,),
     }
     key = keys.get(sort.removeprefix("-"))
     return tuple(sorted(table, key=lambda row: key(row[at]), reverse=sort.startswith("-"))) if key else tuple(table)

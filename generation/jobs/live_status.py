@@ -199,7 +199,7 @@ def with_live_status(
     for name, model in rows.items():
         for status in Work.Status:
             if tallied and status == Work.Status.DONE:
-                found = F(f"{name}_done") + row_count(model, of, status, after=f"{name}_done_to")
+                found: Any = F(f"{name}_done") + row_count(model, of, status, after=f"{name}_done_to")
             else:
                 found = row_count(model, of, status)
             counts[f"{name}_{status}_all"] = found

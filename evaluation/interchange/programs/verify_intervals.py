@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ if __package__:
     from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
 else:  # in a bundle, where the file lies beside this one
     sys.path.insert(0, str(Path(__file__).parent))
-    from verify_distributions import binomial_cdf, t_p_value, t_quantile
+    from verify_distributions import binomial_cdf, t_p_value, t_quantile  # type: ignore[import-not-found,no-redef]
 
 Z = 1.959963984540054  # the normal distribution's 97.5th percentile
 MINIMUM_DF = 4.0  # degrees of freedom below which no interval is given
@@ -63,6 +64,68 @@ def interval(hits: Sequence[int], counted: Sequence[int], n: int, minimum: int, 
         method, effective = "clustered-wilson", min(float(n), centre * (1 - centre) / variance / grown)
     low, high = wilson(value, effective)
     return {"method": method, "low": low, "high": high}
+
+
+def scores_by_unit(rate: dict[str, Any], rows: Iterable[Any]) -> dict[tuple[str, str], Any]:
+    """The score of each sample in each variant in the place of hits, where every criterion with points has a verdict."""
+    units: dict[tuple[str, str], Any] = defaultdict(lambda: [0.0, 0.0, 0])
+    for unit, facets, verdict in rows:
+        for points in map(float, facets.get(rate["points"], [])):
+            found = units[unit]
+            found[0] += points if verdict in rate["hits"] else 0
+            found[1] += max(points, 0)
+            found[2] += verdict not in rate["counted"]
+    scored = {unit: (most > 0 and not without) for unit, (_got, most, without) in units.items()}
+    return {
+        unit: [got / most if scored[unit] else 0.0, *[int(scored[unit])] * 2, without, 0, 0]
+        for unit, (got, most, without) in units.items()
+    }
+
+
+def share(rate: dict[str, Any], sums: Sequence[Sequence[float]]) -> float | None:
+    """The rate over these sums; a mean score is cut off at 0 and 1."""
+    counted = sum(each[1] for each in sums)
+    value = sum(each[0] for each in sums) / counted if counted else None
+    return min(1.0, max(0.0, value)) if rate.get("points") and value is not None else value
+
+
+def bounds(
+    rate: dict[str, Any], sums: Sequence[Sequence[int]], minimum: int, with_intervals: bool
+) -> dict[str, Any] | None:
+    """The rate if all that it excludes had counted for the model, and against it.
+
+    Of weights, and of what is no proportion: if all that is excluded had had the one verdict that makes the most or the least
+    of it.
+    """
+    if rate.get("points"):
+        return None
+    if rate["weighted"] or rate["interval"] == "bootstrap":
+        hits, counted, missing = (sum(each[part] for each in sums) for part in (0, 1, 5))
+        within = rate["scope"] or list(rate["counted"])
+        options = [(rate["hits"].get(verdict, 0), rate["counted"].get(verdict, 0)) for verdict in within]
+        ends = [(hits + missing * y) / (counted + missing * m) for y, m in options]
+        best, worst = (min(ends), max(ends)) if rate["better"] == "low" else (max(ends), min(ends))
+        return {"best": best, "worst": worst, "low": None, "high": None}
+    parts = [(each[0], each[1] - each[4], each[3] + each[4]) for each in sums if each[1] + each[3]]
+    whole = [m + x for _y, m, x in parts]
+    fewest, most = [y for y, _m, _x in parts], [y + x for y, _m, x in parts]
+    low = high = None
+    if with_intervals and any(x for _y, _m, x in parts):
+        low = interval(fewest, whole, sum(whole), minimum, False)["low"]
+        high = interval(most, whole, sum(whole), minimum, False)["high"]
+    passed, failed = (fewest, most) if rate["better"] == "low" else (most, fewest)
+    return {"best": sum(passed) / sum(whole), "worst": sum(failed) / sum(whole), "low": low, "high": high}
+
+
+def is_close(one: Any, other: Any) -> bool:
+    """Whether two values are the same but for rounding."""
+    if isinstance(one, float) and isinstance(other, (int, float)):
+        return abs(one - other) < 1e-9
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_close(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_close, one, other))
+    return bool(one == other)
 
 
 Totals = Sequence[Sequence[float]]  # of each cluster that both models share: (hits, counted)

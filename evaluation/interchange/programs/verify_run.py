@@ -6,7 +6,8 @@ network. Says what is wrong, one line each, and exits with 1 if anything is; wit
 It takes the checksum of every file anew, looks for files that no checksum names, decides every judgment of a panel again from
 its votes, and counts every number of numbers.json again from judgments.jsonl and responses.jsonl by the rules of run.json:
 rates with what they leave out, their 95 % intervals and bounds, outcomes, and comparisons with intervals and p; it names each
-comparison that is missing. Intervals by bootstrap need the random numbers of numpy: it says which numbers it did not compute again. The rules are those of MHB's docs/statistics.md.
+comparison that is missing. Intervals by bootstrap need the random numbers of numpy: it says which numbers it did not compute
+again. The rules are those of MHB's docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -26,23 +27,24 @@ if __package__:
 else:  # in a bundle, where the file lies beside this one
     sys.dont_write_bytecode = True  # nothing is added to what is checked
     sys.path.insert(0, str(Path(__file__).parent))
-    import verify_intervals
+    import verify_intervals  # type: ignore[import-not-found,no-redef]
 
-interval = verify_intervals.interval
+interval, bounds, share = verify_intervals.interval, verify_intervals.bounds, verify_intervals.share
 UNJUDGED, JUDGED, EXCLUDED, COMBINED, OPEN = "unjudged", "judged", "excluded", "combined", "open"
-FAULTS_TOLD = 200
+FAULTS_TOLD, CELL_PAIRS = 200, 45  # with more pairs of models, breakdowns are not compared
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
-CELL_PAIRS = 45  # of models; with more, breakdowns are not compared
 
 Cell = tuple[str, str, str, str, str]  # model, data set, facet, value, arm
 Row = tuple[tuple[str, str], dict[str, list[str]], str]  # a judgment: sample and variant, facets of the rubric, verdict
-Sums = list[int]  # hits, counted, how many, excluded, unsure
+Sums = list[int]  # hits, counted, how many, excluded, unsure, weight of what is excluded
 
 
 def sums_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, str], Sums]:
     """What a rate counts of each sample in each variant."""
-    units: dict[tuple[str, str], Sums] = defaultdict(lambda: [0, 0, 0, 0, 0])
+    units: dict[tuple[str, str], Sums] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
     within = rate["scope"] or list(rate["counted"])
+    if rate.get("points"):
+        return verify_intervals.scores_by_unit(rate, rows)
     for unit, facets, verdict in rows:
         if any(rate.get(name) and rate[name] not in facets.get(name, []) for name in ("polarity", "rubric")):
             continue
@@ -55,26 +57,12 @@ def sums_by_unit(rate: dict[str, Any], rows: Iterable[Row]) -> dict[tuple[str, s
         found[1] += counted
         found[2] += counted > 0
         found[3] += not has_weight or verdict not in within
+        found[5] += weight * (verdict not in within)
     if rate["unit"] == "sample":
         for found in units.values():
             hit, some, missing = found[0] > 0, found[1] > 0, found[3] > 0
-            found[:] = map(int, (hit, some, some, missing and not some, some and missing and not hit))
+            found[:] = map(int, (hit, some, some, missing and not some, some and missing and not hit, 0))
     return units
-
-
-def bounds(rate: dict[str, Any], sums: Sequence[Sums], minimum: int, with_intervals: bool) -> dict[str, Any] | None:
-    """The rate if all that it excludes had counted for the model, and against it."""
-    if rate["weighted"] or rate["interval"] == "bootstrap":
-        return None
-    parts = [(y, m - unsure, x + unsure) for y, m, _n, x, unsure in sums if m + x]
-    whole = [m + x for _y, m, x in parts]
-    fewest, most = [y for y, _m, _x in parts], [y + x for y, _m, x in parts]
-    low = high = None
-    if with_intervals and any(x for _y, _m, x in parts):
-        low = interval(fewest, whole, sum(whole), minimum, False)["low"]
-        high = interval(most, whole, sum(whole), minimum, False)["high"]
-    best, worst = (fewest, most) if rate["better"] == "low" else (most, fewest)
-    return {"best": sum(best) / sum(whole), "worst": sum(worst) / sum(whole), "low": low, "high": high}
 
 
 def majority(verdicts: Sequence[str]) -> str:
@@ -205,11 +193,12 @@ class Counted:
         minimum, clusters = self.run["plan"]["minimum"], defaultdict[str, list[Sums]](list)
         for (sample, _variant), each in sums_by_unit(rate, self.cells.get(cell, [])).items():
             clusters[self.samples[sample]["cluster"]].append(each)
-        sums = [[sum(each[part] for each in of) for part in range(5)] for of in clusters.values()]
+        sums = [[sum(each[part] for each in of) for part in range(6)] for of in clusters.values()]
         hits, counted, number, excluded = (sum(each[part] for each in sums) for part in range(4))
         some = [each for each in sums if each[1]]
-        found: dict[str, Any] = {"numerator": hits, "denominator": counted, "excluded": excluded, "n": number}
-        found["value"], found["clusters"] = hits / counted if counted else None, len(some)
+        found: dict[str, Any] = {"excluded": excluded, "n": number, "clusters": len(some), "value": share(rate, sums)}
+        if not rate.get("points"):  # the score of all is not what all reached over what was possible
+            found |= {"numerator": hits, "denominator": counted}
         found["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
         if rate["interval"] == "bootstrap" and len(some) >= max(1, minimum):
             return found
@@ -222,7 +211,7 @@ class Counted:
         units = [sums_by_unit(rate, self.cells.get((told[who], *place), [])) for who in ("first", "second")]
         shared = [key for key, sums in units[0].items() if sums[1] and units[1].get(key, [0, 0])[1]]
         sides = [[side[key] for key in shared] for side in units]
-        rates = [sum(each[0] for each in side) / sum(each[1] for each in side) if side else None for side in sides]
+        rates = [share(rate, side) for side in sides]
         places: dict[str, list[list[int]]] = {}
         for at, (sample, _variant) in enumerate(shared):
             sums = places.setdefault(self.samples[sample]["cluster"], [[0, 0], [0, 0]])
@@ -275,14 +264,9 @@ class Counted:
         return found
 
 
-def _close(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, (int, float)):
-        return abs(one - other) < 1e-9
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_close(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_close, one, other))
-    return bool(one == other)
+def _place_of(comparison: Sequence[str]) -> str:
+    facet, dataset, value, rate, first, second = comparison
+    return f"comparison of {first} and {second}, {', '.join(filter(None, (dataset, facet, value, rate)))}"
 
 
 class Checks:
@@ -305,7 +289,7 @@ class Checks:
     def _compare(self, place: str, counted: dict[str, Any], told: dict[str, Any]) -> None:
         for what, value in counted.items():
             self.checked += 1
-            if not _close(value, told.get(what)):
+            if not verify_intervals.is_close(value, told.get(what)):
                 self.faults.append(f"numbers.json: {place}: {what} is {value}, not {told.get(what)}")
 
     def _comparisons(self) -> None:
@@ -314,7 +298,7 @@ class Checks:
         together: dict[tuple[str, ...], list[tuple[str, dict[str, Any], float]]] = defaultdict(list)
         for each in self.told["comparisons"]:
             about = tuple(each[name] for name in names)
-            place = f"comparison of {about[4]} and {about[5]}, {', '.join(filter(None, (*about[1:2], *about[0:1], *about[2:4])))}"
+            place = _place_of(about)
             if about in stated:
                 self.faults.append(f"numbers.json: {place}: twice")
             stated.add(about)
@@ -322,17 +306,14 @@ class Checks:
             self._compare(place, found, each)
             self.skipped["intervals and p of comparisons by bootstrap"] += "p" not in found and each["p"] is not None
             if (p := found.get("p", each["p"])) is not None:
-                together[("", each["dataset"], each["rate"]) if not each["facet"] else (each["facet"],)].append(
-                    (place, each, p)
-                )
+                group: tuple[str, ...] = (each["facet"],) if each["facet"] else ("", each["dataset"], each["rate"])
+                together[group].append((place, each, p))
         for group, some in together.items():
             adjusted = verify_intervals.adjust([p for _place, _each, p in some], "holm" if group[0] == "" else "bh")
             for (place, each, _p), value in zip(some, adjusted):  # noqa: B905
                 self._compare(place, {"p_adjusted": value}, each)
         for missing in sorted(self.found.compared(self._rates) - stated):
-            self.faults.append(
-                f"numbers.json: comparison of {missing[4]} and {missing[5]}, {', '.join(filter(None, missing[:4]))}: missing"
-            )
+            self.faults.append(f"numbers.json: {_place_of(missing)}: missing")
 
     def _rows(self) -> None:
         stated = set()
@@ -416,5 +397,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.dont_write_bytecode = True
     sys.exit(main(sys.argv[1:]))

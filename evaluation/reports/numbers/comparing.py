@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.metrics import MeasuredRate, Totals
+from evaluation.metrics import MeasuredRate, Totals, clip_score
 from evaluation.protocol import Rate
 from evaluation.reports.numbers.counting import COMBINED, Place, Row, of_units, places, sums_of
 from evaluation.reports.numbers.kinds import Kinds, fits, kinds_of
@@ -196,11 +196,15 @@ def _by_bootstrap(one: Totals, other: Totals, named: dict[str, Any], minimum: in
 
     def difference(totals: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(divide="ignore", invalid="ignore"):
-            figures: NDArray[Any] = totals[:, 0] / totals[:, 1] - totals[:, 2] / totals[:, 3]
+            first, second = totals[:, 0] / totals[:, 1], totals[:, 2] / totals[:, 3]
+            figures: NDArray[Any] = np.clip(first, 0, 1) - np.clip(second, 0, 1)
         drawn.append(figures)
         return figures
 
-    rates = tuple(each.total(each.hits) / each.total(each.counted) if len(each.hits) else None for each in (one, other))
+    rates = tuple(
+        clip_score(each.summed(each.hits) / each.total(each.counted)) if len(each.hits) else None
+        for each in (one, other)
+    )
     clusters = len(table) if one.times is None else round(float(one.times.sum()))
     first, second = rates
     value = None if first is None or second is None else first - second

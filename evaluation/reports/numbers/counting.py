@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import UNJUDGED, MeasuredRate, Totals, measure
 from evaluation.protocol import Protocol, Rate
+from evaluation.reports.numbers import points
 from evaluation.reports.numbers.kinds import Kinds, fits, kinds_of
 from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable
 
@@ -54,8 +55,9 @@ class Place:
 
 
 def sums_of(places: Ints, weights: Ints, count: int) -> Ints:
-    """The sum of the weights at each of so many places."""
-    return np.rint(np.bincount(places, weights, count)).astype(np.int64)
+    """The sum of the weights at each of so many places; of whole numbers a whole number."""
+    found: Ints = np.bincount(places, weights, count)
+    return found if weights.dtype.kind == "f" else np.rint(found).astype(np.int64)
 
 
 def places(table: VerdictTable, rate: Rate, *, pooled: bool) -> tuple[Place, ...]:
@@ -90,6 +92,8 @@ def of_units(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Total
             chosen = chosen[of[table.rubric[chosen]]] if of is not None else chosen[:0]
     key = table.endpoint[chosen] * table.units + table.unit[chosen]
     verdict, cells = table.verdict[chosen], len(table.endpoints) * table.units
+    if rate.points:
+        return points.scores(table, rate, chosen, key)
 
     def lookup(weight_of: Mapping[str, int]) -> Ints:
         return np.array([weight_of.get(each, 0) for each in table.verdicts], dtype=np.int64)[verdict]
@@ -102,21 +106,23 @@ def of_units(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Total
     hits, counted = lookup(rate.hits), lookup(rate.counted)
     outside = lookup({each: 1 for each in table.verdicts if each not in rate.within})
     number = (counted > 0).astype(np.int64)
+    unjudged: Ints | None = None
     if rate.weighted:
         weight, valued = _weights(table, rate)
         weight, valued = weight[table.rubric[chosen]], valued[table.rubric[chosen]]
+        unjudged = sums(outside * weight * valued)
         outside = np.where(valued, outside, 1)
         hits, counted = hits * weight * valued, counted * weight * valued
         number = (counted > 0).astype(np.int64)
     weighted = bool(rate.weighted) or max(rate.counted.values()) > 1
     of_all = sums(counted)
-    totals = Totals(sums(hits), of_all, sums(number) if weighted else of_all, sums(outside))
+    totals = Totals(sums(hits), of_all, sums(number) if weighted else of_all, sums(outside), missing=unjudged)
     if rate.unit == "criterion":
         return totals
     hit, some, missing = totals.hits > 0, totals.counted > 0, totals.excluded > 0
     parts = (hit, some, some, missing & ~some, some & missing & ~hit)
-    hits, counted, number, excluded, unsure = (part.astype(np.int64) for part in parts)
-    return Totals(hits, counted, number, excluded, unsure)
+    hits_of, counted_of, number_of, excluded_of, unsure_of = (part.astype(np.int64) for part in parts)
+    return Totals(hits_of, counted_of, number_of, excluded_of, unsure_of)
 
 
 def _weights(table: VerdictTable, rate: Rate) -> tuple[Ints, Ints]:
@@ -137,6 +143,8 @@ def is_present(table: VerdictTable, rate: Rate) -> bool:
         return False
     if rate.rubric and rate.rubric not in table.members.get(RUBRIC, {}):
         return False
+    if rate.points:
+        return points.has_points(table, rate)
     return not rate.weighted or any(value in rate.weights for value in table.members.get(rate.weighted, {}))
 
 

@@ -15,6 +15,7 @@ from evaluation.reports.numbers import changes, comparing, counting, scoring
 from evaluation.reports.numbers.changes import Bottleneck, Change
 from evaluation.reports.numbers.comparing import Comparison, Ranking
 from evaluation.reports.numbers.counting import Counting, Ending, Row
+from evaluation.reports.numbers.points import POINTS, points_rate
 from evaluation.reports.numbers.scoring import ScoreRow
 from evaluation.reports.numbers.verdict_table import POLARITY, RUBRIC, Ints, VerdictTable, verdict_table
 from evaluation.runs.plan import Plan
@@ -99,7 +100,9 @@ def _count(
 ) -> Numbers:
     whole = scoring.with_scores(run, verdict_table(run, datasets, plan.outcomes), protocol.scores)
     table = whole.only(counting.answered_by_all(whole)) if options.common else whole
-    rates = tuple(_weighing(rate, options) for rate in protocol.rates if counting.is_present(whole, rate))
+    of_points = points_rate(protocol)
+    known = (*protocol.rates, *([of_points] if of_points else []))
+    rates = tuple(_weighing(rate, options) for rate in known if counting.is_present(whole, rate))
     pooled = protocol.pooled and len(datasets) > 1
     count = Counting(protocol, rates, pooled, plan.minimum)
     views = _views(protocol, whole)
@@ -183,7 +186,7 @@ def _views(protocol: Protocol, table: VerdictTable) -> tuple[FacetView, ...]:
     """The protocol's breakdowns, then polarity and other facets that the release has."""
     known = {view.name for view in protocol.facets}
     found = [POLARITIES] if POLARITY in table.members and POLARITY not in known else []
-    more = sorted(set(table.members) - known - {POLARITY, RUBRIC})
+    more = sorted(set(table.members) - known - {POLARITY, RUBRIC, POINTS})
     return (*protocol.facets, *found, *(FacetView(name, name, "heat") for name in more))
 
 

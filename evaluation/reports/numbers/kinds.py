@@ -68,7 +68,7 @@ class Kinds:
 
 def fits(rate: Rate) -> bool:
     """Whether a rate follows from the verdicts of units alone."""
-    return rate.unit == "criterion" and not rate.weighted and not rate.polarity
+    return rate.unit == "criterion" and not any((rate.weighted, rate.polarity, rate.rubric, rate.points))
 
 
 def kinds_of(table: VerdictTable, rates: Sequence[Rate], *, pooled: bool) -> Kinds | None:

@@ -5,27 +5,27 @@ A tally holds for the rows up to a number, below which no row is open. Rows abov
 
 from typing import Any
 
-from django.db.models import Max
+from django.db.models import Max, Q, QuerySet
 
 from evaluation.models import Judgment, Response, Run, Vote
 from generation.models.work import Work
 
 Status = Work.Status
-ROWS: dict[str, type[Work]] = {"responses": Response, "judgments": Judgment, "votes": Vote}
+ROWS: dict[str, Any] = {"responses": Response, "judgments": Judgment, "votes": Vote}
 MARGIN = 10_000  # of a run that works: rows with lower numbers may not be committed yet
 
 
 def tally(pk: int) -> None:
     """Count what came to its end since the last time; all of it, where nothing is open any more."""
-    known = Run.objects.filter(pk=pk).values().first()
+    known = Run.objects.filter(pk=pk).first()
     if known is None:
         return
     found: dict[str, int] = {}
     for name, model in ROWS.items():
-        rows = model._default_manager.filter(run=pk)
+        rows: QuerySet[Any] = model._default_manager.filter(Q(run=pk))
         opened = [_first(rows, status) for status in (Status.QUEUED, Status.RUNNING)]
-        before, to = int(known[f"{name}_done_to"]), int(rows.aggregate(last=Max("pk"))["last"] or 0)
-        done = int(known[f"{name}_done"])
+        before, to = int(getattr(known, f"{name}_done_to")), int(rows.aggregate(last=Max("pk"))["last"] or 0)
+        done = int(getattr(known, f"{name}_done"))
         if any(opened):
             to = min(each for each in opened if each) - 1 - MARGIN
         if to > before or not any(opened):
@@ -54,6 +54,6 @@ def tally_some() -> None:
         tally(pk)
 
 
-def _first(rows: Any, status: str) -> int | None:
+def _first(rows: QuerySet[Any], status: str) -> int | None:
     found: int | None = rows.filter(status=status).order_by("pk").values_list("pk", flat=True).first()
     return found

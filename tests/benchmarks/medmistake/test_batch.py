@@ -9,7 +9,7 @@ import pytest
 
 from generation.batches import queries
 from generation.llm.simulator.server import make_app, run_in_background
-from generation.models import Batch, BarrierRound, Call, Draft, MergeEvent, Sample
+from generation.models import BarrierRound, Batch, Call, Draft, MergeEvent, Sample
 from generation.models.work import Work
 from mhb_site.benchmarks.medmistake import simulate, simulate_talking
 from tests.benchmarks.medmistake.conversations import DOCTORS, launched, source, worked

@@ -210,6 +210,22 @@ def test_what_nobody_can_tell_corrects_nothing(release: Release) -> None:
     assert (each.judge.n, each.corrected.value, each.corrected.why) == (0, None, "nothing")
 
 
+def test_each_data_set_is_corrected_by_itself(db: None) -> None:
+    """The judge errs on reports alone."""
+    release = bare_release(*([("dialogue", [["A1"]])] * 15 + [("report", [["A1"]])] * 15))
+    Assignment.objects.update(hold=Assignment.Hold.DONE)
+    reports = set(release.samples.filter(task="report").values_list("rubrics__pk", flat=True))
+    run = finished(release, lambda rubric, _m: rubric in reports or rubric % 3 == 0, "m-1")
+    services.start_validation(run.pk, n=30, seed=0)
+    worked(physicians(2), lambda _who, rubric, _role: "not-met" if rubric % 3 == 0 else "met")
+    told = summary.validation(run) or pytest.fail("none")
+    [each] = told["models"]
+    found = {one["dataset"]: one for one in each["datasets"]}
+    assert found["report"]["raw"]["value"] == 1.0
+    assert found["report"]["corrected"]["value"] == pytest.approx(len([pk for pk in reports if pk % 3 == 0]) / 15)
+    assert found["dialogue"]["corrected"]["value"] == pytest.approx(found["dialogue"]["raw"]["value"])
+
+
 def test_simulated_physicians_can_do_it(release: Release) -> None:
     run = finished(release, lambda rubric, _m: rubric % 2 == 0, "m-1")
     services.start_validation(run.pk, n=6, seed=0)

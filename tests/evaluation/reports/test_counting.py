@@ -19,7 +19,7 @@ from statsmodels.stats.multitest import multipletests
 
 from bench.rows import drafts
 from evaluation import errors, registry
-from evaluation.metrics import MeasuredRate, mean_score, points_score
+from evaluation.metrics import MeasuredRate
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import EXCLUDED
 from evaluation.reports import formats, queries
@@ -464,15 +464,3 @@ def test_a_finished_run_is_counted_once(four: Run) -> None:
     Run.objects.filter(pk=four.pk).update(finished_at=timezone.now())
     four.refresh_from_db()
     assert len(read()[1]) == 1, "it went on, and ended anew"
-
-
-# ------------------------------------------------------------------------------------------------------------- HealthBench
-
-
-def test_health_benchs_own_example() -> None:
-    assert points_score([7, 5, 10, -6], [True, False, True, True]) == 11 / 22
-    assert points_score([5, -6], [False, True]) == -6 / 5
-    assert points_score([-6], [True]) is None
-    assert mean_score([11 / 22, -6 / 5, None]) == 0.0
-    assert mean_score([0.5, 1.0, None]) == 0.75
-    assert mean_score([None]) is None

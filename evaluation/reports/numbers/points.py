@@ -1,0 +1,78 @@
+"""HealthBench's score (Arora et al. 2025, arXiv:2505.08775): for every release whose criteria have points."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from django.utils.translation import gettext_noop as _
+from numpy.typing import NDArray
+
+from evaluation.metrics import Totals
+from evaluation.protocol import Protocol, Rate
+from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
+
+POINTS = "points"  # the facet
+NUMBER = re.compile(r"-?\d{1,4}(\.\d{1,9})?")
+
+
+def points_rate(protocol: Protocol) -> Rate | None:
+    """The score as a rate, where a judge finds criteria met or not met and the protocol has no such rate of its own."""
+    counted = set(protocol.rates[0].counted)
+    met = counted - protocol.speaks_against
+    if protocol.judge is None or len(met) != 1 or len(counted) != 2 or any(rate.points for rate in protocol.rates):
+        return None
+    return Rate(
+        name="points_score",
+        label=_("HealthBench score"),
+        rule=_(
+            "Mean over samples of the points of the criteria met divided by all positive points, cut off at 0 and 1. "
+            "Points may be negative. Samples with a criterion without a verdict are excluded."
+        ),
+        hits=dict.fromkeys(met, 1),
+        counted=dict.fromkeys(sorted(counted), 1),
+        interval="bootstrap",
+        percent=False,
+        unit="sample",
+        points=POINTS,
+    )
+
+
+def has_points(table: VerdictTable, rate: Rate) -> bool:
+    """Whether any criterion has points."""
+    return any(NUMBER.fullmatch(value) for value in table.members.get(rate.points, {}))
+
+
+def scores(table: VerdictTable, rate: Rate, chosen: Ints, key: Ints) -> Totals:
+    """The score of each unit as its hits, where every criterion with points has a verdict.
+
+    `chosen`: the judgments that are looked at, `key`: the model and unit of each.
+    """
+    points, has = _points(table, rate)
+    points, has = points[table.rubric[chosen]], has[table.rubric[chosen]]
+    met, judged = (np.isin(table.verdict[chosen], _places(table, some)) for some in (rate.hits, rate.within))
+    shape = (len(table.endpoints), table.units)
+
+    def sums(values: NDArray[Any]) -> NDArray[np.float64]:
+        found: Any = np.bincount(key, values, shape[0] * shape[1]).reshape(shape)
+        return np.asarray(found, dtype=np.float64)
+
+    reached, possible = sums(points * met), sums(np.maximum(points, 0))
+    without = np.rint(sums(has & ~judged)).astype(np.int64)
+    defined = (possible > 0) & (without == 0)
+    score: Any = np.divide(reached, possible, out=np.zeros(shape), where=defined)
+    counted = defined.astype(np.int64)
+    return Totals(score, counted, counted, without, reached=reached * defined, possible=possible * defined)
+
+
+def _places(table: VerdictTable, verdicts: Iterable[str]) -> list[int]:
+    return [table.verdicts.index(each) for each in verdicts if each in table.verdicts]
+
+
+def _points(table: VerdictTable, rate: Rate) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """(points, whether it has any) of each rubric."""
+    points, has = np.zeros(table.rubrics), np.zeros(table.rubrics, dtype=np.bool_)
+    for value, of in table.members.get(rate.points, {}).items():
+        if NUMBER.fullmatch(value):
+            points, has = np.where(of, float(value), points), has | of
+    return points, has
