@@ -156,7 +156,7 @@ STORAGES = {
     "staticfiles": {
         "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
         if ENV.embedded
-        else "whitenoise.storage.CompressedManifestStaticFilesStorage",
+        else "mhb_site.web.static_files.StaticFiles",
     },
 }
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024

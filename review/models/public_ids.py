@@ -6,6 +6,7 @@ follow (four Feistel rounds of HMAC-SHA-256, after Luby and Rackoff 1988), so no
 """
 
 import hmac
+from functools import lru_cache
 from hashlib import sha256
 
 from django.conf import settings
@@ -29,23 +30,29 @@ class PublicId:
         """The public number of a primary key; one that is public already stays as it is."""
         if isinstance(value, str):
             return value
-        left, right = 0, value
-        for number in range(ROUNDS):
-            left, right = right, left ^ self._mix(number, right)
-        return f"{left << 8 * HALF | right:032x}"
+        return _public(self._secret or settings.SECRET_KEY, self.table, value)
 
     def to_python(self, value: str) -> int:
         """Raises ValueError for what was never handed out, which Django takes for an address that there is not."""
         left, right = int(value, 16) >> 8 * HALF, int(value, 16) & MASK
         for number in reversed(range(ROUNDS)):
-            left, right = right ^ self._mix(number, left), left
+            left, right = right ^ _mix(self._secret or settings.SECRET_KEY, self.table, number, left), left
         if left or right >> 63:
             raise ValueError(value)
         return right
 
-    def _mix(self, number: int, half: int) -> int:
-        message = f"mhb.public_ids/{self.table}/{number}/{half}".encode()
-        return int.from_bytes(hmac.digest((self._secret or settings.SECRET_KEY).encode(), message, sha256)[:HALF])
+
+@lru_cache(maxsize=1024)  # a page names its assignment in fifteen addresses
+def _public(secret: str, table: str, key: int) -> str:
+    left, right = 0, key
+    for number in range(ROUNDS):
+        left, right = right, left ^ _mix(secret, table, number, right)
+    return f"{left << 8 * HALF | right:032x}"
+
+
+def _mix(secret: str, table: str, number: int, half: int) -> int:
+    message = f"mhb.public_ids/{table}/{number}/{half}".encode()
+    return int.from_bytes(hmac.digest(secret.encode(), message, sha256)[:HALF])
 
 
 class AssignmentId(PublicId):

@@ -37,7 +37,7 @@ _pieces: Callable[[Any, int], Iterable[str]] = json.encoder.c_make_encoder(  # t
     ",",
     True,
     False,
-    False,  # type: ignore[attr-defined]
+    False,
 )
 
 

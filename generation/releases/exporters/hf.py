@@ -24,6 +24,7 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
+    pa.set_memory_pool(pa.system_memory_pool())  # the others keep 15 MB at hand, of which this needs 3
     path, schema = folder / "test.parquet", _schema()
     with replacing(path) as [temporary], ParquetWriter(temporary, schema, compression="zstd") as file:
         rows: list[dict[str, Any]] = []

@@ -25,6 +25,7 @@ def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
+    pa.set_memory_pool(pa.system_memory_pool())  # the others keep 15 MB at hand, of which this needs 3
     paths = [folder / "samples.parquet", folder / "rubrics.parquet"]
     sample_schema, rubric_schema = _schemas()
     with (

@@ -12,7 +12,7 @@ import pytest
 
 from generation.batches import services as batches_services
 from generation.models import Release
-from generation.releases import audit_bundle, export
+from generation.releases import audit_bundle, export, queries
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from review.audit.trail import record, recording_events
@@ -238,6 +238,6 @@ def test_what_is_no_trail(exported: Path, text: str) -> None:
 def test_the_trail_is_written_in_chunks(
     release: Release, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit_bundle, "CHUNK", 2)
+    monkeypatch.setattr(queries, "CHUNK", 2)
     audit_bundle.write(release, tmp_path)
     assert (tmp_path / "audit.jsonl").read_bytes() == (exported / "audit.jsonl").read_bytes()
