@@ -23,7 +23,8 @@ def verdict_label(verdict: str, protocol: Protocol) -> str:
 
 def verdict_state(verdict: str, protocol: Protocol) -> str:
     """The badge's state for a verdict: what speaks against a model looks failed, what was not judged or what the first rate
-    leaves out looks queued."""
-    if verdict not in protocol.rates[0].within | protocol.speaks_against:
+    and those of single rubrics leave out looks queued."""
+    counted = frozenset[str]().union(protocol.rates[0].within, *(rate.within for rate in protocol.rates if rate.rubric))
+    if verdict not in counted | protocol.speaks_against:
         return "queued"
     return "failed" if verdict in protocol.speaks_against else "finished"

@@ -43,12 +43,12 @@ class Ask:
 
     messages: tuple[Message, ...]
     variant: str = ""
-    after: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
     prompt: str = ""
+    after: str = ""
 
     @property
     def request(self) -> Request:

@@ -11,6 +11,7 @@ from evaluation import registry
 from evaluation.answers import changes as changed_answers
 from evaluation.answers import forms, queries
 from evaluation.answers.search import MOST_FOUND, search
+from evaluation.judges.content import kept_images
 from evaluation.labels import verdict_label, verdict_state
 from evaluation.models import Judgment, Response, Run
 from evaluation.protocol import Protocol
@@ -18,10 +19,12 @@ from evaluation.reports import queries as reports_queries
 from evaluation.reports.comparison_lines import format_difference
 from evaluation.runs import queries as runs_queries
 from evaluation.runs.kind import RUNS
+from generation.llm.types import Message
 from generation.models import ReleasedSample
 from review.charts.text_measure import format_share
 from review.common.decorators import requires
 from review.common.paging import keyset_by
+from review.rules.blocks import Images
 from review.rules.permissions import Can
 
 SHOWN = 30  # samples in the list beside the one that is read
@@ -77,6 +80,7 @@ def _reading(run: Run, judgment: Judgment, protocol: Protocol, request: HttpRequ
     labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
     return {
         "asked": ask.messages if ask else (),
+        "images": kept_images(ask.messages if ask else (), runs_queries.question_text(sample)),
         "about": sorted(response.about.items()),
         "dataset": labels.get((sample.task, response.variant), sample.task),
         "response": response,
@@ -116,9 +120,13 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
         raise Http404
     protocol = registry.protocol(found.release.benchmark)
     labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
+    asked = _asked(found, beside.sample, beside.responses, protocol)
     context = {
         "run": found,
         "beside": beside,
+        "images": kept_images(
+            [each for _label, turns in asked for each in turns], runs_queries.question_text(beside.sample)
+        ),
         "columns": [
             (response, labels.get((beside.sample.task, response.variant), "")) for response in beside.responses
         ],
@@ -127,7 +135,7 @@ def sample(request: HttpRequest, pk: int, key: str) -> HttpResponse:
         "rows": [
             (criterion.rubric, [_cell(row, protocol) for row in criterion.judgments]) for criterion in beside.criteria
         ],
-        "asked": _asked(found, beside.sample, beside.responses, protocol),
+        "asked": asked,
         "language": runs_queries.language_of(beside.sample),
         **RUNS.page_notes(found),
     }
@@ -143,12 +151,17 @@ def _cell(row: Judgment | None, protocol: Protocol) -> dict[str, object] | None:
 
 def _asked(
     run: Run, sample: ReleasedSample, responses: tuple[Response, ...], protocol: Protocol
-) -> list[tuple[str, object]]:
+) -> list[tuple[str, tuple[Message, ...]]]:
     """The messages of each variant that was asked, under its label."""
     labels = {(one.task, one.variant): _(one.label) for one in protocol.datasets}
     variants = {response.variant for response in responses}
     asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
     return [(labels.get((sample.task, ask.variant), ""), ask.messages) for ask in asks if ask.variant in variants]
+
+
+def _images_of(run: Run, protocol: Protocol, sample: ReleasedSample) -> Images | None:
+    asks = protocol.ask(runs_queries.sample_value(sample), run.seed)
+    return kept_images([each for ask in asks for each in ask.messages], runs_queries.question_text(sample))
 
 
 @require_safe
@@ -230,6 +243,7 @@ def changed(request: HttpRequest, pk: int) -> HttpResponse:
         "before": href(numbers[at - 1]) if at else "",
         "after": href(numbers[at + 1]) if at + 1 < len(numbers) else "",
         "selected": samples[numbers[at]] if numbers else None,
+        "images": _images_of(found, report.protocol, samples[numbers[at]]) if numbers else None,
         "beside": changed_answers.parts_beside(found, samples[numbers[at]], asked) if numbers else None,
         **RUNS.page_notes(found),
     }

@@ -138,6 +138,20 @@ class ModelValidationSerializer(serializers.Serializer[Any]):
     corrected = CorrectedSerializer()
 
 
+class LabelAgreementSerializer(serializers.Serializer[Any]):
+    """Agreement on the rubrics of one key: of two physicians, and of the judge as the mean of its agreement with either."""
+
+    label = serializers.CharField()  # type: ignore[assignment]
+    n = serializers.IntegerField()
+    clusters = serializers.IntegerField()
+    physicians_agree = serializers.FloatField()
+    physicians_kappa = serializers.FloatField(allow_null=True)
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    judge_agrees = serializers.FloatField()
+    judge_kappa = serializers.FloatField(allow_null=True)
+
+
 class ValidationSerializer(serializers.Serializer[Any]):
     """The judge against physicians so far. `third`: responses that a third physician decided."""
 
@@ -150,6 +164,7 @@ class ValidationSerializer(serializers.Serializer[Any]):
     simulated_physicians = serializers.BooleanField()
     notice = serializers.CharField(required=False)
     models = ModelValidationSerializer(many=True)
+    labels = LabelAgreementSerializer(many=True)
 
 
 class JudgesSerializer(serializers.Serializer[Any]):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext_noop as _
 
-from generation.llm.types import Message
-from review.rules.blocks import Block, Dialogue, Image, Text, Turn
+from generation.llm.types import DIGEST, STORED, Message
+from review.rules.blocks import Block, Dialogue, Image, Images, Picture, Text, Turn
 from review.rules.case_spec import CaseSpec
 from review.rules.questions import Choice, Form, Question
 from review.rules.state_machine import Policy
@@ -24,7 +24,8 @@ SHOWN_IMAGES = ("data:image/png;base64,", "data:image/jpeg;base64,")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A response and what it answers. `criteria`: (number of the rubric, its text), in the order of the release."""
+    """A response and what it answers. `criteria`: (number of the rubric, its text), in the order of the release. `about`: what
+    its images are about."""
 
     benchmark: str
     task: str
@@ -35,6 +36,7 @@ class Answered:
     text: str
     criteria: Sequence[tuple[int, str]]
     simulated: bool
+    about: str = ""
 
 
 def case_spec(answered: Answered, lineage: str) -> CaseSpec:
@@ -45,7 +47,10 @@ def case_spec(answered: Answered, lineage: str) -> CaseSpec:
         version=1,
         title=answered.title,
         task=answered.task,
-        blocks=(*_asked(answered.asked), Text(_("The answer to judge"), answered.text)),
+        blocks=(
+            *_asked(answered.asked, answered.about or answered.title),
+            Text(_("The answer to judge"), answered.text),
+        ),
         form=Form(
             tuple(_question(pk, text, at) for at, (pk, text) in enumerate(answered.criteria)), asks_verdict=False
         ),
@@ -69,11 +74,20 @@ def _question(pk: int, text: str, at: int) -> Question:
     return Question(f"{PREFIX}{pk}", _("Criterion"), "" if at else help_text, CHOICES, asks=text)
 
 
-def _asked(messages: Sequence[Message]) -> list[Block]:
+def kept_images(messages: Sequence[Message], about: str) -> Images | None:
+    """The kept images that a model was shown, in a block; `about`: their text alternative."""
+    urls = dict.fromkeys(image.url for message in messages for image in message.images)
+    pictures = tuple(Picture(url.removeprefix(DIGEST), about) for url in urls if STORED.fullmatch(url))
+    return Images(_("Images"), pictures) if pictures else None
+
+
+def _asked(messages: Sequence[Message], about: str) -> list[Block]:
     images = [image.url for message in messages for image in message.images]
     shown: list[Block] = [
         Image(_("Image"), url, _("An image that the model was shown")) for url in images if url.startswith(SHOWN_IMAGES)
     ]
+    if kept := kept_images(messages, about):
+        shown.append(kept)
     if len(messages) == 1:
         return [Text(_("What the model was asked"), messages[0].text), *shown]
     turns = tuple(Turn(SPEAKERS[message.role], message.text) for message in messages)

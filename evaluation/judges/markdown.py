@@ -55,6 +55,14 @@ def _validation(found: Mapping[str, Any] | None) -> list[str]:
                 *(_with_interval(each[key]) if own else "–" for key in ("raw", "corrected")),
             ]  # fmt: skip
             lines.append("| " + " | ".join(cells) + " |")
+    if found["labels"]:
+        head = ["Rubric", "Criteria", "Physicians agree", "Kappa", "Judge agrees", "Kappa of the judge"]
+        lines += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for each in found["labels"]:
+        names = ("physicians_agree", "physicians_kappa", "judge_agrees", "judge_kappa")
+        lines.append(
+            "| " + " | ".join([each["label"], str(each["n"]), *(_figure(each[name]) for name in names)]) + " |"
+        )
     return lines
 
 

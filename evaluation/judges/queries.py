@@ -9,6 +9,7 @@ import numpy as np
 
 from evaluation import panel, registry
 from evaluation.judges.content import MET, NOT_MET, rubric_of
+from evaluation.judges.labels import LabelAgreement, Rated, label_agreement
 from evaluation.models import Judgment, Run, Validation, ValidationItem
 from evaluation.protocol import Protocol
 from evaluation.statistics.clusters import cluster_totals
@@ -61,6 +62,7 @@ class ValidationReport:
     third: int
     simulated: bool
     models: tuple[ModelValidation, ...]
+    labels: tuple[LabelAgreement, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -93,7 +95,13 @@ def validation_report(run: Run) -> ValidationReport | None:
         (each.response, each.rubric): each for pk, item in closed.items() for each in _checked(item, said.get(pk, {}))
     }
     return ValidationReport(
-        validation, len(items), len(closed), len(third), simulated, tuple(_models(run, protocol, checked))
+        validation,
+        len(items),
+        len(closed),
+        len(third),
+        simulated,
+        tuple(_models(run, protocol, checked)),
+        _labels(protocol, checked),
     )
 
 
@@ -112,6 +120,22 @@ def _checked(item: ValidationItem, said: Mapping[str, Mapping[str, str]]) -> lis
         )
         for key, value in first.items()
     ]
+
+
+def _labels(protocol: Protocol, checked: Mapping[tuple[int, int], Checked]) -> tuple[LabelAgreement, ...]:
+    """By key of the rubric, where the protocol judges some in a way of their own; both physicians must have decided."""
+    both = {key: each for key, each in checked.items() if each.first in DECIDED and each.second in DECIDED}
+    if not protocol.by_rubric or not both:
+        return ()
+    judged = Judgment.objects.filter(response__in={key[0] for key in both}, verdict__in=protocol.judged)
+    rows = judged.values_list("response", "rubric", "rubric__key", "verdict")
+    return label_agreement(
+        Rated(
+            key, each.sample, each.weight, DECIDED[each.first], DECIDED[each.second], verdict in protocol.speaks_against
+        )
+        for response, rubric, key, verdict in rows
+        if (each := both.get((response, rubric))) is not None
+    )
 
 
 def _models(run: Run, protocol: Protocol, checked: Mapping[tuple[int, int], Checked]) -> list[ModelValidation]:

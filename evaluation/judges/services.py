@@ -84,6 +84,7 @@ def _open_cases(
             text=texts[each.pk],
             criteria=criteria[each.pk],
             simulated=simulated,
+            about=runs_queries.question_text(response.sample),
         )
         spec = case_spec(answered, f"validation:{validation.pk}:{at}")
         case = open_case(spec, actor=actor, kind=Case.Kind.VALIDATION)

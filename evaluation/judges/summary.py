@@ -81,6 +81,7 @@ def validation(run: Run) -> dict[str, Any] | None:
         "simulated_physicians": found.simulated,
         **({"notice": WHO_JUDGED} if found.simulated else {}),
         "models": [_model(each) for each in found.models],
+        "labels": [asdict(each) for each in found.labels],
     }
 
 

@@ -37,6 +37,11 @@ def sample_value(row: ReleasedSample) -> Sample:
     return Sample(row.key, row.task, row.exported["content"])
 
 
+def question_text(row: ReleasedSample) -> str:
+    """The question in the content of a sample, '' where it has none: what its images are about."""
+    return str(row.exported["content"].get("question") or "")
+
+
 def rubric_values(row: ReleasedSample) -> list[Rubric]:
     """The rubrics of a released sample as the protocol sees them, in their order."""
     return [Rubric(each.key, each.criterion, tuple(each.traps)) for each in row.rubrics.order_by("pk")]

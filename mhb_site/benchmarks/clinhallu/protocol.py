@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from django.utils.translation import gettext_noop as _
 
-from evaluation.protocol import Ask, DataSet, Decision, Protocol, Rate, Rubric, Sample
+from evaluation.protocol import Ask, DataSet, Decision, FacetView, Protocol, Rate, Rubric, Sample
 from generation.llm.fencing import as_data
 from generation.llm.types import Message
 from generation.recipes.recipe import Prompt, read_prompt
@@ -263,7 +263,19 @@ PROTOCOL = Protocol(
     read=read,
     judge_temperature=TEMPERATURE,
     rates=RATES,
-    facets=(),
+    facets=(
+        FacetView(
+            "question_type",
+            _("Type of question"),
+            "heat",
+            (
+                ("yes_no", _("Yes or no")),
+                ("open_ended", _("Open-ended")),
+                ("multiple_choice", _("Multiple choice")),
+            ),
+        ),
+        FacetView("images", _("Images"), "heat", (("one", _("One")), ("several", _("Several")))),
+    ),
     pooled=False,  # the same questions four times over
     contrasts=tuple(
         (f"{task}-{variant}", f"{task}-{FREE}", label)

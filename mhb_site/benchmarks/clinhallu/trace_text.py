@@ -57,5 +57,5 @@ def read_trace(text: str) -> Trace:
 
 
 def write_stages(**stages: str) -> str:
-    """Stages under their headers, as a prefix that a model's answer continues."""
-    return "".join(f"{HEADERS[stage]}\n{text.strip()}\n\n" for stage, text in stages.items())
+    """Stages under their headers in their order, as a prefix that a model's answer continues."""
+    return "".join(f"{HEADERS[stage]}\n{stages[stage].strip()}\n\n" for stage in STAGES if stage in stages)

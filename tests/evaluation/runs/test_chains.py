@@ -40,9 +40,9 @@ class Verdict(BaseModel):
 
 def ask(sample: Sample, seed: int) -> Sequence[Ask]:
     return [  # not in the order in which they follow each other
-        Ask(_user("Summarize (the revision)"), "summary", "revision", prompt="relay/summary@1"),
+        Ask(_user("Summarize (the revision)"), "summary", after="revision", prompt="relay/summary@1"),
         Ask(_user(f"Draft {sample.key}"), "draft", prompt="relay/draft@1"),
-        Ask(_user("Revise (the draft)"), "revision", "draft", prompt="relay/revision@1"),
+        Ask(_user("Revise (the draft)"), "revision", after="draft", prompt="relay/revision@1"),
     ]
 
 

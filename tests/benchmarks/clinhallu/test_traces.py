@@ -1,0 +1,120 @@
+"""Traces are read as the released code reads them, and asked and judged as the paper says."""
+
+from dataclasses import replace
+
+import pytest
+
+from evaluation.protocol import Rubric
+from generation.llm.fencing import read_data
+from mhb_site.benchmarks.clinhallu import protocol
+from mhb_site.benchmarks.clinhallu.judging import AnswerVerdict, StageVerdict, decide_answer, decide_stage, judge_stage
+from mhb_site.benchmarks.clinhallu.protocol import PROTOCOL
+from mhb_site.benchmarks.clinhallu.trace_text import Trace, read_trace
+from tests.benchmarks.clinhallu.traced import CRITERIA, traced_sample
+
+SHA = "a" * 64
+FREE = """Some words before.
+[Visual Recognition]
+A shadow to the right.
+[Knowledge Recall]
+Livers lie to the right.
+[Reasoning]
+So it is the liver.
+[Answer] A. Liver"""
+
+
+def rubric(key: str) -> Rubric:
+    return Rubric(key, CRITERIA[key])
+
+
+def test_a_trace_is_read() -> None:
+    trace = read_trace(FREE)
+    assert trace == Trace("A shadow to the right.", "Livers lie to the right.", "So it is the liver.", "A. Liver")
+    assert trace.fault() == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (FREE.replace("[Knowledge Recall]", ""), "[Knowledge Recall] has 0 words"),
+        (FREE.replace("So it is the liver.", "So liver."), "[Reasoning] has 2 words"),
+        (FREE.replace("[Answer] A. Liver", ""), "no [Answer]"),
+        (FREE.replace("[Answer] A. Liver", "[Answer]"), "no [Answer]"),
+        ("", "[Visual Recognition] has 0 words"),
+    ],
+)
+def test_a_trace_without_something_is_invalid(text: str, fault: str) -> None:
+    assert fault in read_trace(text).fault()
+    decision = protocol.read(traced_sample(), rubric("answer"), "free", {}, text)
+    assert decision is not None
+    assert decision.verdict == "missing"
+
+
+def test_headers_may_be_marked_up_and_the_answer_may_follow_its_line() -> None:
+    text = FREE.replace("[Reasoning]", "**[reasoning]**").replace("[Answer] A. Liver", "[Answer]\nA. Liver")
+    assert read_trace(text).answer == "A. Liver"
+    assert read_trace(text).fault() == ""
+
+
+def test_the_questions_and_what_each_is_given() -> None:
+    asks = {ask.variant: ask for ask in protocol.ask(traced_sample(2, images=[SHA]), 0)}
+    assert {name: ask.after for name, ask in asks.items()} == {"free": "", "rep-v": "", "rep-k": "free", "rep-vk": ""}
+    given = {name: read_data(ask.messages[-1].text) for name, ask in asks.items()}
+    assert given["free"] == {"QUESTION": "Which organ is it in case 2?", "OPTIONS": ["A. Liver", "B. Spleen"]}
+    assert set(given["rep-v"]) - set(given["free"]) == {"VISUAL"}
+    assert given["rep-vk"]["KNOWLEDGE"] == "Round shadows there are the spleen."
+    for ask in asks.values():
+        assert [image.sha256 for image in ask.messages[-1].images] == [SHA], "images are sent again"
+        assert (ask.temperature, ask.top_p, ask.max_tokens) == (0.7, 0.9, 4096)
+
+    own = protocol.ask_on(traced_sample(2, images=[SHA]), asks["rep-k"], {"free": FREE})
+    assert own is not None
+    data = read_data(own.messages[-1].text)
+    assert (data["VISUAL"], data["KNOWLEDGE"]) == ("A shadow to the right.", "Round shadows there are the spleen.")
+    assert replace(own, messages=()) == replace(asks["rep-k"], messages=())
+    assert protocol.ask_on(traced_sample(2), asks["rep-k"], {"free": "[Visual Recognition]\nNone."}) is None
+
+
+def test_what_is_judged_is_the_whole_trace() -> None:
+    sample, went_on = traced_sample(2), "[Reasoning]\nIt is the spleen.\n[Answer] B. Spleen"
+    trace = read_trace(protocol.composed(sample, "rep-k", went_on, {"free": FREE}))
+    assert trace.visual == "A shadow to the right."
+    assert trace.knowledge == "Round shadows there are the spleen."
+    assert (trace.reasoning, trace.answer, trace.fault()) == ("It is the spleen.", "B. Spleen", "")
+    assert read_trace(protocol.composed(sample, "rep-vk", went_on, {})).visual.startswith("A round shadow")
+    assert read_trace(protocol.composed(sample, "rep-v", "", {})).knowledge == ""
+    assert protocol.composed(sample, "free", FREE, {}) == FREE
+
+
+def test_each_stage_is_judged_where_what_is_before_it_is_the_reference() -> None:
+    where = {
+        key: [name for name in ("free", "rep-v", "rep-k", "rep-vk") if PROTOCOL.applies(key, name)] for key in CRITERIA
+    }
+    assert where == {
+        "visual": ["rep-k"],
+        "knowledge": ["rep-v"],
+        "reasoning": ["rep-vk"],
+        "answer": ["free", "rep-v", "rep-k", "rep-vk"],
+    }
+    sample = traced_sample(2, images=[SHA])
+    visual, knowledge = (judge_stage(sample, rubric(key), "", FREE) for key in ("visual", "knowledge"))
+    assert [image.sha256 for image in visual.messages[-1].images] == [SHA]
+    assert not knowledge.messages[-1].images
+    support = read_data(knowledge.messages[-1].text)["SUPPORT"]
+    assert support["candidate visual"] == "A shadow to the right."
+    assert support["reference visual"].startswith("A round shadow")
+    assert "SUPPORT" not in read_data(visual.messages[-1].text)
+    assert decide_stage(StageVerdict(reason="r", hallucinated=1)).verdict == "hallucinated"
+    assert decide_answer(AnswerVerdict(answer_reasoning="r", answer_correct=1)).verdict == "correct"
+
+
+def test_the_reference_has_the_same_parts() -> None:
+    sample = traced_sample(2)
+    backwards = dict(sorted(sample.content["trace"].items()))  # as a database may give it back
+    again = replace(sample, content={**sample.content, "trace": backwards})
+    assert protocol.reference(again) == protocol.reference(sample)
+    labels = [label for label, _text in protocol.parts("")]
+    texts = [text for _label, text in protocol.parts(protocol.reference(traced_sample(2)))]
+    assert labels == ["Visual recognition", "Knowledge recall", "Reasoning", "Answer"]
+    assert all(texts)
+    assert texts[-1] == "B. Spleen"
