@@ -17,6 +17,7 @@ from generation.batches import launch
 from generation.batches import queries as batches_queries
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
+from generation.errors import UnfitFormat, WrongStages
 from generation.llm.simulator.server import make_app, run_in_background
 from generation.models import Call, Draft, SampleVersion, SentImage, SourceRecord, StoredImage
 from generation.models.work import Work
@@ -110,3 +111,25 @@ def test_every_row_of_vqa_rad_from_file_to_report(url: str, physicians: list[Use
     with (folder / "samples.jsonl").open(encoding="utf-8") as lines:
         shown = {name for line in lines for name in json.loads(line)["images"]}
     assert {f"images/{name}" for name in names} == shown
+
+    for format_name in ("inspect", "lm-eval", "healthbench"):
+        with pytest.raises(UnfitFormat, match="one question each"):
+            export.export_release(release, format_name, tmp_path / format_name)
+    with pytest.raises(WrongStages, match=r"known: answer, V, K, V\+K, V\+K\+R"):
+        export.export_release(release, "supervision", tmp_path / "no", stages="R")
+    trained = tmp_path / "training"
+    export.export_release(release, "supervision", trained, stages="V+K")
+    chats = [json.loads(line) for line in (trained / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(chats) == made.filter(content__split="train").count()
+    assert not (trained / "validation.jsonl").read_text()
+    for chat in chats:
+        [question, answer] = chat["messages"]
+        assert question["content"].startswith("<image>")
+        assert "[Visual Recognition]" in answer["content"]
+        assert "[Reasoning]" not in answer["content"]
+        assert all((trained / name).is_file() for name in chat["images"])
+    measured = set(made.filter(content__split="test").values_list("content__question", flat=True))
+    assert measured, "the test set is in the release and in no training file"
+    assert {path.name for path in (trained / "images").iterdir()} == {
+        name.removeprefix("images/") for chat in chats for name in chat["images"]
+    }
