@@ -109,7 +109,7 @@ def test_every_row_of_vqa_rad_from_file_to_report(url: str, physicians: list[Use
     export.export_release(release, "jsonl", folder)
     names = {path.name for path in (folder / "images").iterdir()}
     with (folder / "samples.jsonl").open(encoding="utf-8") as lines:
-        shown = {name for line in lines for name in json.loads(line)["images"]}
+        shown = {name for line in lines for name in json.loads(line)["content"]["image_files"]}
     assert {f"images/{name}" for name in names} == shown
 
     for format_name in ("inspect", "lm-eval", "healthbench"):
