@@ -170,9 +170,7 @@ def changes(request: HttpRequest, pk: int) -> HttpResponse:
     """What asking in another way fixed and broke: pictures, and the numbers by data set and model."""
     found = RUNS.get(pk)
     report = reports_queries.report(found)
-    rates = changed_answers.rates_with_changes(report)
-    if not rates:
-        raise Http404
+    rates = changed_answers.rates_with_changes(report) or [report.rate]
     rate = next((each for each in rates if each.name == request.GET.get("rate")), rates[0])
     several = len(report.endpoints) > 1
     everybody = "" if several else report.endpoints[0]

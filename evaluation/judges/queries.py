@@ -9,12 +9,12 @@ import numpy as np
 
 from evaluation import panel, registry
 from evaluation.judges.content import MET, NOT_MET, rubric_of
-from evaluation.judges.labels import LabelAgreement, Rated, label_agreement
 from evaluation.models import Judgment, Run, Validation, ValidationItem
 from evaluation.protocol import Protocol
 from evaluation.statistics.clusters import cluster_totals
 from evaluation.statistics.correction import CorrectedRate, corrected_rate
 from evaluation.statistics.intervals import RateInterval, rate_interval
+from evaluation.statistics.label_agreement import LabelAgreement, Rated, label_agreement
 from evaluation.statistics.validation import JudgeQuality, judge_quality
 from generation.models.work import Work
 from review.access.visibility import counted_reviews

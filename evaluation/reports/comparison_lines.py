@@ -104,7 +104,9 @@ def format_difference(difference: float | None, rate: Rate) -> str:
     if difference is None:
         return ""
     return (
-        gettext("%(n)s percentage points") % {"n": f"{100 * difference:+.1f}"} if rate.percent else f"{difference:+.3f}"
+        gettext("%(n)s percentage points") % {"n": f"{round(100 * difference, 1) + 0.0:+.1f}"}
+        if rate.percent
+        else f"{difference:+.3f}"
     )
 
 
