@@ -12,7 +12,7 @@ from evaluation.runs.settings import RunSettings
 from generation.batches import launch
 from generation.batches import services as batches_services
 from generation.batches.launch import BatchSettings
-from generation.models import Endpoint, Source
+from generation.models import Endpoint, Sample, Source
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
@@ -62,6 +62,9 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
         work_queue(SEED + number, 1, physicians)
     samples_services.apply_outcomes()
     batches_services.work_on_batch(batch.pk)  # what was rejected comes back as version 2
+    if not Sample.objects.filter(benchmark=BENCHMARK, status=Sample.Status.APPROVED).exists():
+        tell("ClinHallu: no trace was kept: start simulate_llm with --labels for models that see")
+        return
     tell("ClinHallu: asking three simulated models that see")
     release = releases_services.freeze_release(
         "clinhallu-demo", benchmark=BENCHMARK, composition=Composition(with_unreviewed=True)

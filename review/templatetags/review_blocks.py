@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 from django import template
 from django.template import Context
@@ -81,9 +82,13 @@ def _parts(pairs: Iterable[TurnPair], notes: dict[int, tuple[TrapNote, ...]]) ->
     ]
 
 
-@register.simple_tag(takes_context=True)
+@register.simple_tag(takes_context=True, name="show_block")
+def show_block_here(context: Context, block: Block, number: int, language: str = "", **options: Any) -> SafeString:
+    """`show_block` on the page of a reader, for whom the addresses of images are good."""
+    return show_block(block, number, language, reader=getattr(context.get("request"), "user", None), **options)
+
+
 def show_block(
-    context: Context,
     block: Block,
     number: int,
     language: str = "",
@@ -92,18 +97,18 @@ def show_block(
     among: Sequence[Block] = (),
     view: str = "shown",
     marks: Marks | None = None,
+    reader: object = None,
 ) -> SafeString:
     """`{% show_block block forloop.counter case.language folded=True %}`: the block by its own template.
 
     beside: what tells it from the same block of another version on the page.
     folded: what was planted stays closed until the reader opens it, so that naturalness is judged on the text alone.
     among: all blocks of the case, where the traps are shown beside their turns. view: of a conversation, the one that is open.
-    marks: what was highlighted in the texts of the case.
+    marks: what was highlighted in the texts of the case. reader: who is shown it.
     """
     notes = _notes(among)
     parts = _parts(align_turns(block.before, block.after), notes) if isinstance(block, Diff) else []
     chart = points_chart(block) if isinstance(block, Points) else None
-    reader = getattr(context.get("request"), "user", None)
     values = {
         "block": block,
         "number": number,

@@ -169,8 +169,8 @@ def _made(draft: Draft, final: Mapping[str, Any]) -> dict[str, str]:
 
 
 def compared(made: NewSample) -> str:
-    """What no two samples may share: the question with its images. As a digest, which is never nearly another: data sets ask the
-    same in other words on purpose."""
+    """What no two samples may share: the question with its images. As a digest, which is never nearly another: data sets ask
+    the same in other words on purpose."""
     asked = " ".join(made.content["question"].casefold().split())
     return hashlib.sha256("\n".join([asked, *made.content["images"]]).encode(errors="surrogatepass")).hexdigest()
 
