@@ -10,6 +10,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext
 
 from generation import errors
+from generation.batches import reviewed
 from generation.jobs import queries as jobs_queries
 from generation.jobs.queries import ModelAsked
 from generation.models import (
@@ -280,7 +281,7 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
     )
     rows = begun.filter(~Exists(split), ~Exists(later), ~Exists(over), batch=batch).order_by("pk")
     drafts: Iterator[Mapping[str, Any]] = rows.values_list("data", flat=True).iterator(chunk_size=STREAMED)
-    return tuple(shows(drafts))
+    return (*shows(drafts), *reviewed.blocks(batch))
 
 
 def made_sample(draft: Draft) -> NewSample:

@@ -1,4 +1,4 @@
-"""How MedHal's pairs are made: each way, each reason to leave a record out, and the released code's faults that are not ours."""
+"""How MedHal's pairs are made: each way, each reason to leave a record out, and what is not taken from the released code."""
 
 import re
 

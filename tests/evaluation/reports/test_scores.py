@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from django.test import Client
 
+import tests.evaluation.toy as toys
 from evaluation.interchange import bundle
 from evaluation.interchange.programs import verify_run, verify_scores
 from evaluation.models import Run, Score
@@ -18,7 +19,6 @@ from evaluation.runs import services, work
 from evaluation.runs.settings import RunSettings
 from evaluation.statistics.means import mean_interval
 from review.models import User
-import tests.evaluation.toy as toys
 from tests.engine import endpoint
 from tests.evaluation.toy import SEED, claimants, level, toy, toy_release
 
@@ -47,6 +47,7 @@ PROTOCOL = __import__("dataclasses").replace(
     score=score,
 )
 """
+
 
 @pytest.fixture
 def scored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +88,9 @@ def test_means_and_spread_are_those_of_the_answers(run: Run) -> None:
         assert found.box[1:4] == pytest.approx(quantiles(own, n=4, method="inclusive"))
         assert row.scores["far"].n == 0  # outside its range: never stored
         assert found.too_few is (len(own) < report.plan.minimum)
-    hard = next(row for row in report.numbers.score_facets["level"] if (row.value, row.endpoint) == ("hard", "sim-average"))
+    hard = next(
+        row for row in report.numbers.score_facets["level"] if (row.value, row.endpoint) == ("hard", "sim-average")
+    )
     assert hard.scores["length"].mean == pytest.approx(mean(letters(run, "sim-average", "plain", of_level="hard")))
     with pytest.raises(Exception, match="append-only"):
         Score.objects.update(numbers="1")
