@@ -21,7 +21,7 @@ from generation.recipes import registry
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from generation.sources import services as sources_services
-from mhb_site.demo import medhallu
+from mhb_site.demo import medhal, medhallu
 from review.cases import services as cases_services
 from review.cases.simulated_physicians import work_queue
 from review.models import Case, User
@@ -88,6 +88,7 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
         _evaluate(releases_services.freeze_release("mhb-demo", benchmark="mhb"))
     _withdraw_one()
     medhallu.load(_source, tell=tell)
+    medhal.load(_source, tell=tell)
     sweep(BATCHES)
 
 
