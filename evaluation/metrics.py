@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.protocol import Rate
-from evaluation.statistics.bootstrap import cluster_bootstrap, ratio_of_totals
+from evaluation.statistics.bootstrap import bootstrap_kinds, cluster_bootstrap, kinds_of, ratio_of_totals
 from evaluation.statistics.bounds import outcome_bounds
 from evaluation.statistics.intervals import MINIMUM, Method, rate_interval
 
@@ -85,26 +85,36 @@ class Totals:
     number: Whole
     excluded: Whole
     unsure: Whole | None = None
+    times: NDArray[np.float64] | None = None  # how many clusters are like each entry; None: each is one
+
+    def total(self, values: Whole) -> int:
+        """The sum over all clusters."""
+        return int(values.sum()) if self.times is None else round(float((values * self.times).sum()))
 
     def each(self, change: Callable[[Whole], Whole]) -> "Totals":
         """All of them changed in one way."""
         counted = change(self.counted)
         number = counted if self.number is self.counted else change(self.number)
         unsure = None if self.unsure is None else change(self.unsure)
-        return Totals(change(self.hits), counted, number, change(self.excluded), unsure)
+        times = None if self.times is None else change(self.times)  # type: ignore[arg-type]
+        return Totals(change(self.hits), counted, number, change(self.excluded), unsure, times)  # type: ignore[arg-type]
 
 
 def measure(
     rate: Rate, totals: Totals, *, minimum: int = MINIMUM, better: str = "low", with_bounds: bool = True
 ) -> MeasuredRate:
     """The rate over clusters (samples, or the source records above them) with its interval. `better`: 'low' or 'high'."""
-    hits, counted, excluded = int(totals.hits.sum()), int(totals.counted.sum()), int(totals.excluded.sum())
+    hits, counted, excluded = (totals.total(each) for each in (totals.hits, totals.counted, totals.excluded))
     if not counted:
         return MeasuredRate(hits, counted, excluded)
-    n, clusters = int(totals.number.sum()), int((totals.counted > 0).sum())
+    n, clusters = totals.total(totals.number), totals.total((totals.counted > 0).astype(np.int64))
     bounds = _bounds(rate, totals, minimum, better, with_bounds)
     if rate.interval == "bootstrap":
-        ends, undefined = cluster_bootstrap(np.column_stack([totals.hits, totals.counted]), ratio_of_totals)
+        rows = np.column_stack([totals.hits, totals.counted])
+        if totals.times is None:
+            ends, undefined = cluster_bootstrap(rows, ratio_of_totals)
+        else:
+            ends, undefined = bootstrap_kinds(*kinds_of(rows, totals.times), ratio_of_totals)
         low, high = ends if ends is not None and clusters >= minimum else (None, None)
         method = Method.TOO_FEW if low is None else Method.BOOTSTRAP
         return MeasuredRate(hits, counted, excluded, low, high, method.value, clusters, n, undefined, bounds)
@@ -115,6 +125,7 @@ def measure(
         totals.counted if all_some else totals.counted[some],
         n=n if rate.weighted else None,
         minimum=minimum,
+        times=totals.times if all_some or totals.times is None else totals.times[some],
     )
     return MeasuredRate(hits, counted, excluded, found.low, found.high, found.method.value, clusters, n, bounds=bounds)
 
@@ -126,12 +137,13 @@ def _bounds(rate: Rate, totals: Totals, minimum: int, better: str, with_interval
     hits, missing, counted = totals.hits, totals.excluded, totals.counted
     if totals.unsure is not None:
         missing, counted = missing + totals.unsure, counted - totals.unsure
-    whole = int((counted + missing).sum())
-    least, most = int(hits.sum()) / whole, int((hits + missing).sum()) / whole
+    whole = totals.total(counted + missing)
+    least, most = totals.total(hits) / whole, totals.total(hits + missing) / whole
     low = high = None
     if with_intervals and missing.any():
         some = counted + missing > 0
-        found = outcome_bounds(hits[some], counted[some], missing[some], minimum=minimum)
+        times = None if totals.times is None else totals.times[some]
+        found = outcome_bounds(hits[some], counted[some], missing[some], minimum=minimum, times=times)
         low, high = found.best.low, found.worst.high
     return RateBounds(least, most, low, high) if better == "low" else RateBounds(most, least, low, high)
 

@@ -198,7 +198,7 @@ class Judgment(Asked):
         ]
 
 
-class Score(models.Model):
+class ResponseScore(models.Model):
     """The numbers that code gave a response on a rubric, beside its verdict. Written once, with the judgment.
 
     `names`: of the protocol's scores, a space between them; `numbers`: theirs, in that order. One row for all of them: a

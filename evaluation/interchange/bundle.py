@@ -13,7 +13,7 @@ from django.db.models import F, QuerySet
 from evaluation import errors
 from evaluation.interchange.programs import verify_run, verify_scores
 from evaluation.metrics import MeasuredRate
-from evaluation.models import Judgment, Response, Run, Score, Vote
+from evaluation.models import Judgment, Response, ResponseScore, Run, Vote
 from evaluation.protocol import Protocol, Rate
 from evaluation.reports import formats, score_lines
 from evaluation.reports import queries as reports_queries
@@ -282,7 +282,7 @@ def _judgments(run: Run, with_held_out: bool) -> Iterator[dict[str, Any]]:
 
 def _scores(run: Run) -> Iterator[dict[str, Any]]:
     """What code gave responses beside their verdicts."""
-    rows = Score.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
+    rows = ResponseScore.objects.filter(run=run).order_by(*(f"response__{name}" for name in ORDER), "rubric__pk")
     columns = (*(f"response__{name}" for name in ANSWER[:4]), "rubric__key", "names", "numbers")
     for model, sample, variant, repeat, rubric, names, numbers in _streamed(rows, *columns):
         scores = dict(zip(names.split(), map(float, numbers.split()), strict=True))
@@ -343,7 +343,10 @@ def _numbers(report: Report) -> dict[str, Any]:
         ],
         "scores": [
             {
-                **{"model": row.endpoint, "dataset": row.dataset, "facet": facet, "value": row.value},
+                "model": row.endpoint,
+                "dataset": row.dataset,
+                "facet": facet,
+                "value": row.value,
                 "scores": {name: score_lines.measured(each) for name, each in row.scores.items()},
             }
             for facet, row in scored

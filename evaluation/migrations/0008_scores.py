@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Score',
+            name='ResponseScore',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('names', models.CharField(max_length=200)),
@@ -26,5 +26,5 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('response', 'rubric'), name='score_once')],
             },
         ),
-        AppendOnly('Score'),
+        AppendOnly('ResponseScore'),
     ]

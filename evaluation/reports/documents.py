@@ -315,7 +315,9 @@ def as_latex(report: Report) -> str:
         lines += _LATEX_END
     if scored := score_lines.latex_lines(report):
         lines += ["", *_latex_head("Means of scores.", "l" * len(scored[0]))]
-        lines += [" & ".join(map(_tex, line)) + r" \\" + ("\n\\midrule" if not at else "") for at, line in enumerate(scored)]
+        lines += [
+            " & ".join(map(_tex, line)) + r" \\" + ("\n\\midrule" if not at else "") for at, line in enumerate(scored)
+        ]
         lines += _LATEX_END
     return "\n".join(lines) + "\n"
 

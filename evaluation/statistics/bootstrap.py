@@ -58,6 +58,12 @@ def cluster_bootstrap(
     return bootstrap_kinds(kinds, counts, figure, draws=draws, seed=seed)
 
 
+def kinds_of(rows: NDArray[Any], times: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Rows that are alike as one kind, and how many clusters are of it; those of which there are none are left out."""
+    kinds, place = np.unique(rows[times > 0], axis=0, return_inverse=True)
+    return kinds, np.bincount(place.ravel(), times[times > 0], len(kinds)).astype(np.int64)
+
+
 def ratio_of_totals(totals: NDArray[Any]) -> NDArray[Any]:
     """The first column over the second; NaN where that is 0."""
     rates: NDArray[Any] = np.full(len(totals), np.nan)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evaluation.statistics.clusters import cluster_totals
+from evaluation.statistics.clusters import Floats, cluster_totals
 from evaluation.statistics.intervals import MINIMUM, RateInterval, rate_interval
 
 
@@ -19,7 +19,14 @@ class Bounds:
     worst: RateInterval
 
 
-def outcome_bounds(hits: ArrayLike, counted: ArrayLike, excluded: ArrayLike, *, minimum: int = MINIMUM) -> Bounds:
+def outcome_bounds(
+    hits: ArrayLike,
+    counted: ArrayLike,
+    excluded: ArrayLike,
+    *,
+    minimum: int = MINIMUM,
+    times: Floats | None = None,
+) -> Bounds:
     """What the excluded outcomes can hide: sum(y) / sum(m + x) and sum(y + x) / sum(m + x), totals per cluster.
 
     Worst-case bounds (Manski 1989, J. Hum. Resour. 24; Horowitz & Manski 2000, J. Am. Stat. Assoc. 95): no
@@ -27,7 +34,8 @@ def outcome_bounds(hits: ArrayLike, counted: ArrayLike, excluded: ArrayLike, *, 
     were, of at least 95 %.
     """
     y, m, x = (np.asarray(part, dtype=float) for part in (hits, counted, excluded))
-    return Bounds(rate_interval(y, m + x, minimum=minimum), rate_interval(y + x, m + x, minimum=minimum))
+    best = rate_interval(y, m + x, minimum=minimum, times=times)
+    return Bounds(best, rate_interval(y + x, m + x, minimum=minimum, times=times))
 
 
 def weighted_rate(

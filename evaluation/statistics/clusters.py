@@ -21,6 +21,11 @@ def cluster_totals(clusters: Sequence[Any] | NDArray[Any], *columns: ArrayLike) 
     return tuple(np.bincount(place, np.asarray(column, dtype=float), size).astype(float) for column in columns)
 
 
+def summed(values: Floats, times: Floats | None) -> float:
+    """The sum over clusters. `times`: how many clusters are like each entry; None: one."""
+    return float(values.sum() if times is None else (values * times).sum())
+
+
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """r = sum(y) / sum(m) over clusters; `shares`: m / sum(m); `residuals`: (y - r m) / sum(m), the linearisation of r."""
@@ -31,21 +36,21 @@ class Ratio:
     residuals: Floats
 
 
-def ratio(hits: ArrayLike, counted: ArrayLike) -> Ratio | None:
+def ratio(hits: ArrayLike, counted: ArrayLike, times: Floats | None = None) -> Ratio | None:
     """The ratio estimator (Cochran 1977, section 6.3) of totals per cluster; None where nothing was counted.
 
     Its residuals are those of Taylor linearisation, (y - r m) / sum(m) (Cochran 1977, chapter 6). Clusters in which
-    nothing was counted have share 0 and add nothing.
+    nothing was counted have share 0 and add nothing. `times`: as of `summed`, here and below.
     """
     y, m = _pair(hits, counted)
-    total = float(m.sum())
+    total = summed(m, times)
     if not total:
         return None
-    value = float(y.sum()) / total
+    value = summed(y, times) / total
     return Ratio(value, total, m / total, (y - value * m) / total)
 
 
-def cr2_variance(residuals: Floats, shares: Floats) -> float:
+def cr2_variance(residuals: Floats, shares: Floats, times: Floats | None = None) -> float:
     """The bias-reduced variance CR2 of a mean over clusters: sum(e^2 / (1 - h)), h the cluster's share of the
     denominator.
 
@@ -55,10 +60,10 @@ def cr2_variance(residuals: Floats, shares: Floats) -> float:
     """
     if shares.max(initial=0.0) >= 1:
         return float("inf")
-    return float((residuals**2 / (1 - shares)).sum())
+    return summed(residuals**2 / (1 - shares), times)
 
 
-def satterthwaite_df(shares: Floats) -> float:
+def satterthwaite_df(shares: Floats, times: Floats | None = None) -> float:
     """Degrees of freedom of `cr2_variance`: 2 E(V)^2 / Var(V), with independent rows as the working model.
 
     Bell & McCaffrey (2002); Pustejovsky & Tipton (2018), J. Bus. Econ. Stat. 36. For a mean it is
@@ -67,7 +72,7 @@ def satterthwaite_df(shares: Floats) -> float:
     if shares.max(initial=0.0) >= 1:
         return 0.0
     one = shares**2 / (1 - shares)
-    return float(1 / ((shares**2).sum() + one.sum() ** 2 - (one**2).sum()))
+    return 1 / (summed(shares**2, times) + summed(one, times) ** 2 - summed(one**2, times))
 
 
 def intracluster_correlation(hits: ArrayLike, counted: ArrayLike) -> float | None:

@@ -6,7 +6,7 @@ from math import asin, exp, log, sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evaluation.statistics.clusters import Floats, Ratio, cr2_variance, ratio, satterthwaite_df
+from evaluation.statistics.clusters import Floats, Ratio, cr2_variance, ratio, satterthwaite_df, summed
 from evaluation.statistics.distributions import binomial_cdf, t_p_value, t_quantile
 from evaluation.statistics.intervals import MINIMUM, MINIMUM_DF
 
@@ -47,6 +47,7 @@ def paired_difference(
     second_counted: ArrayLike,
     *,
     minimum: int = MINIMUM,
+    times: Floats | None = None,
 ) -> PairedDifference:
     """The difference of two rates on the clusters in which both models have criteria counted, with interval and p.
 
@@ -58,27 +59,28 @@ def paired_difference(
     not taken for 0. p and interval say the same: p < .05 where the interval leaves 0 out.
 
     Effect sizes: d itself, the odds ratio, and Cohen's h = 2 asin(sqrt(r1)) - 2 asin(sqrt(r2)) (Cohen 1988, section
-    6.2).
+    6.2). `times`: how many clusters are like each entry, where they are not listed one by one.
     """
     y1, m1, y2, m2 = (
         np.asarray(part, dtype=float) for part in (first_hits, first_counted, second_hits, second_counted)
     )
     shared = (m1 > 0) & (m2 > 0)
-    one, other = ratio(y1[shared], m1[shared]), ratio(y2[shared], m2[shared])
-    clusters = int(shared.sum())
+    times = None if times is None else times[shared]
+    one, other = ratio(y1[shared], m1[shared], times), ratio(y2[shared], m2[shared], times)
+    clusters = int(shared.sum()) if times is None else round(float(times.sum()))
     if one is None or other is None:
         return PairedDifference(None, None, None, 0)
     value = one.value - other.value
     h = 2 * asin(sqrt(min(1.0, one.value))) - 2 * asin(sqrt(min(1.0, other.value)))
     shares = (one.shares + other.shares) / 2
-    df = satterthwaite_df(shares)
+    df = satterthwaite_df(shares, times)
     if clusters < minimum or df < MINIMUM_DF:
         return PairedDifference(one.value, other.value, value, clusters, cohens_h=h)
-    typical = float((shares**2).sum())
+    typical = summed(shares**2, times)
     grown = 1 + 2 * ADDED * typical
     centre = value / grown
     residuals = (one.residuals - other.residuals + (value - centre) * shares) / grown
-    variance = cr2_variance(residuals, shares / grown)
+    variance = cr2_variance(residuals, shares / grown, times)
     variance += ADDED * (typical / grown) ** 2 * ((1 - centre) ** 2 + (1 + centre) ** 2) / (1 - typical / grown)
     error, t = sqrt(variance), t_quantile(0.975, df)
     return PairedDifference(
@@ -90,12 +92,12 @@ def paired_difference(
         high=min(1.0, centre + t * error),
         p=t_p_value(centre / error, df),
         df=df,
-        odds_ratio=_odds_ratio(one, other, shares, t),
+        odds_ratio=_odds_ratio(one, other, shares, t, times),
         cohens_h=h,
     )
 
 
-def _odds_ratio(one: Ratio, other: Ratio, shares: Floats, t: float) -> OddsRatio | None:
+def _odds_ratio(one: Ratio, other: Ratio, shares: Floats, t: float, times: Floats | None) -> OddsRatio | None:
     """None where a rate is 0 or 1. Interval: the logarithm linearised, sum of e1 / (r1 (1 - r1)) - e2 / (r2 (1 -
     r2)).
 
@@ -104,7 +106,7 @@ def _odds_ratio(one: Ratio, other: Ratio, shares: Floats, t: float) -> OddsRatio
     if not (0 < one.value < 1 and 0 < other.value < 1):
         return None
     spread = [each.value * (1 - each.value) for each in (one, other)]
-    error = sqrt(cr2_variance(one.residuals / spread[0] - other.residuals / spread[1], shares))
+    error = sqrt(cr2_variance(one.residuals / spread[0] - other.residuals / spread[1], shares, times))
     value = log(one.value / (1 - one.value)) - log(other.value / (1 - other.value))
     return OddsRatio(exp(value), exp(min(700.0, value - t * error)), exp(min(700.0, value + t * error)))
 
@@ -118,7 +120,7 @@ class McNemar:
     p: float
 
 
-def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
+def mcnemar(first: ArrayLike, second: ArrayLike, times: Floats | None = None) -> McNemar:
     """The exact McNemar test on samples: of those that only one model failed, is it as often the first as the second?
 
     p = min(1, 2 P(X <= min(b, c))), X binomial with b + c draws and 1/2 (McNemar 1947, Psychometrika 12; exact:
@@ -129,5 +131,5 @@ def mcnemar(first: ArrayLike, second: ArrayLike) -> McNemar:
     one, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
     if one.shape != other.shape:
         raise ValueError("both models need an entry for every sample")
-    b, c = int((one & ~other).sum()), int((other & ~one).sum())
+    b, c = (round(summed(flips.astype(float), times)) for flips in (one & ~other, other & ~one))
     return McNemar(b, c, min(1.0, 2 * binomial_cdf(min(b, c), b + c, 0.5)))

@@ -14,7 +14,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evaluation.statistics.clusters import cr2_variance, ratio, satterthwaite_df
+from evaluation.statistics.clusters import Floats, cr2_variance, ratio, satterthwaite_df, summed
 from review.rules.wilson_interval import wilson
 
 MINIMUM = 10  # clusters, below which no interval is given
@@ -45,12 +45,20 @@ class RateInterval:
     effective_n: float | None = None
 
 
-def rate_interval(hits: ArrayLike, counted: ArrayLike, *, n: int | None = None, minimum: int = MINIMUM) -> RateInterval:
+def rate_interval(
+    hits: ArrayLike,
+    counted: ArrayLike,
+    *,
+    n: int | None = None,
+    minimum: int = MINIMUM,
+    times: Floats | None = None,
+) -> RateInterval:
     """The rate sum(hits) / sum(counted) over clusters, with its 95 % interval.
 
     Args:
         hits, counted: totals per cluster (`cluster_totals`); weighted where criteria have weights.
         n: the number of criteria, where `counted` is a sum of weights.
+        times: how many clusters are like each entry, where they are not listed one by one.
         minimum: clusters below which there is no interval; never less than `MINIMUM_DF` degrees of freedom.
 
     Where every cluster has one criterion and no weights: Wilson's score interval (Wilson 1927, J. Am. Stat. Assoc.
@@ -59,22 +67,22 @@ def rate_interval(hits: ArrayLike, counted: ArrayLike, *, n: int | None = None, 
     failed and one passed, each counted `ADDED` times: as Agresti & Coull (1998), Am. Stat. 52, add to each outcome,
     but whole clusters.
     """
-    estimate = ratio(hits, counted)
+    estimate = ratio(hits, counted, times)
     sizes = np.asarray(counted, dtype=float)
-    clusters = int((sizes > 0).sum())
+    clusters = round(summed((sizes > 0).astype(float), times))
     if estimate is None:
         return RateInterval(None, None, None, Method.UNDEFINED, 0, 0)
     weighted, n = n is not None, round(estimate.total) if n is None else n
     value = min(1.0, max(0.0, estimate.value))
-    if clusters < minimum or satterthwaite_df(estimate.shares) < MINIMUM_DF:
+    if clusters < minimum or satterthwaite_df(estimate.shares, times) < MINIMUM_DF:
         return RateInterval(value, None, None, Method.TOO_FEW, clusters, n)
     if not weighted and sizes.max() <= 1:
         return RateInterval(value, *wilson(estimate.total * value, n), Method.WILSON, clusters, n, float(n))
-    typical = float((estimate.shares**2).sum())
+    typical = summed(estimate.shares**2, times)
     grown = 1 + 2 * ADDED * typical  # of the denominator
     centre = (value + ADDED * typical) / grown
     residuals = (estimate.residuals + (value - centre) * estimate.shares) / grown
-    variance = cr2_variance(residuals, estimate.shares / grown)
+    variance = cr2_variance(residuals, estimate.shares / grown, times)
     variance += ADDED * (typical / grown) ** 2 * ((1 - centre) ** 2 + centre**2) / (1 - typical / grown)
     effective = min(float(n), centre * (1 - centre) / variance / grown)
     low, high = wilson(value * effective, effective)

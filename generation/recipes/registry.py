@@ -170,6 +170,23 @@ def messages(benchmark: str, key: str, task: str, content: Mapping[str, Any]) ->
     return [{"role": message.role, "content": message.content} for message in asked[0].messages]
 
 
+def training(benchmark: str, key: str, task: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a model is trained on by one sample: its messages, names of its origins, and the split told by its publishers.
+
+    By the benchmark's own `protocol.PROTOCOL`; None where it has nothing to train on.
+    """
+    protocol = module(benchmark, "protocol").PROTOCOL
+    if not getattr(protocol, "example", None):
+        return None
+    sample = SimpleNamespace(key=key, task=task, content=content)
+    together = getattr(protocol, "kept_together", None)
+    return {
+        "messages": [{"role": each.role, "content": each.content} for each in protocol.example(sample)],
+        "origins": list(together(sample)) if together else [],
+        "split": str(content.get("split") or ""),
+    }
+
+
 RESPONSE, CRITERION = "@@RESPONSE@@", "@@CRITERION@@"
 
 

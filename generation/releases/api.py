@@ -92,6 +92,7 @@ class WholeReleaseSerializer(ReleaseSerializer):
     statuses = serializers.DictField(child=serializers.IntegerField())
     unreviewed = serializers.IntegerField()
     composition = serializers.DictField()
+    shares = serializers.SerializerMethodField(help_text="Of each task among the samples.")
     excluded = serializers.DictField(child=serializers.IntegerField())
     marker = serializers.CharField(
         source="canary", help_text="The canary of the release: a text that is in every sample and nowhere else."
@@ -105,12 +106,15 @@ class WholeReleaseSerializer(ReleaseSerializer):
         fields = [
             *ReleaseSerializer.Meta.fields,
             *("counts", "sources", "generators", "made", "grounds", "statuses", "unreviewed", "reviewers"),
-            *("composition", "excluded", "marker", "held_out_count", "held_out_sha256", "errata", "withheld"),
+            *("composition", "shares", "excluded", "marker", "held_out_count", "held_out_sha256", "errata", "withheld"),
         ]
 
     @extend_schema_field(ErratumSerializer(many=True))
     def get_errata(self, release: Release) -> Any:
         return ErratumSerializer(list(errata.errata_of(release)), many=True).data
+
+    def get_shares(self, release: Release) -> dict[str, float]:
+        return queries.task_shares(release)
 
     def get_withheld(self, release: Release) -> list[str]:
         return queries.withheld_sources(release)
@@ -135,6 +139,9 @@ class FreezeSerializer(serializers.Serializer[Any]):
         default=0, min_value=0, max_value=0.9, help_text="Share of source records that stay out of the public export."
     )
     seed = serializers.IntegerField(default=0, min_value=0, max_value=2**31 - 1)
+    configuration = serializers.CharField(
+        default="", allow_blank=True, max_length=40, help_text="One that the benchmark offers; empty: all samples."
+    )
     preview = serializers.BooleanField(default=False)
 
 
@@ -144,6 +151,7 @@ class FreezePreviewSerializer(DataclassSerializer):
     grounds = serializers.DictField(child=serializers.IntegerField())
     counts = serializers.DictField(child=serializers.DictField(child=serializers.IntegerField()))
     excluded = serializers.DictField(child=serializers.IntegerField())
+    shares = serializers.DictField(child=serializers.FloatField(), help_text="Of each task among the samples.")
 
     mirrors = services.FreezePreview
 

@@ -3,6 +3,7 @@
 from django.template.loader import render_to_string
 
 from generation.models import Release, ReleasedSample
+from generation.recipes.configuration import configuration
 from generation.releases import queries
 from generation.samples import errata
 from review.rules.questions import Question
@@ -22,6 +23,11 @@ def data_card(release: Release, *, by_reference: bool = False) -> str:
         "physicians": _physicians(release),
         "questions": _questions(release),
         "errata": errata.errata_of(release),
+        "configuration": configuration(release.benchmark, release.composition.get("configuration", "")),
+        "tasks": [
+            (task, release.counts["task"][task]["samples"], share)
+            for task, share in queries.task_shares(release).items()
+        ],
         "agreement": release.about.get("agreement", {}).get(ReleasedSample.Split.PUBLIC, []),
         "adjudicated": release.grounds.get(Ground.ADJUDICATED, 0),
         "adjudicated_share": f"{release.grounds.get(Ground.ADJUDICATED, 0) / max(release.reviewed, 1):.1%}",

@@ -71,6 +71,10 @@ def check_fits(release: Release, format_name: str, *, by_reference: bool = False
         first = ReleasedSample.objects.filter(release=release).order_by("position").first()
         if first is not None and _messages(release, first.exported, first.key, first.task) is None:
             raise errors.UnfitFormat(format_name)
+    if getattr(exporter, "trains", False):
+        first = ReleasedSample.objects.filter(release=release).order_by("position").first()
+        if first is not None and _training(release, first.exported, first.key, first.task) is None:
+            raise errors.UnfitFormat(format_name)
     return exporter
 
 
@@ -85,6 +89,19 @@ def fitting(release: Release, *, by_reference: bool = False) -> list[tuple[str, 
 
 def _messages(release: Release, exported: Mapping[str, Any], key: str, task: str) -> list[dict[str, str]] | None:
     return registry.messages(release.benchmark, key, task, exported["content"])
+
+
+def _training(release: Release, exported: Mapping[str, Any], key: str, task: str) -> dict[str, Any] | None:
+    return registry.training(release.benchmark, key, task, exported["content"])
+
+
+def _trained(release: Release, samples: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The samples with what a model is trained on by them."""
+    for sample in samples:
+        training = _training(release, sample, sample["sample_id"], sample["task"])
+        if training is None:
+            raise errors.UnfitFormat(sample["sample_id"])
+        yield {**sample, "training": training}
 
 
 def _asked(release: Release, samples: Iterator[dict[str, Any]], *, judges: bool) -> Iterator[dict[str, Any]]:
@@ -167,6 +184,8 @@ def files_of(
     referring: dict[str, Any] = {}
     if getattr(exporter, "asks", False):
         samples = _asked(release, samples, judges=getattr(exporter, "judges", False))
+    if getattr(exporter, "trains", False):
+        samples = _trained(release, samples)
     for written in exporter.write(samples, folder):
         path = written
         if by_reference and path.name == getattr(exporter, "lines", ""):

@@ -6,13 +6,22 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from generation.models import Source
+from generation.recipes.configuration import configurations
 from generation.recipes.forms import benchmark_choices
+from generation.recipes.registry import names
 from generation.releases.freezing.composition import Composition
 
 
 def _sources() -> list[tuple[str, Any]]:
     names = Source.objects.order_by("name").values_list("name", flat=True)
     return [("", _("All")), *((name, name) for name in names)]
+
+
+def _configurations() -> list[tuple[str, Any]]:
+    found = [
+        (each.name, f"{benchmark}: {_(each.label)}") for benchmark in names() for each in configurations(benchmark)
+    ]
+    return [("", _("All samples")), *dict(found).items()]
 
 
 class FreezeForm(forms.Form):
@@ -55,12 +64,13 @@ class FreezeForm(forms.Form):
         required=False,
         help_text=_("Share of source records (0 to 0.9) whose samples stay out of the public export."),
     )
+    configuration = forms.ChoiceField(label=_("Configuration"), choices=_configurations, required=False)
     seed = forms.IntegerField(
-        label=_("Seed of the held-out split"),
+        label=_("Seed"),
         min_value=0,
         max_value=2**31 - 1,
         required=False,
-        help_text=_("The same seed holds out the same records in every release."),
+        help_text=_("The same seed holds out and draws the same records in every release."),
     )
     seen = forms.CharField(
         required=False, widget=forms.HiddenInput
@@ -80,4 +90,5 @@ class FreezeForm(forms.Form):
             with_unreviewed=data["with_unreviewed"],
             held_out=data["held_out"] or 0.0,
             seed=data["seed"] or 0,
+            configuration=data["configuration"],
         )

@@ -101,6 +101,18 @@ def _alike(batch: Batch, fields: Sequence[str] | None) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
+def task_shares(release: Release) -> dict[str, float]:
+    """The share of each task among the samples of a release."""
+    counts = {task: count["samples"] for task, count in release.counts.get("task", {}).items()}
+    return shares_of(counts)
+
+
+def shares_of(counts: Mapping[str, int]) -> dict[str, float]:
+    """The share of each among all, to four digits."""
+    whole = sum(counts.values())
+    return {name: round(n / whole, 4) for name, n in counts.items()} if whole else {}
+
+
 def releases() -> QuerySet[Release]:
     """All releases, newest first."""
     return Release.objects.select_related("created_by").order_by("-pk")

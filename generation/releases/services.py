@@ -16,10 +16,10 @@ from generation.llm.errors import GivenUp
 from generation.models import Freeze, Release, ReleasedSample, SampleVersion
 from generation.models.work import Work
 from generation.recipes import registry
-from generation.releases import ratings
+from generation.releases import queries, ratings
 from generation.releases.freezing import content
 from generation.releases.freezing.card_facts import card_facts
-from generation.releases.freezing.composition import Choice, Composition, choices, tally
+from generation.releases.freezing.composition import Chosen, Composition, choices, tally
 from generation.releases.freezing.spool import Spool
 from generation.samples import queries as samples_queries
 from review.audit import verification
@@ -43,6 +43,7 @@ class FreezePreview:
     counts: Mapping[str, Mapping[str, int]]  # source, task, language, arm, simulated -> value -> samples
     excluded: Mapping[str, int]
     before: int
+    shares: Mapping[str, float]  # of each task
 
     @property
     def seen(self) -> str:
@@ -69,6 +70,7 @@ def preview(name: str, *, benchmark: str, composition: Composition | None = None
         counts=counted.counts,
         excluded=counted.excluded,
         before=latest.samples_count if latest else 0,
+        shares=queries.shares_of(counted.counts["task"]),
     )
 
 
@@ -153,7 +155,7 @@ def _freeze(row: Freeze) -> None:
     latest = _latest(row.name, row.benchmark)
     counted = tally(row.benchmark, composition)
     # Chosen once: an approval that arrives while we write belongs to the next version.
-    chosen = list(choices(row.benchmark, composition))
+    chosen = Chosen(choices(row.benchmark, composition))
     canary = latest.canary if latest is not None and latest.canary else f"{row.name}-{uuid.uuid4()}"
     terms = samples_queries.terms(row.benchmark)
     totals = content.Totals()
@@ -164,12 +166,13 @@ def _freeze(row: Freeze) -> None:
         for one in content.written(row.benchmark, chosen, terms, canary):
             spool.add(one)
             totals.add(one)
-            rated[one.choice.split].append((one.sample["sample_id"], one.sample["version"], one.case_id))
+            if one.sample["review"]["physicians"]:  # nobody else has answered anything
+                rated[one.choice.split].append((one.sample["sample_id"], one.sample["version"], one.case_id))
             if totals.samples % RENEWED == 0 and not _still_ours(row, read=totals.samples):
                 return  # the lease ran out and somebody else freezes now
         if latest is not None and _same(latest, spool):
             raise errors.NothingNew(str(latest))
-        ids = [one.version_id for one in chosen]
+        ids = chosen.ids
         fields: dict[str, Any] = {
             "samples_count": totals.samples,
             "rubrics_count": totals.rubrics,
@@ -202,17 +205,14 @@ def _same(latest: Release, spool: Spool) -> bool:
 
 
 @transaction.atomic
-def _store(row: Freeze, latest: Release | None, chosen: list[Choice], spool: Spool, fields: dict[str, Any]) -> None:
+def _store(row: Freeze, latest: Release | None, chosen: Chosen, spool: Spool, fields: dict[str, Any]) -> None:
     ours = Freeze.objects.select_for_update().filter(pk=row.pk, token=row.token, status=Work.Status.RUNNING)
     if not ours.exists():
         return
     # Of what was read, something may have been withdrawn since.
-    approved = set(
-        SampleVersion.objects.filter(sample__benchmark=row.benchmark, status=SampleVersion.Status.APPROVED).values_list(
-            "pk", flat=True
-        )
-    )
-    if any(one.version_id not in approved for one in chosen):
+    approved = SampleVersion.objects.filter(status=SampleVersion.Status.APPROVED)
+    parts = (chosen.ids[start : start + content.CHUNK] for start in range(0, len(chosen), content.CHUNK))
+    if any(approved.filter(pk__in=part).count() < len(part) for part in parts):
         finish(row, Work.Status.QUEUED)  # the sweeper has it begun anew
         return
     release = Release.objects.create(

@@ -16,6 +16,7 @@ from generation.errors import GenerationError
 from generation.jobs.live_status import living_workers
 from generation.models import Erratum, Freeze, Release, ReleasedRubric, ReleasedSample, SampleVersion
 from generation.recipes import forms as recipes_forms
+from generation.recipes.configuration import configuration
 from generation.releases import archive, export, forms, queries, ratings, services
 from generation.samples import errata
 from generation.samples import services as samples_services
@@ -77,7 +78,15 @@ def _freezes() -> dict[str, object]:
 def _preview(request: HttpRequest, form: forms.FreezeForm, preview: services.FreezePreview) -> HttpResponse:
     """What would be frozen, before it is."""
     fields = [field for field in form if field.name != "seen"]
-    context = {"preview": preview, "data": form.cleaned_data, "fields": fields}
+    data = form.cleaned_data
+    chosen = configuration(data["benchmark"], data["configuration"])
+    context = {
+        "preview": preview,
+        "data": data,
+        "fields": fields,
+        "configuration": _(chosen.rule) if chosen else "",
+        "tasks": [(task, n, preview.shares[task]) for task, n in preview.counts["task"].items()],
+    }
     return render(request, "generation/releases/freeze_preview.html", context)
 
 
@@ -90,6 +99,7 @@ def _release(name: str, version: int) -> Release:
 def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
     """One release: what it is made of, from what and by whom, its checksum, its exports, the runs on it."""
     found = _release(name, version)
+    chosen = configuration(found.benchmark, found.composition.get("configuration", ""))
     context = {
         "release": found,
         "simulated": found.simulated,
@@ -98,6 +108,8 @@ def release(request: HttpRequest, name: str, version: int) -> HttpResponse:
         "errata": list(errata.errata_of(found)),
         "formats": export.fitting(found),
         "withheld": queries.withheld_sources(found),
+        "configuration": _(chosen.rule) if chosen else "",
+        "shares": queries.task_shares(found) if chosen else {},
         "by_reference": export.fitting(found, by_reference=True),
     }
     return render(request, "generation/releases/release.html", context)

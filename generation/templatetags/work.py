@@ -56,6 +56,8 @@ _EXCLUSIONS = {
     "second-of-pair": _("second sample of a compared record"),
     "partner": _("its partner is left out"),
     "other-batch": _("from another batch"),
+    "too-long": _("too long for the configuration"),
+    "not-drawn": _("not drawn: tasks are cut to one size"),
     "other-source": _("from another source"),
     "other-task": _("another task"),
     "other-language": _("another language"),

@@ -178,7 +178,8 @@ def _boxes(chart: BoxChart, y: float, shapes: list[Shape], texts: list[Label]) -
             texts.append(Label(left - GAP, middle + lift + FONT * 0.35, line, colours["ink"], "end"))
         if mark.at:
             low, first, median, third, high = (left + plot * each / 100 for each in mark.at)
-            line = f"M{low:g} {middle:g}H{first:g}M{third:g} {middle:g}H{high:g}M{low:g} {middle - 4:g}v8M{high:g} {middle - 4:g}v8"
+            line = f"M{low:g} {middle:g}H{first:g}M{third:g} {middle:g}H{high:g}"
+            line += f"M{low:g} {middle - 4:g}v8M{high:g} {middle - 4:g}v8"
             shapes.append(Shape(line, stroke=colours["ink"], width=1.5))
             box = _box(first, middle - 6, third - first, 12)
             shapes.append(Shape(box, fill=colours["surface"], stroke=colours["series-0"], width=1.5))

@@ -181,8 +181,7 @@ class Counted:
         name = f"judgments.jsonl: {' '.join(map(str, answer))} {row['rubric']}"
         facets = self._rubrics.get((row["sample"], row["rubric"]))
         if facets is None or answer not in self._outcomes:
-            what = "not a rubric of the release" if facets is None else "no such response"
-            self.faults.append(f"{name}: {what}")
+            self.faults.append(f"{name}: {'not a rubric of the release' if facets is None else 'no such response'}")
             return
         if (*answer, row["rubric"]) in self._judgments:
             self.faults.append(f"{name}: twice")
@@ -244,8 +243,8 @@ class Counted:
         found["bounds"] = bounds(rate, sums, minimum, not cell[2]) if counted else None
         if rate["interval"] == "bootstrap" and len(some) >= max(1, minimum):
             return found
-        ends = ([each[part] for each in some] for part in (0, 1))
-        return {**found, **interval(*ends, number, minimum, bool(rate["weighted"]))}
+        ends = [[each[part] for each in some] for part in (0, 1)]
+        return {**found, **interval(ends[0], ends[1], number, minimum, bool(rate["weighted"]))}
 
     def comparison(self, rate: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
         """What needs no distribution in a comparison of two models: on the samples that have verdicts for both."""
@@ -302,8 +301,8 @@ class Checks:
             place = f"comparison of {each['first']} and {each['second']}, {place}"
             self._compare(place, self.found.comparison(self._rates[each["rate"]], each), each)
             self.skipped["intervals and p of comparisons"] += each["difference"] is not None
-        counted = self.found.endings()
-        told = {(each["endpoint"], each["dataset"], each["kind"]): each for each in self.told["outcomes"]}
+        counted, told = self.found.endings(), dict[tuple[str, ...], Any]()
+        told.update(((each["endpoint"], each["dataset"], each["kind"]), each) for each in self.told["outcomes"])
         for key in sorted(told.keys() | counted.keys()):
             self._compare(f"outcomes of {', '.join(key)}", counted.get(key, {"criteria": 0}), told.get(key, {}))
         without = {facet: self.found.without[facet] for facet in self.told["without"]}
@@ -377,7 +376,8 @@ def check(folder: Path) -> dict[str, Any]:
         scores = runpy.run_path(str(Path(__file__).with_name("verify_scores.py")))["check"](folder)
         done.faults, done.checked = done.faults + scores["faults"], done.checked + scores["checked"]
         done.skipped.update(scores["not_recomputed"])
-    return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": dict(sorted((+done.skipped).items()))}
+    skipped = dict(sorted((+done.skipped).items()))
+    return {"faults": faults + done.faults, "checked": done.checked, "not_recomputed": skipped}
 
 
 def main(arguments: list[str]) -> int:
@@ -388,8 +388,8 @@ def main(arguments: list[str]) -> int:
     except UNREADABLE as error:
         sys.stderr.write(f"There is no run to check in {folder}: {type(error).__name__} {error}\n")
         return 2
-    faults = found["faults"]
-    told = [*faults[:FAULTS_TOLD], *(f"not computed again: {n} {why}" for why, n in found["not_recomputed"].items())]
+    faults, skipped = found["faults"], found["not_recomputed"]
+    told = [*faults[:FAULTS_TOLD], *(f"not computed again: {n} {why}" for why, n in skipped.items())]
     told.append(f"{len(faults)} faults" if faults else f"Nothing is altered; {found['checked']} numbers agree.")
     sys.stdout.write("\n".join(told) + "\n")
     return 1 if faults else 0

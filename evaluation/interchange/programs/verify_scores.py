@@ -1,8 +1,8 @@
 """Count the scores of a run again: used by verify_run.py where a bundle has scores.jsonl.
 
-Needs Python 3.9 and nothing else. Means, counts, percentiles and 95 % intervals of numbers.json are made anew from scores.jsonl,
-judgments.jsonl and responses.jsonl by the rules of run.json. The scores themselves were computed from texts by libraries: that
-is not repeated here, and said so.
+Needs Python 3.9 and nothing else. Means, counts, percentiles and 95 % intervals of numbers.json are made anew from
+scores.jsonl, judgments.jsonl and responses.jsonl by the rules of run.json. The scores themselves were computed from texts by
+libraries: that is not repeated here, and said so.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def check(folder: Path) -> dict[str, Any]:
                 if not same:
                     place = ", ".join(filter(None, (*cell, name)))
                     faults.append(f"numbers.json: {place}: {what} is {value}, not {told}")
-    for cell in sorted(found.judged.keys() - stated):
-        faults.append(f"numbers.json: scores of {', '.join(filter(None, cell))}: missing")
+    unstated = sorted(found.judged.keys() - stated)
+    faults += [f"numbers.json: scores of {', '.join(filter(None, cell))}: missing" for cell in unstated]
     skipped = {"scores of texts, which libraries computed": sum(map(len, found.cells.values()))}
     return {"faults": faults, "checked": checked, "not_recomputed": skipped}

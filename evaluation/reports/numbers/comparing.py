@@ -1,6 +1,6 @@
 """Models against each other: on the samples that both answered, on every data set and in every cell of a breakdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import MeasuredRate, Totals
 from evaluation.protocol import Rate
-from evaluation.reports.numbers.counting import Place, Row, of_units, places, sums_of
+from evaluation.reports.numbers.counting import COMBINED, Place, Row, of_units, places, sums_of
+from evaluation.reports.numbers.kinds import Kinds, fits, kinds_of
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
-from evaluation.statistics.bootstrap import cluster_bootstrap
+from evaluation.statistics.bootstrap import bootstrap_kinds, cluster_bootstrap
+from evaluation.statistics.bootstrap import kinds_of as kinds_of_rows
 from evaluation.statistics.comparisons import mcnemar, paired_difference
 from evaluation.statistics.multiplicity import Rank, benjamini_hochberg, holm, ranks
 
@@ -58,12 +60,48 @@ def compare(
     planned: bool = True,
 ) -> list[Comparison]:
     """These pairs on every data set, p adjusted by Holm within each."""
-    units = of_units(table, rate)
     found = []
-    for place in places(table, rate, pooled=pooled):
-        of_place = [_pair(table, rate, place, units, pair, minimum) for pair in pairs]
+    for of_place in _of_places(table, rate, pairs, pooled=pooled, minimum=minimum):
         found += _adjusted([replace(each, planned=planned) for each in of_place], holm)
     return found
+
+
+def _of_places(
+    table: VerdictTable,
+    rate: Rate,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    pooled: bool,
+    minimum: int,
+    rows: Ints | None = None,
+) -> Iterator[list[Comparison]]:
+    """The comparisons of each data set, and of all pooled at the end. `rows`: only these judgments."""
+    kinds = kinds_of(table, [rate], pooled=pooled)
+    if kinds is not None and fits(rate):
+        yield from _by_kinds(kinds, rate, pairs, pooled=pooled, minimum=minimum, rows=rows)
+        return
+    units = of_units(table, rate, rows)
+    for place in places(table, rate, pooled=pooled):
+        yield [_pair(table, rate, place, units, pair, minimum) for pair in pairs]
+
+
+def _by_kinds(
+    kinds: Kinds, rate: Rate, pairs: Sequence[tuple[str, str]], *, pooled: bool, minimum: int, rows: Ints | None
+) -> Iterator[list[Comparison]]:
+    table, size = kinds.table, kinds.none + 1
+    first, second = (each.ravel() for each in np.indices((size, size)))
+    counts = [
+        kinds.pairs(table.endpoints.index(one), table.endpoints.index(other), rows)[:, int(rate.arm == "control")]
+        for one, other in pairs
+    ]
+    for at, name in [*enumerate(table.datasets), *([(-1, COMBINED)] if pooled else [])]:
+        found = []
+        for pair, of in zip(pairs, counts, strict=True):
+            times = (of.sum(axis=0) if at < 0 else of[at]).ravel()
+            one, other = (kinds.totals(rate, verdicts, times) for verdicts in (first, second))
+            named = {"dataset": name, "first": pair[0], "second": pair[1]}
+            found.append(paired(rate, one, other, None, named, minimum))
+        yield found
 
 
 def compare_cells(
@@ -80,10 +118,8 @@ def compare_cells(
         return []
     found = []
     for value, rows in values.items():
-        units = of_units(table, rate, rows)
-        whole = places(table, rate, pooled=pooled)
-        for place in whole[-1:] if pooled else whole:
-            some = [_pair(table, rate, place, units, pair, minimum) for pair in pairs]
+        whole = list(_of_places(table, rate, pairs, pooled=pooled, minimum=minimum, rows=rows))
+        for some in whole[-1:] if pooled else whole:
             found += [replace(each, value=value, planned=False) for each in some if each.clusters]
     return _adjusted(found, benjamini_hochberg)
 
@@ -117,12 +153,13 @@ def paired(
             one, other = (each.each(partial(sums_of, clusters, count=len(known))) for each in (one, other))
         else:
             clusters = None
-    n = int(one.number.sum() + other.number.sum())
+    n = one.total(one.number) + other.total(other.number)
     told: dict[str, Any] = {**named, "rate": rate.name, "n": n}
     if rate.interval == "bootstrap":
         return _by_bootstrap(one, other, told, minimum)
-    found = paired_difference(one.hits, one.counted, other.hits, other.counted, minimum=minimum)
-    apart = mcnemar(*failed) if clusters is None and len(failed[0]) and not rate.weighted else None
+    totals = (one.hits, one.counted, other.hits, other.counted)
+    found = paired_difference(*totals, minimum=minimum, times=one.times)
+    apart = mcnemar(*failed, one.times) if clusters is None and len(failed[0]) and not rate.weighted else None
     return Comparison(
         **told,
         rates=(found.first, found.second),
@@ -155,10 +192,15 @@ def _by_bootstrap(one: Totals, other: Totals, named: dict[str, Any], minimum: in
         drawn.append(figures)
         return figures
 
-    rates = tuple(int(each.hits.sum()) / int(each.counted.sum()) if len(each.hits) else None for each in (one, other))
+    rates = tuple(each.total(each.hits) / each.total(each.counted) if len(each.hits) else None for each in (one, other))
+    clusters = len(table) if one.times is None else round(float(one.times.sum()))
     first, second = rates
     value = None if first is None or second is None else first - second
-    ends = cluster_bootstrap(table, difference)[0] if len(table) >= minimum else None
+    ends = None
+    if clusters >= minimum and one.times is None:
+        ends = cluster_bootstrap(table, difference)[0]
+    elif clusters >= minimum and one.times is not None:
+        ends = bootstrap_kinds(*kinds_of_rows(table, one.times), difference)[0]
     p = None
     if ends is not None:
         figures = np.concatenate(drawn)
@@ -167,7 +209,7 @@ def _by_bootstrap(one: Totals, other: Totals, named: dict[str, Any], minimum: in
         p = min(1.0, 2 * (beyond + 1) / (len(figures) + 1))
     low, high = ends if ends is not None else (None, None)
     return Comparison(
-        **named, rates=(first, second), difference=value, low=low, high=high, p=p, p_adjusted=None, clusters=len(table)
+        **named, rates=(first, second), difference=value, low=low, high=high, p=p, p_adjusted=None, clusters=clusters
     )
 
 

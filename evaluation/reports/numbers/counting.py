@@ -1,7 +1,7 @@
 """Counts a table of verdicts: every rate of every model on every data set, overall and for each value of each breakdown."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from evaluation.metrics import UNJUDGED, MeasuredRate, Totals, measure
 from evaluation.protocol import Protocol, Rate
+from evaluation.reports.numbers.kinds import Kinds, fits, kinds_of
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
 
 COMBINED = "combined"
@@ -113,7 +114,8 @@ def of_units(table: VerdictTable, rate: Rate, rows: Ints | None = None) -> Total
         return totals
     hit, some, missing = totals.hits > 0, totals.counted > 0, totals.excluded > 0
     parts = (hit, some, some, missing & ~some, some & missing & ~hit)
-    return Totals(*(part.astype(np.int64) for part in parts))
+    hits, counted, number, excluded, unsure = (part.astype(np.int64) for part in parts)
+    return Totals(hits, counted, number, excluded, unsure)
 
 
 def _weights(table: VerdictTable, rate: Rate) -> tuple[Ints, Ints]:
@@ -159,11 +161,20 @@ class Counting:
         no traps, have no rates."""
         verdicts = self._verdicts(table, rows)
         found: dict[tuple[int, str], dict[str, MeasuredRate]] = {}
+        kinds = kinds_of(table, self.rates, pooled=self.pooled)
+        counts = kinds.counts(rows, missing=not value) if kinds else None
         for rate in self.rates:
             if value and rate.arm == "control":
                 continue
-            units = of_units(table, rate, rows)
             better = "low" if self.protocol.is_lower_better(rate) else "high"
+            if kinds is not None and counts is not None and fits(rate):
+                for endpoint, name, totals in self._of_kinds(kinds, counts, rate):
+                    if value:
+                        totals = _of(totals, np.flatnonzero(totals.counted + totals.excluded))
+                    measured = measure(rate, totals, minimum=self.minimum, better=better, with_bounds=not value)
+                    found.setdefault((endpoint, name), {})[rate.name] = measured
+                continue
+            units = of_units(table, rate, rows)
             for place in places(table, rate, pooled=self.pooled):
                 for endpoint in range(len(table.endpoints)):
                     totals = place.totals(units, endpoint)
@@ -177,6 +188,15 @@ class Counting:
             for endpoint in range(len(table.endpoints))
             for name in names
         ]
+
+    def _of_kinds(self, kinds: Kinds, counts: Ints, rate: Rate) -> Iterator[tuple[int, str, Totals]]:
+        """What a rate counts of each model on each data set, and pooled, by the kinds of units."""
+        arm, verdicts = int(rate.arm == "control"), np.arange(kinds.none + 1)
+        for endpoint in range(len(kinds.table.endpoints)):
+            for at, name in enumerate(kinds.table.datasets):
+                yield endpoint, name, kinds.totals(rate, verdicts, counts[endpoint, at, arm])
+            if self.pooled:
+                yield endpoint, COMBINED, kinds.totals(rate, verdicts, counts[endpoint, :, arm].sum(axis=0))
 
     def _verdicts(self, table: VerdictTable, rows: Ints | None) -> dict[tuple[int, str], Counter[str]]:
         chosen = np.arange(len(table.verdict)) if rows is None else rows

@@ -10,9 +10,10 @@ from django.db.models import F
 from numpy.typing import NDArray
 
 from evaluation.metrics import UNJUDGED
-from evaluation.models import Run, Score
+from evaluation.models import ResponseScore, Run
 from evaluation.protocol import ScoreRule
 from evaluation.reports.numbers.counting import COMBINED
+from evaluation.reports.numbers.kinds import independent
 from evaluation.reports.numbers.verdict_table import Ints, VerdictTable, listed
 from evaluation.statistics.means import mean_interval
 
@@ -60,7 +61,9 @@ def with_scores(run: Run, table: VerdictTable, rules: Sequence[ScoreRule]) -> Ve
     found = {rule.name: np.full(len(table.verdict), np.nan) for rule in rules}
     known = max(len(table.rubric_ids), 1)
     key = table.response * known + table.rubric
-    order = np.argsort(key, kind="stable")
+    order: Any = slice(None)
+    if not (key[1:] > key[:-1]).all():
+        order = np.argsort(key, kind="stable")
     in_order = key[order]
     unjudged = table.verdict == table.verdicts.index(UNJUDGED)
     for names, numbers in _stored(run):
@@ -71,7 +74,8 @@ def with_scores(run: Run, table: VerdictTable, rules: Sequence[ScoreRule]) -> Ve
         there = in_order[place] == wanted if len(in_order) else np.zeros(len(wanted), dtype=np.bool_)
         for at, name in enumerate(names, 2):
             if name in found:
-                found[name][order[place[there]]] = numbers[there, at]
+                rows = place[there] if isinstance(order, slice) else order[place[there]]
+                found[name][rows] = numbers[there, at]
     for each in found.values():
         each[unjudged] = np.nan
     return replace(table, scores=found)
@@ -79,7 +83,7 @@ def with_scores(run: Run, table: VerdictTable, rules: Sequence[ScoreRule]) -> Ve
 
 def _stored(run: Run) -> list[tuple[list[str], Floats]]:
     """(names, a row for each response and rubric: their numbers, and the scores): one statement for all of a run."""
-    rows = Score.objects.filter(run=run).order_by()
+    rows = ResponseScore.objects.filter(run=run).order_by()
     columns = F("response_id"), F("rubric_id"), F("numbers")
     return [
         (names.split(), np.fromstring(text, dtype=np.float64, sep=" ").reshape(-1, 2 + len(names.split())))
@@ -113,6 +117,7 @@ def score_rows(
     in_order = scored[np.argsort(cell, kind="stable")]
     ends = np.cumsum(np.bincount(cell, minlength=len(table.endpoints) * datasets))
     parts = np.split(in_order, ends[:-1])
+    alone = independent(table, pooled=pooled) is not None
     found = []
     for who, endpoint in enumerate(table.endpoints):
         places = [(name, [who * datasets + at]) for at, name in enumerate(table.datasets)]
@@ -122,7 +127,7 @@ def score_rows(
             own = np.concatenate([parts[at] for at in cells])
             n = int(of_all[cells].sum())
             if n:
-                measured = {rule.name: _measure(table, rule, own, n, minimum) for rule in rules}
+                measured = {rule.name: _measure(table, rule, own, n, minimum, alone=alone) for rule in rules}
                 found.append(ScoreRow(endpoint, name, value, label, measured))
     return tuple(found)
 
@@ -132,17 +137,17 @@ def _cell(table: VerdictTable, rows: Ints) -> Ints:
     return found
 
 
-def _measure(table: VerdictTable, rule: ScoreRule, rows: Ints, judged: int, minimum: int) -> MeasuredScore:
+def _measure(
+    table: VerdictTable, rule: ScoreRule, rows: Ints, judged: int, minimum: int, *, alone: bool
+) -> MeasuredScore:
     numbers = table.scores[rule.name][rows]
     has = np.isfinite(numbers)
     if not has.all():
         numbers, rows = numbers[has], rows[has]
     if not len(numbers):
         return MeasuredScore(0, judged)
-    clusters = table.unit_cluster[table.unit[rows]]
+    clusters = None if alone else table.unit_cluster[table.unit[rows]]
     mean, low, high, count = mean_interval(numbers, clusters, minimum=minimum, within=(rule.low, rule.high))
     deviation = sqrt(float(numbers.var(ddof=1))) if len(numbers) > 1 else None
     box: Any = np.quantile(numbers, SHARES)
-    return MeasuredScore(
-        len(numbers), judged - len(numbers), mean, deviation, low, high, count, tuple(map(float, box))
-    )
+    return MeasuredScore(len(numbers), judged - len(numbers), mean, deviation, low, high, count, tuple(map(float, box)))

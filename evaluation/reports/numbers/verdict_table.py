@@ -20,6 +20,7 @@ UNPARSED, JUDGE_FAILED, PENDING = "unparsed", "judge_failed", "pending"  # why a
 POLARITY = "polarity"  # a breakdown that every release may have, and no facet of it
 BROKEN = "BrokenReply"
 CONTROL = "control"
+SPARSE = 8  # times as many numbers in a range as are known: then they are searched
 
 
 class _Pair(Func):
@@ -59,10 +60,21 @@ class _Places:
     """Finds numbers among known ones."""
 
     def __init__(self, known: Ints) -> None:
-        self.known = np.unique(known)
+        ordered = known if (known[1:] > known[:-1]).all() else np.sort(known)
+        first = np.ones(len(ordered), dtype=np.bool_)
+        first[1:] = ordered[1:] > ordered[:-1]
+        self.known = ordered if first.all() else ordered[first]
+        self._at: Ints | None = None
+        if len(self.known) and self.known[-1] - self.known[0] < SPARSE * len(self.known):
+            # Numbers of rows lie close together: their places are looked up, not searched.
+            self._at = np.zeros(int(self.known[-1] - self.known[0]) + 1, dtype=np.int64)
+            self._at[self.known - self.known[0]] = np.arange(len(self.known))
 
     def __call__(self, wanted: Ints) -> Ints:
-        return np.searchsorted(self.known, wanted)
+        if self._at is None:
+            return np.searchsorted(self.known, wanted)
+        found: Ints = np.take(self._at, wanted - self.known[0], mode="clip")
+        return found
 
     def __len__(self) -> int:
         return len(self.known)
@@ -108,8 +120,12 @@ class VerdictTable:
         """The same with some of the judgments."""
         return replace(
             self,
-            **{name: getattr(self, name)[rows] for name in ("endpoint", "unit", "rubric", "verdict", "kind", "response")},
+            **{
+                name: getattr(self, name)[rows]
+                for name in ("endpoint", "unit", "rubric", "verdict", "kind", "response")
+            },
             scores={name: numbers[rows] for name, numbers in self.scores.items()},
+            memo={},
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from evaluation.models import Response, Score
+from evaluation.models import Response, ResponseScore
 from evaluation.protocol import Protocol, Rubric
 from evaluation.runs import queries
 from generation.models.work import Work
@@ -27,9 +27,9 @@ def keep_scores(protocol: Protocol, found: Sequence[Read]) -> None:
     """Store the numbers of responses that have some. What is not judged has none."""
     if protocol.score is None:
         return
-    Score.objects.bulk_create(
+    ResponseScore.objects.bulk_create(
         (
-            Score(
+            ResponseScore(
                 run_id=each.row.run_id,
                 response_id=each.row.pk,
                 rubric_id=each.rubric_id,

@@ -47,7 +47,12 @@ class Command(Step):
             metavar="SHARE",
             help="keep this share of source records out of the public export",
         )
-        parser.add_argument("--seed", type=int, default=0, help="of the held-out split (default 0)")
+        parser.add_argument(
+            "--configuration", default="", metavar="NAME", help="one that the benchmark offers (full, lf, lf-bal)"
+        )
+        parser.add_argument(
+            "--seed", type=int, default=0, help="of the held-out split and of what a configuration draws (default 0)"
+        )
         parser.add_argument("--preview", action="store_true", help="print what would go in, and freeze nothing")
 
     def step(self, **options: Any) -> dict[str, Any]:
@@ -59,6 +64,7 @@ class Command(Step):
             with_unreviewed=options["with_unreviewed"],
             held_out=options["held_out"],
             seed=options["seed"],
+            configuration=options["configuration"],
         )
         samples_services.apply_outcomes()  # what physicians decided a moment ago belongs to it
         chosen: dict[str, Any] = {"benchmark": options["benchmark"], "composition": composition}

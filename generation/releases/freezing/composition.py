@@ -1,19 +1,23 @@
 """What goes into a release: which approved samples, which are left out and why, and which are held out."""
 
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import Any, overload
 
 from django.db.models import Case, CharField, Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value, When
 
 from generation import errors
 from generation.models import Erratum, ReleasedSample, Sample, SampleVersion
+from generation.recipes.configuration import configuration
+from generation.releases.freezing import configured
 from review.access.visibility import counted_reviews
 from review.rules.state_machine import Ground
 
 Status = SampleVersion.Status
+_RECORD = ("sample__task", "sample__record__source__name", "sample__record__external_id")
 TRAP, CONTROL = "trap", "control"
 FIELDS = {  # what `where` may name -> how it is read
     "source": "sample__record__source__name",
@@ -43,6 +47,7 @@ _BY_A_SIMULATED_REVIEWER = Exists(counted_reviews().filter(case=OuterRef("case")
 @dataclass(frozen=True, slots=True)
 class Composition:
     """What was asked for. `where`: field -> value, of `FIELDS` and `CHOICES`. `held_out`: the share of source records.
+    `configuration`: the name of one that the benchmark offers.
 
     Raises WrongComposition.
     """
@@ -53,6 +58,7 @@ class Composition:
     with_unreviewed: bool = False
     held_out: float = 0.0
     seed: int = 0
+    configuration: str = ""
 
     def __post_init__(self) -> None:
         for name, value in self.where.items():
@@ -80,7 +86,7 @@ class Composition:
             "with_unreviewed": self.with_unreviewed,
             "held_out": self.held_out,
             "seed": self.seed,
-        }
+        } | ({"configuration": self.configuration} if self.configuration else {})
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Composition":
@@ -101,6 +107,30 @@ class Choice:
 
     version_id: int
     split: str
+
+
+class Chosen(Sequence[Choice]):
+    """Choices in their order, in nine bytes each: there may be a million. `ids`: their versions."""
+
+    def __init__(self, found: Iterable[Choice]) -> None:
+        self.ids = array("q")
+        self._held_out = bytearray()
+        for one in found:
+            self.ids.append(one.version_id)
+            self._held_out.append(one.split == ReleasedSample.Split.HELD_OUT)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, at: int) -> Choice: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Choice]: ...
+    def __getitem__(self, at: int | slice) -> Choice | list[Choice]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        split = ReleasedSample.Split.HELD_OUT if self._held_out[at] else ReleasedSample.Split.PUBLIC
+        return Choice(self.ids[at], split)
 
 
 def judged(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
@@ -147,6 +177,8 @@ def _alone(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
     if composition.simulated in ("yes", "no"):
         unwanted = "no" if composition.simulated == "yes" else "yes"
         found.append(When(is_simulated=unwanted, then=Value("not-simulated" if unwanted == "no" else "simulated")))
+    if (chosen := configuration(benchmark, composition.configuration)) is not None:
+        found += configured.too_long(chosen)
     return rows.annotate(own_reason=Case(*found, default=Value(""), output_field=CharField()))
 
 
@@ -164,7 +196,13 @@ def tally(benchmark: str, composition: Composition) -> Tally:
     """Count in the database. Raises NothingApproved, MixedSimulated."""
     columns = {"source": FIELDS["source"], "task": FIELDS["task"], "language": FIELDS["language"]}
     columns |= {"arm": "arm", "simulated": "is_simulated", "ground": "case__ground"}
-    rows = judged(benchmark, composition).order_by().values_list("reason", *columns.values()).annotate(n=Count("pk"))
+    rows: Iterable[tuple[Any, ...]]
+    drawn = _draw(benchmark, composition)
+    if drawn is None:
+        grouped = judged(benchmark, composition).order_by().values_list("reason", *columns.values())
+        rows = grouped.annotate(n=Count("pk"))
+    else:
+        rows = _one_by_one(benchmark, composition, drawn, tuple(columns.values()))
     excluded: Counter[str] = Counter()
     counts: dict[str, Counter[str]] = {name: Counter() for name in columns}
     samples = 0
@@ -189,10 +227,32 @@ def tally(benchmark: str, composition: Composition) -> Tally:
     )
 
 
+def _draw(benchmark: str, composition: Composition) -> configured.RecordDraw | None:
+    """Which records are in where the configuration cuts tasks; None where it cuts none."""
+    chosen = configuration(benchmark, composition.configuration)
+    if chosen is None or not chosen.balanced:
+        return None
+    rows = judged(benchmark, composition).filter(Q(reason="")).order_by()
+    return configured.draw(chosen, composition.seed, rows.values_list(*_RECORD).iterator(chunk_size=5000))
+
+
+def _one_by_one(
+    benchmark: str, composition: Composition, drawn: configured.RecordDraw, columns: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """(reason, values of the columns, 1) of each sample: what is not drawn is a reason that no database knows."""
+    rows = judged(benchmark, composition).order_by().values_list("reason", *_RECORD, *columns)
+    for reason, task, source, external_id, *values in rows.iterator(chunk_size=5000):
+        out = reason or ("" if drawn.takes(task, source, external_id) else configured.NOT_DRAWN)
+        yield (out, *values, 1)
+
+
 def choices(benchmark: str, composition: Composition) -> Iterator[Choice]:
     """What goes in, in the order of the samples."""
     rows = judged(benchmark, composition).filter(Q(reason="")).order_by("sample_id")
-    columns = ("pk", "sample__record__source__name", "sample__record__external_id")
-    for pk, source, external_id in rows.values_list(*columns).iterator(chunk_size=5000):
+    drawn = _draw(benchmark, composition)
+    for pk, *record in rows.values_list("pk", *_RECORD).iterator(chunk_size=5000):
+        task, source, external_id = record
+        if drawn is not None and not drawn.takes(task, source, external_id):
+            continue
         held_out = composition.held_out and composition.holds_out(source, external_id)
         yield Choice(pk, ReleasedSample.Split.HELD_OUT if held_out else ReleasedSample.Split.PUBLIC)

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from generation.sources.importers import tabular
+from generation.sources.importers import mednli, tabular
 from generation.sources.importers.base import (
     Layout,
     Malformed,
     Refusal,
     Row,
+    WrongFormat,
     checked_id,
     digest_of,
-    gettext_noop,
     one_line,
     text_of,
 )
@@ -24,11 +24,8 @@ from generation.sources.importers.base import (
 name = "mednli-test"
 label = "MedNLI (test split, as statements)"
 licence = "PhysioNet Credentialed Health Data License 1.5.0"
-citation = (
-    "Romanov A, Shivade C. Lessons from Natural Language Inference in the Clinical Domain. EMNLP (2018)."
-    " arXiv:1808.06752."
-)
-restrictions = gettext_noop("credentialed access: rows quote MIMIC-III notes and must not be passed on")
+citation = mednli.citation
+restrictions = mednli.restrictions
 withheld = True
 
 LABELS = {"entailment": "factual", "contradiction": "non-factual"}
@@ -36,18 +33,19 @@ _COLUMNS = ("sentence1", "sentence2", "gold_label")
 
 
 def sniff(path: Path) -> Layout:
-    """Raises WrongFormat that names the missing columns, or says that the file is of another split."""
-    found = tabular.sniff(path, _COLUMNS, label, layouts=(tabular.JSONL,))
-    if tabular.split_of(path) != "test":
-        raise tabular.WrongFormat(
-            "Its name does not say that it is the test split; other splits are imported as mednli."
-        )
-    return found
+    """Raises WrongFormat that names the missing columns."""
+    return tabular.sniff(path, _COLUMNS, label, layouts=(tabular.JSONL,))
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
-    """Row.content is a statement as in MedHal's own rows, with task 'mednli' and split 'test'; Row.private is empty."""
-    return tabular.rows(path, layout, (*_COLUMNS, "pairID"), _row)
+    """Row.content is a statement as in MedHal's own rows, with task 'mednli' and split 'test'; Row.private is empty.
+
+    Raises WrongFormat where the name of the file does not say that it is the test split.
+    """
+    found = tabular.rows(path, layout, (*_COLUMNS, "pairID"), _row)
+    if tabular.split_of(path, layout) != "test":
+        raise WrongFormat("Its name does not say that it is the test split; other splits are imported as mednli.")
+    return found
 
 
 def _row(record: dict[str, Any], where: str) -> Row:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from generation.sources.importers import tabular
+from generation.sources.importers import mednli, tabular
 from generation.sources.importers.base import (
     Layout,
     Malformed,
@@ -17,7 +17,6 @@ from generation.sources.importers.base import (
     Row,
     checked_id,
     digest_of,
-    gettext_noop,
     one_line,
     text_of,
 )
@@ -29,7 +28,7 @@ citation = (
     "Hegselmann S, Shen SZ, Gierse F, Agrawal M, Sontag D, Jiang X. Medical Expert Annotations of Unsupported Facts in"
     " Doctor-Written and LLM-Generated Patient Summaries. PhysioNet (2024)."
 )
-restrictions = gettext_noop("credentialed access: rows quote MIMIC-IV notes and must not be passed on")
+restrictions = mednli.restrictions
 withheld = True
 
 KINDS = {

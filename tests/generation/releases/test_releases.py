@@ -65,6 +65,10 @@ def rubric(number: int, *codes: str) -> dict[str, Any]:
     return {"criterion": f"The response must do thing {number}.", "traps": list(codes)}
 
 
+# Those that any release fits: of this benchmark's, nothing can be trained on.
+FITTING = [name for name in exporters.available() if not getattr(exporters.load(name), "trains", False)]
+
+
 @pytest.fixture
 def by_hand(tmp_path: Path, ana: User, bo: User) -> Iterator[list[Sample]]:
     """Two approved samples whose generator said what is counted below."""
@@ -217,7 +221,7 @@ def release(tmp_path: Path, models: str, physicians: list[User]) -> Release:
 
 
 @pytest.mark.both
-@pytest.mark.parametrize("format_name", exporters.available())
+@pytest.mark.parametrize("format_name", FITTING)
 def test_the_same_release_gives_the_same_bytes(release: Release, tmp_path: Path, format_name: str) -> None:
     folders = [tmp_path / "one", tmp_path / "two" / "deep"]
     manifests = [export.export_release(release, format_name, folder) for folder in folders]
@@ -321,7 +325,7 @@ def test_what_is_private_is_nowhere_else(release: Release, models: str, tmp_path
             seen += 1
             assert CANARY not in json.dumps(row, default=str, ensure_ascii=False), model
     assert seen > Call.objects.count() > 5 + 5
-    for format_name in exporters.available():
+    for format_name in FITTING:
         export.export_release(release, format_name, tmp_path / format_name)
         for path in (tmp_path / format_name).iterdir():
             assert CANARY.encode() not in path.read_bytes()

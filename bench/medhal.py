@@ -1,0 +1,298 @@
+"""Statements by the million: `python -m bench.medhal [--quick] [--rows N] [--scored N] [--json]`.
+
+Published rows are imported, become samples, are frozen as a release and exported; and the report of a run on so many scored
+statements is counted. Each part runs in a process of its own, on a PostgreSQL of its own, so that its memory is its own.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+ROWS, SCORED = 1_000_000, 1_000_000
+QUICK = 20_000
+SOURCES = (
+    ("medmcqa", ""),
+    ("acm", "A 60-year-old man was admitted with fever. " * 60),
+    ("medqa", ""),
+    ("mednli", "Cr was 1.7."),
+)
+TASKS = ("qa", "ie", "qa", "nli")
+MODELS = 4
+
+
+def write_rows(path: Path, count: int) -> None:
+    """Rows as MedHal's authors publish them, in pairs."""
+    with path.open("w", encoding="utf-8") as file:
+        for at in range(count):
+            (source, context), label = SOURCES[at // 2 % len(SOURCES)], at % 2 == 0
+            row = {
+                "id": f"row-{at}",
+                "context": f"Record {at // 2}. {context}" if context else None,
+                "statement": f"Drug {at // 2} {'lowers' if label else 'raises'} blood pressure in adults.",
+                "label": label,
+                "explanation": f"Drug {at // 2} lowers blood pressure in adults.",
+                "inner_id": str(at // 2),
+                "source": source,
+                "synthetic": source == "acm",
+            }
+            file.write(json.dumps(row) + "\n")
+
+
+def import_rows(path: str) -> dict[str, Any]:
+    from generation.sources import services
+
+    done = services.run_import(services.start_import(Path(path), format_name="medhal", name="bench").pk)
+    return {"rows": done.source.records.count()}
+
+
+def make_samples() -> dict[str, Any]:
+    """A batch of all records: published rows become samples without a call."""
+    from generation.batches import launch, services
+    from generation.batches.launch import BatchSettings
+    from generation.models import Sample, Source
+
+    made = launch.launch_batch(
+        BatchSettings(benchmark="medhal", source=Source.objects.get(name="bench"), roles={}, checks=())
+    )
+    services.work_on_batch(made.pk)
+    return {"rows": Sample.objects.filter(benchmark="medhal").count()}
+
+
+def freeze(configuration: str) -> dict[str, Any]:
+    from generation.releases import services
+    from generation.releases.freezing.composition import Composition
+
+    chosen = Composition(with_unreviewed=True, configuration=configuration)
+    release = services.freeze_release("bench", benchmark="medhal", composition=chosen)
+    return {"rows": release.samples_count}
+
+
+def export(format_name: str) -> dict[str, Any]:
+    from generation.models import Release
+    from generation.releases import archive
+
+    release = Release.objects.filter(name="bench").latest("pk")
+    size = sum(len(block) for block in archive.stream(release, format_name))
+    return {"rows": release.samples_count, "bytes": size}
+
+
+def convert(path: str) -> dict[str, Any]:
+    """The same rows by `datasets`, into JSON Lines of conversations."""
+    import datasets  # type: ignore[import-not-found]
+
+    with tempfile.TemporaryDirectory() as folder:
+        loaded = datasets.load_dataset("json", data_files=path, split="train", cache_dir=folder)
+        asked = loaded.map(
+            lambda row: {"messages": [{"role": "user", "content": f"{row['context']}\n{row['statement']}"}]}
+        )
+        asked.to_json(Path(folder) / "out.jsonl")
+        return {"rows": len(loaded)}
+
+
+def seed_scored(count: int) -> dict[str, Any]:
+    """A finished run of `MODELS` models with so many responses, scored where they are to be, copied within the database."""
+    from django.db import connection
+    from django.utils import timezone
+
+    from bench.rows import bare_release
+    from evaluation.models import Run, RunEndpoint
+    from generation.models import Endpoint, Release
+
+    now, version = timezone.now(), bare_release(("dialogue", [["A1"]])).samples.get().version_id
+    samples = count // MODELS
+    release = Release.objects.create(
+        name="scored", version=1, benchmark="medhal", samples_count=samples, rubrics_count=samples, simulated=False,
+        counts={"task": {task: {"samples": 1, "rubrics": 1} for task in ("qa", "ie", "nli", "summarization")}},
+        generators=[], sources=[], sha256="0" * 64, created_at=now,
+    )  # fmt: skip
+    models = [Endpoint.objects.create(name=f"m{n}", url="http://127.0.0.1:1/v1", model=f"m{n}") for n in range(MODELS)]
+    run = Run.objects.create(
+        release=release,
+        status="finished",
+        created_at=now,
+        finished_at=now,
+        variants=["qa", "ie", "nli", "summarization"],
+    )
+    RunEndpoint.objects.bulk_create(RunEndpoint(run=run, endpoint=model) for model in models)
+    statements = [
+        (
+            "INSERT INTO generation_releasedsample (release_id, position, version_id, key, task, exported, split)"
+            " SELECT %s, g, %s, 's' || g, (ARRAY['qa','ie','nli','summarization'])[1 + g %% 4], '{}', 'public'"
+            f" FROM generate_series(0, {samples - 1}) g",
+            [release.pk, version],
+        ),
+        (
+            "INSERT INTO generation_releasedrubric (sample_id, key, criterion, traps, severity, polarity)"
+            " SELECT id, 'label', 'Says rightly whether it is factual.', '[]', '', '' FROM generation_releasedsample"
+            " WHERE release_id = %s ORDER BY position",
+            [release.pk],
+        ),
+        (
+            "INSERT INTO generation_facet (rubric_id, name, value) SELECT r.id, f.name, f.value FROM"
+            " generation_releasedrubric r JOIN generation_releasedsample s ON s.id = r.sample_id CROSS JOIN LATERAL"
+            " (VALUES ('source', (ARRAY['medqa','acn','mednli','sumpubmed'])[1 + s.position %% 4]),"
+            " ('length', (ARRAY['none','short','medium','long'])[1 + (s.position / 4) %% 4])) f(name, value)"
+            " WHERE s.release_id = %s",
+            [release.pk],
+        ),
+        (
+            "INSERT INTO evaluation_response (run_id, endpoint_id, sample_id, variant, repeat, outcome, status, about, text,"
+            " reasoning, tries, error, detail, live)"
+            " SELECT %s, e.endpoint_id, s.id, 'plain', 0, 'answered', 'done', '{}', 'Factual: NO', '', 1, '', '', false"
+            " FROM generation_releasedsample s, evaluation_runendpoint e WHERE s.release_id = %s AND e.run_id = %s"
+            " ORDER BY s.position, e.id",
+            [run.pk, release.pk, run.pk],
+        ),
+        (
+            "INSERT INTO evaluation_judgment (run_id, response_id, rubric_id, status, verdict, explanation, tries, error,"
+            " detail, live) SELECT %s, r.id, c.id, 'done',"
+            " (ARRAY['tn','tn','tn','fp','tp','tp','fn','unparsed-factual'])[1 + (r.id * 7919) %% 8], '', 1, '', '', false"
+            " FROM evaluation_response r JOIN generation_releasedrubric c ON c.sample_id = r.sample_id WHERE r.run_id = %s"
+            " ORDER BY r.id",
+            [run.pk, run.pk],
+        ),
+        (
+            "INSERT INTO evaluation_responsescore (run_id, response_id, rubric_id, names, numbers) SELECT %s, response_id,"
+            " rubric_id, 'bleu rouge1 rouge2', '0.' || lpad((response_id * 7919 %% 1000000)::text, 6, '0') || ' 0.' ||"
+            " lpad((response_id * 104729 %% 1000000)::text, 6, '0') || ' 0.123456'"
+            " FROM evaluation_judgment WHERE run_id = %s AND verdict = 'tn' ORDER BY response_id",
+            [run.pk, run.pk],
+        ),
+    ]
+    with connection.cursor() as cursor:
+        for sql, values in statements:
+            cursor.execute(sql, values)
+        Run.objects.filter(pk=run.pk).update(rubrics_total=count, responses_total=count)
+        cursor.execute("VACUUM ANALYZE")
+    return {"rows": count}
+
+
+def report() -> dict[str, Any]:
+    """The numbers of the run, nothing kept; wall clock, and what of it this process computed."""
+    from evaluation.models import Run
+    from evaluation.reports import queries
+
+    found = queries.report(Run.objects.get())
+    of_all = [row.scores["bleu"] for row in found.numbers.scores if row.dataset == "combined"]
+    return {"rows": sum(each.n + each.without for each in of_all), "with_scores": sum(each.n for each in of_all)}
+
+
+PARTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "import": import_rows,
+    "samples": make_samples,
+    "freeze": freeze,
+    "export": export,
+    "convert": convert,
+    "seed-scored": lambda count: seed_scored(int(count)),
+    "report": report,
+}
+
+
+def part(what: str, *arguments: str) -> None:
+    if what != "convert":
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mhb_site.settings")
+        import django
+
+        django.setup()
+        from django.core.cache import cache
+        from django.core.management import call_command
+        from django.db import connection
+
+        if what == "migrate":
+            call_command("migrate", verbosity=0)
+            print("{}")
+            return
+        from evaluation import registry
+        from evaluation.reports import queries  # noqa: F401
+        from generation.recipes import registry as recipes
+        from generation.releases import archive, services  # noqa: F401 - a worker has them long before
+
+        registry.protocol("medhal")
+        if what in ("samples", "freeze"):
+            recipes.recipe("medhal")
+        connection.ensure_connection()
+        cache.clear()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began, worked = time.perf_counter(), time.process_time()
+    found = PARTS[what](*arguments)
+    seconds, cpu = time.perf_counter() - began, time.process_time() - worked
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(json.dumps({**found, "seconds": seconds, "cpu": cpu, "memory": memory}))
+
+
+def measure(rows: int, scored: int) -> list[Any]:
+    from bench.core import at_least, at_most, skipped, told
+    from bench.servers import postgres
+
+    found: list[Any] = []
+    with postgres() as url, tempfile.TemporaryDirectory() as folder:
+        environment = {
+            **os.environ,
+            "MHB_DATABASE_URL": url,
+            "MHB_SECRET_KEY": "only-for-this-bench-" * 3,
+            "MHB_HTTPS": "0",
+        }
+        environment["MHB_DATA_DIR"] = folder
+
+        def run(*arguments: str) -> dict[str, Any]:
+            command = [sys.executable, "-m", "bench.medhal", "part", *arguments]
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1]
+            )
+            if done.returncode:
+                raise RuntimeError(done.stderr[-3000:])
+            line = dict(json.loads(done.stdout.strip().splitlines()[-1]))
+            print(arguments, line, file=sys.stderr, flush=True)
+            return line
+
+        def tell(name: str, line: dict[str, Any], least: float = 0) -> None:
+            speed = line["rows"] / line["seconds"]
+            found.append(at_least(name, speed, "rows a second", least) if least else told(name, speed, "rows a second"))
+            found.append(at_most(f"{name}: memory", line["memory"], "MB", 200))
+
+        run("migrate")
+        if scored:
+            run("seed-scored", str(scored))
+            line = run("report")
+            found.append(at_most(f"report over {line['rows']} scored statements", line["seconds"], "s", 2))
+            found.append(told("report: of which in Python", line["cpu"], "s"))
+        if rows:
+            path = Path(folder) / "medhal.jsonl"
+            write_rows(path, rows)
+            tell(f"import of {rows} rows", run("import", str(path)), 5_000)
+            tell("samples without a call", run("samples"))
+            for configuration in ("full", "lf-bal"):
+                tell(f"freeze {configuration}", run("freeze", configuration))
+            for name in ("jsonl", "training"):
+                tell(f"export {name}", run("export", name))
+            if find_spec("datasets"):
+                tell("the same rows by datasets", run("convert", str(path)))
+            else:
+                found.append(skipped("the same rows by datasets", "not installed: requirements-interchange.txt"))
+    return found
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["part"]:
+        part(*sys.argv[2:])
+        return
+    from bench.core import as_json, table
+
+    def number(name: str, usual: int) -> int:
+        return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else usual
+
+    quick = "--quick" in sys.argv
+    rows = measure(number("--rows", QUICK if quick else ROWS), number("--scored", QUICK if quick else SCORED))
+    print(as_json(rows) if "--json" in sys.argv else table(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Runs whose samples have one judgment each and are independent: samples with the same verdict are one kind, counted once.
+
+A million judgments of one criterion come to a handful of kinds, and every rate, interval and comparison follows from how many
+there are of each. The figures are those of `counting` and `comparing`, which list every sample.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.metrics import Totals
+from evaluation.protocol import Rate
+from evaluation.reports.numbers.verdict_table import Ints, VerdictTable
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """`code`: by model and unit the place of its verdict, `none` where there is none. `arm`: of each unit, 1: a control."""
+
+    table: VerdictTable
+    code: NDArray[np.int64]
+    none: int
+    arm: Ints
+
+    def counts(self, rows: Ints | None, *, missing: bool) -> Ints:
+        """How many units there are by model, data set, arm and verdict. `missing`: those without a judgment too."""
+        table, size = self.table, self.none + 1
+        datasets = len(table.datasets)
+        shape = (len(table.endpoints), datasets, 2, size)
+        chosen: Any = slice(None) if rows is None else rows
+        unit = table.unit[chosen]
+        place = (table.endpoint[chosen] * datasets + table.unit_dataset[unit]) * 2 + self.arm[unit]
+        found = np.bincount(place * size + table.verdict[chosen], minlength=int(np.prod(shape))).reshape(shape)
+        if missing:
+            units = np.bincount(table.unit_dataset * 2 + self.arm, minlength=datasets * 2).reshape(datasets, 2)
+            found[..., self.none] = units - found.sum(axis=-1)
+        return found
+
+    def pairs(self, one: int, other: int, rows: Ints | None) -> Ints:
+        """How many units there are by data set, arm, verdict of one model and of the other. `rows`: of these judgments."""
+        table, size = self.table, self.none + 1
+        datasets = len(table.datasets)
+        chosen: Any = slice(None)
+        if rows is not None:
+            chosen = np.zeros(table.units, dtype=np.bool_)
+            chosen[table.unit[rows]] = True
+        place = table.unit_dataset[chosen] * 2 + self.arm[chosen]
+        key = (place * size + self.code[one][chosen]) * size + self.code[other][chosen]
+        return np.bincount(key, minlength=datasets * 2 * size * size).reshape(datasets, 2, size, size)
+
+    def totals(self, rate: Rate, verdicts: Ints, times: Ints) -> Totals:
+        """What a rate counts of units of these verdicts, so many of each."""
+        names = [*self.table.verdicts, ""]
+        weights = (rate.hits, rate.counted)
+        hits, counted = (np.array([of.get(name, 0) for name in names], dtype=np.int64) for of in weights)
+        outside = np.array([name not in rate.within and name != "" for name in names], dtype=np.int64)
+        some = times > 0
+        verdicts, number = verdicts[some], (counted > 0).astype(np.int64)
+        of_all = counted[verdicts]
+        whole = number[verdicts] if max(rate.counted.values()) > 1 else of_all
+        return Totals(hits[verdicts], of_all, whole, outside[verdicts], times=times[some].astype(np.float64))
+
+
+def fits(rate: Rate) -> bool:
+    """Whether a rate follows from the verdicts of units alone."""
+    return rate.unit == "criterion" and not rate.weighted and not rate.polarity
+
+
+def kinds_of(table: VerdictTable, rates: Sequence[Rate], *, pooled: bool) -> Kinds | None:
+    """The kinds by which some of these rates can be counted."""
+    return independent(table, pooled=pooled) if any(map(fits, rates)) else None
+
+
+def independent(table: VerdictTable, *, pooled: bool) -> Kinds | None:
+    """None where a sample has several judgments of a model, or samples belong together."""
+    known = ("kinds", pooled)
+    if known not in table.memo:
+        table.memo[known] = _kinds(table, pooled=pooled)
+    found: Kinds | None = table.memo[known]
+    return found
+
+
+def _kinds(table: VerdictTable, *, pooled: bool) -> Kinds | None:
+    cells = len(table.endpoints) * table.units
+    key = table.endpoint * table.units + table.unit
+    if not cells or (len(key) and np.bincount(key, minlength=cells).max() > 1):
+        return None
+    arm = table.unit_is_control.astype(np.int64)
+    place = arm if pooled else table.unit_dataset * 2 + arm
+    _known, cluster = np.unique(table.unit_cluster, return_inverse=True)
+    if np.bincount(cluster * (int(place.max(initial=0)) + 1) + place).max(initial=0) > 1:
+        return None
+    none = len(table.verdicts)
+    code = np.full(cells, none, dtype=np.int64)
+    code[key] = table.verdict
+    return Kinds(table, code.reshape(len(table.endpoints), table.units), none, arm)

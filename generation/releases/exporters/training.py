@@ -1,0 +1,101 @@
+"""Conversations to train a model on: `train.jsonl`, `validation.jsonl` and `test.jsonl`, each line `{"messages": [...]}`,
+question and right answer. Nothing of one origin (source record, pair, context) lies in two of them.
+
+Eight of ten origins are for training, one for validation and one for the test, drawn by a digest of the origin; what its
+publishers call validation or test stays there, with everything of the same origin.
+"""
+
+import json
+import sqlite3
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from generation.releases.exporters.base import WrongSample, canonical, checked, replacing
+
+name = "training"
+label = "Training conversations"
+trains = True  # each sample has `training`: messages, and names of what it comes from
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+PARTS = (TRAIN, VALIDATION, TEST)
+TOLD = {"validation": 1, "val": 1, "valid": 1, "dev": 1, "test": 2}  # by publishers -> the place among PARTS
+TENTHS = (8, 9)  # of ten origins: below the first train, below the second validate
+
+
+class Origins:
+    """Which samples belong together: names of origins, joined as samples name several. Names lie in a file, not in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._names = sqlite3.connect(folder / "origins.sqlite")
+        self._names.execute("PRAGMA journal_mode=OFF")
+        self._names.execute("CREATE TABLE origin (name BLOB PRIMARY KEY, at INTEGER) WITHOUT ROWID")
+        self._parent, self._told, self._first = array("q"), array("b"), array("Q")
+
+    def close(self) -> None:
+        self._names.close()
+
+    def add(self, names: Iterable[str], told: str) -> int:
+        """The group of a sample that comes from these. `told`: the part that its publishers put it into."""
+        digests = [sha256(each.encode("utf-8", "surrogatepass")).digest()[:16] for each in names]
+        known = [self._names.execute("SELECT at FROM origin WHERE name = ?", [each]).fetchone() for each in digests]
+        groups = {self._root(row[0]) for row in known if row}
+        group = min(groups) if groups else self._new(digests[0])
+        for other in groups - {group}:
+            self._parent[other] = group
+            self._told[group] = max(self._told[group], self._told[other])
+        for digest, row in zip(digests, known, strict=True):
+            if not row:
+                self._names.execute("INSERT OR IGNORE INTO origin VALUES (?, ?)", [digest, group])
+        self._told[group] = max(self._told[group], TOLD.get(told.casefold(), 0))
+        return group
+
+    def part(self, group: int) -> str:
+        """The part that a group is in; the same whenever the same samples are exported."""
+        root = self._root(group)
+        tenth = self._first[root] % 10
+        drawn = sum(tenth >= each for each in TENTHS)
+        return PARTS[self._told[root] or drawn]
+
+    def _new(self, digest: bytes) -> int:
+        self._parent.append(len(self._parent))
+        self._told.append(0)
+        self._first.append(int.from_bytes(digest[:8]))
+        return len(self._parent) - 1
+
+    def _root(self, at: int) -> int:
+        while self._parent[at] != at:
+            self._parent[at] = self._parent[self._parent[at]]
+            at = self._parent[at]
+        return at
+
+
+def write(samples: Iterable[Mapping[str, Any]], folder: Path) -> list[Path]:
+    """Write the three files; see `Exporter.write`. What belongs together is known at the end only, so lines wait in a file."""
+    paths = [folder / f"{part}.jsonl" for part in PARTS]
+    with tempfile.TemporaryDirectory() as place, closing(Origins(Path(place))) as origins:
+        waiting = Path(place) / "lines"
+        with waiting.open("w", encoding="utf-8", newline="\n") as file:
+            for sample in checked(samples):
+                training = sample.get("training")
+                if training is None:
+                    raise WrongSample(f"Sample {sample.get('sample_id')!r} has no conversation to train on.")
+                about = {"sample_id": sample["sample_id"], "task": sample["task"], "canary": sample.get("canary", "")}
+                group = origins.add(_names(sample, training), training["split"])
+                file.write(f"{group}\t{canonical({'messages': training['messages'], **about})}\n")
+        with replacing(*paths) as temporary, ExitStack() as stack:
+            files = [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in temporary]
+            for line in stack.enter_context(waiting.open(encoding="utf-8", newline="\n")):
+                number, _tab, text = line.partition("\t")
+                files[PARTS.index(origins.part(int(number)))].write(text)
+    return paths
+
+
+def _names(sample: Mapping[str, Any], training: Mapping[str, Any]) -> Iterator[str]:
+    source = sample["source"]
+    yield json.dumps([source["dataset"], source["id"]])
+    yield from training["origins"]

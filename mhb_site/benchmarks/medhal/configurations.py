@@ -1,0 +1,43 @@
+"""The configurations in which MedHal is published (MHL-7), and its published counts."""
+
+from django.utils.translation import gettext_noop as _
+
+from generation.recipes.configuration import Configuration
+
+# Table 2, after the filter; they add up to the full configuration.
+GENERATED = {"medmcqa": 278_021, "mednli": 7_488, "acn": 327_568, "medqa": 18_680, "sumpubmed": 195_339}
+FULL, FILTERED, BALANCED = 827_096, 779_376, 469_025  # Table 4
+TASK_OF = {"medmcqa": "qa", "medqa": "qa", "mednli": "nli", "acn": "ie", "sumpubmed": "summarization"}
+# Table 4: share of each task in the three.
+SHARES = {
+    "summarization": (0.24, 0.19, 0.31),
+    "ie": (0.40, 0.42, 0.31),
+    "qa": (0.36, 0.38, 0.35),
+    "nli": (0.01, 0.01, 0.02),
+}
+CHARACTERS = 30_000
+EACH = 150_000  # 'approximately' so many of each task but NLI, which has fewer
+_TEXTS = ("context", "statement")
+
+CONFIGURATIONS = (
+    Configuration("full", _("Full"), _("All statements.")),
+    Configuration(
+        "lf",
+        _("Length-filtered"),
+        _("Statements whose context and statement have together fewer than 30,000 characters."),
+        below=CHARACTERS,
+        texts=_TEXTS,
+    ),
+    Configuration(
+        "lf-bal",
+        _("Length-filtered and balanced"),
+        _(
+            "Statements whose context and statement have together fewer than 30,000 characters; question answering,"
+            " information extraction and summarization are cut to the smallest of the three, and to 150,000 at most."
+        ),
+        below=CHARACTERS,
+        texts=_TEXTS,
+        balanced=("qa", "ie", "summarization"),
+        most=EACH,
+    ),
+)

@@ -1,0 +1,50 @@
+"""Counting kinds of samples gives the figures of counting every sample."""
+
+from dataclasses import asdict
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from evaluation.models import Run
+from evaluation.reports.numbers import comparing, counting
+from evaluation.reports.queries import report
+from evaluation.runs import services, work
+from evaluation.runs.settings import RunSettings
+from tests.engine import endpoint
+from tests.evaluation.toy import SEED, claimants, toy, toy_release
+
+__all__ = ["claimants", "toy"]
+
+
+@pytest.fixture
+def run(db: None, toy: None, claimants: str) -> Run:
+    models = [endpoint(claimants, "sim-careful"), endpoint(claimants, "sim-average")]
+    run = services.launch_run(RunSettings(toy_release(60, bare_ones={5}), models, seed=SEED))
+    work.work_on_run(run.pk)
+    return run
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return one == pytest.approx(other, abs=1e-12)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def test_kinds_count_what_samples_count(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = Mock(wraps=comparing._by_kinds)
+    monkeypatch.setattr(comparing, "_by_kinds", used)
+    by_kind = asdict(report(run).numbers)
+    assert used.called
+    for module in (comparing, counting):
+        monkeypatch.setattr(module, "kinds_of", lambda *_args, **_named: None)
+    one_by_one = asdict(report(run).numbers)
+    assert by_kind.keys() == one_by_one.keys()
+    for name in by_kind:
+        assert same(by_kind[name], one_by_one[name]), name
+    bounds = [row["rates"]["accuracy"]["bounds"] for row in by_kind["overall"]]
+    assert any(each["low"] is not None for each in bounds)
