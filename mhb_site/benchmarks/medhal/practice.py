@@ -69,7 +69,7 @@ def practice() -> Practice:
 
 
 def _sample() -> NewSample:
-    statement = gettext("The invented drug reduces readmissions by 30 % in all patients.")
+    statement = gettext("The invented drug reduces readmissions by a third in all patients.")
     return NewSample(
         task="summarization",
         title=statement,
@@ -77,8 +77,8 @@ def _sample() -> NewSample:
         content={
             "statement": statement,
             "context": gettext(
-                "An invented trial assigned 200 patients by lot to an invented drug or to placebo. Readmissions were 30 % "
-                "lower with the drug (p < 0.05)."
+                "An invented trial assigned 200 patients by lot to an invented drug or to placebo. With the drug, "
+                "readmissions were lower by a third."
             ),
             "label": "factual",
             "explanation": "",
