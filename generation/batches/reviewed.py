@@ -38,7 +38,7 @@ def blocks(batch: Batch) -> tuple[Block, ...]:
 
 
 def _columns() -> tuple[str, ...]:
-    return gettext("Drawn"), gettext("Decided"), gettext("Approved"), gettext("Share approved (95 % interval)")
+    return gettext("Drawn"), gettext("Decided"), gettext("Approved"), gettext("Share approved (95% CI)")
 
 
 def _row(key: tuple[str, ...], cell: Counter[str]) -> tuple[str, ...]:
