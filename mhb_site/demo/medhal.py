@@ -47,7 +47,10 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     samples_services.apply_outcomes()
     tell("MedHal: asking three simulated models which statements are factual")
     release = releases_services.freeze_release(
-        "medhal-demo", benchmark=BENCHMARK, composition=Composition(with_unreviewed=True)
+        "medhal-demo",
+        benchmark=BENCHMARK,
+        # The published statements are by no simulated model.
+        composition=Composition(with_unreviewed=True, where={"simulated": "any"}),
     )
     run = runs_services.launch_run(RunSettings(release, [Endpoint.objects.get(name=name) for name in TARGETS]))
     work.work_on_run(run.pk)
