@@ -27,6 +27,7 @@ from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
 from mhb_site.benchmarks.medhal import simulate
 from review.models import User
+from review.rules.blocks import Table
 from tests.engine import SEED, endpoint, imported, no_long_waits
 from tests.review.approve import approve_everything
 
@@ -70,6 +71,7 @@ def test_all_real_rows_the_whole_way(url: str, physicians: list[User], tmp_path:
     for name in FILES:
         assert made[name, "factual"] == made[name, "non-factual"] > ROWS[name] * 0.8
         shares, *_others = batches_queries.analysis(batches[name])
+        assert isinstance(shares, Table)
         assert [row[0] for row in shares.rows] == [{"medqa": "MedQA", "medmcqa": "MedMCQA"}.get(name, "SumPubMed")]
     drawn = Counter(versions.filter(made__review="sampled").values_list("content__source", "content__label"))
     assert drawn == dict.fromkeys(made, DRAWN)

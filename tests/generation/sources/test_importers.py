@@ -542,7 +542,8 @@ def small(importer: Importer, n: int, text: str) -> dict[str, object]:
         case "medhallu":
             return pair(Question=f"Is it {n}?")
         case "medhal" | "medqa" | "mednli":
-            return getattr(shapes, {"medhal": "published"}.get(importer.name, importer.name))(n)
+            shape: dict[str, object] = getattr(shapes, {"medhal": "published"}.get(importer.name, importer.name))(n)
+            return shape
         case "medmcqa":
             return shapes.medmcqa(n, cop=4)
         case "acn":

@@ -10,6 +10,7 @@ import pytest
 from generation.models import RecordValue, SourceRecord
 from generation.sources import importers, services
 from generation.sources.importers import medhal, sumpubmed
+from generation.sources.importers import mednli as mednli_format
 from generation.sources.importers import medqa as medqa_format
 from generation.sources.importers.base import Exhausting, Importer, Refusal, Row, WrongFormat
 from generation.sources.other_values import OtherValues
@@ -20,12 +21,16 @@ from tests.generation.statement_rows import medmcqa, mednli, medqa, notes, publi
 
 @pytest.fixture
 def read(tmp_path):
-    def rows(importer: Importer, data: bytes, name: str = "file") -> list[Row | Refusal]:
+    def rows(importer: Importer, data: bytes, name: str = "file") -> list[Any]:
         path = tmp_path / name
         path.write_bytes(data)
         return list(importer.rows(path, importer.sniff(path)))
 
     return rows
+
+
+def all_of(importer: Importer, path: Path) -> list[Any]:
+    return list(importer.rows(path, importer.sniff(path)))
 
 
 def why_not(tmp_path: Path, importer: Importer, data: bytes) -> str:
@@ -170,7 +175,7 @@ def test_the_number_of_the_right_option_counts_from_where_the_file_counts(tmp_pa
     path.write_bytes(jsonl(*(medmcqa(n, cop=first + n) for n in (1, 2, 3, 0))))
     found = importers.load("medmcqa").sniff(path)
     assert found.name == layout
-    rows = list(importers.load("medmcqa").rows(path, found))
+    rows = all_of(importers.load("medmcqa"), path)
     assert [row.content["answer"] for row in rows] == ["B", "C", "D", "A"]
     assert {row.content["split"] for row in rows} == {"dev"}
 
@@ -215,7 +220,7 @@ def test_a_pair_of_mednli_refers_to_the_contradiction_of_its_premise(read):
     }
     assert true.refers == {"mednli": (false.match,)}
     assert (neutral.content["kind"], neutral.match, neutral.refers) == ("nli-neutral", "", {})
-    assert importers.load("mednli").withheld
+    assert mednli_format.withheld
 
 
 def test_a_label_that_mednli_does_not_have_is_refused(read):
@@ -291,7 +296,7 @@ def test_folders_and_zip_archives_of_sumpubmed_give_the_same_rows(tmp_path, how)
     path = {"folder": place, "below": outer}.get(how) or zipped(outer, tmp_path / "s.zip")
     layout = sumpubmed.sniff(path)
     assert layout.name == ("zip" if how == "zip" else "folder")
-    rows = list(sumpubmed.rows(path, layout))
+    rows = all_of(sumpubmed, path)
     assert [row.external_id for row in rows] == ["1", "2", "3"]
     assert rows[1].content == {
         "kind": "article",
@@ -308,7 +313,7 @@ def test_a_document_without_an_abstract_or_of_other_bytes_is_refused_and_the_oth
     (tmp_path / "abstract" / "abstract_1.txt").unlink()
     (tmp_path / "text" / "text_2.txt").write_bytes(b"\xff\xfe")
     (tmp_path / "shorter_abstract" / "abst_3.txt").unlink()
-    first, second, third, fourth = sumpubmed.rows(tmp_path, sumpubmed.sniff(tmp_path))
+    first, second, third, fourth = all_of(sumpubmed, tmp_path)
     assert "no abstract" in first.reason
     assert "not UTF-8" in second.reason
     assert (third.content["shorter_abstract"], fourth.external_id) == ("", "4")
@@ -331,7 +336,7 @@ def test_a_file_in_an_archive_that_unfolds_to_more_than_a_record_may_have_is_ref
     (tmp_path / "d" / "text" / "text_1.txt").write_text("x" * 5000)
     path = zipped(tmp_path / "d", tmp_path / "s.zip")
     monkeypatch.setattr(sumpubmed, "MAX_RECORD", 1000)
-    refusal, row = sumpubmed.rows(path, sumpubmed.sniff(path))
+    refusal, row = all_of(sumpubmed, path)
     assert "longer than 1,000 bytes" in refusal.reason
     assert row.external_id == "2"
 
@@ -358,7 +363,7 @@ def real(name: str) -> Path:
 def test_the_real_rows_are_all_good(name, file, layout, count, split):
     importer, path = importers.load(name), real(file)
     found = importer.sniff(path)
-    rows = list(importer.rows(path, found))
+    rows = all_of(importer, path)
     assert found.name == layout
     assert [row for row in rows if not isinstance(row, Row)] == []
     assert len({row.external_id for row in rows}) == count
@@ -383,7 +388,7 @@ def test_a_value_is_drawn_of_another_record_of_the_same_category_and_concept_and
     records = list(SourceRecord.objects.order_by("pk"))
     others = [OtherValues(record) for record in records]
     age = "patient information/age"
-    drawn = [other.draw_now(age, f"{n} years", "0") for n, other in enumerate(others)]
+    drawn = [other.draw_now(age, f"{n} years", "0") or "" for n, other in enumerate(others)]
     assert all(value != f"{n} years" and value.endswith(" years") for n, value in enumerate(drawn))
     assert drawn == [other.draw_now(age, f"{n} years", "0") for n, other in enumerate(others)]
     assert drawn != [other.draw_now(age, f"{n} years", "1") for n, other in enumerate(others)]
