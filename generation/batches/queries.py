@@ -31,7 +31,7 @@ from generation.recipes import registry
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample, Preset
 from generation.samples.queries import prefetch_rubrics, terms
-from generation.sources.other_values import OtherValues
+from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents, record_value
 from review.models import User
 from review.rules.blocks import Block
@@ -137,7 +137,7 @@ def draft_value(row: Draft) -> DraftValue:
         prompts=batch.prompts,
         checks=tuple(batch.checks),
         settings=batch.settings,
-        others=OtherValues(record),
+        others=SourceValues(record),
     )
 
 
@@ -158,7 +158,7 @@ def draft_values(batch: Batch, rows: Sequence[Draft], *, joined: bool = True) ->
                 prompts=batch.prompts,
                 checks=tuple(batch.checks),
                 settings=batch.settings,
-                others=OtherValues(records[row.record_id]),
+                others=SourceValues(records[row.record_id]),
             ),
         )
         for row in rows

@@ -13,7 +13,7 @@ from generation.sources.importers import medhal, sumpubmed
 from generation.sources.importers import mednli as mednli_format
 from generation.sources.importers import medqa as medqa_format
 from generation.sources.importers.base import Exhausting, Importer, Refusal, Row, WrongFormat
-from generation.sources.other_values import OtherValues
+from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents
 from tests.generation.rows import jsonl, parquet, table
 from tests.generation.statement_rows import medmcqa, mednli, medqa, notes, published
@@ -386,7 +386,7 @@ def test_a_value_is_drawn_of_another_record_of_the_same_category_and_concept_and
     assert (run.added, run.refused, run.detail) == (60, 0, "")
     assert RecordValue.objects.count() == 60 * 4
     records = list(SourceRecord.objects.order_by("pk"))
-    others = [OtherValues(record) for record in records]
+    others = [SourceValues(record) for record in records]
     age = "patient information/age"
     drawn = [other.draw_now(age, f"{n} years", "0") or "" for n, other in enumerate(others)]
     assert all(value != f"{n} years" and value.endswith(" years") for n, value in enumerate(drawn))
