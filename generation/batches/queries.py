@@ -267,7 +267,8 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
     """What the data of a batch's drafts show together; they are streamed. Raises NoAnalysis.
 
     Each sample counts once, by its latest draft: not what a later version has taken the place of, nor what was discarded,
-    withdrawn or held back by a check. A draft that became several is left out: they have its data.
+    withdrawn or held back by a check. A draft that became several is left out: they have its data. Where no later version is
+    ever made, what physicians have discarded counts as well: it was made.
     """
     shows = registry.recipe(batch.benchmark).analysis
     if shows is None:
@@ -279,7 +280,9 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
         Q(pk=OuterRef("version_made__sample")) | Q(pk=OuterRef("sample")),
         status__in=[Sample.Status.DISCARDED, Sample.Status.WITHDRAWN],
     )
-    rows = begun.filter(~Exists(split), ~Exists(later), ~Exists(over), batch=batch).order_by("pk")
+    rows = begun.filter(~Exists(split), ~Exists(later), batch=batch).order_by("pk")
+    if registry.recipe(batch.benchmark).max_versions > 1:
+        rows = rows.filter(~Exists(over))
     drafts: Iterator[Mapping[str, Any]] = rows.values_list("data", flat=True).iterator(chunk_size=STREAMED)
     return (*shows(drafts), *reviewed.blocks(batch))
 

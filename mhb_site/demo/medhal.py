@@ -13,9 +13,11 @@ from generation.models import Endpoint, Source
 from generation.releases import services as releases_services
 from generation.releases.freezing.composition import Composition
 from generation.samples import services as samples_services
+from review.cases import services as cases_services
 from review.cases.simulated_physicians import work_queue
-from review.models import User
+from review.models import Case, User
 from review.rules.permissions import UserRole
+from review.rules.state_machine import State
 
 HERE = Path(__file__).parent / "statements"
 BENCHMARK = "medhal"
@@ -31,7 +33,8 @@ SOURCES = (
 SEED = 7
 # Few enough that a first visitor finds some statements to review, and more that nobody is to review.
 CHANGES = {"review_per_label": 2, "pairs_a_note": 4}
-REVIEWS = 36
+REVIEWED = 4  # cases of the first batch, which are two pairs; the others are left to visitors
+REVIEWS = 3 * REVIEWED  # of the first reviewer one, of the second a blind one and one beside it
 
 
 def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None]) -> None:
@@ -43,7 +46,11 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
         settings = BatchSettings(benchmark=BENCHMARK, source=source, roles=roles, changes=CHANGES)
         batches_services.work_on_batch(launch.launch_batch(settings).pk)
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
-    work_queue(SEED, REVIEWS, physicians)
+    admin = User.objects.get(username="admin")
+    waiting = Case.objects.filter(benchmark=BENCHMARK, state=State.PRIMARY).order_by("pk")
+    for case in waiting[:REVIEWED]:  # before what other benchmarks have left for visitors
+        cases_services.prioritise(case.pk, actor=admin, priority=1)
+    work_queue(SEED, REVIEWS, physicians, dissent=0.0, reject=0.0)
     samples_services.apply_outcomes()
     tell("MedHal: asking three simulated models which statements are factual")
     release = releases_services.freeze_release(
