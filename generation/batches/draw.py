@@ -30,7 +30,7 @@ STREAMED = 2_000  # records in memory at once
 LOOK = 200  # records whose tags are looked at to name the fields of a source
 
 # What of a record's content is its text, whatever its kind.
-_TEXTS = ("turns", "text", "question", "contexts", "long_answer", "knowledge")
+_TEXTS = ("turns", "text", "question", "contexts", "long_answer", "knowledge", "context", "statement")
 _Row = tuple[
     int, str, str, dict[str, tuple[str, ...]]
 ]  # primary key, id, kind, values of the fields that were asked for

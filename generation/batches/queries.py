@@ -10,6 +10,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from django.utils.translation import gettext
 
 from generation import errors
+from generation.batches import reviewed
 from generation.jobs import queries as jobs_queries
 from generation.jobs.queries import ModelAsked
 from generation.models import (
@@ -30,7 +31,7 @@ from generation.recipes import registry
 from generation.recipes.recipe import Draft as DraftValue
 from generation.recipes.recipe import NewSample, Preset
 from generation.samples.queries import prefetch_rubrics, terms
-from generation.sources.other_values import OtherValues
+from generation.sources.other_values import SourceValues
 from generation.sources.queries import partner_contents, record_value
 from review.models import User
 from review.rules.blocks import Block
@@ -158,7 +159,7 @@ def draft_values(rows: Sequence[Draft], *, joined: bool = True) -> list[DraftVal
                 prompts=batch.prompts,
                 checks=tuple(batch.checks),
                 settings=batch.settings,
-                others=OtherValues(found[row.record_id]),
+                others=SourceValues(found[row.record_id]),
             )
         )
     return values
@@ -267,7 +268,8 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
 
     Each sample counts once, by its latest draft: not what a later version has taken the place of, nor what was discarded,
     withdrawn or held back by a check. A draft that became several is left out: they have its data; and so is one that went on
-    in another one, or was merged later.
+    in another one, or was merged later. Where no later version
+    is ever made, what physicians have discarded counts as well: it was made.
     """
     shows = registry.recipe(batch.benchmark).analysis
     if shows is None:
@@ -280,9 +282,11 @@ def analysis(batch: Batch) -> tuple[Block, ...]:
         Q(pk=OuterRef("version_made__sample")) | Q(pk=OuterRef("sample")),
         status__in=[Sample.Status.DISCARDED, Sample.Status.WITHDRAWN],
     )
-    rows = begun.filter(~Exists(split), ~Exists(later), ~Exists(over), batch=batch).order_by("pk")
+    rows = begun.filter(~Exists(split), ~Exists(later), batch=batch).order_by("pk")
+    if registry.recipe(batch.benchmark).max_versions > 1:
+        rows = rows.filter(~Exists(over))
     drafts: Iterator[Mapping[str, Any]] = rows.values_list("data", flat=True).iterator(chunk_size=STREAMED)
-    return tuple(shows(drafts))
+    return (*shows(drafts), *reviewed.blocks(batch))
 
 
 def made_sample(draft: Draft) -> NewSample:

@@ -163,6 +163,7 @@ def batch_analysis(request: HttpRequest, pk: int) -> HttpResponse:
         "batch": found,
         "blocks": queries.analysis(found),
         "simulated": BatchRole.objects.filter(batch=found, endpoint__simulated=True).exists(),
+        "remakes": registry.recipe(found.benchmark).max_versions > 1,
     }
     return render(request, "generation/batches/analysis.html", context)
 

@@ -21,7 +21,7 @@ def stored(external_id: str, name: str, text: str) -> dict[str, Any]:
     return {"name": digest_of(name), "digest": digest_of(text), "place": _number("value", external_id, name, text)}
 
 
-class OtherValues:
+class SourceValues:
     """The other records of one record's source."""
 
     def __init__(self, record: SourceRecord) -> None:

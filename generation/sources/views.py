@@ -6,7 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
@@ -91,6 +91,7 @@ def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
         "record": row,
         "passages": _passages(row.content),
         "images": _images(row.content),
+        "texts": _texts(row.content),
         "partners": queries.partners([row])[row.pk],
         "referring": referring[:REFERRING_SHOWN],
         "more_referring": len(referring) > REFERRING_SHOWN,
@@ -102,10 +103,34 @@ def record(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def _images(content: Mapping[str, Any]) -> Images | None:
     """The images of a record, in a block."""
     digests, about = content.get("images") or (), str(content.get("question", ""))
-    return Images(_("Images"), tuple(Picture(sha256, about) for sha256 in digests)) if digests else None
+    return Images(str(_("Images")), tuple(Picture(sha256, about) for sha256 in digests)) if digests else None
 
 
 def _passages(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(name or '', text) of the passages that a question is put with."""
     texts = content.get("contexts") or content.get("knowledge") or []
     return list(zip_longest(content.get("sections") or [], texts, fillvalue=""))
+
+
+_TEXTS = (
+    ("premise", _("Premise")),
+    ("hypothesis", _("Hypothesis")),
+    ("statement", _("Statement")),
+    ("context", _("Context")),
+    ("abstract", _("Abstract")),
+    ("shorter_abstract", _("Shorter abstract")),
+    ("explanation", _("Explanation")),
+)
+
+
+def _texts(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, text) of the other texts of a record; options and extractions are lines of one."""
+    found = [(str(label), content[key]) for key, label in _TEXTS if isinstance(content.get(key), str) and content[key]]
+    options, extractions = content.get("options"), content.get("extractions")
+    if isinstance(options, dict):
+        found.append((str(_("Options")), "\n".join(f"{letter}. {text}" for letter, text in options.items())))
+    if isinstance(extractions, list):
+        said = (" / ".join(filter(None, (one["category"], one["concept"], one["reference"]))) for one in extractions)
+        lines = (f"{name}: {one['value']}" for name, one in zip(said, extractions, strict=True))
+        found.append((str(_("Extractions")), "\n".join(lines)))
+    return found

@@ -21,7 +21,7 @@ from generation.recipes import registry
 from generation.releases import services as releases_services
 from generation.samples import services as samples_services
 from generation.sources import services as sources_services
-from mhb_site.demo import clinhallu, medhallu, medmistake
+from mhb_site.demo import clinhallu, medhal, medhallu, medmistake
 from review.cases import services as cases_services
 from review.cases.simulated_physicians import work_queue
 from review.models import Case, User
@@ -90,6 +90,7 @@ def load(models_url: str, *, tell: Callable[[str], None]) -> None:
     medhallu.load(_source, tell=tell)
     clinhallu.load(_source, tell=tell)
     medmistake.load(_source, tell=tell)
+    medhal.load(_source, tell=tell)
     sweep(BATCHES)
 
 

@@ -140,7 +140,7 @@ def judged(benchmark: str, composition: Composition) -> QuerySet[SampleVersion]:
         return rows.annotate(reason=F("own_reason"))
     same = {name: OuterRef(f"sample__{name}") for name in ("record", "batch", "bound")}
     others = Sample.objects.filter(**same).exclude(pk=OuterRef("sample"))
-    goes_in = _alone(benchmark, composition).filter(own_reason="", sample=OuterRef("pk"))
+    goes_in = _alone(benchmark, composition).filter(Q(own_reason=""), sample=OuterRef("pk"))
     torn = ~Q(sample__bound="") & (~Exists(others) | Exists(others.filter(~Exists(goes_in))))
     found = [When(~Q(own_reason=""), then=F("own_reason")), When(torn, then=Value("partner"))]
     return rows.annotate(reason=Case(*found, default=Value(""), output_field=CharField()))

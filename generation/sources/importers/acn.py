@@ -20,8 +20,8 @@ from generation.sources.importers.base import (
 from review.rules import json_nesting
 
 name = "acn"
-label = "Augmented clinical notes"
-licence = "MIT; the notes are from PMC-Patients (CC BY-NC-SA 4.0)"
+label = "Augmented-Clinical-Notes"
+licence = "MIT, CC BY-NC-SA 4.0"
 citation = (
     "Bonnet A, Boulenger P. MedNote: Augmented Clinical Notes (2024)."
     " https://huggingface.co/datasets/AGBonnet/augmented-clinical-notes"

@@ -22,7 +22,7 @@ from generation.sources.importers.base import (
 )
 
 name = "mednli-test"
-label = "MedNLI (test split, as statements)"
+label = "MedNLI-test"
 licence = "PhysioNet Credentialed Health Data License 1.5.0"
 citation = mednli.citation
 restrictions = mednli.restrictions

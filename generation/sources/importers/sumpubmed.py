@@ -29,7 +29,7 @@ from generation.sources.importers.base import (
 
 name = "sumpubmed"
 label = "SumPubMed"
-licence = "MIT; for academic, non-commercial use"
+licence = "MIT"
 citation = (
     "Gupta V, Bharti P, Nokhiz P, Karnick H. SumPubMed: Summarization Dataset of PubMed Scientific Articles. Proceedings"
     " of the ACL-IJCNLP 2021 Student Research Workshop, 292-303 (2021)."

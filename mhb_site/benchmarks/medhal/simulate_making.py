@@ -1,8 +1,8 @@
 """MedHal's simulated models of the making side: a generator that writes statements, and a filter that judges them.
 
-The generator does what it is asked in plain templates. It does not know whether an answer or a value is right; only of a sentence
-that it is to alter does it know that the result is wrong, and marks it (`PLANTED`), so that detectors can tell. The filter knows
-the truth where the prompt gives it, and is wrong as often as `FILTER_ERROR` says.
+The generator does what it is asked in plain templates. It does not know whether an answer or a value is right; only of a
+sentence that it is to alter does it know that the result is wrong, and marks it (`PLANTED`), so that detectors can tell. The
+filter knows the truth where the prompt gives it, and is wrong as often as `FILTER_ERROR` says.
 """
 
 import re
@@ -15,7 +15,7 @@ from generation.llm.types import Message
 from mhb_site.benchmarks.medhal.making import PROMPTS
 from mhb_site.benchmarks.medhal.simulate_detection import PLANTED
 
-GENERATOR, FILTER = "sim-generator", "sim-filter"
+GENERATOR, FILTER = "sim-generator", "sim-critic"
 FILTER_ERROR = 0.03  # the share of statements on which the filter says the opposite of what is so
 UNCLEAR = 0.01  # the share of its replies that are neither YES nor NO
 SUPPORTED = 0.6  # the share of a statement's words from which on the filter finds them in a text

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from generation.llm.fencing import read_data
 from generation.llm.types import Message, Reply, Request
 from generation.recipes.recipe import Draft, NewSample, Record
 from mhb_site.benchmarks.medhal import presets, recipe, simulate_making
@@ -132,7 +133,7 @@ def honest() -> Models:
         if role == "generator":
             return simulate_making.reply(simulate_making.GENERATOR, messages, 1) or ""
         name = simulate_making._FIRST[messages[0].text.partition("\n")[0]]
-        return "YES" if simulate_making._is_true(name, simulate_making.read_data(messages[-1].text)) else "NO"
+        return "YES" if simulate_making._is_true(name, read_data(messages[-1].text)) else "NO"
 
     return Models(say)
 

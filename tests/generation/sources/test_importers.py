@@ -20,8 +20,21 @@ from hypothesis import strategies as st
 from generation.common.formats import UnknownFormat
 from generation.common.languages import SURE, Detected, detect
 from generation.sources import importers
-from generation.sources.importers import base, healthbench, medhallu, mesh, pmc_patients, pubmedqa
+from generation.sources.importers import (
+    acn,
+    base,
+    healthbench,
+    medhal,
+    medhallu,
+    medmcqa,
+    mednli,
+    medqa,
+    mesh,
+    pmc_patients,
+    pubmedqa,
+)
 from generation.sources.importers.base import Importer, Layout, Refusal, Row, WrongFormat, one_line
+from tests.generation import statement_rows as shapes
 from tests.generation.rows import array, descriptor, entry, hub, jsonl, keyed, pair, parquet, table, vocabulary
 from tests.profile import far
 
@@ -64,19 +77,10 @@ def patient(**changes):
 
 def test_formats_are_found_by_name():
     assert importers.available() == [
-        "clinhallu",
-        "healthbench",
-        "medframeqa",
-        "medhal",
-        "medhallu",
-        "medmistake",
-        "medpi",
-        "medxpertqa",
-        "mesh",
-        "pathvqa",
-        "pmc-patients",
-        "pubmedqa",
-        "vqa-rad",
+        *("acn", "clinhallu", "healthbench", "medframeqa", "medhal", "medhallu", "medmcqa"),
+        *("medmistake", "medmistake-cases"),
+        *("mednli", "mednli-test", "medpi", "medqa", "medxpertqa", "mesh", "mimic-di", "pathvqa"),
+        *("pmc-patients", "pubmedqa", "sumpubmed", "vqa-rad"),
     ]
     for name in importers.available():
         importer = importers.load(name)
@@ -451,6 +455,11 @@ FILES = [
     (medhallu, "jsonl", jsonl(pair(), pair(Question="Is it?"))),
     (medhallu, "csv", table(pair(), pair(Question="Is it?"))),
     (medhallu, "parquet", parquet(pair(), pair(Question="Is it?"))),
+    (medhal, "csv", table(shapes.published(), shapes.published(2))),
+    (medqa, "jsonl", jsonl(shapes.medqa(), shapes.medqa(2))),
+    (medmcqa, "jsonl-from-1", jsonl(shapes.medmcqa(cop=4), shapes.medmcqa(2))),
+    (mednli, "jsonl", jsonl(shapes.mednli(), shapes.mednli(2, gold_label="entailment"))),
+    (acn, "jsonl", jsonl(shapes.notes(), shapes.notes(2))),
     (mesh, "xml", vocabulary(descriptor(), descriptor(2, "Adult", "M01.060.116"))),
 ]
 
@@ -502,7 +511,7 @@ def big_file(path: Path, importer: Importer, layout: str, count: int) -> None:
                 file.write("patient_uid,patient\n")
                 file.writelines(f"{n}-1,{text}\n" for n in range(count))
             case "csv":
-                writer = csv.DictWriter(file, list(pair()))
+                writer = csv.DictWriter(file, list(small(importer, 0, text)))
                 writer.writeheader()
                 writer.writerows(records)
             case "json-v2":
@@ -534,6 +543,13 @@ def small(importer: Importer, n: int, text: str) -> dict[str, object]:
             return hub(n + 1, long_answer=text)
         case "medhallu":
             return pair(Question=f"Is it {n}?")
+        case "medhal" | "medqa" | "mednli":
+            shape: dict[str, object] = getattr(shapes, {"medhal": "published"}.get(importer.name, importer.name))(n)
+            return shape
+        case "medmcqa":
+            return shapes.medmcqa(n, cop=4)
+        case "acn":
+            return shapes.notes(n, {"age": "3"})
         case "pmc-patients":
             return {"patient_uid": f"{n}-1", "patient": text, "age": [[60.0, "year"]]}
     return {"prompt_id": str(n), "prompt": [turn(content=text)], "rubrics": [], "canary": "x"}

@@ -1,24 +1,36 @@
 """MedHal and the data sets it is made of: every layout, every refusal, and the real rows."""
 
+import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from generation.sources.importers import medhal
-from generation.sources.importers.base import Importer, Refusal, Row, WrongFormat
+from generation.models import RecordValue, SourceRecord
+from generation.sources import importers, services
+from generation.sources.importers import medhal, sumpubmed
+from generation.sources.importers import mednli as mednli_format
+from generation.sources.importers import medqa as medqa_format
+from generation.sources.importers.base import Exhausting, Importer, Refusal, Row, WrongFormat
+from generation.sources.other_values import SourceValues
+from generation.sources.queries import partner_contents
 from tests.generation.rows import jsonl, parquet, table
-from tests.generation.statement_rows import published
+from tests.generation.statement_rows import medmcqa, mednli, medqa, notes, published
 
 
 @pytest.fixture
 def read(tmp_path):
-    def rows(importer: Importer, data: bytes, name: str = "file") -> list[Row | Refusal]:
+    def rows(importer: Importer, data: bytes, name: str = "file") -> list[Any]:
         path = tmp_path / name
         path.write_bytes(data)
         return list(importer.rows(path, importer.sniff(path)))
 
     return rows
+
+
+def all_of(importer: Importer, path: Path) -> list[Any]:
+    return list(importer.rows(path, importer.sniff(path)))
 
 
 def why_not(tmp_path: Path, importer: Importer, data: bytes) -> str:
@@ -112,3 +124,291 @@ def test_a_row_of_medhal_without_an_id_has_one_of_its_text(read):
 )
 def test_what_is_not_medhal(tmp_path, data, reason):
     assert reason in why_not(tmp_path, medhal, data)
+
+
+# MedQA
+
+
+def test_a_question_of_medqa(read):
+    [row] = read(medqa_format, jsonl(medqa()), "phrases_no_exclude_test.jsonl")
+    assert row.content == {
+        "kind": "mcq",
+        "dataset": "medqa",
+        "question": medqa()["question"],
+        "options": medqa()["options"],
+        "answer": "B",
+        "explanation": "",
+        "subject": "",
+        "topic": "",
+        "step": "step2&3",
+        "split": "test",
+    }
+    assert row.language == "en"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"options": ["a", "b"]}, "'options' is not an object"),
+        ({"options": {"A": "x"}}, "at least two options"),
+        ({"options": {"A": "x", "B": " "}}, "An option has no text"),
+        ({"options": {"AA": "x", "B": "Madeupin"}}, "not a letter"),
+        ({"answer_idx": "E"}, "'answer_idx' is not one of the options"),
+        ({"answer_idx": "A"}, "different options"),
+        ({"answer_idx": None, "answer": "Nothing"}, "'answer' is not one of the options"),
+        ({"question": ""}, "'question' is blank"),
+    ],
+)
+def test_a_bad_row_of_medqa_is_refused(read, changes, reason):
+    first, refusal, last = read(medqa_format, jsonl(medqa(), medqa(2, **changes), medqa(3)))
+    assert isinstance(first, Row)
+    assert isinstance(last, Row)
+    assert reason in refusal.reason
+
+
+# MedMCQA
+
+
+@pytest.mark.parametrize(("first", "layout"), [(0, "jsonl-from-0"), (1, "jsonl-from-1")])
+def test_the_number_of_the_right_option_counts_from_where_the_file_counts(tmp_path, first, layout):
+    path = tmp_path / "dev.json"
+    path.write_bytes(jsonl(*(medmcqa(n, cop=first + n) for n in (1, 2, 3, 0))))
+    found = importers.load("medmcqa").sniff(path)
+    assert found.name == layout
+    rows = all_of(importers.load("medmcqa"), path)
+    assert [row.content["answer"] for row in rows] == ["B", "C", "D", "A"]
+    assert {row.content["split"] for row in rows} == {"dev"}
+
+
+def test_a_file_that_does_not_tell_how_it_counts_is_refused(tmp_path):
+    assert "neither 0 nor 4" in why_not(tmp_path, importers.load("medmcqa"), jsonl(medmcqa(cop=1), medmcqa(cop=2)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"cop": None}, "names no right option"),
+        ({"cop": -1}, "names no right option"),
+        ({"cop": 0}, "counts from 1 to 4"),
+        ({"cop": True}, "names no right option"),
+        ({"opc": None}, "'opc' is not a text"),
+    ],
+)
+def test_a_bad_row_of_medmcqa_is_refused(read, changes, reason):
+    first, refusal, last = read(importers.load("medmcqa"), jsonl(medmcqa(cop=4), medmcqa(2, **changes), medmcqa(3)))
+    assert isinstance(first, Row)
+    assert isinstance(last, Row)
+    assert reason in refusal.reason
+
+
+# MedNLI
+
+
+def test_a_pair_of_mednli_refers_to_the_contradiction_of_its_premise(read):
+    true, neutral, false = read(
+        importers.load("mednli"),
+        jsonl(mednli(1, gold_label="entailment"), mednli(2, gold_label="neutral"), mednli(3)),
+        "mli_train_v1.jsonl",
+    )
+    assert true.content == {
+        "kind": "nli-entailment",
+        "dataset": "mednli",
+        "premise": "Creatinine was 1.7, baseline 0.5.",
+        "hypothesis": "The patient has normal creatinine (1).",
+        "label": "entailment",
+        "split": "train",
+    }
+    assert true.refers == {"mednli": (false.match,)}
+    assert (neutral.content["kind"], neutral.match, neutral.refers) == ("nli-neutral", "", {})
+    assert mednli_format.withheld
+
+
+def test_a_label_that_mednli_does_not_have_is_refused(read):
+    [refusal] = read(importers.load("mednli"), jsonl(mednli(gold_label="-")))
+    assert "'gold_label' is none of" in refusal.reason
+
+
+# Augmented clinical notes
+
+
+def test_a_note_comes_with_its_extractions_and_the_values_to_draw_from(read):
+    [row] = read(importers.load("acn"), jsonl(notes()))
+    extractions = [
+        {"category": "visit motivation", "concept": "visit motivation", "value": "Made-up neck pain", "reference": ""},
+        {"category": "patient information", "concept": "age", "value": "16 years old", "reference": ""},
+        {"category": "patient information", "concept": "sex", "value": "Female", "reference": ""},
+        {"category": "symptoms", "concept": "name of symptom", "value": "Neck pain", "reference": ""},
+        {"category": "symptoms", "concept": "time", "value": "4 months", "reference": "Neck pain"},
+        {"category": "symptoms", "concept": "name of symptom", "value": "Fever", "reference": ""},
+        {"category": "symptoms", "concept": "time", "value": "2 days", "reference": "Fever"},
+        {"category": "treatments", "concept": "name", "value": "Madeupin", "reference": ""},
+        {"category": "treatments", "concept": "dosage", "value": "5 mg", "reference": "Madeupin"},
+    ]
+    assert row.content["extractions"] == extractions
+    assert row.content["text"] == notes()["full_note"]
+    assert ("symptoms/time", "4 months") in row.values
+    assert len(row.values) == 9
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"summary": "{not json"}, "'summary' is not JSON"),
+        ({"summary": "[1]"}, "'summary' is not a JSON object"),
+        ({"summary": '{"age": "None"}'}, "has no extraction"),
+        ({"summary": "[" * 5000}, "nested too deeply"),
+        ({"summary": {"list": [str(n) for n in range(500)]}}, "more than 400 values"),
+        ({"idx": " "}, "'idx' is blank"),
+        ({"full_note": "", "note": " "}, "'note' is blank"),
+    ],
+)
+def test_a_bad_note_is_refused(read, changes, reason):
+    first, refusal, last = read(importers.load("acn"), jsonl(notes(), notes(2) | changes, notes(3)))
+    assert isinstance(first, Row)
+    assert isinstance(last, Row)
+    assert reason in refusal.reason
+
+
+# SumPubMed
+
+
+def documents(place: Path, count: int = 3) -> None:
+    for part, stem in (("text", "text"), ("abstract", "abstract"), ("shorter_abstract", "abst")):
+        (place / part).mkdir(parents=True)
+        for n in range(1, count + 1):
+            (place / part / f"{stem}_{n}.txt").write_text(f"{part} of document {n}.\n")
+
+
+def zipped(place: Path, at: Path) -> Path:
+    with zipfile.ZipFile(at, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(place.rglob("*.txt")):
+            archive.write(file, file.relative_to(place))
+    return at
+
+
+@pytest.mark.parametrize("how", ["folder", "below", "zip"])
+def test_folders_and_zip_archives_of_sumpubmed_give_the_same_rows(tmp_path, how):
+    outer = tmp_path / "outer"
+    place = outer / "SumPubMed-master"
+    documents(place)
+    (place / "line_text").mkdir()
+    (place / "line_text" / "text_1.txt").write_text("not read")
+    path = {"folder": place, "below": outer}.get(how) or zipped(outer, tmp_path / "s.zip")
+    layout = sumpubmed.sniff(path)
+    assert layout.name == ("zip" if how == "zip" else "folder")
+    rows = all_of(sumpubmed, path)
+    assert [row.external_id for row in rows] == ["1", "2", "3"]
+    assert rows[1].content == {
+        "kind": "article",
+        "dataset": "sumpubmed",
+        "text": "text of document 2.",
+        "abstract": "abstract of document 2.",
+        "shorter_abstract": "shorter_abstract of document 2.",
+        "split": "",
+    }
+
+
+def test_a_document_without_an_abstract_or_of_other_bytes_is_refused_and_the_others_stay(tmp_path):
+    documents(tmp_path, 4)
+    (tmp_path / "abstract" / "abstract_1.txt").unlink()
+    (tmp_path / "text" / "text_2.txt").write_bytes(b"\xff\xfe")
+    (tmp_path / "shorter_abstract" / "abst_3.txt").unlink()
+    first, second, third, fourth = all_of(sumpubmed, tmp_path)
+    assert "no abstract" in first.reason
+    assert "not UTF-8" in second.reason
+    assert (third.content["shorter_abstract"], fourth.external_id) == ("", "4")
+
+
+def test_what_is_not_sumpubmed(tmp_path, monkeypatch):
+    assert "neither a folder nor a zip" in why_not(tmp_path, sumpubmed, b"text")
+    with pytest.raises(WrongFormat, match="no text/text_N"):
+        sumpubmed.sniff(tmp_path)
+    assert "damaged" in why_not(tmp_path, sumpubmed, b"PK\x03\x04 not really")
+    documents(tmp_path / "d")
+    path = zipped(tmp_path / "d", tmp_path / "s.zip")
+    monkeypatch.setattr(sumpubmed, "MAX_FILES", 8)
+    with pytest.raises(Exhausting, match="more than 8 files"):
+        sumpubmed.sniff(path)
+
+
+def test_a_file_in_an_archive_that_unfolds_to_more_than_a_record_may_have_is_refused(tmp_path, monkeypatch):
+    documents(tmp_path / "d", 2)
+    (tmp_path / "d" / "text" / "text_1.txt").write_text("x" * 5000)
+    path = zipped(tmp_path / "d", tmp_path / "s.zip")
+    monkeypatch.setattr(sumpubmed, "MAX_RECORD", 1000)
+    refusal, row = all_of(sumpubmed, path)
+    assert "longer than 1,000 bytes" in refusal.reason
+    assert row.external_id == "2"
+
+
+# The real rows
+
+
+def real(name: str) -> Path:
+    path = Path(__file__).parents[4] / "shared/data" / name
+    if not path.exists():
+        reason = f"shared/data/{name} is not there"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "layout", "count", "split"),
+    [
+        ("medqa", "medqa/phrases_no_exclude_test.jsonl", "jsonl", 200, "test"),
+        ("medmcqa", "medmcqa/dev.json", "jsonl-from-1", 300, "dev"),
+        ("sumpubmed", "sumpubmed", "folder", 20, ""),
+    ],
+)
+def test_the_real_rows_are_all_good(name, file, layout, count, split):
+    importer, path = importers.load(name), real(file)
+    found = importer.sniff(path)
+    rows = all_of(importer, path)
+    assert found.name == layout
+    assert [row for row in rows if not isinstance(row, Row)] == []
+    assert len({row.external_id for row in rows}) == count
+    assert {row.content["split"] for row in rows} == {split}
+
+
+# Values of other records
+
+
+@pytest.mark.django_db
+@pytest.mark.both
+def test_a_value_is_drawn_of_another_record_of_the_same_category_and_concept_and_is_never_equal(tmp_path):
+    def summary(n: int) -> dict[str, Any]:
+        sexes = {"patient information": {"age": f"{n} years", "sex": " FEMALE" if n % 2 else "female"}}
+        return {**sexes, "symptoms": [{"name": "ache", "age": "of symptom"}]}
+
+    path = tmp_path / "notes.jsonl"
+    path.write_bytes(jsonl(*(notes(n, summary(n)) for n in range(60))))
+    run = services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
+    assert (run.added, run.refused, run.detail) == (60, 0, "")
+    assert RecordValue.objects.count() == 60 * 4
+    records = list(SourceRecord.objects.order_by("pk"))
+    others = [SourceValues(record) for record in records]
+    age = "patient information/age"
+    drawn = [other.draw_now(age, f"{n} years", "0") or "" for n, other in enumerate(others)]
+    assert all(value != f"{n} years" and value.endswith(" years") for n, value in enumerate(drawn))
+    assert drawn == [other.draw_now(age, f"{n} years", "0") for n, other in enumerate(others)]
+    assert drawn != [other.draw_now(age, f"{n} years", "1") for n, other in enumerate(others)]
+    assert len(set(drawn)) > 25
+    # All say the same, but for case and space; and of a name that others do not have, there is nothing.
+    assert others[0].draw_now("patient information/sex", "female", "0") is None
+    assert others[0].draw_now("patient information/weight", "70 kg", "0") is None
+    services.run_import(services.start_import(path, format_name="acn", name="notes").pk)
+    assert RecordValue.objects.count() == 60 * 4
+
+
+@pytest.mark.django_db
+def test_a_contradiction_is_found_by_its_premise_wherever_it_stands(tmp_path):
+    path = tmp_path / "mli_train_v1.jsonl"
+    rows = [mednli(n, gold_label="entailment", sentence1=f"Premise {n}.") for n in range(3)]
+    rows += [mednli(10 + n, sentence1=f"PREMISE  {n}.") for n in range(3)]
+    path.write_bytes(jsonl(*rows))
+    services.run_import(services.start_import(path, format_name="mednli", name="nli").pk)
+    entailed = list(SourceRecord.objects.filter(content__kind="nli-entailment").order_by("pk"))
+    joined = partner_contents(entailed)
+    assert [[other["hypothesis"] for other in joined[record.pk]["mednli"]] for record in entailed] == [
+        [f"The patient has normal creatinine ({10 + n})."] for n in range(3)
+    ]

@@ -1,0 +1,52 @@
+"""What physicians found of the samples of a batch that were drawn for review."""
+
+from collections import Counter
+
+from django.db.models.fields.json import KeyTransform
+from django.utils.translation import gettext
+
+from generation.models import Batch, SampleVersion
+from generation.recipes import registry
+from generation.recipes.recipe import DRAWN
+from review.rules.blocks import Block, Table
+from review.rules.wilson_interval import wilson
+
+STREAMED = 200
+
+
+def blocks(batch: Batch) -> tuple[Block, ...]:
+    """What physicians found of the samples that were drawn for review, by stratum: one query. Nothing where none was drawn.
+
+    What is still in review is not counted among the decided, nor is what was withdrawn.
+    """
+    draw = registry.recipe(batch.benchmark).drawn
+    if draw is None:
+        return ()
+    read = [KeyTransform(key, "content") for key in draw.strata]
+    made = SampleVersion.objects.filter(sample__batch=batch, made__review=DRAWN).order_by()
+    counts: dict[tuple[str, ...], Counter[str]] = {}
+    for *stratum, status in made.values_list(*read, "status").iterator(chunk_size=STREAMED):
+        counts.setdefault(tuple(map(str, stratum)), Counter())[status] += 1
+    if not counts:
+        return ()
+    totals: dict[tuple[str, ...], Counter[str]] = {}
+    for key, cell in counts.items():
+        totals.setdefault((key[0], *("" for _part in key[1:])), Counter()).update(cell)
+    rows = tuple(_row(key, cell) for key, cell in sorted({**counts, **totals}.items()))
+    columns = (*(gettext("Task") if key == "task" else gettext("Label") for key in draw.strata), *_columns())
+    return (Table(gettext("Sampled for review"), columns, rows),)
+
+
+def _columns() -> tuple[str, ...]:
+    return gettext("Drawn"), gettext("Decided"), gettext("Approved"), gettext("Share approved (95% CI)")
+
+
+def _row(key: tuple[str, ...], cell: Counter[str]) -> tuple[str, ...]:
+    approved = cell[SampleVersion.Status.APPROVED]
+    decided = approved + cell[SampleVersion.Status.REJECTED]
+    share = ""
+    if decided:
+        low, high = wilson(approved, decided)
+        share = f"{approved / decided:.2f} ({low:.2f}–{high:.2f})"
+    names = tuple(gettext(part) if part else gettext("all") for part in key)
+    return (*names, str(cell.total()), str(decided), str(approved), share)

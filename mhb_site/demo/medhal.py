@@ -1,0 +1,63 @@
+"""The demo's third benchmark: MedHal, from hand-written records of five data sets to a detection run, small and quick."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from evaluation.runs import services as runs_services
+from evaluation.runs import work
+from evaluation.runs.settings import RunSettings
+from generation.batches import launch
+from generation.batches import services as batches_services
+from generation.batches.launch import BatchSettings
+from generation.models import Endpoint, Source
+from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition
+from generation.samples import services as samples_services
+from review.cases import services as cases_services
+from review.cases.simulated_physicians import work_queue
+from review.models import Case, User
+from review.rules.permissions import UserRole
+from review.rules.state_machine import State
+
+HERE = Path(__file__).parent / "statements"
+BENCHMARK = "medhal"
+ROLES = {"generator": "sim-generator", "filter": "sim-critic"}
+TARGETS = ("sim-careful", "sim-average", "sim-reckless")
+SOURCES = (
+    ("demo-exam-questions", "medmcqa", "questions-train.json"),
+    ("demo-notes", "acn", "notes.jsonl"),
+    ("demo-premises", "mednli", "mli_train_demo.jsonl"),
+    ("demo-articles", "sumpubmed", "articles-train"),
+    ("demo-statements", "medhal", "published.jsonl"),
+)
+SEED = 7
+# Few enough that a first visitor finds some statements to review, and more that nobody is to review.
+CHANGES = {"review_per_label": 2, "pairs_a_note": 4}
+REVIEWED = 4  # cases of the first batch, which are two pairs; the others are left to visitors
+REVIEWS = 3 * REVIEWED  # of the first reviewer one, of the second a blind one and one beside it
+
+
+def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None]) -> None:
+    """From sources to a run. `read`: imports a file or folder (name, format, path)."""
+    tell("MedHal: making statements of hand-written records")
+    roles = {role: Endpoint.objects.get(name=name) for role, name in ROLES.items()}
+    for name, format_name, file in SOURCES:
+        source = read(name, format_name, HERE / file)
+        settings = BatchSettings(benchmark=BENCHMARK, source=source, roles=roles, changes=CHANGES)
+        batches_services.work_on_batch(launch.launch_batch(settings).pk)
+    physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
+    admin = User.objects.get(username="admin")
+    waiting = Case.objects.filter(benchmark=BENCHMARK, state=State.PRIMARY).order_by("pk")
+    for case in waiting[:REVIEWED]:  # before what other benchmarks have left for visitors
+        cases_services.prioritise(case.pk, actor=admin, priority=1)
+    work_queue(SEED, REVIEWS, physicians, dissent=0.0, reject=0.0)
+    samples_services.apply_outcomes()
+    tell("MedHal: asking three simulated models which statements are factual")
+    release = releases_services.freeze_release(
+        "medhal-demo",
+        benchmark=BENCHMARK,
+        # The published statements are by no simulated model.
+        composition=Composition(with_unreviewed=True, where={"simulated": "any"}),
+    )
+    run = runs_services.launch_run(RunSettings(release, [Endpoint.objects.get(name=name) for name in TARGETS]))
+    work.work_on_run(run.pk)

@@ -1,0 +1,227 @@
+"""MedHal's recipe run by the engine: pairs, the draw for review, releases of whole pairs, and published statements."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from django.db.models import Count, Q
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from generation import errors
+from generation.batches import launch as batches_launch
+from generation.batches import making_together
+from generation.batches import services as batches_services
+from generation.batches.draw import read_draw
+from generation.batches.estimate import estimate_batch
+from generation.batches.kind import BATCHES
+from generation.batches.launch import BatchSettings
+from generation.llm.simulator.server import make_app, run_in_background
+from generation.models import Batch, Call, Draft, Import, Sample, SampleVersion, Source, SourceRecord
+from generation.releases import services as releases_services
+from generation.releases.freezing.composition import Composition, judged
+from generation.samples import services as samples_services
+from mhb_site.benchmarks.medhal import recipe, simulate
+from review.models import Case, Event, Review, User
+from tests.benchmarks.medhal.making import ARTICLE, MCQ, STATEMENT
+from tests.engine import endpoint
+from tests.review.approve import approve_everything
+
+pytestmark = pytest.mark.django_db
+ROLES = {"generator": "sim-generator", "filter": "sim-critic"}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with run_in_background(make_app([simulate.SCRIPT], seed=3)) as address:
+        yield address
+
+
+def source_of(content: Mapping[str, Any], count: int, **changes: Any) -> Source:
+    source = Source.objects.create(name="own", format="own", label="Own", licence="MIT", created_at=timezone.now())
+    key = "question" if content["kind"] == "mcq" else "statement"
+    SourceRecord.objects.bulk_create(
+        SourceRecord(
+            source=source,
+            external_id=f"r{number}",
+            title=f"Record {number}",
+            language="en",
+            content={**content, key: f"{content.get(key, '')} Number {number}: what is it?", **changes},
+        )
+        for number in range(1, count + 1)
+    )
+    return source
+
+
+def settings(source: Source, url: str = "", **options: Any) -> BatchSettings:
+    roles = {role: endpoint(url, model) for role, model in ROLES.items()} if url else {}
+    return BatchSettings(benchmark="medhal", source=source, roles=roles, **options)
+
+
+def worked(asked: BatchSettings) -> Batch:
+    batch = batches_launch.launch_batch(asked)
+    batches_services.work_on_batch(batch.pk)
+    samples_services.apply_outcomes()
+    batch.refresh_from_db()
+    return batch
+
+
+def reviewed(batch: Batch) -> Counter[tuple[str, str]]:
+    versions = SampleVersion.objects.filter(sample__batch=batch)
+    return Counter((version.content["label"], version.made["review"]) for version in versions)
+
+
+@pytest.mark.both
+def test_a_batch_makes_pairs_and_puts_as_many_of_each_label_before_two_physicians(
+    url: str, admin_client: Client, physicians: list[User]
+) -> None:
+    asked = settings(source_of(MCQ, 24), url, changes={"review_per_label": 3})
+    planned = sum(line.requests for line in estimate_batch(asked).lines)
+    batch = worked(asked)
+    drafts = Draft.objects.filter(batch=batch)
+    through = drafts.filter(label_of_pair()).count() // 2
+    assert batch.status == Batch.Status.FINISHED, batch.paused_detail
+    assert through + drafts.filter(status="dropped").count() == 24
+    assert Call.objects.filter(job=batch, error="", hit_of=None).count() == planned == 4 * 24
+    pairs: dict[tuple[int, str], set[str]] = {}
+    for version in SampleVersion.objects.filter(sample__batch=batch).select_related("sample"):
+        pairs.setdefault((version.sample.record_id, version.sample.bound), set()).add(version.content["label"])
+    assert len(pairs) == through
+    assert all(labels == {"factual", "non-factual"} for labels in pairs.values())
+    assert reviewed(batch) == {
+        **{(label, "sampled"): 3 for label in ("factual", "non-factual")},
+        **{(label, "not sampled"): through - 3 for label in ("factual", "non-factual")},
+    }
+    assert Case.objects.filter(state="primary").count() == 6
+    page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
+    assert "Kept by the filter" in page
+    assert "MedMCQA" in page
+
+    approve_everything(physicians)
+    by_case = Review.objects.values_list("case").annotate(n=Count("physician", distinct=True))
+    assert {n for _case, n in by_case} == {2}
+    samples_services.apply_outcomes()
+    page = admin_client.get(reverse("generation:batch-analysis", args=[batch.pk])).content.decode()
+    assert "1.00 (0.61–1.00)" in page
+    whole = releases_services.freeze_release("all", benchmark="medhal", composition=Composition(with_unreviewed=True))
+    assert whole.samples_count == 2 * through
+    small = releases_services.freeze_release("reviewed", benchmark="medhal", composition=Composition())
+    assert small.samples_count == 6  # of a pair, both were drawn
+
+
+def label_of_pair() -> Q:
+    return Q(data__has_key="label", status="done")
+
+
+@pytest.mark.both
+def test_a_pair_is_released_whole_or_not_at_all(url: str) -> None:
+    batch = worked(settings(source_of(MCQ, 6), url, changes={"review_per_label": 1, "filter": False}))
+    composition = Composition(with_unreviewed=True)
+
+    def reasons() -> Counter[str]:
+        return Counter(vars(row)["reason"] for row in judged("medhal", composition))
+
+    # Of one pair, both statements were drawn and are in review.
+    assert reasons() == {"in-review": 2, "": 10}
+    [withdrawn, discarded, *_rest] = first_of_each_pair(batch)
+    SampleVersion.objects.filter(sample=withdrawn).update(status="withdrawn")
+    SampleVersion.objects.filter(sample=discarded).update(status="rejected")
+    assert reasons() == {"in-review": 2, "withdrawn": 1, "partner": 2, "": 6}
+    release = releases_services.freeze_release("own", benchmark="medhal", composition=composition)
+    assert release.samples_count == 6
+    assert release.excluded["partner"] == 2
+
+
+def first_of_each_pair(batch: Batch) -> list[int]:
+    approved = Sample.objects.filter(batch=batch, status="approved").order_by("pk")
+    return list({record: pk for pk, record in approved.values_list("pk", "record")}.values())
+
+
+def test_the_same_seed_draws_the_same_statements_however_often_it_is_begun(url: str, monkeypatch: Any) -> None:
+    source = source_of(STATEMENT, 40)
+    monkeypatch.setattr(making_together, "CHUNK", 7)
+    changes = {"review_per_label": 5}
+    first = worked(settings(source, changes=changes))
+    drawn = set(SampleVersion.objects.filter(made__review="sampled").values_list("sample__record", flat=True))
+    assert len(drawn) == 5
+    drafts = Draft.objects.filter(batch=first).order_by("pk")
+    assert making_together._drawn(first, drafts, "record__content") == frozenset()  # what was drawn before counts
+    monkeypatch.setattr(making_together, "_drawn_before", lambda _batch, _draw: Counter())
+    once, again = (making_together._drawn(first, rows, "record__content") for rows in (drafts, drafts.reverse()))
+    assert once == again
+    assert set(drafts.filter(pk__in=once or ()).values_list("record", flat=True)) == drawn
+    first.settings["review_seed"] = 1
+    assert making_together._drawn(first, drafts, "record__content") != once
+
+
+def test_published_statements_become_samples_without_any_call_as_steps_would_make_them(
+    url: str, monkeypatch: Any
+) -> None:
+    source = source_of(STATEMENT, 12)
+    batch = worked(settings(source, limit=6, changes={"review_per_label": 2}))
+    monkeypatch.setattr(making_together, "take_over", lambda _batch: 0)
+    other = worked(settings(source, changes={"review_per_label": 2}))
+
+    def shape(one: Batch) -> Any:
+        versions = SampleVersion.objects.filter(sample__batch=one).select_related("sample", "case").order_by("pk")
+        return [
+            (
+                version.number,
+                version.status,
+                version.sample.status,
+                version.case.state,
+                version.case.ground,
+                version.case.spec["policy"],
+                sorted(version.content),
+                sorted(version.made),
+                version.draft.status,
+                [rubric.key for rubric in version.rubrics.all()],
+                list(Event.objects.filter(case=version.case).order_by("pk").values_list("kind", "number")),
+            )
+            for version in versions
+        ]
+
+    assert not Call.objects.exists()
+    assert sorted(map(repr, shape(batch))) == sorted(map(repr, shape(other)))
+    assert len(shape(batch)) == 6
+    assert batch.status == other.status == Batch.Status.FINISHED
+
+
+def test_records_of_other_splits_are_refused_unless_a_setting_asks(url: str) -> None:
+    source = source_of(MCQ, 2, split="test")
+    with pytest.raises(errors.WrongDraw, match=r"train only.*test \(2\)"):
+        batches_launch.launch_batch(settings(source, url))
+    with pytest.raises(errors.WrongDraw, match="train only"):
+        estimate_batch(settings(source, url, draw=read_draw(where={"split": ["test"]})))
+    assert not Batch.objects.exists()
+    assert batches_launch.launch_batch(settings(source, url, changes={"training_only": False})).pk
+    for_training = source_of_two_splits()
+    launched = batches_launch.launch_batch(settings(for_training, url, draw=read_draw(where={"split": ["train"]})))
+    assert Draft.objects.filter(batch=launched).count() == 3
+
+
+def source_of_two_splits() -> Source:
+    Source.objects.filter(name="own").update(name="other")
+    source = source_of(MCQ, 3)
+    extra = SourceRecord(source=source, external_id="t", title="t", content={**MCQ, "split": "dev"})
+    SourceRecord.objects.bulk_create([extra])
+    Import.objects.create(source=source, file_name="f", facets={"split": {"train": 3}}, created_at=timezone.now())
+    return source
+
+
+def test_what_a_worker_left_when_it_died_is_made_by_the_next_sweep(url: str, monkeypatch: Any) -> None:
+    gather = making_together.gather
+    monkeypatch.setattr(making_together, "gather", lambda _batch: 0)
+    batch = worked(settings(source_of(ARTICLE, 2, shorter_abstract=""), url, changes={"filter": False}))
+    assert not SampleVersion.objects.exists()
+    assert batch.status == Batch.Status.RUNNING
+    assert BATCHES.is_open(batch.pk)
+    monkeypatch.setattr(making_together, "gather", gather)
+    BATCHES.clean_up()
+    assert SampleVersion.objects.count() == 4
+    assert not BATCHES.is_open(batch.pk)
+    assert gather(batch) == 0
+    assert {version.generator for version in SampleVersion.objects.all()} == {"sim-generator"}
+    assert recipe.RECIPE.max_versions == 1
