@@ -82,6 +82,8 @@ PROTOCOL = Protocol(
             "heat",
             note=_("The model that acted as the doctor in the conversation from which the mistake was taken."),
         ),
+        FacetView("target", _("Model by whose failure the scenario was chosen"), "heat"),
+        FacetView("replicated", _("Mistake repeated by a target"), "heat", (("yes", _("yes")), ("no", _("no")))),
     ),
     verdicts={"correct": _("correct"), "incorrect": _("incorrect")},
     wrong=frozenset({"incorrect"}),
