@@ -34,7 +34,12 @@ ROLES = {
     "replication_judge": "sim-judge",
 }
 DOCTORS = ("sim-careful", "sim-average", "sim-reckless")
-MODELS = ("sim-writer", "sim-checker", simulate_talking.PATIENT, simulate_talking.EXTRACTOR)  # which the others have not
+MODELS = (
+    "sim-writer",
+    "sim-checker",
+    simulate_talking.PATIENT,
+    simulate_talking.EXTRACTOR,
+)  # which the others have not
 SEED = 7
 TAKEN = 6  # of the patients: the others are for a visitor's own batch
 LEFT = 2  # samples in review, so that a first visitor can review one
