@@ -13,7 +13,6 @@ replicated}.
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from django.utils.translation import gettext_noop as _
-from pydantic import BaseModel, ConfigDict
 
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import as_data
@@ -38,6 +36,9 @@ from generation.recipes.recipe import (
     read_prompts,
 )
 from mhb_site.benchmarks.medmistake import giveaway
+from mhb_site.benchmarks.medmistake.scenario_shapes import CHOICES as CHOICES
+from mhb_site.benchmarks.medmistake.scenario_shapes import PAPER_SETTINGS as PAPER_SETTINGS
+from mhb_site.benchmarks.medmistake.scenario_shapes import SETTINGS, Giveaway, Repeated, Scenario, check_scenario
 
 PROMPTS = Path(__file__).parent / "prompts"
 SETS = read_prompts(PROMPTS, "scenario", "reflect", "giveaway", "replicate")
@@ -51,28 +52,6 @@ TARGETS = ("target_1", "target_2")
 MAX_HARDER, MAX_REWRITES = 5, 3
 MAX_ATTEMPTS = 1 + MAX_HARDER + MAX_REWRITES
 ESTIMATED_ATTEMPTS = 2  # by how many a launch is estimated: what it takes on average, not at most
-MIN_WORDS, MAX_LENGTH = 8, 4_000  # of a scenario: words (of Chinese, twice as many signs), characters
-_HAN = re.compile(r"[\u3400-\u9fff]")
-
-# Settings of these steps, for the presets of the recipe. harder: how many harder variants a reflection may write where neither
-# target repeats the mistake (0: none, the paper's step 7 is optional). rewrites: how many more where a variant gives the answer
-# away. check: by code alone, or by a model too. unreplicated: what becomes of a mistake that neither target repeats.
-# review_share: the share of scenarios that physicians review. reviewers: how many of them a scenario has.
-SETTINGS: Mapping[str, Any] = {
-    "harder": 2,
-    "rewrites": 2,
-    "check": "model",
-    "unreplicated": "drop",
-    "review_share": 1.0,
-    "reviewers": "two",
-}
-# "299/3390 mistakes" were validated.
-PAPER_SETTINGS: Mapping[str, Any] = {**SETTINGS, "harder": 1, "review_share": 299 / 3390}
-CHOICES: Mapping[str, tuple[str | None, ...]] = {
-    "check": ("model", "code"),
-    "unreplicated": ("drop", "keep"),
-    "reviewers": ("one", "two"),
-}
 
 ROLES: tuple[ModelRole, ...] = (
     ModelRole("writer", _("Writer: turns a mistake into a single-shot scenario"), kinds=MADE),
@@ -86,32 +65,6 @@ ROLES: tuple[ModelRole, ...] = (
         apart="target_1",
     ),
 )
-
-
-# The docstrings of the shapes go to the models, as descriptions in the JSON schema of their reply.
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Scenario(_Strict):
-    """A single-shot case, and what a right answer must do."""
-
-    scenario: str
-    must: str
-
-
-class Giveaway(_Strict):
-    """Words of a case that give the answer away, and details that the patient never said."""
-
-    gives_away: tuple[str, ...]
-    unsupported: tuple[str, ...]
-
-
-class Repeated(_Strict):
-    """Whether the answer repeats the mistake, and why."""
-
-    explanation: str  # first, so that a model reasons before it decides
-    same_mistake_happened: bool
 
 
 def settings(draft: Draft) -> Mapping[str, Any]:
@@ -156,7 +109,7 @@ async def _write(draft: Draft, models: Models, *, number: int) -> Sequence[Draft
         values["tried"] = as_data([_as_tried(attempt) for attempt in before])
     request = Request(prompt.messages(**values), prompt=prompt.label)
     known = {attempt["scenario"] for attempt in before} | {draft.data.get("rejected", {}).get("scenario", "")}
-    made = await models.ask_structured("writer", request, Scenario, check=partial(_check, known=known))
+    made = await models.ask_structured("writer", request, Scenario, check=partial(check_scenario, known=known))
     attempt = {
         "number": number,
         "scenario": made.scenario.strip(),
@@ -167,19 +120,6 @@ async def _write(draft: Draft, models: Models, *, number: int) -> Sequence[Draft
         "replicated": False,
     }
     return [replace(draft, data={**draft.data, "attempts": [*before, attempt]})]
-
-
-def _check(made: Scenario, *, known: set[str]) -> None:
-    """Raises BrokenReply with what is wrong with the form of a scenario."""
-    text = made.scenario.strip()
-    if len(text.split()) + len(_HAN.findall(text)) / 2 < MIN_WORDS:
-        raise BrokenReply("The scenario is too short: it must contain the case and the question.")
-    if len(text) > MAX_LENGTH:
-        raise BrokenReply(f"The scenario is longer than {MAX_LENGTH} characters.")
-    if not made.must.strip():
-        raise BrokenReply("'must' is empty: say what a right answer must do.")
-    if text in known:
-        raise BrokenReply("The scenario is the same as an earlier one: write another.")
 
 
 async def _found(draft: Draft, models: Models, made: Scenario, patient: Sequence[str]) -> list[dict[str, str]]:
