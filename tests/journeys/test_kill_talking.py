@@ -51,7 +51,7 @@ def test_worker_killed_amid_turns_and_amid_the_barrier(site: Site, tmp_path: Pat
     )
 
     assert site.sql("SELECT status, number FROM generation_barrierround") == [("done", 1)]
-    assert site.number("SELECT tries FROM generation_barrierround") == 2
+    assert site.number("SELECT tries FROM generation_barrierround") >= 2, "it was taken up by another worker"
     assert site.number("SELECT count(*) FROM generation_draft WHERE parent_id IS NULL") == CASES * len(DOCTORS)
     # Each turn was asked for once, but for those that were in flight.
     talks = site.sql("SELECT data FROM generation_draft WHERE parent_id IS NULL")
