@@ -16,6 +16,7 @@ from generation import errors
 from generation.common.chunks import CHUNK
 from generation.models import Batch, Freeze, Release, ReleasedSample, SampleVersion, Source
 from generation.recipes import registry
+from generation.recipes.recipe import Term
 from generation.samples.queries import terms
 from generation.sources import importers
 from review.rules.state_machine import Ground
@@ -43,12 +44,17 @@ def term_counts(benchmark: str, counts: Mapping[str, Mapping[str, Mapping[str, i
     nothing = {"samples": 0, "rubrics": 0}
     return [
         TermCounts(
-            label=f"{term.code} {labels[term.code]}",
+            label=_named(term, labels[term.code]),
             cluster=f"{term.parent} {labels.get(term.parent, '')}".strip(),
             **by_code.get(term.code, nothing),
         )
         for term in [term for term in in_force if term.parent] or in_force
     ]
+
+
+def _named(term: Term, label: str) -> str:
+    """Code and label of a term; the label alone where the code only repeats it."""
+    return label if term.code.replace("-", " ") == term.label.casefold().replace("-", " ") else f"{term.code} {label}"
 
 
 def composition(batch: Batch) -> dict[str, dict[str, dict[str, int]]]:

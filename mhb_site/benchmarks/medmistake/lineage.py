@@ -43,22 +43,20 @@ def lineage(data: Mapping[str, Any]) -> Sequence[Block]:
         )
     low = talking.findings(data, {**talking.SETTINGS, **data.get("rule", {})})
     if low:
-        rows_ = tuple(
-            (
-                each["dimension"],
-                each["judge"],
-                "–" if each["score"] is None else str(each["score"]),
-                ", ".join(map(str, each["turns"])),
-                each["note"],
-            )
-            for each in low
-        )
-        blocks.append(Table(_("Low scores"), (_("Dimension"), _("Judge"), _("Score"), _("Turns"), _("Note")), rows_))
+        # Two columns, so that the notes can be read on a telephone.
+        noted = tuple((each["dimension"], _noted(each)) for each in low)
+        blocks.append(Table(_("Low scores"), (_("Dimension"), _("Judge, score, turns and note")), noted))
     if unscored := [(judge, ", ".join(keys)) for judge, keys in data.get("unscored", {}).items() if keys]:
         blocks.append(Table(_("Dimensions without a score"), (_("Judge"), _("Dimensions")), tuple(unscored)))
     if attempts := data.get("attempts"):
         blocks.append(Table(_("Scenarios tried"), (_("Scenario"), _("Gives away"), _("Repeated by")), _tried(attempts)))
     return blocks
+
+
+def _noted(found: Mapping[str, Any]) -> str:
+    score = "–" if found["score"] is None else str(found["score"])
+    turns = f" ({', '.join(map(str, found['turns']))})" if found["turns"] else ""
+    return f"{found['judge']}: {score}{turns} {found['note']}".strip()
 
 
 def _tried(attempts: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]:
@@ -73,12 +71,13 @@ def _tried(attempts: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], ...]
 
 
 def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
-    """Mistakes by doctor and category, how the conversations ended, how often the two judges agreed; streamed."""
+    """Mistakes by doctor, category and risk; how often the two judges agreed, over conversations, each once. Streamed."""
     by_doctor: Counter[str] = Counter()
     merged: Counter[str] = Counter()
     categories: Counter[str] = Counter()
     risks: Counter[str] = Counter()
     scores: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])  # both scored, equal, sum of differences, unscored
+    talks: set[int] = set()
     for data in drafts:
         mistake = data.get("mistake")
         if mistake:
@@ -87,7 +86,10 @@ def analysis(drafts: Iterable[Mapping[str, Any]]) -> Sequence[Block]:
             by_doctor[data.get("doctor", "")] += 1
             for member in mistake.get("members", ()):
                 merged[member["doctor"]] += 1
-        _count_agreement(data.get("scores", {}), scores)
+        talk = hash((data.get("doctor"), *(turn["text"] for turn in data.get("conversation", ()))))
+        if talk not in talks:
+            talks.add(talk)
+            _count_agreement(data.get("scores", {}), scores)
     if not categories and not scores:
         return []
     blocks: list[Block] = [

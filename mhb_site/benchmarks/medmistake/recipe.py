@@ -50,7 +50,7 @@ def kept(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 RECIPE = Recipe(
-    label=_("MedMistake: mistakes replayed as questions"),
+    label=_("MedMistake: mistakes made again"),
     kinds=replicating.MADE | {replicating.PUBLISHED},
     # The first role is the one that writes the sample.
     roles=(replicating.ROLES[0], *talking.ROLES, *clustering.ROLES, *replicating.ROLES[1:]),

@@ -57,6 +57,9 @@ class Models:
     seed: int = 1
     asked: list[tuple[str, Request]] = field(default_factory=list)
 
+    def model(self, role: str) -> str:
+        return self.names[role]
+
     def has(self, role: str) -> bool:
         return role in self.names
 

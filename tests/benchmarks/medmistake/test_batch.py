@@ -9,7 +9,7 @@ import pytest
 
 from generation.batches import queries
 from generation.llm.simulator.server import make_app, run_in_background
-from generation.models import BarrierRound, Batch, Call, Draft, MergeEvent, Sample
+from generation.models import BarrierRound, Batch, Draft, MergeEvent, Sample
 from generation.models.work import Work
 from mhb_site.benchmarks.medmistake import simulate, simulate_talking
 from tests.benchmarks.medmistake.conversations import DOCTORS, launched, source, worked
@@ -73,4 +73,3 @@ def test_planted_mistakes_are_found_merged_and_replayed(talkers: str, tmp_path: 
     assert not drafts.filter(gate="stopped").exists(), drafts.filter(gate="stopped").values("detail")
     blocks = queries.analysis(batch)
     assert blocks
-    print(Counter(drafts.values_list("status", "error")), len(made), len(found), len(set(truth)), Call.objects.count())
