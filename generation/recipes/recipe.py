@@ -222,8 +222,8 @@ class NewSample:
     specialty: that its reviewers must have, where its record says so (empty: any). A benchmark's `case` passes it on.
     `prompt` is the label of the prompt that made it (``mhb/inject_dialogue@2``). `made`: what the data card says of how samples
     were made, by name ("entailment": "roberta-large-mnli"); it counts them by value. `review_share`: where physicians review
-    a share of the samples; then `made["review"]` says 'sampled' or 'not sampled' when the benchmark is asked for its case. `bound`: samples of one
-    record with the same word here (at most 64 characters) are released together or not at all; empty: it stands by itself.
+    a share of the samples; then `made["review"]` says 'sampled' or 'not sampled' when the benchmark is asked for its case.
+    `bound`: samples of one record with the same word here (at most 64 characters) are released together or not at all.
     """
 
     task: str

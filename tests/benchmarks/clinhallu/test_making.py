@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from generation.llm.errors import BrokenReply
 from generation.llm.types import Message, Reply, Request
-from generation.recipes.recipe import Draft, Dropped, Record, ReviewShare
+from generation.recipes.recipe import Draft, Dropped, Record, ReviewShare, Step
 from mhb_site.benchmarks.clinhallu import (
     corrections,
     lineage,
@@ -41,6 +41,9 @@ class Saying:
     def __init__(self, **words: Any) -> None:
         self.words = {role: list(said) if isinstance(said, list) else [said] for role, said in words.items()}
         self.asked: list[tuple[str, Request]] = []
+
+    def model(self, role: str) -> str:
+        return role
 
     def has(self, role: str) -> bool:
         return role in self.words
@@ -88,6 +91,7 @@ def made(start: Draft, models: Saying) -> Draft:
     async def run() -> Draft:
         one = start
         for step in recipe.RECIPE.steps:
+            assert isinstance(step, Step)
             if step.applies(one):
                 [one] = await step.run(one, models)
         return one
@@ -101,6 +105,7 @@ def status_of(start: Draft, models: Saying) -> str:
     async def run() -> str:
         one = start
         for step in recipe.RECIPE.steps:
+            assert isinstance(step, Step)
             if not step.applies(one):
                 continue
             try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from generation.llm.fencing import read_data
 from generation.llm.types import Message, Reply, Request
-from generation.recipes.recipe import Draft, NewSample, Record
+from generation.recipes.recipe import Draft, NewSample, Record, Step
 from mhb_site.benchmarks.medhal import presets, recipe, simulate_making
 
 ABSTRACT = (
@@ -144,6 +144,7 @@ def run(first: Draft, models: Any) -> list[Draft]:
     async def steps() -> list[Draft]:
         drafts = [first]
         for step in recipe.RECIPE.steps:
+            assert isinstance(step, Step)
             after: list[Draft] = []
             for each in drafts:
                 after += await step.run(each, models) if step.applies(each) else [each]

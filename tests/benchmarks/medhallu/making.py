@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from generation.llm.errors import BrokenReply
 from generation.llm.fencing import read_data
 from generation.llm.types import Message, Reply, Request
-from generation.recipes.recipe import Draft, NewSample, Record
+from generation.recipes.recipe import Draft, NewSample, Record, Step
 from mhb_site.benchmarks.medhallu import presets, recipe, simulate_making, taxonomy
 
 T = TypeVar("T", bound=BaseModel)
@@ -92,6 +92,9 @@ class Models:
 
     def said(self, role: str, request: Request) -> str:
         raise AssertionError(f"a test says what {role} answers to {request.prompt}")
+
+    def model(self, role: str) -> str:
+        return role
 
     def has(self, role: str) -> bool:
         return role in self.bound
@@ -198,6 +201,7 @@ def run(draft: Draft, models: Models) -> Draft:
     async def steps() -> Draft:
         now = draft
         for step in recipe.RECIPE.steps:
+            assert isinstance(step, Step)
             if step.applies(now):
                 (now,) = await step.run(now, models)
                 now = replace(now, data=json.loads(json.dumps(now.data)))

@@ -49,6 +49,9 @@ class Scripted:
         self.text, self.seed = text, seed
         self.request = Request(())
 
+    def model(self, role: str) -> str:
+        return role
+
     def has(self, role: str) -> bool:
         return role == "generator"
 

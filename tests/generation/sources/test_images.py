@@ -31,7 +31,8 @@ def images(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(settings.MHB_IMAGES)
 
 
-def rad(folder: Path, *records: dict[str, Any], name: str = "testset.json", **files: bytes) -> Path:
+def rad(folder: Path, *records: dict[str, Any], **files: Any) -> Path:
+    name = files.pop("name", "testset.json")
     (folder / "images").mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(json.dumps(list(records)))
     for file, data in (files or {"a.png": picture()}).items():
@@ -92,7 +93,7 @@ def test_the_original_file_marks_its_test_rows_itself(tmp_path: Path) -> None:
         ("train-2", "train", "freeform"),
     ]
     assert not bad
-    assert good[0].images[0].read
+    assert good[0].images[0].read().startswith(b"\x89PNG")
     assert good[0].private == {"kinds": ["ATTRIB", "PRES"]}
 
 
