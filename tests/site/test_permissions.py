@@ -159,6 +159,7 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "generation/sources/<slug:name>/":                      ("403 403 403 200", "405 405 405 405"),
     "generation/sources/<slug:name>/imports/":              ("403 403 403 200", "405 405 405 405"),
     "generation/sources/<slug:name>/records/<int:pk>/":     ("403 403 403 200", "405 405 405 405"),
+    "generation/images/<str:sha256>/":                       ("404 404 200 200", "405 405 405 405"),
     "generation/imports/<int:pk>/cancel/":                  ("405 405 405 405", "403 403 403 302"),
     "generation/endpoints/":                                ("403 403 403 200", "403 403 403 302"),
     "generation/endpoints/<slug:name>/":                    ("403 403 403 200", "403 403 403 302"),

@@ -131,8 +131,11 @@ def row(
         **more,  # a kind of its own among them
     }
     hidden = dict(private or {})
-    language = spoken("\n".join([question, *(text for _, text in options)]))
-    language["language"] = language["language"] or "en"  # as all of these are published; many are too short to tell
+    words = "\n".join([question, *(text for _, text in options)])
+    # All of these are published in English, in questions of a few words, some of which a detector takes for another language.
+    language = spoken(words)
+    if words.isascii() or not language["language"]:
+        language = {"language": "en", "language_confidence": None}
     source = source or dataset
     # An image inside its row is known by its bytes, which are at hand.
     same = f"{dataset} {split} {pictures[0].identity}" if len(pictures) == 1 and pictures[0].identity else ""
