@@ -203,6 +203,8 @@ TABLE = {  # GET and POST for PEOPLE, in their order; what is posted stands in P
     "evaluation/runs/<int:pk>/add-model/":                  ("403 403 403 200", "403 403 403 302"),
     "evaluation/runs/<int:pk>/bundle/":                     ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/compare/":                    ("403 403 200 200", "405 405 405 405"),
+    "evaluation/runs/<int:pk>/changes/":                     ("403 403 200 200", "405 405 405 405"),
+    "evaluation/runs/<int:pk>/changes/samples/":             ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/":                            ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/progress/":                   ("403 403 200 200", "405 405 405 405"),
     "evaluation/runs/<int:pk>/failures/":                   ("403 403 200 200", "405 405 405 405"),
