@@ -1,15 +1,12 @@
 """Images over HTTP."""
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModified
+from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from generation.images import files
+from generation.images.responses import image_response
 from review.access.pictures import may_see_picture
 from review.common.decorators import signed_in_account
-
-# The browser may keep it, and asks each time: the answer is 304, or 404 for who may not see it any more.
-REVALIDATED = "private, no-cache"
 
 
 @require_safe
@@ -19,24 +16,3 @@ def image(request: HttpRequest, sha256: str) -> HttpResponse:
     if not may_see_picture(signed_in_account(request), sha256, request.GET.get("seen", "")):
         raise Http404
     return image_response(request, sha256, thumbnail=request.GET.get("size") == "thumbnail")
-
-
-def image_response(request: HttpRequest, sha256: str, *, thumbnail: bool) -> HttpResponse:
-    """The image with its type; 304 where the reader has it. Raises Http404."""
-    etag = f'"{sha256}{"-thumbnail" if thumbnail else ""}"'
-    if request.headers.get("If-None-Match") == etag:
-        return HttpResponseNotModified(headers={"ETag": etag, "Cache-Control": REVALIDATED})
-    try:
-        media_type, data = files.open_image(sha256, thumbnail=thumbnail)
-    except files.NoImage:
-        raise Http404 from None
-    ending = media_type.rpartition("/")[2]
-    return HttpResponse(
-        data,
-        content_type=media_type,
-        headers={
-            "ETag": etag,
-            "Cache-Control": REVALIDATED,
-            "Content-Disposition": f'inline; filename="{sha256[:16]}.{ending}"',
-        },
-    )
