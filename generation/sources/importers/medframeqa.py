@@ -10,6 +10,7 @@ from typing import Any
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import Layout, Malformed, Picture, Refusal, Row, gettext_noop, text_of, texts_of
 from generation.sources.importers.bundles import Bundle, inline, opened
+from generation.sources.importers.tables import is_parquet
 from generation.sources.importers.visual_questions import chosen, embedded, fitting, is_rows, options_of, split_of
 
 name = "medframeqa"
@@ -30,7 +31,7 @@ def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
     with opened(path, is_rows) as bundle:
         [first, *_more] = fitting(bundle, _KEYS)
-        return Layout(first.path.suffix.lstrip("."))
+        return Layout("parquet" if is_parquet(first.path) else "jsonl")
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:  # noqa: ARG001 - each file says what it is

@@ -47,7 +47,7 @@ def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
     with opened(path, _is_ours) as bundle:
         [first, *_more] = _files(bundle)
-        return Layout(first.path.suffix.lstrip("."))
+        return Layout("pickle" if _is_pickle(first) else "parquet")
 
 
 def _is_ours(file_name: str) -> bool:
@@ -55,7 +55,10 @@ def _is_ours(file_name: str) -> bool:
 
 
 def _is_pickle(file: DataFile) -> bool:
-    return file.path.suffix.lower() == ".pkl"
+    if file.path.suffix.lower() == ".pkl":
+        return True
+    with file.path.open("rb") as opened_file:  # an upload has a name of ours
+        return opened_file.read(1) == b"\x80"
 
 
 def _files(bundle: Bundle) -> list[DataFile]:

@@ -11,6 +11,7 @@ from typing import Any
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, text_of
 from generation.sources.importers.bundles import Bundle, inline, opened
+from generation.sources.importers.tables import is_parquet
 from generation.sources.importers.visual_questions import answer_text, embedded, fitting, is_rows, split_of
 
 name = "vqa-rad"
@@ -32,7 +33,7 @@ def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
     with opened(path, is_rows) as bundle:
         [first, *_more] = fitting(bundle, _BY_NAME, _INSIDE)
-        return Layout(first.path.suffix.lstrip(".") or "json")
+        return Layout("parquet" if is_parquet(first.path) else "json")
 
 
 def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:  # noqa: ARG001 - each file says what it is
