@@ -15,9 +15,9 @@ from generation.sources.importers.visual_questions import answer_text, fitting, 
 
 name = "clinhallu"
 label = "ClinHallu"
-licence = "Apache-2.0 (traces); images and questions under the licences of their data sets"
+licence = "Apache-2.0"
 citation = "ClinHallu: A Benchmark for Diagnosing Stage-wise Hallucinations in Medical MLLM Reasoning. arXiv:2606.14697 (2026)."
-restrictions = gettext_noop("for research on models, not for decisions about patients")
+restrictions = gettext_noop("for research on models, not for decisions about patients; images keep the licences of their data sets")
 
 PUBLISHED = "vqa-trace"
 _KEYS = ("question", "answer", "images")
