@@ -17,7 +17,9 @@ name = "clinhallu"
 label = "ClinHallu"
 licence = "Apache-2.0"
 citation = "ClinHallu: A Benchmark for Diagnosing Stage-wise Hallucinations in Medical MLLM Reasoning. arXiv:2606.14697 (2026)."
-restrictions = gettext_noop("for research on models, not for decisions about patients; images keep the licences of their data sets")
+restrictions = gettext_noop(
+    "for research on models, not for decisions about patients; images keep the licences of their data sets"
+)
 
 PUBLISHED = "vqa-trace"
 _KEYS = ("question", "answer", "images")
