@@ -28,7 +28,14 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.bundles import Bundle, DataFile, inline, opened
 from generation.sources.importers.pickles import load_plain
-from generation.sources.importers.visual_questions import answer_text, embedded, fitting, is_rows, split_of
+from generation.sources.importers.visual_questions import (
+    answer_text,
+    check_layout,
+    embedded,
+    fitting,
+    is_rows,
+    split_of,
+)
 
 name = "pathvqa"
 label = "PathVQA"
@@ -87,8 +94,13 @@ def _records(file: DataFile) -> Iterator[tuple[str, dict[str, Any] | Malformed]]
         yield f"{file.name} record {number}", record if plain else wrong
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:  # noqa: ARG001 - each file says what it is
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """Row.content: as `visual_questions.row`. What is left out is a refusal that says of which row it is the double."""
+    check_layout(layout, label, "pickle", "parquet")
+    return _rows(path)
+
+
+def _rows(path: Path) -> Iterator[Row | Refusal]:
     with opened(path, _is_ours) as bundle:
         for file in _files(bundle):
             with _seen() as seen:
