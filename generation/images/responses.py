@@ -1,4 +1,4 @@
-"""Kept images as HTTP responses."""
+"""An image as the answer to a request."""
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModified
 

@@ -31,7 +31,7 @@ DRAWINGS = (
     Drawing("drawn-5.png", "HEAD", "round", "dark", "left"),
     Drawing("drawn-6.png", "ABD", "wide", "bright", "right"),
     Drawing("drawn-7.png", "ABD", "round"),
-    Drawing("drawn-8.png", "HEAD", "round"),
+    Drawing("drawn-8.png", "HEAD", "round", "dark", "right"),
 )
 
 

@@ -165,6 +165,7 @@ EXPECTED: dict[tuple[str, str], set[str]] = {
 ARGUMENTS = {
     "name": "none",
     "pk": 4711,
+    "sha256": "0" * 64,
     "version": 1,
     "other": 4712,
     "assignment_id": 1,

@@ -72,6 +72,7 @@ def address(route: str, world: World) -> str:
         "record_id": world.compared_record_id,
         "rest": "key",
         "review_id": world.review_id,
+        "sha256": world.image,
         "rewording_id": world.rewording_id,
         "stage": "primary",
         "token": "no-token",

@@ -16,6 +16,7 @@ from evaluation.models import Judgment, Run
 from evaluation.releases import services as results_services
 from evaluation.runs import services as runs_services
 from evaluation.runs.settings import RunSettings
+from generation.images.services import take_in
 from generation.jobs import life_cycle
 from generation.jobs import services as jobs_services
 from generation.jobs.life_cycle import pause
@@ -53,6 +54,7 @@ from review.rewordings import services as rewordings_services
 from review.rules.permissions import UserRole
 from review.rules.questions import Answers, Form
 from tests.engine import drafts, endpoint
+from tests.generation.images.drawn import picture
 from tests.in_progress import get_under_way
 from tests.review.approve import approval, rejection
 from tests.review.factories import account, send, take
@@ -140,6 +142,7 @@ class World:
         SourceRecord.objects.create(source=fresh, external_id="1", content={"kind": "dialogue", "turns": TURNS})
         queued = {"file_name": "more.jsonl", "path": "/nowhere/more.jsonl", "created_at": timezone.now()}
         self.import_id = Import.objects.create(source=fresh, **queued).pk
+        self.image = take_in(picture()).sha256  # in no case
         self._generation()
         self._stopped_and_compared()
         self._past()

@@ -37,7 +37,9 @@ class DataFile:
 
 
 class Bundle:
-    """The files of a data set. `data` are those that `wanted` has chosen by their name, in order of their names."""
+    """The files of a data set. `data` are those that `wanted` has chosen by their name, in their order. `what`: what it is."""
+
+    what = "folder"
 
     def __init__(self, data: list[DataFile], read: Callable[[str], bytes | None], names: Callable[[], Iterator[str]]):
         self.data = data
@@ -108,9 +110,13 @@ def opened(path: Path, wanted: Callable[[str], bool]) -> Iterator[Bundle]:
         yield _folder(path, wanted)
     elif _is_zip(path):
         with tempfile.TemporaryDirectory() as folder, _archive(path) as archive:
-            yield _zipped(archive, Path(folder), wanted)
+            bundle = _zipped(archive, Path(folder), wanted)
+            bundle.what = "zip archive"
+            yield bundle
     else:
-        yield _folder(path.parent, None, [DataFile(path.name, path)])
+        bundle = _folder(path.parent, None, [DataFile(path.name, path)])
+        bundle.what = "file"
+        yield bundle
 
 
 def _is_zip(path: Path) -> bool:

@@ -11,13 +11,15 @@ from typing import Any
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, text_of, texts_of
 from generation.sources.importers.bundles import Bundle, DataFile, opened
-from generation.sources.importers.visual_questions import answer_text, fitting, options_of, split_of
+from generation.sources.importers.visual_questions import answer_text, check_layout, fitting, options_of, split_of
 
 name = "clinhallu"
 label = "ClinHallu"
-licence = "Apache-2.0 (traces); images and questions under the licences of their data sets"
+licence = "Apache-2.0"
 citation = "ClinHallu: A Benchmark for Diagnosing Stage-wise Hallucinations in Medical MLLM Reasoning. arXiv:2606.14697 (2026)."
-restrictions = gettext_noop("for research on models, not for decisions about patients")
+restrictions = gettext_noop(
+    "for research on models, not for decisions about patients; images keep the licences of their data sets"
+)
 
 PUBLISHED = "vqa-trace"
 _KEYS = ("question", "answer", "images")
@@ -37,9 +39,14 @@ def _is_ours(file_name: str) -> bool:
     return file_name.rpartition("/")[2] in _FILES
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:  # noqa: ARG001 - there is one
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """Row.content: as `visual_questions.row`; of a row with a trace, kind 'vqa-trace' and trace {visual, knowledge, reasoning,
     answer}, by: the model that wrote it."""
+    check_layout(layout, label, "jsonl")
+    return _rows(path)
+
+
+def _rows(path: Path) -> Iterator[Row | Refusal]:
     with opened(path, _is_ours) as bundle:
         for file in fitting(bundle, _KEYS):
             for where, record in visual_questions.records(file, _KEYS):

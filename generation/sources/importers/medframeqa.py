@@ -10,7 +10,16 @@ from typing import Any
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import Layout, Malformed, Picture, Refusal, Row, gettext_noop, text_of, texts_of
 from generation.sources.importers.bundles import Bundle, inline, opened
-from generation.sources.importers.visual_questions import chosen, embedded, fitting, is_rows, options_of, split_of
+from generation.sources.importers.tables import is_parquet
+from generation.sources.importers.visual_questions import (
+    check_layout,
+    chosen,
+    embedded,
+    fitting,
+    is_rows,
+    options_of,
+    split_of,
+)
 
 name = "medframeqa"
 label = "MedFrameQA"
@@ -30,11 +39,16 @@ def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
     with opened(path, is_rows) as bundle:
         [first, *_more] = fitting(bundle, _KEYS)
-        return Layout(first.path.suffix.lstrip("."))
+        return Layout("parquet" if is_parquet(first.path) else "jsonl")
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:  # noqa: ARG001 - each file says what it is
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """Row.content: as `visual_questions.row`; organ, modality. Row.private: {reasoning_chain, video_id}."""
+    check_layout(layout, label, "jsonl", "parquet")
+    return _rows(path)
+
+
+def _rows(path: Path) -> Iterator[Row | Refusal]:
     with opened(path, is_rows) as bundle:
         for file in fitting(bundle, _KEYS):
             for where, record in visual_questions.records(file, (*_KEYS, *_IMAGES, *_MORE)):

@@ -12,7 +12,7 @@ from typing import Any
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, text_of, texts_of
 from generation.sources.importers.bundles import Bundle, opened
-from generation.sources.importers.visual_questions import chosen, fitting, is_rows, options_of, split_of
+from generation.sources.importers.visual_questions import check_layout, chosen, fitting, is_rows, options_of, split_of
 
 name = "medxpertqa"
 label = "MedXpertQA (MM)"
@@ -34,8 +34,13 @@ def sniff(path: Path) -> Layout:
         return Layout("jsonl")
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:  # noqa: ARG001 - there is one
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """Row.content: as `visual_questions.row`; medical_task; asks: 'Reasoning' | 'Understanding'."""
+    check_layout(layout, label, "jsonl")
+    return _rows(path)
+
+
+def _rows(path: Path) -> Iterator[Row | Refusal]:
     with opened(path, is_rows) as bundle:
         for file in fitting(bundle, _KEYS):
             split = split_of(file.name)

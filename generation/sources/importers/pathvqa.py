@@ -28,7 +28,14 @@ from generation.sources.importers.base import (
 )
 from generation.sources.importers.bundles import Bundle, DataFile, inline, opened
 from generation.sources.importers.pickles import load_plain
-from generation.sources.importers.visual_questions import answer_text, embedded, fitting, is_rows, split_of
+from generation.sources.importers.visual_questions import (
+    answer_text,
+    check_layout,
+    embedded,
+    fitting,
+    is_rows,
+    split_of,
+)
 
 name = "pathvqa"
 label = "PathVQA"
@@ -47,7 +54,7 @@ def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
     with opened(path, _is_ours) as bundle:
         [first, *_more] = _files(bundle)
-        return Layout(first.path.suffix.lstrip("."))
+        return Layout("pickle" if _is_pickle(first) else "parquet")
 
 
 def _is_ours(file_name: str) -> bool:
@@ -55,7 +62,10 @@ def _is_ours(file_name: str) -> bool:
 
 
 def _is_pickle(file: DataFile) -> bool:
-    return file.path.suffix.lower() == ".pkl"
+    if file.path.suffix.lower() == ".pkl":
+        return True
+    with file.path.open("rb") as opened_file:  # an upload has a name of ours
+        return opened_file.read(1) == b"\x80"
 
 
 def _files(bundle: Bundle) -> list[DataFile]:
@@ -84,8 +94,13 @@ def _records(file: DataFile) -> Iterator[tuple[str, dict[str, Any] | Malformed]]
         yield f"{file.name} record {number}", record if plain else wrong
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:  # noqa: ARG001 - each file says what it is
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """Row.content: as `visual_questions.row`. What is left out is a refusal that says of which row it is the double."""
+    check_layout(layout, label, "pickle", "parquet")
+    return _rows(path)
+
+
+def _rows(path: Path) -> Iterator[Row | Refusal]:
     with opened(path, _is_ours) as bundle:
         for file in _files(bundle):
             with _seen() as seen:

@@ -10,6 +10,7 @@ from typing import Any
 
 from generation.sources.importers.base import (
     LOOK,
+    Layout,
     Malformed,
     Picture,
     Row,
@@ -131,8 +132,11 @@ def row(
         **more,  # a kind of its own among them
     }
     hidden = dict(private or {})
-    language = spoken("\n".join([question, *(text for _, text in options)]))
-    language["language"] = language["language"] or "en"  # as all of these are published; many are too short to tell
+    words = "\n".join([question, *(text for _, text in options)])
+    # All of these are published in English, in questions of a few words, some of which a detector takes for another language.
+    language = spoken(words)
+    if words.isascii() or not language["language"]:
+        language = {"language": "en", "language_confidence": None}
     source = source or dataset
     # An image inside its row is known by its bytes, which are at hand.
     same = f"{dataset} {split} {pictures[0].identity}" if len(pictures) == 1 and pictures[0].identity else ""
@@ -195,6 +199,12 @@ def _array(path: Path) -> Iterator[tuple[str, Any]]:
             yield f"record {number + 1}", error
 
 
+def check_layout(layout: Layout, label: str, *known: str) -> None:
+    """Raise WrongFormat where a layout is none of the known ones."""
+    if layout.name not in known:
+        raise WrongFormat(f"There is no layout {layout.name!r} of {label}.")
+
+
 def lacking(record: Mapping[str, Any], keys: Sequence[str]) -> str:
     """The keys that are not there, in words; '' if none is missing."""
     return ", ".join(f"'{key}'" for key in keys if key not in record)
@@ -202,16 +212,17 @@ def lacking(record: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 def fitting(bundle: Bundle, *keys: Sequence[str]) -> list[DataFile]:
     """The files of rows whose first records have all keys of one of these lists. Raises WrongFormat where none has."""
-    problem = "It holds no file of questions."
+    problem = f"The {bundle.what} holds no file of questions."
     found = []
     for file in bundle.data:
+        place = "" if bundle.what == "file" else f"{file.name} in the {bundle.what}: "
         try:
             problems = [_unlike(file, some) for some in keys]
         except WrongFormat as error:
-            problem = f"{file.name}: {error}" if len(bundle.data) > 1 else str(error)
+            problem = f"{place}{error}"
             continue
         if all(problems):
-            problem = f"{file.name}: {problems[0]}"
+            problem = f"{place}{problems[0]}"
         else:
             found.append(file)
     if not found:
@@ -224,10 +235,11 @@ def _unlike(file: DataFile, keys: Sequence[str]) -> str:
     if is_parquet(file.path):
         missing = lacking(dict.fromkeys(parquet_columns(file.path)), keys)
         return f"It has no column {missing}." if missing else ""
-    problem = "It holds no record."
+    what = "array" if first_byte(file.path) == b"[" else "file"
+    problem = f"The {what} holds no record."
     for _where, record in islice(records(file, keys), LOOK):
         if isinstance(record, Malformed):
-            problem = str(record)
+            problem = f"The {what} cannot be used: {record}"
         elif missing := lacking(record, keys):
             problem = f"Its records lack {missing}."
         else:

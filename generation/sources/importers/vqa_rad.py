@@ -11,7 +11,15 @@ from typing import Any
 from generation.sources.importers import visual_questions
 from generation.sources.importers.base import Layout, Malformed, Refusal, Row, gettext_noop, text_of
 from generation.sources.importers.bundles import Bundle, inline, opened
-from generation.sources.importers.visual_questions import answer_text, embedded, fitting, is_rows, split_of
+from generation.sources.importers.tables import is_parquet
+from generation.sources.importers.visual_questions import (
+    answer_text,
+    check_layout,
+    embedded,
+    fitting,
+    is_rows,
+    split_of,
+)
 
 name = "vqa-rad"
 label = "VQA-RAD"
@@ -32,12 +40,17 @@ def sniff(path: Path) -> Layout:
     """Raises WrongFormat."""
     with opened(path, is_rows) as bundle:
         [first, *_more] = fitting(bundle, _BY_NAME, _INSIDE)
-        return Layout(first.path.suffix.lstrip(".") or "json")
+        return Layout("parquet" if is_parquet(first.path) else "json")
 
 
-def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:  # noqa: ARG001 - each file says what it is
+def rows(path: Path, layout: Layout) -> Iterator[Row | Refusal]:
     """Row.content: as `visual_questions.row`; body_system 'head', 'chest', 'abdomen' or ''; phrase: 'freeform' | 'para' |
     'frame' | ''. Row.private: {kinds: what the question asks for}."""
+    check_layout(layout, label, "json", "parquet")
+    return _rows(path)
+
+
+def _rows(path: Path) -> Iterator[Row | Refusal]:
     with opened(path, is_rows) as bundle:
         for file in fitting(bundle, _BY_NAME, _INSIDE):
             split = split_of(file.name)

@@ -35,7 +35,7 @@ TERMS: tuple[Term, ...] = (
 )
 STAGE_OF = {"V": "visual", "K": "knowledge", "R": "reasoning"}
 CODE_OF = {stage: code for code, stage in STAGE_OF.items()}
-FACET_FIELDS = ("dataset", "question_type", "body_system", "split", "images")  # of a sample's content
+FACET_FIELDS = ("question_type", "body_system", "split", "images")  # of a sample's content
 
 
 class UnknownStage(LookupError):
@@ -48,7 +48,7 @@ class UnknownStage(LookupError):
 
 
 def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mapping[str, Any]) -> dict[str, list[str]]:  # noqa: ARG001
-    """By which data set, type of question, body system, split and number of images a sample is counted.
+    """By which type of question, body system, split and number of images a sample is counted; its task is its data set.
 
     Raises:
         UnknownStage: a code that is none of `terms`.
@@ -57,7 +57,9 @@ def facets(task: str, traps: list[str], terms: tuple[Term, ...], content: Mappin
     for code in traps:
         if code not in known:
             raise UnknownStage(code, known)
-    single = {name: str(content.get(name) or "") for name in ("dataset", "question_type", "body_system", "split")}
+    # Under names that reports show as they are: data sets have body systems of their own, so there is no list of labels.
+    named = {"question_type": "question_type", "body system": "body_system", "split": "split"}
+    single = {name: str(content.get(field) or "") for name, field in named.items()}
     return {
         **{name: [value] if value else [] for name, value in single.items()},
         "images": ["several" if len(content.get("images", ())) > 1 else "one"],

@@ -31,8 +31,9 @@ def images(settings: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(settings.MHB_IMAGES)
 
 
-def rad(folder: Path, *records: dict[str, Any], **files: Any) -> Path:
-    name = files.pop("name", "testset.json")
+def rad(
+    folder: Path, *records: dict[str, Any], name: str = "testset.json", files: dict[str, bytes] | None = None
+) -> Path:
     (folder / "images").mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(json.dumps(list(records)))
     for file, data in (files or {"a.png": picture()}).items():
@@ -93,7 +94,7 @@ def test_the_original_file_marks_its_test_rows_itself(tmp_path: Path) -> None:
         ("train-2", "train", "freeform"),
     ]
     assert not bad
-    assert good[0].images[0].read().startswith(b"\x89PNG")
+    assert good[0].images[0].read() == picture()
     assert good[0].private == {"kinds": ["ATTRIB", "PRES"]}
 
 
@@ -119,7 +120,7 @@ def test_bad_images_are_refused_by_name_and_row_and_the_others_kept(tmp_path: Pa
     }  # fmt: skip
     names = [*files, "gone.png", "../../etc/passwd", "a.png"]
     rows = [{**QUESTION, "qid": number, "image_name": name} for number, name in enumerate(names)]
-    folder = rad(tmp_path / "set", *rows, **files)
+    folder = rad(tmp_path / "set", *rows, files=files)
     run = taken("vqa-rad", zipped(folder, tmp_path / "set.zip") if as_zip else folder)
     assert (run.rows, run.added, run.refused, run.status) == (8, 2, 6, "done")
     told = dict(run.refusals.values_list("where", "reason"))
@@ -142,7 +143,7 @@ def test_bad_images_are_refused_by_name_and_row_and_the_others_kept(tmp_path: Pa
 
 def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes(picture())
-    folder = rad(tmp_path / "set", QUESTION, **{"b.png": b""})
+    folder = rad(tmp_path / "set", QUESTION, files={"b.png": b""})
     (folder / "images" / "a.png").symlink_to(tmp_path / "secret.png")
     [row], _ = read("vqa-rad", folder)
     with bundles.opened(folder, lambda _: False) as bundle, pytest.raises(Malformed, match="leads out"):
@@ -155,7 +156,7 @@ def test_an_archive_that_unfolds_to_too_much_is_refused(tmp_path: Path, monkeypa
     with pytest.raises(WrongFormat, match="unfolds"):
         read("vqa-rad", tmp_path / "bomb.zip")
     monkeypatch.setattr(bundles, "MAX_IMAGE_FILE", 100)
-    folder = rad(tmp_path / "set", QUESTION, **{"a.png": bytes(200)})
+    folder = rad(tmp_path / "set", QUESTION, files={"a.png": bytes(200)})
     for path in (folder, zipped(folder, tmp_path / "set.zip")):
         with bundles.opened(path, lambda _: False) as bundle, pytest.raises(Malformed, match="larger"):
             bundle.picture("a.png").read()
@@ -343,7 +344,7 @@ def test_memory_stays_flat_however_many_images_come(tmp_path: Path) -> None:
         folder = rad(
             tmp_path / str(number),
             *({**QUESTION, "qid": place, "image_name": f"{place}.bmp"} for place in range(number)),
-            **{f"{place}.bmp": picture("BMP", size=(200, 200), shade=place) for place in range(number)},
+            files={f"{place}.bmp": picture("BMP", size=(200, 200), shade=place) for place in range(number)},
         )
         run = services.start_import(folder, format_name="vqa-rad", name=f"of-{number}")
         tracemalloc.start()
