@@ -77,8 +77,8 @@ def patient(**changes):
 
 def test_formats_are_found_by_name():
     assert importers.available() == [
-        *("acn", "healthbench", "medhal", "medhallu", "medmcqa", "mednli", "medqa", "mesh", "pmc-patients", "pubmedqa"),
-        "sumpubmed",
+        *("acn", "healthbench", "medhal", "medhallu", "medmcqa", "mednli", "mednli-test", "medqa", "mesh", "mimic-di"),
+        *("pmc-patients", "pubmedqa", "sumpubmed"),
     ]
     for name in importers.available():
         importer = importers.load(name)
@@ -88,7 +88,9 @@ def test_formats_are_found_by_name():
 
 @pytest.mark.parametrize("name", ["nope", "base", "tables", "tabular", "pmc_patients", "../healthbench", "os"])
 def test_an_unknown_format_is_answered_with_the_known_ones(name):
-    with pytest.raises(UnknownFormat, match="acn, healthbench, medhal, medhallu, medmcqa, mednli, medqa, mesh"):
+    with pytest.raises(
+        UnknownFormat, match="acn, healthbench, medhal, medhallu, medmcqa, mednli, mednli-test, medqa, mesh"
+    ):
         importers.load(name)
 
 
