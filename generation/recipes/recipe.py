@@ -409,6 +409,8 @@ def read_prompt(path: Path) -> Prompt:
                 raise ValueError(f"{path.name}: unknown part {unknown!r}")
     if not turns:
         raise ValueError(f"{path.name}: no part '=== system' or '=== user'")
+    if turns[-1][0] == "assistant":
+        raise ValueError(f"{path.name}: the last part is a reply, which answers nothing")
     folder = path.parent
     of_set = "" if folder.name == "prompts" else f"{folder.name}/"
     benchmark = (folder.parent if of_set else folder).parent.name

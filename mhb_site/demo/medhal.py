@@ -34,7 +34,7 @@ SEED = 7
 # Few enough that a first visitor finds some statements to review, and more that nobody is to review.
 CHANGES = {"review_per_label": 2, "pairs_a_note": 4}
 REVIEWED = 4  # cases of the first batch, which are two pairs; the others are left to visitors
-REVIEWS = 3 * REVIEWED  # of the first reviewer one, of the second a blind one and one beside it
+REVIEWS = 5 * REVIEWED  # of the first reviewer one, of the second two; and what they have in hand of other benchmarks
 
 
 def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None]) -> None:
@@ -43,7 +43,9 @@ def load(read: Callable[[str, str, Path], Source], *, tell: Callable[[str], None
     roles = {role: Endpoint.objects.get(name=name) for role, name in ROLES.items()}
     for name, format_name, file in SOURCES:
         source = read(name, format_name, HERE / file)
-        settings = BatchSettings(benchmark=BENCHMARK, source=source, roles=roles, changes=CHANGES)
+        # Simulated physicians may not review what no simulated model has made: of what is published, none is drawn.
+        changes = {"review_per_label": 0} if format_name == "medhal" else CHANGES
+        settings = BatchSettings(benchmark=BENCHMARK, source=source, roles=roles, changes=changes)
         batches_services.work_on_batch(launch.launch_batch(settings).pk)
     physicians = list(User.objects.filter(role=UserRole.PHYSICIAN, simulated=True).order_by("username"))
     admin = User.objects.get(username="admin")

@@ -106,5 +106,6 @@ def test_real_rows_the_whole_way(url: str, physicians: list[User], tmp_path: Pat
     assert counted["qa"] + counted["summarization"] == answered
 
     call_command("export_release", "lf", format="training", out=tmp_path)
-    lines = [json.loads(line) for file in tmp_path.rglob("*.jsonl") for line in file.open(encoding="utf-8")]
-    assert len(lines) == filtered.samples_count
+    parts = [tmp_path / f"{part}.jsonl" for part in ("train", "validation", "test")]
+    lines = [json.loads(line) for file in parts for line in file.open(encoding="utf-8")]
+    assert len({line["sample_id"] for line in lines}) == filtered.samples_count

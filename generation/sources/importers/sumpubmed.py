@@ -49,11 +49,11 @@ def sniff(path: Path) -> Layout:
             raise WrongFormat("The folder has no text/text_N.txt, in it or one level below.")
         return Layout("folder")
     if not _is_zip(path):
-        first_byte(path)
-        raise WrongFormat("It is neither a folder nor a zip archive of text files.")
+        what = "It is a JSON array" if first_byte(path) == b"[" else "It is a file"
+        raise WrongFormat(f"{what}; SumPubMed is a folder or a zip archive of text files.")
     with _archive(path) as archive:
         if not _numbered(archive.namelist())["text"]:
-            raise WrongFormat("The archive has no text/text_N.txt.")
+            raise WrongFormat("The zip archive has no text/text_N.txt.")
     return Layout("zip")
 
 

@@ -77,7 +77,8 @@ def test_an_unknown_one_is_refused_with_those_there_are(name: str) -> None:
     [
         ("=== user\nHello", "first line"),
         ("version: 1\nHello", "no part"),
-        ("version: 1\n=== assistant\nHello", "unknown part"),
+        ("version: 1\n=== robot\nHello", "unknown part"),
+        ("version: 1\n=== assistant\nHello", "last part is a reply"),
     ],
 )
 def test_a_prompt_file_that_is_none(tmp_path: Path, text: str, why: str) -> None:

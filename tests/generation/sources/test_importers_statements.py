@@ -320,7 +320,7 @@ def test_a_document_without_an_abstract_or_of_other_bytes_is_refused_and_the_oth
 
 
 def test_what_is_not_sumpubmed(tmp_path, monkeypatch):
-    assert "neither a folder nor a zip" in why_not(tmp_path, sumpubmed, b"text")
+    assert "a folder or a zip archive" in why_not(tmp_path, sumpubmed, b"text")
     with pytest.raises(WrongFormat, match="no text/text_N"):
         sumpubmed.sniff(tmp_path)
     assert "damaged" in why_not(tmp_path, sumpubmed, b"PK\x03\x04 not really")
