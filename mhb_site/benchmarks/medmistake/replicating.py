@@ -38,7 +38,8 @@ from generation.recipes.recipe import (
 from mhb_site.benchmarks.medmistake import giveaway
 from mhb_site.benchmarks.medmistake.scenario_shapes import CHOICES as CHOICES
 from mhb_site.benchmarks.medmistake.scenario_shapes import PAPER_SETTINGS as PAPER_SETTINGS
-from mhb_site.benchmarks.medmistake.scenario_shapes import SETTINGS, Giveaway, Repeated, Scenario, check_scenario
+from mhb_site.benchmarks.medmistake.scenario_shapes import SETTINGS as SETTINGS
+from mhb_site.benchmarks.medmistake.scenario_shapes import Giveaway, Repeated, Scenario, check_scenario
 
 PROMPTS = Path(__file__).parent / "prompts"
 SETS = read_prompts(PROMPTS, "scenario", "reflect", "giveaway", "replicate")

