@@ -31,7 +31,8 @@ def draft(**data: Any) -> Draft:
 
 
 def run(step: Any, value: Draft, models: Any) -> Draft:
-    [made] = asyncio.run(step(value, models))
+    found: list[Draft] = list(asyncio.run(step(value, models)))
+    [made] = found
     return made
 
 
@@ -185,7 +186,7 @@ def test_scores_that_came_with_a_conversation_count_as_one_judges() -> None:
 
 def test_a_conversation_without_a_low_score_is_dropped() -> None:
     with pytest.raises(Dropped, match="No dimension was scored 3 or less"):
-        asyncio.run(talking.extract(draft(conversation=TURNS, scores={}, case={}), Scripted()))
+        run(talking.extract, draft(conversation=TURNS, scores={}, case={}), Scripted())
 
 
 def test_the_dimensions_are_data_in_the_papers_categories() -> None:
